@@ -1,0 +1,428 @@
+//! Addresses: the canonical URL, the host it is asked of, and its SURT form.
+//!
+//! Everything here is pure. A [`PageUrl`] is canonical from the moment it
+//! exists, so equality of two of them *is* the seen test; no other module
+//! compares URLs as raw text. This module knows nothing of DNS, of scope or of
+//! what the address will be used for.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use url::{Host, Url};
+
+/// The longest URL that is followed, in bytes of its canonical form.
+///
+/// RFC 9110 section 4.1 recommends that 8,000 octets be supported; pages with
+/// longer addresses are, in practice, generated without end.
+pub const MAX_URL_BYTES: usize = 8_000;
+
+/// Why a text is not an address that can be crawled.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AddressError {
+    /// The text is not a URL by the WHATWG URL standard.
+    #[error("`{text}` is not a URL: {why}; write it in full, as in https://example.org/page")]
+    Syntax {
+        /// The text as it was given, shortened to 200 characters.
+        text: String,
+        /// What the parser found wrong.
+        why: String,
+    },
+    /// The scheme is neither `http` nor `https`.
+    #[error("`{scheme}:` addresses are not crawled, only http and https")]
+    Scheme {
+        /// The scheme that was found.
+        scheme: String,
+    },
+    /// The URL has no host, or an empty one.
+    #[error("`{text}` names no host")]
+    NoHost {
+        /// The text as it was given, shortened to 200 characters.
+        text: String,
+    },
+    /// The canonical form is longer than [`MAX_URL_BYTES`].
+    #[error("the address is {bytes} bytes long, more than the {MAX_URL_BYTES} that are followed")]
+    TooLong {
+        /// Length of the canonical form in bytes.
+        bytes: usize,
+    },
+}
+
+/// A canonical `http` or `https` URL.
+///
+/// Canonical means: parsed and serialised by the WHATWG URL standard (lower-case
+/// host, punycode, no default port, dot segments resolved), without fragment,
+/// user name and password, without an empty query and without a trailing dot of
+/// the host; percent-encodings of unreserved characters are decoded and the rest
+/// written in upper case (RFC 3986 section 6.2.2). None of this changes what is
+/// fetched. Making a `PageUrl` of its own text gives an equal one.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PageUrl(Url);
+
+impl PageUrl {
+    /// Parses an absolute URL.
+    ///
+    /// # Errors
+    /// [`AddressError`] names what is wrong with `text`.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        Self::canonical(Url::parse(text.trim()).map_err(|e| syntax(text, &e))?, text)
+    }
+
+    /// Resolves `href`, as found on a page, against this address.
+    ///
+    /// # Errors
+    /// As [`PageUrl::parse`].
+    pub fn join(&self, href: &str) -> Result<Self, AddressError> {
+        Self::canonical(
+            self.0.join(href.trim()).map_err(|e| syntax(href, &e))?,
+            href,
+        )
+    }
+
+    fn canonical(mut url: Url, text: &str) -> Result<Self, AddressError> {
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(AddressError::Scheme {
+                scheme: url.scheme().to_owned(),
+            });
+        }
+        let host = match url.host() {
+            Some(Host::Domain(domain)) => domain.trim_end_matches('.').to_owned(),
+            Some(_) => url.host_str().unwrap_or_default().to_owned(),
+            None => String::new(),
+        };
+        let no_host = || AddressError::NoHost {
+            text: shortened(text),
+        };
+        if host.is_empty() {
+            return Err(no_host());
+        }
+        if url.host_str() != Some(host.as_str()) {
+            url.set_host(Some(&host)).map_err(|e| syntax(text, &e))?;
+        }
+        url.set_fragment(None);
+        if !url.username().is_empty() || url.password().is_some() {
+            url.set_username("").map_err(|()| no_host())?;
+            url.set_password(None).map_err(|()| no_host())?;
+        }
+        let path = normal_escapes(url.path());
+        if path != url.path() {
+            url.set_path(&path);
+        }
+        match url.query() {
+            Some("") => url.set_query(None),
+            Some(query) => {
+                let normal = normal_escapes(query);
+                if normal != query {
+                    url.set_query(Some(&normal));
+                }
+            }
+            None => {}
+        }
+        let bytes = url.as_str().len();
+        if bytes > MAX_URL_BYTES {
+            return Err(AddressError::TooLong { bytes });
+        }
+        Ok(Self(url))
+    }
+
+    /// The canonical text.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+
+    /// The parsed URL.
+    pub fn url(&self) -> &Url {
+        &self.0
+    }
+
+    /// `http` or `https`.
+    pub fn scheme(&self) -> &str {
+        self.0.scheme()
+    }
+
+    /// The host without port: a domain, an IPv4 address or a bracketed IPv6 one.
+    pub fn host(&self) -> &str {
+        self.0.host_str().unwrap_or_default()
+    }
+
+    /// Path and query, as they stand in a request line.
+    pub fn path_and_query(&self) -> &str {
+        &self.0[url::Position::BeforePath..]
+    }
+
+    /// The path alone, beginning with `/`.
+    pub fn path(&self) -> &str {
+        self.0.path()
+    }
+
+    /// The politeness unit this address belongs to.
+    pub fn host_key(&self) -> HostKey {
+        match self.0.port() {
+            Some(port) => HostKey(format!("{}:{port}", self.host())),
+            None => HostKey(self.host().to_owned()),
+        }
+    }
+
+    /// Where the robots rules that govern this address lie (RFC 9309 section 2.3).
+    pub fn robots_url(&self) -> PageUrl {
+        let mut url = self.0.clone();
+        url.set_path("/robots.txt");
+        url.set_query(None);
+        Self(url)
+    }
+
+    /// The Sort-friendly URI Reordering Transform, without scheme:
+    /// `org,example,www)/path?query`.
+    ///
+    /// The host's labels are reversed, so that a prefix of the text covers a
+    /// domain with its subdomains, and a longer prefix covers a folder. A port
+    /// that is not the scheme's default stands before the parenthesis as in
+    /// `org,example:8080)/`. IP addresses keep their order.
+    pub fn surt(&self) -> String {
+        let mut out = String::with_capacity(self.0.as_str().len());
+        match self.0.host() {
+            Some(Host::Domain(domain)) => {
+                for (i, label) in domain.rsplit('.').enumerate() {
+                    if i > 0 {
+                        out.push(',');
+                    }
+                    out.push_str(label);
+                }
+            }
+            _ => out.push_str(self.host()),
+        }
+        if let Some(port) = self.0.port() {
+            out.push(':');
+            out.push_str(&port.to_string());
+        }
+        out.push(')');
+        out.push_str(self.path_and_query());
+        out
+    }
+}
+
+impl fmt::Display for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for PageUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageUrl({})", self.as_str())
+    }
+}
+
+impl std::str::FromStr for PageUrl {
+    type Err = AddressError;
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        Self::parse(text)
+    }
+}
+
+impl Serialize for PageUrl {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for PageUrl {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Self::parse(&text).map_err(serde::de::Error::custom)
+    }
+}
+
+/// The unit of politeness: a host, with its port where that is not the default
+/// of the scheme. `http://example.org/` and `https://example.org/` share one
+/// key, and so one clock; robots rules are kept for each scheme apart.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct HostKey(String);
+
+impl HostKey {
+    /// The key as text, `example.org` or `example.org:8080`.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Takes a key from text that one of these wrote earlier.
+    pub fn from_stored(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl fmt::Display for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HostKey({})", self.0)
+    }
+}
+
+fn syntax(text: &str, why: &url::ParseError) -> AddressError {
+    AddressError::Syntax {
+        text: shortened(text),
+        why: why.to_string(),
+    }
+}
+
+fn shortened(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+/// Decodes the escapes of unreserved characters and writes the others in upper
+/// case. A `%` that begins no escape is left as it is. `.` stays encoded: a
+/// decoded dot segment would be resolved, and another path fetched.
+fn normal_escapes(text: &str) -> String {
+    if !text.contains('%') {
+        return text.to_owned();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('%') {
+        out.push_str(&rest[..at]);
+        let hex = rest.as_bytes().get(at + 1..at + 3);
+        let byte = hex
+            .and_then(|h| std::str::from_utf8(h).ok())
+            .filter(|h| h.bytes().all(|b| b.is_ascii_hexdigit()))
+            .and_then(|h| u8::from_str_radix(h, 16).ok());
+        match byte {
+            Some(b) if b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'~') => {
+                out.push(char::from(b));
+                rest = &rest[at + 3..];
+            }
+            Some(b) => {
+                out.push_str(&format!("%{b:02X}"));
+                rest = &rest[at + 3..];
+            }
+            None => {
+                out.push('%');
+                rest = &rest[at + 1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn canonical(text: &str) -> String {
+        PageUrl::parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn canonical_form_table() {
+        for (given, expected) in [
+            ("HTTP://Example.ORG", "http://example.org/"),
+            ("http://example.org:80/a#top", "http://example.org/a"),
+            ("https://example.org:443/?", "https://example.org/"),
+            ("https://example.org:8443/", "https://example.org:8443/"),
+            ("http://user:secret@example.org/a", "http://example.org/a"),
+            ("http://example.org./a/../b/./c", "http://example.org/b/c"),
+            (
+                "http://example.org/%7euser/%c3%bc",
+                "http://example.org/~user/%C3%BC",
+            ),
+            (
+                "http://example.org/ü?q=ä b",
+                "http://example.org/%C3%BC?q=%C3%A4%20b",
+            ),
+            (
+                "http://example.org/a%2fb%2Eb",
+                "http://example.org/a%2Fb%2Eb",
+            ),
+            ("http://example.org/100%", "http://example.org/100%"),
+            ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+            ("http://0x7f.1/", "http://127.0.0.1/"),
+            (
+                " http://example.org/a?b=1&a=2 ",
+                "http://example.org/a?b=1&a=2",
+            ),
+        ] {
+            assert_eq!(canonical(given), expected, "{given}");
+        }
+    }
+
+    #[test]
+    fn refusals_name_the_reason() {
+        assert!(matches!(
+            PageUrl::parse("ftp://a.org/"),
+            Err(AddressError::Scheme { .. })
+        ));
+        assert!(matches!(
+            PageUrl::parse("javascript:alert(1)"),
+            Err(AddressError::Scheme { .. })
+        ));
+        assert!(matches!(
+            PageUrl::parse("/relative"),
+            Err(AddressError::Syntax { .. })
+        ));
+        assert!(matches!(
+            PageUrl::parse("http://./"),
+            Err(AddressError::NoHost { .. } | AddressError::Syntax { .. })
+        ));
+        let long = format!("http://example.org/{}", "a".repeat(MAX_URL_BYTES));
+        assert!(matches!(
+            PageUrl::parse(&long),
+            Err(AddressError::TooLong { .. })
+        ));
+    }
+
+    #[test]
+    fn keys_surt_and_robots() {
+        let url = PageUrl::parse("https://www.example.org/wiki/Cat?x=1").unwrap();
+        assert_eq!(url.host_key().as_str(), "www.example.org");
+        assert_eq!(url.surt(), "org,example,www)/wiki/Cat?x=1");
+        assert_eq!(
+            url.robots_url().as_str(),
+            "https://www.example.org/robots.txt"
+        );
+        let port = PageUrl::parse("http://127.0.0.1:8080/a").unwrap();
+        assert_eq!(port.host_key().as_str(), "127.0.0.1:8080");
+        assert_eq!(port.surt(), "127.0.0.1:8080)/a");
+        assert_eq!(
+            PageUrl::parse("http://example.org/").unwrap().host_key(),
+            PageUrl::parse("https://example.org/").unwrap().host_key()
+        );
+    }
+
+    #[test]
+    fn join_resolves_like_a_browser() {
+        let base = PageUrl::parse("http://example.org/a/b.html?q").unwrap();
+        for (href, expected) in [
+            ("c.html", "http://example.org/a/c.html"),
+            ("../d", "http://example.org/d"),
+            ("//other.org/x", "http://other.org/x"),
+            ("?r=1", "http://example.org/a/b.html?r=1"),
+            ("\n https://example.org/ \t", "https://example.org/"),
+        ] {
+            assert_eq!(base.join(href).unwrap().as_str(), expected);
+        }
+        assert!(base.join("mailto:a@b.org").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn canonical_is_idempotent(text in "https?://[a-zA-Z0-9.%-]{1,20}(:[0-9]{1,4})?(/[ -~ü]{0,40})?") {
+            if let Ok(url) = PageUrl::parse(&text) {
+                prop_assert_eq!(PageUrl::parse(url.as_str()).unwrap(), url);
+            }
+        }
+
+        #[test]
+        fn join_never_panics(href in "\\PC{0,60}") {
+            let base = PageUrl::parse("http://example.org/a/b?c").unwrap();
+            if let Ok(url) = base.join(&href) {
+                prop_assert!(matches!(url.scheme(), "http" | "https"));
+                prop_assert!(!url.host().is_empty());
+            }
+        }
+    }
+}

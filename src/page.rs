@@ -1,0 +1,403 @@
+//! The value that travels: a [`Task`] becomes [`Fetched`], [`Extracted`] and
+//! [`Scored`], and every journey ends in an [`Outcome`].
+//!
+//! These are plain values. They know neither the network nor the store, and no
+//! stage keeps a reference to another stage's value after handing its own on.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+
+use crate::address::{HostKey, PageUrl};
+
+/// What a task asks for. All three stand under the same host clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TaskKind {
+    /// A host's robots.txt, asked before anything else of that host.
+    Robots,
+    /// A document whose text is scored and whose links are followed.
+    Page,
+    /// The bytes of an image that a page embeds.
+    Image,
+}
+
+/// The priority class of a task, best first; the order of the variants is the
+/// order of leasing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Bucket {
+    /// Named by the operator.
+    Seed,
+    /// Score up to the `high` boundary.
+    High,
+    /// Score up to the `medium` boundary.
+    Medium,
+    /// Score up to the `normal` boundary; every link of an unfocused crawl.
+    Normal,
+    /// Score up to the razor.
+    Low,
+}
+
+impl Bucket {
+    /// All buckets, best first.
+    pub const ALL: [Bucket; 5] = [
+        Bucket::Seed,
+        Bucket::High,
+        Bucket::Medium,
+        Bucket::Normal,
+        Bucket::Low,
+    ];
+
+    /// The name used in logs and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Bucket::Seed => "seed",
+            Bucket::High => "high",
+            Bucket::Medium => "medium",
+            Bucket::Normal => "normal",
+            Bucket::Low => "low",
+        }
+    }
+}
+
+/// The parts a link score was made of, kept so that any rating can be explained.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LinkParts {
+    /// Perplexity of the page the link stands on.
+    pub document: f64,
+    /// Perplexity of the anchor text.
+    pub anchor: f64,
+    /// Keyword score of the anchor text, divided by its token count.
+    pub keyword: f64,
+}
+
+/// One request that the frontier has leased out.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Task {
+    /// Number of the lease, unique while the process lives.
+    pub lease: u64,
+    /// What is asked for.
+    pub kind: TaskKind,
+    /// The address to fetch.
+    pub url: PageUrl,
+    /// The host whose clock the request stands under; `url.host_key()`.
+    pub host: HostKey,
+    /// The page on which the address was found, `None` for seeds and robots.txt.
+    pub via: Option<PageUrl>,
+    /// Links from the nearest seed.
+    pub hops: u32,
+    /// Redirects followed so far to come here.
+    pub redirects: u8,
+    /// Failed attempts so far.
+    pub attempts: u8,
+    /// Priority class at the time of the lease.
+    pub bucket: Bucket,
+    /// Score within the bucket, lower is better.
+    pub score: f64,
+    /// What the score was made of; `None` for seeds, images and robots.txt.
+    pub parts: Option<LinkParts>,
+}
+
+/// A response with a usable body.
+#[derive(Debug, Clone)]
+pub struct Fetched {
+    /// HTTP status, 200 to 299.
+    pub status: u16,
+    /// The `Content-Type` header as sent.
+    pub content_type: Option<String>,
+    /// Every `X-Robots-Tag` header as sent.
+    pub robots_tags: Vec<String>,
+    /// The body, content-decoded, at most the configured cap.
+    pub body: Bytes,
+    /// True where the body was longer than the cap and the rest not read.
+    pub truncated: bool,
+    /// From sending the request to the last byte.
+    pub elapsed: Duration,
+}
+
+/// What a page or its headers ask of crawlers (`X-Robots-Tag`, meta robots).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Directives {
+    /// Do not follow the links of this page.
+    pub nofollow: bool,
+    /// Do not keep this page.
+    pub noindex: bool,
+    /// Do not use this page for machine learning.
+    pub noai: bool,
+    /// Do not use or index the images of this page (`noimageai`, `noimageindex`).
+    pub noimages: bool,
+}
+
+/// What one parse of a document gives to the later stages.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Extracted {
+    /// Text of the `title` element, white space folded.
+    pub title: Option<String>,
+    /// `lang` of the root element, lower-cased, as `en` or `de-at`.
+    pub language: Option<String>,
+    /// Name of the encoding the bytes were decoded with, as `UTF-8`.
+    pub charset: String,
+    /// The text by block-level element, in document order, white space folded,
+    /// none empty. A sentence never crosses a block.
+    pub blocks: Vec<String>,
+    /// Links to other documents, in document order, one per element.
+    pub links: Vec<Link>,
+    /// Embedded images, in document order, one per element.
+    pub images: Vec<ImageCandidate>,
+    /// Directives of headers and meta elements together.
+    pub directives: Directives,
+}
+
+/// A link as it stands on a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Link {
+    /// Where it leads.
+    pub url: PageUrl,
+    /// Text of the element; where there is none, its `title`, or the `alt` of
+    /// an image inside.
+    pub anchor: String,
+    /// `rel` contains `nofollow`, `ugc` or `sponsored`.
+    pub nofollow: bool,
+}
+
+/// An image as it is embedded in a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ImageCandidate {
+    /// Where its bytes are.
+    pub url: PageUrl,
+    /// Width the page declares, in CSS pixels.
+    pub width: Option<u32>,
+    /// Height the page declares, in CSS pixels.
+    pub height: Option<u32>,
+    /// The words around it.
+    pub texts: ImageTexts,
+}
+
+/// The words around an embedded image.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageTexts {
+    /// The `alt` attribute, `None` where absent or blank.
+    pub alt: Option<String>,
+    /// The `title` attribute, `None` where absent or blank.
+    pub title: Option<String>,
+    /// Words of the URL's file name without its extension.
+    pub file_name: Option<String>,
+    /// Text of the nearest enclosing elements that have any, nearest first.
+    pub parents: Vec<String>,
+    /// Text of the nearest sibling elements that have any, nearest first.
+    pub siblings: Vec<String>,
+}
+
+/// Pure and weighted scores of one text.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct TextScore {
+    /// Perplexity under the model of the topic, 1 or more; lower is closer.
+    pub perplexity: f64,
+    /// Keyword score, 0 where no keyword occurs.
+    pub keyword: f64,
+    /// `perplexity * (1 - gamma_keyword * keyword)`, and 1 where that is below 0.
+    pub weighted: f64,
+}
+
+/// A document's rating.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct DocumentScore {
+    /// Perplexity over the sentences of at least five tokens.
+    pub perplexity: f64,
+    /// Keyword score over the same sentences.
+    pub keyword: f64,
+    /// How many sentences were scored.
+    pub sentences: u32,
+    /// How many tokens these have.
+    pub tokens: u32,
+}
+
+/// A link with its rating.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredLink {
+    /// Where it leads.
+    pub url: PageUrl,
+    /// The link score; lower is better.
+    pub score: f64,
+    /// What the score was made of.
+    pub parts: LinkParts,
+}
+
+/// The words around an embedded image with their ratings; the form of a context
+/// in the sidecar file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ImageContext {
+    /// The page that embeds the image.
+    pub page: PageUrl,
+    /// Title of that page.
+    pub page_title: Option<String>,
+    /// Language that page declares.
+    pub page_language: Option<String>,
+    /// Perplexity of that page's text.
+    pub document_perplexity: f64,
+    /// Width the page declares, in CSS pixels.
+    pub declared_width: Option<u32>,
+    /// Height the page declares, in CSS pixels.
+    pub declared_height: Option<u32>,
+    /// The words.
+    #[serde(flatten)]
+    pub texts: ImageTexts,
+    /// Their ratings.
+    pub scores: ImageScores,
+    /// Geometric mean of the weighted perplexities of alt and parent 0's next
+    /// enclosing element, parent 1 (the thesis's ranking); lower is better.
+    pub rank: f64,
+}
+
+/// Ratings of an image's texts, each `None` where the text is absent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ImageScores {
+    /// Of the `alt` attribute.
+    pub alt: Option<TextScore>,
+    /// Of the `title` attribute.
+    pub title: Option<TextScore>,
+    /// Of the words of the file name.
+    pub file_name: Option<TextScore>,
+    /// Of the enclosing elements, nearest first.
+    pub parents: Vec<TextScore>,
+    /// Of the sibling elements, nearest first.
+    pub siblings: Vec<TextScore>,
+}
+
+/// An image candidate with the rated context of one page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ScoredImage {
+    /// Where its bytes are.
+    pub url: PageUrl,
+    /// The words around it, rated.
+    pub context: ImageContext,
+}
+
+/// A page after all ratings.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scored {
+    /// The document's own rating.
+    pub document: DocumentScore,
+    /// Every link that may be followed, rated.
+    pub links: Vec<ScoredLink>,
+    /// Every image whose declared size permits it, rated.
+    pub images: Vec<ScoredImage>,
+    /// The normalised sentences of at least five tokens, in page order.
+    pub sentences: Vec<String>,
+}
+
+/// Why a task failed or an address is not followed. The names are stable: logs
+/// and `explain` show them, and the store keeps them by number, so new ones are
+/// added at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// The link score lies above the razor.
+    Razor,
+    /// The host's robots.txt forbids it.
+    Robots,
+    /// The host's robots.txt could not be had, so all is forbidden for now.
+    RobotsUnreachable,
+    /// No accept rule covers it, or a reject rule does.
+    Scope,
+    /// More links from the seeds than `scope.max_hops`.
+    Hops,
+    /// The host has given as many pages as `scope.host_documents` grants.
+    HostBudget,
+    /// A path that repeats itself or nests too deep.
+    Trap,
+    /// The name does not resolve.
+    Dns,
+    /// It resolves to an address that crawls must not reach.
+    PrivateAddress,
+    /// The connection was refused, reset or cut.
+    Connection,
+    /// The TLS handshake failed.
+    Tls,
+    /// Connecting, a read or the whole exchange took too long.
+    Timeout,
+    /// The server spoke no valid HTTP, or the body could not be decoded.
+    Protocol,
+    /// The status says that it is gone or forbidden (400 to 499).
+    ClientError,
+    /// The status says that the server failed (500 to 599).
+    ServerError,
+    /// The status asks for patience: 429, or 503 with `Retry-After`.
+    Overloaded,
+    /// A redirect without a usable target.
+    BadRedirect,
+    /// More redirects in a row than `network.max_redirects`.
+    RedirectLimit,
+    /// More bytes than the cap, and no use in a part.
+    TooLarge,
+    /// Neither HTML nor text where a page was expected.
+    ContentType,
+    /// The page asks not to be kept (`noindex`), or not to be used so (`noai`).
+    Forbidden,
+    /// Not a whole image of a supported format.
+    BadImage,
+    /// Smaller or larger than `[images]` wants.
+    ImageSize,
+    /// The extraction failed on this input; a defect of spoor.
+    Internal,
+}
+
+impl Reason {
+    /// The name used in logs and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Reason::Razor => "razor",
+            Reason::Robots => "robots",
+            Reason::RobotsUnreachable => "robots_unreachable",
+            Reason::Scope => "scope",
+            Reason::Hops => "hops",
+            Reason::HostBudget => "host_budget",
+            Reason::Trap => "trap",
+            Reason::Dns => "dns",
+            Reason::PrivateAddress => "private_address",
+            Reason::Connection => "connection",
+            Reason::Tls => "tls",
+            Reason::Timeout => "timeout",
+            Reason::Protocol => "protocol",
+            Reason::ClientError => "client_error",
+            Reason::ServerError => "server_error",
+            Reason::Overloaded => "overloaded",
+            Reason::BadRedirect => "bad_redirect",
+            Reason::RedirectLimit => "redirect_limit",
+            Reason::TooLarge => "too_large",
+            Reason::ContentType => "content_type",
+            Reason::Forbidden => "forbidden",
+            Reason::BadImage => "bad_image",
+            Reason::ImageSize => "image_size",
+            Reason::Internal => "internal",
+        }
+    }
+}
+
+/// How a journey ended. Every lease is answered with exactly one.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Outcome {
+    /// It was fetched and its effects are ready to be committed.
+    Done,
+    /// It points elsewhere; the target re-enters the frontier as a new task.
+    Redirect {
+        /// Where to.
+        to: PageUrl,
+    },
+    /// It may succeed later.
+    Retry {
+        /// What went wrong this time.
+        reason: Reason,
+        /// What the server asked for (`Retry-After`), obeyed for the whole host.
+        retry_after: Option<Duration>,
+        /// The whole host backs off, not only this address.
+        host_backs_off: bool,
+    },
+    /// It is never asked again.
+    Drop {
+        /// Why.
+        reason: Reason,
+    },
+}
