@@ -1,5 +1,24 @@
-//! The language model of a topic.
+//! The language model of a topic: estimated from its sentences, asked about others.
+//!
+//! Read [`tokens`] first: it makes [`Sentence`]s of running text, and nothing else
+//! in spoor may cut or lower-case words. [`estimate`] makes an interpolated modified
+//! Kneser-Ney model of sentences, [`arpa`] writes it to a file, [`kenlm`] loads such
+//! a file and scores sentences with it, [`perplexity`] turns log probabilities into
+//! the measure that all ratings are made of.
+//!
+//! A model is trained once and then only read, from any number of threads. Nothing
+//! here knows of pages, links, keywords or scores, nor where sentences come from.
 
+pub mod arpa;
+pub(crate) mod atomic;
+pub mod estimate;
+pub mod kenlm;
+pub mod perplexity;
 pub mod tokens;
 
+#[cfg(test)]
+mod tests;
+
+pub use estimate::{Discount, Estimate, EstimateError, estimate};
+pub use kenlm::{KenLm, LanguageModel, ModelError, SentenceScore};
 pub use tokens::{MIN_TOKENS, Sentence, normalise, sentences};

@@ -1,0 +1,217 @@
+//! Scoring: the [`LanguageModel`] that ratings ask, and KenLM behind it.
+//!
+//! This is the only file that knows the binding to KenLM's C++, and that binding
+//! the only foreign code that spoor calls itself.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kenlm::{ArpaLoadComplain, Config, LoadMethod, Model, State, WordIndex};
+
+use super::tokens::Sentence;
+
+/// The log probability of one sentence.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SentenceScore {
+    /// log10 of the probability of its tokens and of `</s>`, after `<s>`.
+    pub log10: f64,
+    /// How many of its tokens the model does not know.
+    pub unknown: usize,
+}
+
+/// A model that says how probable a sentence is.
+pub trait LanguageModel: Send + Sync {
+    /// The longest n-gram it knows.
+    fn order(&self) -> u8;
+
+    /// Scores a sentence from `<s>` to `</s>`, even one without tokens.
+    fn score(&self, sentence: &Sentence) -> SentenceScore;
+
+    /// log10 of the probability of an unknown word in a run of unknown words.
+    fn unknown_log10(&self) -> f64;
+}
+
+/// Why a model file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// It is not there, is a folder, or must not be read.
+    #[error("cannot read the language model {path}: {source}; train one, or correct the path", path = path.display())]
+    Read {
+        /// The model file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// KenLM is handed its path as text.
+    #[error("the path of the language model {path} is not UTF-8; rename the file or its folders", path = path.display())]
+    Path {
+        /// The model file.
+        path: PathBuf,
+    },
+    /// It is neither ARPA nor a KenLM binary, or is cut off, or of an order above 6.
+    #[error("the language model {path} is broken: {why}; train it again", path = path.display())]
+    Broken {
+        /// The model file.
+        path: PathBuf,
+        /// What KenLM says.
+        why: String,
+    },
+    /// It is of another order than it is said to be.
+    #[error("the language model {path} has order {found}, not {expected}; train it again or correct the order", path = path.display())]
+    Order {
+        /// The model file.
+        path: PathBuf,
+        /// The order of the file.
+        found: u8,
+        /// The order it should have.
+        expected: u8,
+    },
+}
+
+/// A model in memory, ARPA or KenLM's binary format.
+pub struct KenLm {
+    model: Model,
+    path: PathBuf,
+    begin: State,
+    unknown_log10: f64,
+}
+
+impl KenLm {
+    /// Loads a model file; nothing is printed.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the file.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        // KenLM would say less well what is wrong with the path.
+        let readable = fs::File::open(path).and_then(|file| file.metadata());
+        let readable = readable.and_then(|metadata| match metadata.is_dir() {
+            true => Err(io::ErrorKind::IsADirectory.into()),
+            false => Ok(()),
+        });
+        readable.map_err(|source| ModelError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let Some(text) = path.to_str() else {
+            return Err(ModelError::Path {
+                path: path.to_owned(),
+            });
+        };
+
+        let config = Config {
+            show_progress: false,
+            arpa_complain: ArpaLoadComplain::None,
+            // A mapped file must not change beneath us while a new one is trained.
+            load_method: LoadMethod::Read,
+            ..Config::default()
+        };
+        let model = Model::with_config(text, config).map_err(|error| ModelError::Broken {
+            path: path.to_owned(),
+            why: reason(&error.to_string()),
+        })?;
+        let begin = model.begin_sentence_state();
+        let mut loaded = Self {
+            model,
+            path: path.to_owned(),
+            begin,
+            unknown_log10: f64::from(f32::MIN),
+        };
+        loaded.unknown_log10 = loaded.run_of_unknown();
+        Ok(loaded)
+    }
+
+    /// Passes a model on that has the order it should have.
+    ///
+    /// # Errors
+    /// [`ModelError::Order`] otherwise.
+    pub fn of_order(self, expected: u8) -> Result<Self, ModelError> {
+        match self.model.order() {
+            found if found == expected => Ok(self),
+            found => Err(ModelError::Order {
+                path: self.path,
+                found,
+                expected,
+            }),
+        }
+    }
+
+    /// The last of as many unknown words as fill the model's whole memory.
+    fn run_of_unknown(&self) -> f64 {
+        let unknown = self.model.not_found_index();
+        let mut from = self.model.null_context_state();
+        let mut to = self.model.null_context_state();
+        let mut log10 = 0.0;
+        for _ in 0..self.model.order() {
+            log10 = self.step(&from, unknown, &mut to);
+            std::mem::swap(&mut from, &mut to);
+        }
+        log10
+    }
+
+    fn step(&self, from: &State, word: WordIndex, to: &mut State) -> f64 {
+        // The binding refuses states of another model, and none ever gets here;
+        // KenLM itself cannot fail at this point.
+        let scored = self.model.base_score(from, word, to);
+        debug_assert!(scored.is_ok());
+        scored.map_or(self.unknown_log10, f64::from)
+    }
+}
+
+impl LanguageModel for KenLm {
+    fn order(&self) -> u8 {
+        self.model.order()
+    }
+
+    fn score(&self, sentence: &Sentence) -> SentenceScore {
+        let not_found = self.model.not_found_index();
+        let mut from = self.model.null_context_state();
+        let mut to = self.model.null_context_state();
+        let mut log10 = 0.0;
+        let mut unknown = 0;
+        let end = self.model.end_sentence_index();
+        let words = sentence
+            .tokens()
+            // Only a NUL could be refused, and a token has none.
+            .map(|token| self.model.index(token).unwrap_or(not_found));
+        let mut first = true;
+        for word in words.chain([end]) {
+            let context = if first { &self.begin } else { &from };
+            first = false;
+            unknown += usize::from(word == not_found);
+            log10 += self.step(context, word, &mut to);
+            std::mem::swap(&mut from, &mut to);
+        }
+        SentenceScore { log10, unknown }
+    }
+
+    fn unknown_log10(&self) -> f64 {
+        self.unknown_log10
+    }
+}
+
+impl std::fmt::Debug for KenLm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KenLm")
+            .field("path", &self.path)
+            .field("order", &self.model.order())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first sentence of what went wrong: neither the place in KenLM's source that
+/// precedes it nor the advice to its developers that follows.
+fn reason(message: &str) -> String {
+    let message = message
+        .strip_prefix("failed to load KenLM model: ")
+        .unwrap_or(message);
+    let told = match message.split_once('\n') {
+        Some((place, told)) if place.contains(" threw ") && !told.trim().is_empty() => told,
+        _ => message,
+    };
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    match told.split_once(". ") {
+        Some((first, _)) => first.to_owned(),
+        None => told,
+    }
+}

@@ -1,0 +1,66 @@
+//! Perplexity: how little a text surprises the model of the topic.
+//!
+//! Every token counts, unknown ones included, and so does the `</s>` of every
+//! sentence.
+
+use super::kenlm::LanguageModel;
+use super::tokens::{MIN_TOKENS, Sentence};
+
+/// `10^(-log10_sum / n)`, and the largest finite number where that is larger.
+///
+/// `log10_sum` is the sum over `n` scored tokens, `</s>` counted among them; for
+/// `n` = 0 there is no such thing, see [`unknown`].
+pub fn perplexity(log10_sum: f64, n: usize) -> f64 {
+    10_f64.powf(-log10_sum / n as f64).min(f64::MAX)
+}
+
+/// The perplexity of a run of unknown words, which stands for text with nothing
+/// to score.
+pub fn unknown(lm: &dyn LanguageModel) -> f64 {
+    perplexity(lm.unknown_log10(), 1)
+}
+
+/// The perplexity of a document and what it rests on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct DocumentPerplexity {
+    /// Over all that was scored; [`unknown`] where that is nothing.
+    pub perplexity: f64,
+    /// How many sentences were scored.
+    pub sentences: usize,
+    /// How many tokens these have, `</s>` not counted.
+    pub tokens: usize,
+    /// How many of the tokens the model does not know.
+    pub unknown: usize,
+}
+
+/// The perplexity over all sentences of at least [`MIN_TOKENS`] tokens together.
+pub fn document(lm: &dyn LanguageModel, sentences: &[Sentence]) -> DocumentPerplexity {
+    let mut log10 = 0.0;
+    let mut result = DocumentPerplexity {
+        perplexity: 0.0,
+        sentences: 0,
+        tokens: 0,
+        unknown: 0,
+    };
+    for sentence in sentences.iter().filter(|s| s.len() >= MIN_TOKENS) {
+        let score = lm.score(sentence);
+        log10 += score.log10;
+        result.sentences += 1;
+        result.tokens += sentence.len();
+        result.unknown += score.unknown;
+    }
+    result.perplexity = match result.sentences {
+        0 => unknown(lm),
+        _ => perplexity(log10, result.tokens + result.sentences),
+    };
+    result
+}
+
+/// The perplexity of a short text scored whole as one sentence; [`unknown`] where
+/// it has no token.
+pub fn text(lm: &dyn LanguageModel, text: &Sentence) -> f64 {
+    if text.is_empty() {
+        return unknown(lm);
+    }
+    perplexity(lm.score(text).log10, text.len() + 1)
+}

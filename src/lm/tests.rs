@@ -1,0 +1,407 @@
+//! Our models and scores held against those of KenLM's own tools; see
+//! `tests/fixtures/lm/README.md`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use proptest::prelude::*;
+
+use super::perplexity::{self, perplexity};
+use super::*;
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/fixtures/lm")
+        .join(name)
+}
+
+fn fixture_text(name: &str) -> String {
+    let bytes = fs::read(fixture(name)).unwrap();
+    let mut text = String::new();
+    if name.ends_with(".gz") {
+        flate2::read::GzDecoder::new(bytes.as_slice())
+            .read_to_string(&mut text)
+            .unwrap();
+        text
+    } else {
+        String::from_utf8(bytes).unwrap()
+    }
+}
+
+fn corpus(name: &str) -> Vec<Sentence> {
+    fixture_text(name).lines().map(normalise).collect()
+}
+
+fn arpa_text(estimate: &Estimate) -> String {
+    let mut bytes = Vec::new();
+    arpa::write_to(estimate, &mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Words to log10 probability and, where the line has one, back-off.
+fn parse_arpa(text: &str) -> BTreeMap<&str, (f64, Option<f64>)> {
+    text.lines()
+        .filter(|line| line.contains('\t'))
+        .map(|line| {
+            let mut columns = line.split('\t');
+            let log10 = columns.next().unwrap().parse().unwrap();
+            let words = columns.next().unwrap();
+            let backoff = columns.next().map(|text| text.parse().unwrap());
+            (words, (log10, backoff))
+        })
+        .collect()
+}
+
+/// Holds our model against lmplz's; `name` as in `o3` or `tiny_o5`.
+fn like_lmplz(train: &str, name: &str, order: usize, fallbacks: &[usize]) {
+    let ours = estimate(&corpus(train), order).unwrap();
+    assert_eq!(ours.fallbacks(), fallbacks);
+
+    let discounts = fixture_text(&format!("lmplz_{name}.discounts.txt"));
+    let rows = discounts
+        .lines()
+        .filter(|row| row.contains(" D1=") && !row.contains("Subst"));
+    let mut orders = 0;
+    for ((row, discount), count) in rows.zip(ours.discounts()).zip(ours.ngram_counts()) {
+        let mut columns = row.split(' ').skip(1);
+        assert_eq!(columns.next().unwrap(), count.to_string(), "{row}");
+        for ours in [discount.one, discount.two, discount.three_plus] {
+            let theirs: f64 = columns
+                .next()
+                .unwrap()
+                .split_once('=')
+                .unwrap()
+                .1
+                .parse()
+                .unwrap();
+            assert!((ours - theirs).abs() < 1e-5, "{row}: {ours}");
+        }
+        orders += 1;
+    }
+    assert_eq!(orders, order);
+
+    let (ours, theirs) = (
+        arpa_text(&ours),
+        fixture_text(&format!("lmplz_{name}.arpa.gz")),
+    );
+    let header = |text: &str| text.split("\n\n").next().unwrap().to_owned();
+    assert_eq!(header(&ours), header(&theirs));
+    let (ours, theirs) = (parse_arpa(&ours), parse_arpa(&theirs));
+    assert!(theirs.len() > 5_000);
+    assert!(ours.keys().eq(theirs.keys()));
+    let mut worst: f64 = 0.0;
+    for ((words, (p, b)), (_, (their_p, their_b))) in ours.iter().zip(&theirs) {
+        assert_eq!(b.is_some(), their_b.is_some(), "{words}");
+        let off = (p - their_p)
+            .abs()
+            .max((b.unwrap_or(0.0) - their_b.unwrap_or(0.0)).abs());
+        assert!(
+            off < 1e-4,
+            "{words}: {p} {b:?}, lmplz {their_p} {their_b:?}"
+        );
+        worst = worst.max(off);
+    }
+    println!(
+        "{name}: {} n-grams, worst difference {worst:.1e}",
+        ours.len()
+    );
+}
+
+#[test]
+fn order_3_as_lmplz() {
+    like_lmplz("train.txt", "o3", 3, &[]);
+}
+
+#[test]
+fn order_5_as_lmplz() {
+    like_lmplz("train.txt", "o5", 5, &[]);
+}
+
+#[test]
+fn too_few_counts_as_lmplz_with_fallback() {
+    like_lmplz("tiny.txt", "tiny_o5", 5, &[4, 5]);
+}
+
+/// Scores the test sentences with a model file as KenLM's `query` did.
+fn like_query(model: &Path, order: u8) {
+    let lm = KenLm::load(model).unwrap().of_order(order).unwrap();
+    let sentences = corpus("test.txt");
+    let expected = fixture_text(&format!("query_o{order}.txt"));
+    assert_eq!(expected.lines().count(), sentences.len());
+    let (mut log10, mut unknown, mut n) = (0.0, 0, 0);
+    for (sentence, row) in sentences.iter().zip(expected.lines()) {
+        let columns: Vec<&str> = row.split(' ').collect();
+        let score = lm.score(sentence);
+        let total: f64 = columns[1].parse().unwrap();
+        assert!(
+            (score.log10 - total).abs() < 1e-3,
+            "{sentence}: {} {row}",
+            score.log10
+        );
+        assert_eq!(score.unknown.to_string(), columns[3], "{sentence}");
+        log10 += score.log10;
+        unknown += score.unknown;
+        n += sentence.len() + 1;
+    }
+
+    let summary = fixture_text(&format!("query_o{order}.summary.txt"));
+    let value = |key: &str| -> f64 {
+        let line = summary.lines().find(|line| line.starts_with(key)).unwrap();
+        line.split('\t').nth(1).unwrap().parse().unwrap()
+    };
+    let expected = value("Perplexity including OOVs:");
+    let pp = perplexity(log10, n);
+    assert!((pp / expected - 1.0).abs() < 1e-4, "{pp} {expected}");
+    assert_eq!(unknown as f64, value("OOVs:"));
+    assert_eq!(n as f64, value("Tokens:"));
+
+    let document = perplexity::document(&lm, &sentences);
+    assert!(sentences.iter().all(|s| s.len() >= MIN_TOKENS));
+    assert_eq!(document.perplexity, pp);
+    assert_eq!(
+        (document.sentences, document.tokens),
+        (sentences.len(), n - sentences.len())
+    );
+    assert_eq!(document.unknown, unknown);
+}
+
+#[test]
+fn scores_as_query_with_our_models_and_with_lmplzs() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lm.arpa");
+    for order in [3, 5] {
+        arpa::write(&estimate(&corpus("train.txt"), order).unwrap(), &path).unwrap();
+        like_query(&path, order as u8);
+        fs::write(&path, fixture_text(&format!("lmplz_o{order}.arpa.gz"))).unwrap();
+        like_query(&path, order as u8);
+    }
+}
+
+fn tiny_model(folder: &Path, order: usize) -> PathBuf {
+    let path = folder.join("tiny.arpa");
+    arpa::write(&estimate(&corpus("tiny.txt"), order).unwrap(), &path).unwrap();
+    path
+}
+
+#[test]
+fn text_with_nothing_to_score_is_a_run_of_unknown_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_model(folder.path(), 5);
+    let lm = KenLm::load(&path).unwrap();
+    let unk = parse_arpa(&fs::read_to_string(&path).unwrap())["<unk>"].0;
+    assert!((lm.unknown_log10() - unk).abs() < 1e-6);
+
+    let run = 10_f64.powf(-unk);
+    let near_run = |pp: f64| (pp / run - 1.0).abs() < 1e-5;
+    assert!(near_run(perplexity::text(&lm, &normalise("99 :)"))));
+    let short = sentences(["We shall have to.", "The little man."]);
+    assert!(near_run(perplexity::document(&lm, &short).perplexity));
+    assert!(near_run(perplexity::document(&lm, &[]).perplexity));
+
+    // A short text is scored whole all the same, and a long unknown one nears the run.
+    assert!(perplexity::text(&lm, &short[1]) < run / 2.0);
+    let junk = normalise(&"qqq zzz ".repeat(500));
+    assert!((perplexity::text(&lm, &junk) / run - 1.0).abs() < 0.02);
+    assert_eq!(lm.score(&junk).unknown, 1_000);
+}
+
+#[test]
+fn a_model_that_cannot_be_used_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tiny_model(folder.path(), 3);
+    let whole = fs::read_to_string(&path).unwrap();
+    let mismatch = KenLm::load(&path)
+        .unwrap()
+        .of_order(5)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        mismatch.contains("order 3, not 5") && mismatch.contains("tiny.arpa"),
+        "{mismatch}"
+    );
+
+    let missing = KenLm::load(&folder.path().join("none.arpa")).unwrap_err();
+    assert!(matches!(missing, ModelError::Read { .. }), "{missing}");
+    assert!(missing.to_string().contains("none.arpa"));
+    assert!(matches!(
+        KenLm::load(folder.path()).unwrap_err(),
+        ModelError::Read { .. }
+    ));
+
+    let broken = folder.path().join("broken.arpa");
+    let seven: String = (1..=7).map(|order| format!("ngram {order}=1\n")).collect();
+    for text in [
+        String::new(),
+        "\n\n".into(),
+        "junk".into(),
+        "\\data\\\n".into(),
+        "\\data\\\nngram 1=99999999999999\nngram 2=5\n\n\\1-grams:\n".into(),
+        format!("\\data\\\n{seven}\n"),
+        "\u{1f}\u{fffd}\u{8b}".into(),
+        "mmap lm http://kheafield.com/code format version 5\n\0".into(),
+        whole[..whole.len() / 2].to_owned(),
+        whole.replacen("ngram 2=", "ngram 2=1", 1),
+        whole.replacen("\\2-grams:", "\\3-grams:", 1),
+        whole.replacen("\n-", "\n", 5),
+        whole.replace("\n-", "\nnan"),
+    ] {
+        fs::write(&broken, &text).unwrap();
+        let error = KenLm::load(&broken).unwrap_err();
+        assert!(matches!(error, ModelError::Broken { .. }), "{error}");
+        let error = error.to_string();
+        assert!(
+            error.contains("broken.arpa") && error.contains("train it again"),
+            "{error}"
+        );
+    }
+    // What KenLM says reaches the user, where in its source it says so does not.
+    fs::write(&broken, format!("\\data\\\n{seven}\n")).unwrap();
+    let error = KenLm::load(&broken).unwrap_err().to_string();
+    assert!(
+        error.contains("broken: This model has order 7 but"),
+        "{error}"
+    );
+    assert!(!error.contains(".cc:"), "{error}");
+
+    // A model of another tool may lack `<unk>`; KenLM then takes -100.
+    let header: usize = whole.find("ngram 1=").unwrap() + "ngram 1=".len();
+    let unigrams = whole[header..].lines().next().unwrap();
+    let fewer = (unigrams.parse::<u32>().unwrap() - 1).to_string();
+    let lacking: String = whole
+        .replacen(unigrams, &fewer, 1)
+        .lines()
+        .filter(|line| !line.contains("\t<unk>"))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    fs::write(&broken, lacking).unwrap();
+    let lm = KenLm::load(&broken).unwrap();
+    assert_eq!(perplexity::text(&lm, &Sentence::default()), 1e100);
+}
+
+#[test]
+fn nothing_can_be_made_of_nothing() {
+    assert_eq!(estimate(&[], 5).unwrap_err(), EstimateError::EmptyCorpus);
+    let empty = [Sentence::default(), normalise("99 :)")];
+    assert_eq!(estimate(&empty, 5).unwrap_err(), EstimateError::EmptyCorpus);
+    for order in [0, 1, 7] {
+        let error = estimate(&[normalise("a")], order).unwrap_err();
+        assert_eq!(error, EstimateError::Order { order });
+    }
+}
+
+#[test]
+fn one_word_makes_a_model_of_every_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lm.arpa");
+    for order in 2..=6 {
+        let model = estimate(&[normalise("cat"), Sentence::default()], order).unwrap();
+        assert_eq!((model.sentences(), model.tokens()), (1, 1));
+        assert_eq!(model.fallbacks(), (1..=order).collect::<Vec<_>>());
+        arpa::write(&model, &path).unwrap();
+        let lm = KenLm::load(&path).unwrap().of_order(order as u8).unwrap();
+        assert!(lm.score(&normalise("cat")).log10 > lm.score(&normalise("dog")).log10);
+    }
+}
+
+#[test]
+fn an_unwritable_folder_is_named() {
+    let model = estimate(&[normalise("cat")], 2).unwrap();
+    let error = arpa::write(&model, Path::new("/no/such/folder/lm.arpa")).unwrap_err();
+    assert!(error.to_string().contains("/no/such/folder/lm.arpa"));
+}
+
+/// Small corpora of few words, so that n-grams recur.
+fn corpora() -> impl Strategy<Value = (Vec<Sentence>, usize)> {
+    let sentence = prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d", "e"]), 1..8);
+    let corpus = prop::collection::vec(
+        sentence.prop_map(|words| normalise(&words.join(" "))),
+        1..25,
+    );
+    (corpus, 2_usize..=6)
+}
+
+/// log10 p(word | context) by the back-off rule of ARPA files.
+fn log10(model: &BTreeMap<String, (f64, f64)>, context: &[&str], word: &str) -> f64 {
+    let ngram = [context, &[word]].concat().join(" ");
+    match (model.get(&ngram), context) {
+        (Some((p, _)), _) => *p,
+        (None, []) => panic!("{word} is no unigram"),
+        (None, [_, shorter @ ..]) => {
+            let backoff = model
+                .get(&context.join(" "))
+                .map_or(0.0, |(_, backoff)| *backoff);
+            backoff + log10(model, shorter, word)
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn probabilities_of_every_context_sum_to_one((corpus, order) in corpora()) {
+        let model = estimate(&corpus, order).unwrap();
+        let mut ngrams = BTreeMap::new();
+        let mut contexts = vec![String::new()];
+        for k in 1..=order {
+            for ngram in model.ngrams(k) {
+                let words = ngram.words().collect::<Vec<_>>().join(" ");
+                ngrams.insert(words.clone(), (f64::from(ngram.log10), f64::from(ngram.backoff)));
+                if k < order && !words.contains("</s>") {
+                    contexts.push(words);
+                }
+            }
+        }
+        let vocabulary: Vec<&str> = model
+            .ngrams(1)
+            .flat_map(|ngram| ngram.words().collect::<Vec<_>>())
+            .filter(|word| *word != "<s>")
+            .collect();
+        for context in contexts {
+            let context: Vec<&str> = context.split_whitespace().collect();
+            let sum: f64 = vocabulary
+                .iter()
+                .map(|word| 10_f64.powf(log10(&ngrams, &context, word)))
+                .sum();
+            prop_assert!((sum - 1.0).abs() < 1e-5, "{context:?}: {sum}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_sentences_does_not_matter(
+        ((corpus, order), shuffled) in corpora().prop_flat_map(|(corpus, order)| {
+            let shuffled = Just(corpus.clone()).prop_shuffle();
+            (Just((corpus, order)), shuffled)
+        })
+    ) {
+        let text = arpa_text(&estimate(&corpus, order).unwrap());
+        prop_assert_eq!(&text, &arpa_text(&estimate(&shuffled, order).unwrap()));
+        prop_assert_eq!(text, arpa_text(&estimate(&corpus, order).unwrap()));
+    }
+
+    #[test]
+    fn our_probabilities_are_those_kenlm_reads((corpus, order) in corpora()) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lm.arpa");
+        let model = estimate(&corpus, order).unwrap();
+        arpa::write(&model, &path).unwrap();
+        let lm = KenLm::load(&path).unwrap();
+        let ngrams: BTreeMap<String, (f64, f64)> = (1..=order)
+            .flat_map(|k| model.ngrams(k))
+            .map(|ngram| {
+                let words = ngram.words().collect::<Vec<_>>().join(" ");
+                (words, (f64::from(ngram.log10), f64::from(ngram.backoff)))
+            })
+            .collect();
+        for sentence in corpus.iter().take(5) {
+            let words: Vec<&str> = ["<s>"].into_iter().chain(sentence.tokens()).chain(["</s>"]).collect();
+            let expected: f64 = (1..words.len())
+                .map(|at| log10(&ngrams, &words[(at + 1).saturating_sub(order)..at], words[at]))
+                .sum();
+            let score = lm.score(sentence);
+            prop_assert!((score.log10 - expected).abs() < 1e-4, "{} {expected}", score.log10);
+        }
+    }
+}
