@@ -1,7 +1,7 @@
 //! The language model of a topic: estimated from its sentences, asked about others.
 //!
 //! Read [`tokens`] first: it makes [`Sentence`]s of running text, and nothing else
-//! in spoor may cut or lower-case words. [`estimate`] makes an interpolated modified
+//! in spoor may cut or lower-case words. [`mod@estimate`] makes an interpolated modified
 //! Kneser-Ney model of sentences, [`arpa`] writes it to a file, [`kenlm`] loads such
 //! a file and scores sentences with it, [`perplexity`] turns log probabilities into
 //! the measure that all ratings are made of.

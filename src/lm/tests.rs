@@ -265,6 +265,17 @@ fn a_model_that_cannot_be_used_is_named() {
     );
     assert!(!error.contains(".cc:"), "{error}");
 
+    #[cfg(target_os = "linux")]
+    {
+        use std::os::unix::ffi::OsStrExt;
+        let odd = folder
+            .path()
+            .join(std::ffi::OsStr::from_bytes(b"\xff.arpa"));
+        fs::copy(&path, &odd).unwrap();
+        let error = KenLm::load(&odd).unwrap_err();
+        assert!(matches!(error, ModelError::Path { .. }), "{error}");
+    }
+
     // A model of another tool may lack `<unk>`; KenLM then takes -100.
     let header: usize = whole.find("ngram 1=").unwrap() + "ngram 1=".len();
     let unigrams = whole[header..].lines().next().unwrap();

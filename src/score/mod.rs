@@ -1,1 +1,19 @@
-//! score
+//! Ratings: how near a document, a link or an image is to the topic.
+//!
+//! [`rating`] holds the formulas (Werner 2015, after Remus & Biemann 2016) as pure
+//! functions of numbers, [`boundaries`] the step from a score to a priority class,
+//! and [`scorer`] applies both to an extracted page with a language model and a
+//! keyword table. Perplexities and all scores made of them are better the lower
+//! they are; only keyword scores are better the higher they are.
+//!
+//! A score depends on the page and the model alone: nothing here asks the network,
+//! the clock or the frontier, and nothing decides whether a link is followed.
+//! `nofollow`, scope and the razor are for the caller to apply.
+
+pub mod boundaries;
+pub mod rating;
+pub mod scorer;
+
+pub use boundaries::{Boundaries, BoundariesError};
+pub use rating::{Strategy, Weights, link_score, weighted};
+pub use scorer::Scorer;

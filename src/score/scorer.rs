@@ -1,0 +1,396 @@
+//! The ratings of one page.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::rating::{Strategy, Weights, weighted};
+use crate::address::PageUrl;
+use crate::keywords::KeywordTable;
+use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
+use crate::page::{
+    DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts, Scored,
+    ScoredImage, ScoredLink, TextScore,
+};
+
+/// Rates documents, links and images by one topic. Cheap to clone, and shared by
+/// any number of threads.
+#[derive(Clone)]
+pub struct Scorer {
+    lm: Arc<dyn LanguageModel>,
+    keywords: Arc<KeywordTable>,
+    weights: Weights,
+    strategy: Strategy,
+    /// Perplexity of text with nothing to score.
+    unknown: f64,
+}
+
+impl Scorer {
+    /// Makes a scorer of a topic's model and keywords.
+    pub fn new(
+        lm: Arc<dyn LanguageModel>,
+        keywords: KeywordTable,
+        weights: Weights,
+        strategy: Strategy,
+    ) -> Self {
+        Self {
+            unknown: perplexity::unknown(&*lm),
+            lm,
+            keywords: Arc::new(keywords),
+            weights,
+            strategy,
+        }
+    }
+
+    /// Rates a page: its text, and every link and image on it, in page order.
+    ///
+    /// All links are kept, those marked `nofollow` too, and the page's directives
+    /// are not looked at: what to make of them is for the caller to decide.
+    pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
+        let (document, sentences) = self.rate_document(&extracted.blocks);
+        let mut texts = Texts::new(self);
+        let links = extracted.links.iter().map(|link| {
+            let anchor = texts.rate(&link.anchor);
+            let parts = LinkParts {
+                document: document.perplexity,
+                anchor: anchor.score.perplexity,
+                keyword: anchor.link_keyword,
+            };
+            ScoredLink {
+                url: link.url.clone(),
+                score: self.strategy.score(&parts, &self.weights),
+                parts,
+            }
+        });
+        let links = links.collect();
+        let images = extracted.images.iter().map(|image| ScoredImage {
+            url: image.url.clone(),
+            context: self.context(page_url, extracted, &document, image, &mut texts),
+        });
+        Scored {
+            document,
+            links,
+            images: images.collect(),
+            sentences: sentences.into_iter().map(String::from).collect(),
+        }
+    }
+
+    /// Rates a document by its text blocks.
+    pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
+        self.rate_document(blocks).0
+    }
+
+    /// Rates a text as one sequence, however short: an anchor, an alt text.
+    pub fn text(&self, text: &str) -> TextScore {
+        self.rate(text).score
+    }
+
+    fn rate(&self, text: &str) -> Rated {
+        let text = normalise(text);
+        let perplexity = perplexity::text(&*self.lm, &text);
+        let keyword = self.keywords.score(&text);
+        Rated {
+            score: TextScore {
+                perplexity,
+                keyword,
+                weighted: weighted(perplexity, keyword, self.weights.gamma_keyword),
+            },
+            link_keyword: self.keywords.link_score(&text),
+        }
+    }
+
+    /// The rating, and the sentences it rests on.
+    fn rate_document<B: AsRef<str>>(&self, blocks: &[B]) -> (DocumentScore, Vec<Sentence>) {
+        let mut sentences = sentences(blocks.iter().map(AsRef::as_ref));
+        sentences.retain(|sentence| sentence.len() >= MIN_TOKENS);
+        let rated = perplexity::document(&*self.lm, &sentences);
+        // The keyword score is a sum over tokens, so that of the whole is the sum.
+        // Adding to +0, as `sum` of nothing is -0.
+        let keyword = sentences
+            .iter()
+            .fold(0.0, |sum, sentence| sum + self.keywords.score(sentence));
+        let document = DocumentScore {
+            perplexity: rated.perplexity,
+            keyword,
+            sentences: u32::try_from(rated.sentences).unwrap_or(u32::MAX),
+            tokens: u32::try_from(rated.tokens).unwrap_or(u32::MAX),
+        };
+        (document, sentences)
+    }
+
+    fn context<'page>(
+        &self,
+        page_url: &PageUrl,
+        page: &Extracted,
+        document: &DocumentScore,
+        image: &'page ImageCandidate,
+        texts: &mut Texts<'_, 'page>,
+    ) -> ImageContext {
+        let words = &image.texts;
+        let mut one = |text: &'page Option<String>| text.as_deref().map(|t| texts.rate(t).score);
+        let (alt, title, file_name) = (one(&words.alt), one(&words.title), one(&words.file_name));
+        let mut all = |list: &'page [String]| list.iter().map(|t| texts.rate(t).score).collect();
+        let scores = ImageScores {
+            alt,
+            title,
+            file_name,
+            parents: all(&words.parents),
+            siblings: all(&words.siblings),
+        };
+        ImageContext {
+            page: page_url.clone(),
+            page_title: page.title.clone(),
+            page_language: page.language.clone(),
+            document_perplexity: document.perplexity,
+            declared_width: image.width,
+            declared_height: image.height,
+            texts: words.clone(),
+            rank: self.rank(&scores),
+            scores,
+        }
+    }
+
+    /// Geometric mean of the weighted perplexities of the alt text and of the second
+    /// nearest enclosing element with text (Werner 2015). Where one is absent, the
+    /// perplexity of a run of unknown words stands for it: silence is no merit.
+    fn rank(&self, scores: &ImageScores) -> f64 {
+        let weighted = |score: Option<&TextScore>| score.map_or(self.unknown, |s| s.weighted);
+        // Two roots, as the product of two large numbers may be infinite.
+        weighted(scores.alt.as_ref()).sqrt() * weighted(scores.parents.get(1)).sqrt()
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Rated {
+    score: TextScore,
+    link_keyword: f64,
+}
+
+/// The texts of one page, each rated once: menus repeat their anchors, and images
+/// in one element share their parents.
+struct Texts<'scorer, 'page> {
+    scorer: &'scorer Scorer,
+    /// The standard hasher: these keys are the web's.
+    rated: HashMap<&'page str, Rated>,
+}
+
+impl<'scorer, 'page> Texts<'scorer, 'page> {
+    fn new(scorer: &'scorer Scorer) -> Self {
+        Self {
+            scorer,
+            rated: HashMap::new(),
+        }
+    }
+
+    fn rate(&mut self, text: &'page str) -> Rated {
+        *self
+            .rated
+            .entry(text)
+            .or_insert_with(|| self.scorer.rate(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::lm::{KenLm, SentenceScore, arpa, estimate};
+    use crate::page::{ImageTexts, Link};
+
+    /// A real model that counts how often it is asked.
+    struct Counting {
+        lm: KenLm,
+        asked: AtomicUsize,
+    }
+
+    impl LanguageModel for Counting {
+        fn order(&self) -> u8 {
+            self.lm.order()
+        }
+        fn score(&self, sentence: &Sentence) -> SentenceScore {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.lm.score(sentence)
+        }
+        fn unknown_log10(&self) -> f64 {
+            self.lm.unknown_log10()
+        }
+    }
+
+    fn scorer(strategy: Strategy) -> (Scorer, Arc<Counting>) {
+        let text = include_str!("../../tests/fixtures/lm/tiny.txt");
+        let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lm.arpa");
+        arpa::write(&estimate(&corpus, 3).unwrap(), &path).unwrap();
+        let counting = Arc::new(Counting {
+            lm: KenLm::load(&path).unwrap(),
+            asked: AtomicUsize::new(0),
+        });
+        let keywords = [("cat", 3.0), ("hunting", 1.0)]
+            .into_iter()
+            .map(|(token, weight)| (token.to_owned(), weight))
+            .collect();
+        let lm: Arc<dyn LanguageModel> = counting.clone();
+        (
+            Scorer::new(lm, keywords, Weights::default(), strategy),
+            counting,
+        )
+    }
+
+    fn url(path: &str) -> PageUrl {
+        PageUrl::parse(&format!("https://cats.example/{path}")).unwrap()
+    }
+
+    fn link(path: &str, anchor: &str) -> Link {
+        Link {
+            url: url(path),
+            anchor: anchor.to_owned(),
+            nofollow: path == "nofollow",
+        }
+    }
+
+    fn image(path: &str, alt: Option<&str>, parents: &[&str]) -> ImageCandidate {
+        ImageCandidate {
+            url: url(path),
+            width: Some(640),
+            height: None,
+            texts: ImageTexts {
+                alt: alt.map(str::to_owned),
+                file_name: Some("cat behavior".into()),
+                parents: parents.iter().map(|text| (*text).to_owned()).collect(),
+                ..ImageTexts::default()
+            },
+        }
+    }
+
+    fn page() -> Extracted {
+        Extracted {
+            title: Some("Cats".into()),
+            language: Some("en".into()),
+            blocks: vec![
+                "One poorly understood element of cat hunting behavior is this. Too short.".into(),
+                "Too short as well".into(),
+                "The field mouse was freed from its enemy, 99 times.".into(),
+            ],
+            links: vec![
+                link("a", "cat hunting behavior"),
+                link("b", "Home"),
+                link("nofollow", "cat hunting behavior"),
+                link("c", ""),
+            ],
+            images: vec![
+                image(
+                    "1.jpg",
+                    Some("cat hunting behavior"),
+                    &["Home", "element of the little man"],
+                ),
+                image("2.jpg", None, &["Home"]),
+            ],
+            ..Extracted::default()
+        }
+    }
+
+    #[test]
+    fn a_page_is_rated_part_by_part() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let page = page();
+        let scored = scorer.score(&url(""), &page);
+        let asked = counting.asked.load(Ordering::Relaxed);
+        // Two sentences; the anchors "cat hunting behavior" and "Home", which recur as
+        // alt and parent; one more parent, one file name. Empty text is not asked.
+        assert_eq!(asked, 2 + 2 + 2);
+
+        assert_eq!(
+            scored.sentences,
+            [
+                "one poorly understood element of cat hunting behavior is this",
+                "the field mouse was freed from its enemy times"
+            ]
+        );
+        let document = scored.document;
+        assert_eq!((document.sentences, document.tokens), (2, 19));
+        assert_eq!(document.keyword, 1.0);
+        assert_eq!(document, scorer.document(&page.blocks));
+        let log10: f64 = scored
+            .sentences
+            .iter()
+            .map(|s| counting.lm.score(&normalise(s)).log10)
+            .sum();
+        assert!((document.perplexity / 10_f64.powf(-log10 / 21.0) - 1.0).abs() < 1e-12);
+
+        let anchor = scorer.text("Cat hunting, behavior!");
+        assert_eq!(anchor.keyword, 1.0);
+        assert_eq!(anchor.weighted, 1.0);
+        let paths: Vec<&str> = scored.links.iter().map(|link| link.url.path()).collect();
+        assert_eq!(paths, ["/a", "/b", "/nofollow", "/c"]);
+        let parts = scored.links[0].parts;
+        assert_eq!(parts.document, document.perplexity);
+        assert_eq!(parts.anchor, anchor.perplexity);
+        assert_eq!(parts.keyword, 1.0 / 3.0, "over the anchor's three tokens");
+        assert_eq!(scored.links[2].parts, parts);
+        let empty = scored.links[3].parts;
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        assert_eq!((empty.anchor, empty.keyword), (unknown, 0.0));
+        assert_eq!(scored.links[3].score, document.perplexity);
+
+        let [first, second] = &scored.images[..] else {
+            panic!("two images, both rated");
+        };
+        let context = &first.context;
+        assert_eq!(context.page, url(""));
+        assert_eq!(
+            (
+                context.page_title.as_deref(),
+                context.page_language.as_deref()
+            ),
+            (Some("Cats"), Some("en"))
+        );
+        assert_eq!(
+            (context.declared_width, context.declared_height),
+            (Some(640), None)
+        );
+        assert_eq!(context.document_perplexity, document.perplexity);
+        assert_eq!(context.texts, page.images[0].texts);
+        assert_eq!(context.scores.alt, Some(anchor));
+        assert_eq!(context.scores.title, None);
+        assert_eq!(context.scores.file_name, Some(scorer.text("cat behavior")));
+        let parent = scorer.text("element of the little man");
+        assert_eq!(context.scores.parents, [scorer.text("Home"), parent]);
+        assert!((context.rank / (anchor.weighted * parent.weighted).sqrt() - 1.0).abs() < 1e-12);
+        assert!(
+            (second.context.rank / unknown - 1.0).abs() < 1e-12,
+            "neither alt nor parent 1"
+        );
+    }
+
+    #[test]
+    fn the_strategy_decides_the_score_and_not_its_parts() {
+        let rated = |strategy| scorer(strategy).0.score(&url(""), &page());
+        let (unfocused, document, link) = (
+            rated(Strategy::Unfocused),
+            rated(Strategy::Document),
+            rated(Strategy::Link),
+        );
+        for ((u, d), l) in unfocused.links.iter().zip(&document.links).zip(&link.links) {
+            assert_eq!((u.parts, d.parts), (l.parts, l.parts));
+            assert_eq!(u.score, 0.0);
+            assert_eq!(d.score, document.document.perplexity);
+            assert_eq!(
+                l.score,
+                super::super::link_score(&l.parts, &Weights::default())
+            );
+        }
+        assert!(link.links[0].score < document.links[0].score);
+    }
+
+    #[test]
+    fn a_page_without_text_has_the_perplexity_of_unknown_words() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let scored = scorer.score(&url(""), &Extracted::default());
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        assert_eq!(scored.document.perplexity, unknown);
+        assert_eq!((scored.document.keyword, scored.document.tokens), (0.0, 0));
+        assert_eq!(scorer.text("99").perplexity, unknown);
+        assert_eq!(scorer.text("99").weighted, unknown);
+    }
+}
