@@ -1,7 +1,7 @@
 //! Every way a fetch can fail, and how a failure of the HTTP library is told
 //! apart: by the types along its source chain, never by its text.
 //!
-//! What follows from a failure is not decided here but in [`super::outcome`].
+//! What follows from a failure is not decided here but in [`super::outcome()`].
 
 use std::error::Error;
 use std::io;
