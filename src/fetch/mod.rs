@@ -1,1 +1,233 @@
-//! fetch
+//! Fetching: one URL in, one answer or one typed error out.
+//!
+//! [`Fetcher::fetch`] makes exactly one request: no redirect is followed, no
+//! failure retried, no cookie kept. A redirect is an [`Answer`] that goes back
+//! to the frontier as a new task, so that scope, robots, politeness and the
+//! address guard judge every hop.
+//!
+//! The way of a request, which is the reading order:
+//!
+//! 1. `options`: what the caller sets, checked once.
+//! 2. `route`: which client sends it (`connect_to`), and the guard for hosts
+//!    that are IP addresses.
+//! 3. `rate`: the global request rate lets it go.
+//! 4. `client`, `resolve`, [`guard`]: the name is looked up, special-purpose
+//!    addresses are taken out, and the connection goes to what is left.
+//! 5. `headers`: a redirect's target, a `Retry-After`.
+//! 6. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
+//!    and counted while they are in memory.
+//! 7. `error`: what went wrong, told apart by type.
+//! 8. [`outcome()`]: the one table of what follows from it.
+//!
+//! What this module does not know: which URL is next and when (the frontier),
+//! robots rules, scope, what is in a body, what is on disk. It keeps no state
+//! about a host besides at most one idle connection.
+
+mod body;
+mod client;
+mod error;
+pub mod guard;
+mod headers;
+mod options;
+mod outcome;
+mod rate;
+mod resolve;
+mod route;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{CONTENT_TYPE, HOST};
+
+use crate::address::PageUrl;
+use crate::page::{Fetched, TaskKind};
+
+pub use body::HeldBytes;
+pub use error::{FetchError, Phase, Seen};
+pub use options::{ConnectTo, HostPattern, Options, SetupError};
+pub use outcome::outcome;
+
+use body::{Gauge, Watch};
+use rate::Rates;
+use route::Router;
+
+/// Sends requests. Clones share connections, rates and the count of bytes.
+#[derive(Debug, Clone)]
+pub struct Fetcher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    options: Options,
+    router: Router,
+    rates: Rates,
+    gauge: Arc<Gauge>,
+}
+
+/// What a server answered.
+#[derive(Debug)]
+pub enum Answer {
+    /// A status of 200 to 299.
+    Body {
+        /// The response.
+        fetched: Fetched,
+        /// Its share of [`Fetcher::bytes_in_flight`]; drop it with the body.
+        held: HeldBytes,
+    },
+    /// It is to be found elsewhere. The body was not read.
+    Redirect {
+        /// The status, 300 to 308.
+        status: u16,
+        /// Where; never the address that was asked.
+        to: PageUrl,
+        /// From sending the request to the end of the head.
+        elapsed: Duration,
+    },
+}
+
+impl Answer {
+    /// The HTTP status.
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Body { fetched, .. } => fetched.status,
+            Self::Redirect { status, .. } => *status,
+        }
+    }
+
+    /// Decoded body bytes that were read and kept.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Body { fetched, .. } => fetched.body.len() as u64,
+            Self::Redirect { .. } => 0,
+        }
+    }
+
+    /// From sending the request to the last byte that was read, our own
+    /// throttling not counted.
+    pub fn elapsed(&self) -> Duration {
+        match self {
+            Self::Body { fetched, .. } => fetched.elapsed,
+            Self::Redirect { elapsed, .. } => *elapsed,
+        }
+    }
+}
+
+impl Fetcher {
+    /// Checks the options and builds the clients. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`SetupError`] names the option and what to do.
+    pub fn new(options: Options) -> Result<Self, SetupError> {
+        options.check()?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                router: Router::new(&options)?,
+                rates: Rates::new(&options)?,
+                gauge: Arc::default(),
+                options,
+            }),
+        })
+    }
+
+    /// Asks for `url` once, with the headers and caps of its kind.
+    ///
+    /// A page or robots.txt beyond its cap comes truncated. Dropping the future
+    /// ends the exchange and gives back what it held.
+    ///
+    /// # Errors
+    /// [`FetchError`], which also says what was seen of the exchange. For
+    /// robots.txt, [`FetchError::Status`] is the caller's to interpret (RFC 9309
+    /// section 2.3.1); [`outcome()`] does it.
+    pub async fn fetch(&self, url: &PageUrl, kind: TaskKind) -> Result<Answer, FetchError> {
+        let route = self.inner.router.route(url)?;
+        self.inner.rates.request().await;
+        let mut watch = Watch::start(self.inner.options.total_timeout);
+        let answer = self.exchange(url, kind, route, &mut watch).await;
+        answer.map_err(|e| e.with_seen(watch.seen()))
+    }
+
+    /// Bytes of bodies in memory: those being read, and those whose
+    /// [`HeldBytes`] live.
+    pub fn bytes_in_flight(&self) -> u64 {
+        self.inner.gauge.bytes()
+    }
+
+    /// Waits until fewer than `limit` bytes are in flight. A caller that awaits
+    /// this before each fetch bounds memory to `limit` and one body for each
+    /// fetch that is under way; `limit` is 1 at least.
+    pub async fn bytes_below(&self, limit: u64) {
+        self.inner.gauge.below(limit.max(1)).await;
+    }
+
+    async fn exchange(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        route: route::Route<'_>,
+        watch: &mut Watch,
+    ) -> Result<Answer, FetchError> {
+        let inner = &*self.inner;
+        let host = url.host();
+        let mut request = route.client.get(route.url).headers(client::headers(kind));
+        if let Some(header) = route.host_header {
+            request = request.header(HOST, header);
+        }
+        let response = watch.within(host, Phase::Head, request.send()).await?;
+        let status = response.status().as_u16();
+        watch.status = Some(status);
+        let head = response.headers();
+        if headers::is_redirect(status, head) {
+            let to = headers::redirect_target(url, head);
+            let to = to.map_err(|why| FetchError::BadRedirect {
+                status,
+                why,
+                seen: Seen::default(),
+            })?;
+            let elapsed = watch.elapsed();
+            return Ok(Answer::Redirect {
+                status,
+                to,
+                elapsed,
+            });
+        }
+        if !(200..=299).contains(&status) {
+            return Err(FetchError::Status {
+                status,
+                retry_after: headers::retry_after(head, SystemTime::now()),
+                seen: Seen::default(),
+            });
+        }
+        let cap = inner.options.cap(kind);
+        let too_large = |declared| FetchError::TooLarge {
+            cap,
+            declared,
+            seen: Seen::default(),
+        };
+        let declared = response.content_length();
+        if kind == TaskKind::Image && declared.is_some_and(|bytes| bytes > cap as u64) {
+            return Err(too_large(declared));
+        }
+        let content_type = head.get(CONTENT_TYPE).map(headers::text);
+        let robots_tags = head.get_all("x-robots-tag").iter().map(headers::text);
+        let robots_tags = robots_tags.collect();
+        let held = HeldBytes::none(&inner.gauge);
+        let body = body::read(host, response, cap, watch, &inner.rates, held).await?;
+        if kind == TaskKind::Image && body.truncated {
+            return Err(too_large(None));
+        }
+        Ok(Answer::Body {
+            fetched: Fetched {
+                status,
+                content_type,
+                robots_tags,
+                body: body.bytes,
+                truncated: body.truncated,
+                elapsed: watch.elapsed(),
+            },
+            held: body.held,
+        })
+    }
+}

@@ -1,0 +1,206 @@
+//! Reading a body under three limits: bytes, time and the global byte rate;
+//! and the count of bytes that are held in memory.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::Response;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::error::{FetchError, Phase, Seen, classify};
+use super::rate::Rates;
+
+/// Bytes of bodies in memory, those still being read included.
+#[derive(Debug, Default)]
+pub(super) struct Gauge {
+    bytes: AtomicU64,
+    fell: Notify,
+}
+
+impl Gauge {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Acquire)
+    }
+
+    /// Waits until fewer than `limit` bytes are held.
+    pub(super) async fn below(&self, limit: u64) {
+        loop {
+            let fell = self.fell.notified();
+            tokio::pin!(fell);
+            // Registered before the look, so that no fall between is missed.
+            fell.as_mut().enable();
+            if self.bytes() < limit {
+                return;
+            }
+            fell.await;
+        }
+    }
+}
+
+/// A share of [`super::Fetcher::bytes_in_flight`], given back when dropped. Keep
+/// it as long as the body it came with.
+#[derive(Debug)]
+pub struct HeldBytes {
+    gauge: Arc<Gauge>,
+    bytes: u64,
+}
+
+impl HeldBytes {
+    pub(super) fn none(gauge: &Arc<Gauge>) -> Self {
+        Self {
+            gauge: gauge.clone(),
+            bytes: 0,
+        }
+    }
+
+    /// How many bytes it stands for.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    fn add(&mut self, count: usize) {
+        self.bytes += count as u64;
+        self.gauge.bytes.fetch_add(count as u64, Ordering::AcqRel);
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.gauge.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.gauge.fell.notify_waiters();
+    }
+}
+
+/// Measures an exchange and ends it in time. Waiting for our own byte rate is
+/// neither the server's slowness nor held against it.
+#[derive(Debug)]
+pub(super) struct Watch {
+    start: Instant,
+    throttled: Duration,
+    limit: Duration,
+    pub(super) status: Option<u16>,
+    pub(super) bytes: u64,
+}
+
+impl Watch {
+    pub(super) fn start(limit: Duration) -> Self {
+        Self {
+            start: Instant::now(),
+            throttled: Duration::ZERO,
+            limit,
+            status: None,
+            bytes: 0,
+        }
+    }
+
+    pub(super) fn elapsed(&self) -> Duration {
+        self.start.elapsed().saturating_sub(self.throttled)
+    }
+
+    pub(super) fn seen(&self) -> Seen {
+        Seen {
+            status: self.status,
+            bytes: self.bytes,
+            elapsed: self.elapsed(),
+        }
+    }
+
+    /// Awaits a step of the exchange for as long as it may still take.
+    pub(super) async fn within<T>(
+        &self,
+        host: &str,
+        phase: Phase,
+        step: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, FetchError> {
+        let left = self.limit.saturating_sub(self.elapsed());
+        match tokio::time::timeout(left, step).await {
+            Ok(done) => done.map_err(|e| classify(host, &e, phase)),
+            Err(_) => Err(FetchError::Timeout {
+                host: host.to_owned(),
+                phase: Phase::Whole,
+                seen: Seen::default(),
+            }),
+        }
+    }
+}
+
+/// A body, or its first `cap` bytes.
+#[derive(Debug)]
+pub(super) struct Body {
+    pub(super) bytes: Bytes,
+    pub(super) held: HeldBytes,
+    /// There was more than `cap`, which was not read.
+    pub(super) truncated: bool,
+}
+
+/// Reads a body chunk by chunk. The decoders give chunks of a few KiB, so that
+/// what is held never exceeds the cap by more than one of these, however small
+/// the compressed form was.
+pub(super) async fn read(
+    host: &str,
+    mut response: Response,
+    cap: usize,
+    watch: &mut Watch,
+    rates: &Rates,
+    mut held: HeldBytes,
+) -> Result<Body, FetchError> {
+    let mut body = Vec::new();
+    let mut truncated = false;
+    while let Some(chunk) = watch.within(host, Phase::Body, response.chunk()).await? {
+        let room = cap - body.len();
+        let kept = chunk.get(..room).unwrap_or(&chunk);
+        held.add(kept.len());
+        body.extend_from_slice(kept);
+        watch.bytes = body.len() as u64;
+        watch.throttled += rates.bytes(chunk.len()).await;
+        if chunk.len() > room {
+            truncated = true;
+            break;
+        }
+    }
+    Ok(Body {
+        // A growing vector has up to twice the room it needs.
+        bytes: Bytes::from(body.into_boxed_slice()),
+        held,
+        truncated,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_gauge_falls_when_a_guard_is_dropped() {
+        let gauge = Arc::new(Gauge::default());
+        let mut first = HeldBytes::none(&gauge);
+        let mut second = HeldBytes::none(&gauge);
+        first.add(70);
+        second.add(50);
+        first.add(10);
+        assert_eq!((gauge.bytes(), first.bytes()), (130, 80));
+        let waiting = tokio::spawn({
+            let gauge = gauge.clone();
+            async move { gauge.below(60).await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(first);
+        waiting.await.unwrap();
+        assert_eq!(gauge.bytes(), 50);
+        drop(second);
+        gauge.below(1).await;
+        assert_eq!(gauge.bytes(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn throttling_is_not_held_against_the_server() {
+        let mut watch = Watch::start(Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(30)).await;
+        watch.throttled = Duration::from_secs(27);
+        assert_eq!(watch.elapsed(), Duration::from_secs(3));
+    }
+}

@@ -1,0 +1,129 @@
+//! The HTTP clients: one that connects where the URL says, and for each
+//! `connect_to` rule the ones that connect elsewhere.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
+use reqwest::{Client, redirect, retry};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::page::TaskKind;
+
+use super::options::{Options, SetupError};
+use super::resolve::GuardedResolver;
+
+/// Builds a client. Everything that could send more than one request, or tell
+/// a server more than it must know, is off.
+pub(super) fn build(
+    options: &Options,
+    tls: &ClientConfig,
+    resolver: GuardedResolver,
+    http2: bool,
+) -> Result<Client, SetupError> {
+    let mut tls = tls.clone();
+    tls.alpn_protocols = match http2 {
+        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
+        false => vec![b"http/1.1".to_vec()],
+    };
+    let builder = Client::builder()
+        .tls_backend_preconfigured(tls)
+        .dns_resolver(Arc::new(resolver))
+        .user_agent(options.user_agent())
+        .no_proxy()
+        .referer(false)
+        .redirect(redirect::Policy::none())
+        // Even a request that the server says it ignored is sent again only
+        // when the host's clock permits it.
+        .retry(retry::never())
+        .gzip(true)
+        .brotli(true)
+        .zstd(true)
+        .deflate(true)
+        .connect_timeout(options.connect_timeout)
+        .read_timeout(options.read_timeout)
+        .pool_max_idle_per_host(1)
+        .pool_idle_timeout(options.pool_idle)
+        // Header lines that browsers forgive.
+        .http1_ignore_invalid_headers_in_responses(true)
+        .http1_allow_spaces_after_header_name_in_responses(true)
+        .http1_allow_obsolete_multiline_headers_in_responses(true);
+    let builder = match http2 {
+        true => builder,
+        false => builder.http1_only(),
+    };
+    builder
+        .build()
+        .map_err(|e| SetupError::Client(e.to_string()))
+}
+
+/// TLS as every client uses it: `ring`, Mozilla's roots, and the extra ones.
+pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
+    let mut roots = RootCertStore::empty();
+    roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
+    if let Some(path) = extra_ca {
+        let wrong = |why: String| SetupError::ExtraCa {
+            path: path.to_owned(),
+            why,
+        };
+        let before = roots.len();
+        for certificate in CertificateDer::pem_file_iter(path).map_err(|e| wrong(e.to_string()))? {
+            let certificate = certificate.map_err(|e| wrong(e.to_string()))?;
+            roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
+        }
+        if roots.len() == before {
+            return Err(wrong("it holds no certificate".to_owned()));
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|e| SetupError::Client(e.to_string()))?;
+    Ok(config.with_root_certificates(roots).with_no_client_auth())
+}
+
+/// The headers of a request besides those every request has: what the kind can
+/// use. `Accept-Language` is left out, so that a page comes in its own language.
+pub(super) fn headers(kind: TaskKind) -> HeaderMap {
+    let accept = match kind {
+        TaskKind::Page => {
+            "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.1"
+        }
+        // By name and not as `image/*`: a server that negotiates would answer
+        // with AVIF, which is not decoded.
+        TaskKind::Image => {
+            "image/jpeg,image/png,image/webp,image/gif,image/bmp;q=0.5,image/tiff;q=0.5,*/*;q=0.1"
+        }
+        TaskKind::Robots => "text/plain,*/*;q=0.1",
+    };
+    HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn extra_ca_files_are_checked() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = dir.path().join("missing.pem");
+        let empty = dir.path().join("empty.pem");
+        std::fs::write(&empty, "no certificate here\n").unwrap();
+        let broken = dir.path().join("broken.pem");
+        std::fs::write(
+            &broken,
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        )
+        .unwrap();
+        for path in [missing, empty, broken] {
+            let error = tls(Some(&path)).unwrap_err();
+            assert!(
+                error.to_string().contains(path.to_str().unwrap()),
+                "{error}"
+            );
+        }
+        assert!(tls(None).is_ok());
+    }
+}

@@ -1,0 +1,309 @@
+//! Every way a fetch can fail, and how a failure of the HTTP library is told
+//! apart: by the types along its source chain, never by its text.
+//!
+//! What follows from a failure is not decided here but in [`super::outcome()`].
+
+use std::error::Error;
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::resolve::{LookupFailed, Refused};
+
+/// What was seen of an exchange before it failed, for the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// The HTTP status, where a head arrived.
+    pub status: Option<u16>,
+    /// Decoded body bytes that were read.
+    pub bytes: u64,
+    /// From sending the request to the failure, our own throttling not counted;
+    /// zero where nothing was sent.
+    pub elapsed: Duration,
+}
+
+/// What the exchange was waiting for when its time ran out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// Name lookup, TCP or TLS (`connect_timeout`).
+    Connecting,
+    /// The head of the response (`read_timeout`).
+    Head,
+    /// The next bytes of the body (`read_timeout`).
+    Body,
+    /// The end of the exchange (`total_timeout`).
+    Whole,
+}
+
+/// Why a task gave no answer.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum FetchError {
+    /// The name does not resolve, or is one that is never looked up (RFC 6761).
+    #[error("{host} does not resolve: {why}")]
+    Dns {
+        /// The URL's host.
+        host: String,
+        /// What the resolver said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The host has no address that a crawl may reach (see [`super::guard`]).
+    #[error("{host} is at {address}, which is not of the public internet, and is not asked")]
+    PrivateAddress {
+        /// The URL's host.
+        host: String,
+        /// The address, or the first of several.
+        address: IpAddr,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The connection was refused, reset or cut.
+    #[error("the connection to {host} failed: {why}")]
+    Connection {
+        /// The URL's host.
+        host: String,
+        /// What the system said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The TLS handshake failed, or the certificate is not trusted.
+    #[error("no secure connection to {host}: {why}")]
+    Tls {
+        /// The URL's host.
+        host: String,
+        /// What the TLS library said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// It took too long.
+    #[error("{host} took too long ({phase:?})")]
+    Timeout {
+        /// The URL's host.
+        host: String,
+        /// What was waited for.
+        phase: Phase,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The server spoke no valid HTTP.
+    #[error("{host} spoke no valid HTTP: {why}")]
+    Protocol {
+        /// The URL's host.
+        host: String,
+        /// What the HTTP library said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The body's content coding (gzip, br, zstd, deflate) is broken.
+    #[error("the body from {host} could not be decoded: {why}")]
+    Decoding {
+        /// The URL's host.
+        host: String,
+        /// What the decoder said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// A status outside 200 to 299 that is no redirect.
+    #[error("the server answered with status {status}")]
+    Status {
+        /// The status.
+        status: u16,
+        /// The `Retry-After` header (RFC 9110 section 10.2.3), uncapped; zero
+        /// where the date has passed. It can be so long that adding it to a
+        /// point in time overflows: add it saturating.
+        retry_after: Option<Duration>,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// A redirect without a usable target.
+    #[error("status {status} redirects nowhere: {why}")]
+    BadRedirect {
+        /// The status.
+        status: u16,
+        /// What is wrong with the target.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// An image larger than its cap, of no use in a part.
+    #[error("the image is larger than the cap of {cap} bytes")]
+    TooLarge {
+        /// The cap, in bytes.
+        cap: usize,
+        /// What `Content-Length` said, where that was the reason.
+        declared: Option<u64>,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// The request cannot be written or sent as configured.
+    #[error("{url} cannot be asked for: {why}")]
+    Unsendable {
+        /// The URL.
+        url: String,
+        /// What is in the way.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+    /// This machine is out of descriptors or ports; the host is not to blame.
+    #[error(
+        "this machine cannot open another connection: {why}; raise its limit (ulimit -n) or fetch less at once"
+    )]
+    Local {
+        /// What the system said.
+        why: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
+}
+
+impl FetchError {
+    /// What was seen of the exchange.
+    pub fn seen(&self) -> &Seen {
+        match self {
+            Self::Dns { seen, .. }
+            | Self::PrivateAddress { seen, .. }
+            | Self::Connection { seen, .. }
+            | Self::Tls { seen, .. }
+            | Self::Timeout { seen, .. }
+            | Self::Protocol { seen, .. }
+            | Self::Decoding { seen, .. }
+            | Self::Status { seen, .. }
+            | Self::BadRedirect { seen, .. }
+            | Self::TooLarge { seen, .. }
+            | Self::Unsendable { seen, .. }
+            | Self::Local { seen, .. } => seen,
+        }
+    }
+
+    pub(super) fn with_seen(mut self, now: Seen) -> Self {
+        match &mut self {
+            Self::Dns { seen, .. }
+            | Self::PrivateAddress { seen, .. }
+            | Self::Connection { seen, .. }
+            | Self::Tls { seen, .. }
+            | Self::Timeout { seen, .. }
+            | Self::Protocol { seen, .. }
+            | Self::Decoding { seen, .. }
+            | Self::Status { seen, .. }
+            | Self::BadRedirect { seen, .. }
+            | Self::TooLarge { seen, .. }
+            | Self::Unsendable { seen, .. }
+            | Self::Local { seen, .. } => *seen = now,
+        }
+        self
+    }
+}
+
+/// Tells apart what reqwest reports, while waiting for the head
+/// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
+pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> FetchError {
+    let seen = Seen::default();
+    let host = host.to_owned();
+    let why = innermost(error);
+    if let Some(refused) = find::<Refused>(error) {
+        let address = refused.address;
+        return FetchError::PrivateAddress {
+            host,
+            address,
+            seen,
+        };
+    }
+    if error.is_builder() {
+        let url = error.url().map_or(host, ToString::to_string);
+        return FetchError::Unsendable { url, why, seen };
+    }
+    if let Some(kind) = find_io(error, out_of_resources) {
+        let why = kind.to_string();
+        return FetchError::Local { why, seen };
+    }
+    if error.is_timeout() || find_io(error, |e| e.kind() == io::ErrorKind::TimedOut).is_some() {
+        let phase = match error.is_connect() {
+            true => Phase::Connecting,
+            false => phase,
+        };
+        return FetchError::Timeout { host, phase, seen };
+    }
+    // A name that cannot stand in a certificate cannot stand in the DNS either.
+    if error.is_dns()
+        || find::<LookupFailed>(error).is_some()
+        || find::<rustls::pki_types::InvalidDnsNameError>(error).is_some()
+    {
+        return FetchError::Dns { host, why, seen };
+    }
+    if find::<rustls::Error>(error).is_some() {
+        return FetchError::Tls { host, why, seen };
+    }
+    let http1 = find::<hyper::Error>(error);
+    let http2 = find::<h2::Error>(error);
+    if phase == Phase::Body && http1.is_none() && http2.is_none() {
+        // Framing and connection were sound: it is the decoder that complains.
+        return FetchError::Decoding { host, why, seen };
+    }
+    let cut = error.is_connect()
+        || find_io(error, connection_is_gone).is_some()
+        || http1.is_some_and(|e| e.is_incomplete_message() || e.is_canceled() || e.is_closed())
+        || http2.is_some_and(|e| e.is_io() || e.is_remote());
+    match cut {
+        true => FetchError::Connection { host, why, seen },
+        false => FetchError::Protocol { host, why, seen },
+    }
+}
+
+/// An error and its sources. Where an I/O error wraps another error, that one
+/// comes next; its own `source` would skip it.
+fn chain<'a>(
+    error: &'a (dyn Error + 'static),
+) -> impl Iterator<Item = &'a (dyn Error + 'static)> + 'a {
+    std::iter::successors(Some(error), |&e| {
+        match e.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+            Some(inner) => Some(inner as &(dyn Error + 'static)),
+            None => e.source(),
+        }
+    })
+}
+
+fn find<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    chain(error).find_map(|e| e.downcast_ref::<E>())
+}
+
+fn find_io<'a>(
+    error: &'a (dyn Error + 'static),
+    wanted: impl Fn(&io::Error) -> bool,
+) -> Option<&'a io::Error> {
+    chain(error)
+        .filter_map(|e| e.downcast_ref::<io::Error>())
+        .find(|e| wanted(e))
+}
+
+fn connection_is_gone(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        error.kind(),
+        ConnectionRefused
+            | ConnectionReset
+            | ConnectionAborted
+            | NotConnected
+            | BrokenPipe
+            | UnexpectedEof
+            | HostUnreachable
+            | NetworkUnreachable
+            | NetworkDown
+    )
+}
+
+/// `ENFILE` and `EMFILE` have no kind of their own; the numbers are the same on
+/// Linux, macOS and the BSDs.
+fn out_of_resources(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::AddrNotAvailable || matches!(error.raw_os_error(), Some(23 | 24))
+}
+
+fn innermost(error: &(dyn Error + 'static)) -> String {
+    let text = chain(error).last().map(ToString::to_string);
+    text.unwrap_or_default().chars().take(200).collect()
+}

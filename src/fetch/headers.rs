@@ -1,0 +1,152 @@
+//! What the head of a response says: where it redirects, how long to wait.
+
+use std::time::{Duration, SystemTime};
+
+use reqwest::header::{HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+
+use crate::address::PageUrl;
+
+/// Whether a status sends elsewhere (RFC 9110 section 15.4). 300 counts where it
+/// names a preferred choice; 304, 305 and 306 never do.
+pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
+    match status {
+        301 | 302 | 303 | 307 | 308 => true,
+        300 => headers.contains_key(LOCATION),
+        _ => false,
+    }
+}
+
+/// Where a redirect points (RFC 9110 section 10.2.2), or what is wrong with it.
+pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<PageUrl, String> {
+    let Some(location) = headers.get(LOCATION) else {
+        return Err("it has no Location header".to_owned());
+    };
+    let location = escaped(location);
+    if location.trim().is_empty() {
+        return Err("its Location header is empty".to_owned());
+    }
+    let to = from.join(&location).map_err(|e| e.to_string())?;
+    match to == *from {
+        // It would only end with cookies, which are not kept.
+        true => Err("it points at itself".to_owned()),
+        false => Ok(to),
+    }
+}
+
+/// How long the server asks to wait (RFC 9110 section 10.2.3): seconds, or a
+/// date. Uncapped; a date that has passed is no wait at all, and what is
+/// neither form says nothing.
+pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        // More digits than 64 bits hold still mean: very long.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    }
+    let date = httpdate::parse_http_date(text).ok()?;
+    Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// A header's text, whatever its bytes.
+pub(super) fn text(value: &HeaderValue) -> String {
+    String::from_utf8_lossy(value.as_bytes()).into_owned()
+}
+
+/// A Location with its bytes beyond ASCII percent-encoded. Servers send them
+/// raw, mostly as UTF-8; encoded, they come back to the server as it sent them.
+fn escaped(value: &HeaderValue) -> String {
+    let mut out = String::with_capacity(value.len());
+    for byte in value.as_bytes() {
+        match byte.is_ascii() {
+            true => out.push(char::from(*byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn location(bytes: &[u8]) -> Result<String, String> {
+        let from = PageUrl::parse("https://example.org/a/b?q").unwrap();
+        let mut headers = HeaderMap::new();
+        headers.insert(LOCATION, HeaderValue::from_bytes(bytes).unwrap());
+        redirect_target(&from, &headers).map(|to| to.to_string())
+    }
+
+    #[test]
+    fn locations() {
+        for (given, expected) in [
+            ("http://other.org/x", "http://other.org/x"),
+            ("//other.org/x", "https://other.org/x"),
+            ("/x", "https://example.org/x"),
+            ("c", "https://example.org/a/c"),
+            ("?r", "https://example.org/a/b?r"),
+            ("/x#part", "https://example.org/x"),
+            (" /x ", "https://example.org/x"),
+            ("/ü", "https://example.org/%C3%BC"),
+            ("http://bücher.example/", "http://xn--bcher-kva.example/"),
+        ] {
+            assert_eq!(location(given.as_bytes()).unwrap(), expected);
+        }
+        assert_eq!(location(b"/\xfc").unwrap(), "https://example.org/%FC");
+        for bad in [
+            "",
+            "  ",
+            "mailto:a@b.org",
+            "javascript:1",
+            "http://",
+            "#x",
+            "/a/b?q",
+        ] {
+            assert!(location(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+        let from = PageUrl::parse("https://example.org/").unwrap();
+        assert!(redirect_target(&from, &HeaderMap::new()).is_err());
+    }
+
+    #[test]
+    fn retry_after_forms() {
+        let now = httpdate::parse_http_date("Sun, 06 Nov 1994 08:49:37 GMT").unwrap();
+        for (given, expected) in [
+            ("0", Some(0)),
+            ("120", Some(120)),
+            (" 7 ", Some(7)),
+            ("31536000000", Some(31_536_000_000)),
+            ("99999999999999999999999", Some(u64::MAX)),
+            ("Sun, 06 Nov 1994 08:50:37 GMT", Some(60)),
+            ("Sunday, 06-Nov-94 08:50:37 GMT", Some(60)),
+            ("Sun Nov  6 08:50:37 1994", Some(60)),
+            ("Sun, 06 Nov 1994 08:49:36 GMT", Some(0)),
+            ("-1", None),
+            ("1.5", None),
+            ("soon", None),
+            ("", None),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(RETRY_AFTER, HeaderValue::from_str(given).unwrap());
+            let expected = expected.map(Duration::from_secs);
+            assert_eq!(retry_after(&headers, now), expected, "{given:?}");
+        }
+        assert_eq!(retry_after(&HeaderMap::new(), now), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_header_panics(bytes in proptest::collection::vec(32u8..=255, 0..80)) {
+            if let Ok(value) = HeaderValue::from_bytes(&bytes) {
+                let mut headers = HeaderMap::new();
+                headers.insert(LOCATION, value.clone());
+                headers.insert(RETRY_AFTER, value.clone());
+                let from = PageUrl::parse("https://example.org/").unwrap();
+                if let Ok(to) = redirect_target(&from, &headers) {
+                    prop_assert_ne!(to, from);
+                }
+                retry_after(&headers, SystemTime::now());
+                text(&value);
+            }
+        }
+    }
+}

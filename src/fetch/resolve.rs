@@ -1,0 +1,183 @@
+//! Names to addresses, and no address past the guard.
+//!
+//! The connector connects to exactly what [`GuardedResolver`] returns, so the
+//! address that was judged is the address that is asked: there is no second
+//! lookup that an attacker's name server could answer otherwise (DNS
+//! rebinding). The connector does not ask it for IP literals;
+//! [`super::route::Router`] judges those.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use tokio::sync::Semaphore;
+
+use super::guard::permitted;
+
+/// Lookups that may occupy a blocking thread at once. A dead name server holds
+/// a thread for ten seconds and more, and the runtime has 512 of them, which
+/// other work needs as well.
+const LOOKUPS_AT_ONCE: usize = 128;
+
+/// Top-level domains that are never asked of a name server: RFC 6761 (`test`,
+/// `invalid`, `localhost`), RFC 7686 (`onion`) and RFC 9476 (`alt`).
+const NEVER_LOOKED_UP: [&str; 5] = ["test", "invalid", "localhost", "onion", "alt"];
+
+/// Whether a name stands under a domain that is never looked up.
+pub(super) fn never_looked_up(name: &str) -> bool {
+    let name = name.trim_end_matches('.');
+    let top = name.rsplit('.').next().unwrap_or(name);
+    NEVER_LOOKED_UP.iter().any(|t| top.eq_ignore_ascii_case(t))
+}
+
+/// Where the connections of one client go.
+#[derive(Debug, Clone)]
+pub(super) enum Target {
+    /// To the host of the URL.
+    Asked,
+    /// To this name, whatever the URL says; a port of 0 keeps the URL's.
+    Name(String, u16),
+    /// To this address, whatever the URL says; a port of 0 keeps the URL's.
+    Address(IpAddr, u16),
+}
+
+/// The resolver of one client.
+#[derive(Debug, Clone)]
+pub(super) struct GuardedResolver {
+    pub(super) target: Target,
+    pub(super) allow_private: bool,
+    pub(super) lookups: Arc<Semaphore>,
+}
+
+/// The lookups of all clients of a fetcher draw on one allowance.
+pub(super) fn lookups() -> Arc<Semaphore> {
+    Arc::new(Semaphore::new(LOOKUPS_AT_ONCE))
+}
+
+/// The guard refused every address of a name.
+#[derive(Debug, thiserror::Error)]
+#[error("{address} is not an address of the public internet")]
+pub(super) struct Refused {
+    pub(super) address: IpAddr,
+}
+
+/// The name does not resolve.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LookupFailed {
+    #[error("names under this domain are never looked up")]
+    NeverLookedUp,
+    #[error("the name has no address")]
+    NoAddress,
+    #[error("{0}")]
+    System(io::Error),
+    #[error("the lookup was abandoned because the process ends")]
+    Abandoned,
+}
+
+impl Resolve for GuardedResolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let own = self.clone();
+        Box::pin(async move {
+            let (addresses, port) = match &own.target {
+                Target::Asked => (own.look_up(name.as_str()).await?, 0),
+                Target::Name(to, port) => (own.look_up(to).await?, *port),
+                Target::Address(to, port) => (vec![*to], *port),
+            };
+            let addresses =
+                permitted(addresses, own.allow_private).map_err(|address| Refused { address })?;
+            let addresses: Addrs = Box::new(
+                addresses
+                    .into_iter()
+                    .map(move |address| SocketAddr::new(address, port)),
+            );
+            Ok(addresses)
+        })
+    }
+}
+
+impl GuardedResolver {
+    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailed> {
+        if never_looked_up(name) {
+            return Err(LookupFailed::NeverLookedUp);
+        }
+        // A trailing dot keeps the search domains of this machine's network out
+        // of it (RFC 1034 section 3.1): `intranet` and misspelt names would
+        // otherwise be completed by them. A lab may want just that, and its
+        // hosts file.
+        let name = match self.allow_private {
+            true => name.to_owned(),
+            false => format!("{}.", name.trim_end_matches('.')),
+        };
+        let permit = self.lookups.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| LookupFailed::Abandoned)?;
+        // The permit goes into the thread: a caller that gave up does not free it.
+        let found = tokio::task::spawn_blocking(move || {
+            let found = (name.as_str(), 0u16).to_socket_addrs();
+            drop(permit);
+            found.map(|all| all.map(|a| a.ip()).collect::<Vec<_>>())
+        });
+        let found = found.await.map_err(|_| LookupFailed::Abandoned)?;
+        let mut found = found.map_err(LookupFailed::System)?;
+        found.dedup();
+        match found.is_empty() {
+            true => Err(LookupFailed::NoAddress),
+            false => Ok(found),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolver(target: Target, allow_private: bool) -> GuardedResolver {
+        GuardedResolver {
+            target,
+            allow_private,
+            lookups: lookups(),
+        }
+    }
+
+    #[test]
+    fn reserved_names() {
+        for name in ["a.test", "A.TEST.", "localhost", "x.invalid", "y.onion"] {
+            assert!(never_looked_up(name), "{name}");
+        }
+        for name in ["test.org", "localhost.example.org", "example", "contest"] {
+            assert!(!never_looked_up(name), "{name}");
+        }
+    }
+
+    #[tokio::test]
+    async fn reserved_names_fail_without_a_lookup() {
+        let resolver = resolver(Target::Asked, true);
+        // Without permits a lookup would wait for ever.
+        resolver.lookups.close();
+        for name in ["a.test", "b.invalid", "localhost", "c.onion", "d.alt"] {
+            let failed = resolver.resolve(name.parse().unwrap()).await.err().unwrap();
+            assert!(matches!(
+                failed.downcast_ref::<LookupFailed>(),
+                Some(LookupFailed::NeverLookedUp)
+            ));
+        }
+        let other = resolver.resolve("example.org".parse().unwrap()).await;
+        let other = other.err().unwrap();
+        assert!(matches!(
+            other.downcast_ref::<LookupFailed>(),
+            Some(LookupFailed::Abandoned)
+        ));
+    }
+
+    #[tokio::test]
+    async fn a_target_replaces_the_name_and_is_judged() {
+        let target = Target::Address([127, 0, 0, 1].into(), 8080);
+        let name = || "example.org".parse().unwrap();
+        let open = resolver(target.clone(), true).resolve(name()).await;
+        let open: Vec<_> = open.unwrap().collect();
+        assert_eq!(open, [SocketAddr::from(([127, 0, 0, 1], 8080))]);
+        let shut = resolver(target, false).resolve(name()).await.err().unwrap();
+        let refused = shut.downcast_ref::<Refused>().unwrap();
+        assert_eq!(refused.address, IpAddr::from([127, 0, 0, 1]));
+    }
+}

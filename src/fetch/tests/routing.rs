@@ -1,0 +1,164 @@
+//! What is sent, and where: headers and `connect_to`.
+
+use super::*;
+
+fn to(server: &Server, host: &str, port: Option<u16>) -> ConnectTo {
+    ConnectTo {
+        host: HostPattern::new(host),
+        port,
+        to_host: "127.0.0.1".into(),
+        to_port: Some(server.address.port()),
+    }
+}
+
+async fn get(fetcher: &Fetcher, url: &str) -> Fetched {
+    let url = PageUrl::parse(url).unwrap();
+    body(fetcher.fetch(&url, TaskKind::Page).await)
+}
+
+#[tokio::test]
+async fn requests_say_who_asks_and_no_more() {
+    let server = Server::answering(response("Set-Cookie: id=1; Path=/\r\n", b"ok")).await;
+    let fetcher = lab();
+    for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Robots] {
+        body(fetcher.fetch(&server.url("/"), kind).await);
+    }
+    let heads = server.heads();
+    assert_eq!(heads.len(), 3);
+    let agent = format!(
+        "spoor/{} (+https://example.org/bot)",
+        env!("CARGO_PKG_VERSION")
+    );
+    for (head, accept) in heads
+        .iter()
+        .zip(["text/html,", "image/jpeg,", "text/plain,"])
+    {
+        assert_eq!(header(head, "user-agent"), [agent.as_str()]);
+        assert_eq!(header(head, "host"), [server.address.to_string()]);
+        let accepts = header(head, "accept");
+        assert!(accepts.len() == 1 && accepts[0].starts_with(accept));
+        for absent in ["cookie", "referer", "accept-language", "authorization"] {
+            assert_eq!(header(head, absent), [""; 0], "{absent}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_mapped_host_keeps_its_name() {
+    let server = Server::answering(response("", b"ok")).await;
+    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, "*", None)]);
+    for (url, host) in [
+        ("http://www.example.org/a?b", "www.example.org"),
+        ("http://www.example.org:8080/a?b", "www.example.org:8080"),
+        ("http://cats.test/a?b", "cats.test"),
+        ("http://cats.test:99/a?b", "cats.test:99"),
+        ("http://10.1.2.3/a?b", "10.1.2.3"),
+        ("http://10.1.2.3:99/a?b", "10.1.2.3:99"),
+        ("http://[2001:db8::1]/a?b", "[2001:db8::1]"),
+        ("http://[2001:db8::1]:99/a?b", "[2001:db8::1]:99"),
+    ] {
+        assert_eq!(&get(&fetcher, url).await.body[..], b"ok", "{url}");
+        let head = server.heads().pop().unwrap();
+        assert_eq!(header(&head, "host"), [host]);
+        assert!(head.starts_with("GET /a?b HTTP/1.1\r\n"), "{head}");
+    }
+    assert_eq!(server.connections(), 8);
+}
+
+#[tokio::test]
+async fn the_first_rule_that_matches_wins() {
+    let one = Server::answering(response("", b"one")).await;
+    let two = Server::answering(response("", b"two")).await;
+    let three = Server::answering(response("", b"three")).await;
+    let fetcher = lab_with(|o| {
+        o.connect_to = vec![
+            to(&one, "a.test", Some(8080)),
+            to(&two, "*.test", Some(80)),
+            to(&three, "*.test", None),
+        ];
+    });
+    for (url, expected) in [
+        ("http://a.test:8080/", "one"),
+        ("http://a.test/", "two"),
+        ("http://a.test:81/", "three"),
+        ("http://b.test:8080/", "three"),
+        ("http://b.test/", "two"),
+        ("http://x.b.test/", "two"),
+        ("http://a.test:8080/", "one"),
+    ] {
+        assert_eq!(get(&fetcher, url).await.body, expected, "{url}");
+    }
+    // What no rule covers goes its own way.
+    let url = PageUrl::parse("http://test/").unwrap();
+    let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
+    assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn without_a_port_the_urls_port_is_kept() {
+    let server = Server::answering(response("", b"ok")).await;
+    let port = server.address.port();
+    let fetcher = lab_with(|o| {
+        o.connect_to = vec![ConnectTo {
+            to_port: None,
+            ..to(&server, "*", None)
+        }];
+    });
+    for host in ["a.test", "10.1.2.3"] {
+        let url = format!("http://{host}:{port}/");
+        assert_eq!(get(&fetcher, &url).await.body, "ok");
+        let head = server.heads().pop().unwrap();
+        assert_eq!(header(&head, "host"), [format!("{host}:{port}")]);
+    }
+}
+
+/// Two URLs of one host that are sent to different places never share a
+/// connection, and those that are sent to the same place may.
+#[tokio::test]
+async fn connections_are_reused_under_the_right_name() {
+    let kept_open = || {
+        Server::http(|mut stream, mut head| async move {
+            loop {
+                let host = header(&head, "host")[0].to_owned();
+                send(&mut stream, &response("", host.as_bytes())).await;
+                match read_head(&mut stream).await {
+                    Some(next) => head = next,
+                    None => return,
+                }
+            }
+        })
+    };
+    let (one, two) = (kept_open().await, kept_open().await);
+    let fetcher = lab_with(|o| {
+        o.connect_to = vec![to(&one, "a.test", Some(8080)), to(&two, "a.test", None)];
+    });
+    for _ in 0..3 {
+        assert_eq!(
+            get(&fetcher, "http://a.test:8080/").await.body,
+            "a.test:8080"
+        );
+        assert_eq!(get(&fetcher, "http://a.test/").await.body, "a.test");
+    }
+    assert_eq!((one.connections(), two.connections()), (1, 1));
+}
+
+#[tokio::test]
+async fn https_to_a_mapped_address_is_refused_by_name() {
+    let server = Server::answering(response("", b"ok")).await;
+    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, "*", None)]);
+    let url = PageUrl::parse("https://10.1.2.3/").unwrap();
+    let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
+    assert!(matches!(error, FetchError::Unsendable { .. }), "{error:?}");
+    assert!(error.to_string().contains("https://10.1.2.3/"), "{error}");
+    assert_eq!(server.connections(), 0);
+}
+
+/// Setting the variables of a running process is unsafe, so this asks the client
+/// what it would heed: it shows its proxies where there are any, the
+/// environment's among them.
+#[test]
+fn the_environments_proxy_is_not_heeded() {
+    let shown = format!("{:?}", lab().inner.router);
+    assert!(shown.contains("default_headers"), "{shown}");
+    assert!(!shown.contains("proxies"), "{shown}");
+}
