@@ -7,7 +7,7 @@
 //! images), and labels that say which page is on topic.
 //!
 //! Reading order: [`tree`] (what lies at an address: a file, a redirect, a
-//! picture to be drawn, or nothing), [`picture`] (drawing it), [`serve`] (the
+//! picture to be drawn, or nothing), [`picture`] (drawing it), [`mod@serve`] (the
 //! same over HTTP, with latency, faults and a log for tests), [`judge`] (how
 //! many of the first N fetches were on topic), [`demo`] (a small web made of
 //! text written for this project, with two topics, noise, islands, link farms
@@ -22,6 +22,7 @@
 //! test asks it to by a [`Behaviour`]. Labels are for judging; no part of a
 //! crawl may read them.
 
+pub mod demo;
 pub mod judge;
 pub mod picture;
 pub mod serve;

@@ -1,7 +1,7 @@
 //! What lies at an address of the lab: the tables, then the tree.
 //!
 //! This file knows neither sockets nor HTTP; [`Lab::answer`] is the whole of
-//! its meaning, and [`super::serve`] puts it on the wire.
+//! its meaning, and [`mod@super::serve`] puts it on the wire.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
