@@ -4,6 +4,7 @@
 mod arbitrary;
 mod refused;
 mod seeds;
+mod shipped;
 mod values;
 
 use super::Config;
