@@ -1,0 +1,102 @@
+//! What must hold between keys.
+
+use super::Config;
+use super::errors::Findings;
+use super::section::plain;
+use super::values::Value;
+
+/// Notes every pair of keys that contradict each other, at the one given last.
+pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
+    let mut pairs = Pairs(findings);
+    let b = &config.buckets;
+    pairs.below("buckets.high", &b.high, "buckets.medium", &b.medium);
+    pairs.below("buckets.medium", &b.medium, "buckets.normal", &b.normal);
+    pairs.below("buckets.normal", &b.normal, "buckets.razor", &b.razor);
+    let p = &config.politeness;
+    pairs.at_most(
+        "politeness.min_delay",
+        &p.min_delay,
+        "politeness.max_delay",
+        &p.max_delay,
+    );
+    pairs.at_most(
+        "politeness.back_off",
+        &p.back_off,
+        "politeness.max_back_off",
+        &p.max_back_off,
+    );
+    let i = &config.images;
+    pairs.at_most(
+        "images.min_width",
+        &i.min_width,
+        "images.max_width",
+        &i.max_width,
+    );
+    pairs.at_most(
+        "images.min_height",
+        &i.min_height,
+        "images.max_height",
+        &i.max_height,
+    );
+    pairs.not_empty("scope.schemes", &config.scope.schemes);
+}
+
+struct Pairs<'a>(&'a mut Findings);
+
+impl Pairs<'_> {
+    fn below<T: Value>(&mut self, low_key: &str, low: &T, high_key: &str, high: &T) {
+        if !T::order(low, high).is_lt() {
+            self.tell(
+                (low_key, plain(low)),
+                (high_key, plain(high)),
+                "above",
+                "below",
+            );
+        }
+    }
+
+    fn at_most<T: Value>(&mut self, low_key: &str, low: &T, high_key: &str, high: &T) {
+        if T::order(low, high).is_gt() {
+            self.tell(
+                (low_key, plain(low)),
+                (high_key, plain(high)),
+                "at least",
+                "at most",
+            );
+        }
+    }
+
+    fn not_empty<T: Value>(&mut self, key: &str, list: &[T]) {
+        if let (true, Some(span)) = (list.is_empty(), self.0.place(key)) {
+            let message = format!("is an empty list; allowed: {}", Vec::<T>::form());
+            self.0.wrong(span.clone(), key, message);
+        }
+    }
+
+    /// Tells it at the key that stands later in the file: that is the one which
+    /// does not fit what was said before.
+    fn tell(&mut self, low: (&str, String), high: (&str, String), above: &str, below: &str) {
+        if self.0.is_broken(low.0) || self.0.is_broken(high.0) {
+            return;
+        }
+        let start = |key: &str| self.0.place(key).map(|span| span.start);
+        let (own, other, relation) = if start(low.0) > start(high.0) {
+            (low, high, below)
+        } else {
+            (high, low, above)
+        };
+        let Some(span) = self.0.place(own.0).cloned() else {
+            return;
+        };
+        let origin = if self.0.place(other.0).is_none() {
+            ", the default"
+        } else {
+            ""
+        };
+        let message = format!(
+            "is {}; allowed: {relation} {} ({}{origin})",
+            own.1, other.0, other.1
+        );
+        self.0.wrong(span, own.0, message);
+    }
+}

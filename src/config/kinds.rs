@@ -1,0 +1,279 @@
+//! The kinds of value that a crawler brings: names, addresses, rules. A value of
+//! one of these types has been checked and is in canonical form.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use super::errors::shown;
+use super::values::{TextValue, choice};
+use crate::address::PageUrl;
+
+impl TextValue for PageUrl {
+    const KIND: &'static str = "a URL";
+    const FORM: &'static str = "an http or https URL in full, as \"https://example.org/page\"";
+    const EXAMPLE: &'static str = "https://example.org/page";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        PageUrl::parse(text).map_err(|error| shown(&error.to_string()))
+    }
+    fn text(&self) -> String {
+        self.as_str().to_owned()
+    }
+}
+
+/// Declares a text that has been checked, and how it shows itself.
+macro_rules! checked_text {
+    ($($(#[doc = $about:literal])* pub struct $struct:ident;)*) => {$(
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $struct(String);
+
+        impl $struct {
+            /// The checked text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $struct {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $struct {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+checked_text! {
+    /// The name of a job or a model: 1 to 64 characters of `a-z`, `0-9`, `_` and
+    /// `-`, so that it is a folder's name on every system.
+    pub struct Name;
+
+    /// How the operator is reached: a `mailto:` address, a plain e-mail address
+    /// or an `http(s)` URL. ASCII without spaces, parentheses and backslashes, so
+    /// that it may stand in a `User-Agent` comment (RFC 9110 section 5.6.5).
+    pub struct Contact;
+
+    /// The name of the crawler that robots.txt groups are matched against: 1 to
+    /// 64 characters of `A-Z`, `a-z`, `_` and `-` (RFC 9309 section 2.2.1).
+    pub struct ProductToken;
+
+    /// The extension of a file name, lower-case and without its dot: 1 to 16
+    /// characters of `a-z` and `0-9`.
+    pub struct Extension;
+}
+
+impl Name {
+    /// What the reference shows, and what `Config::default` is called.
+    pub(super) fn example() -> Self {
+        Self(Self::EXAMPLE.to_owned())
+    }
+}
+
+impl TextValue for Name {
+    const KIND: &'static str = "a name";
+    const FORM: &'static str = "1 to 64 characters of a-z, 0-9, _ and -";
+    const EXAMPLE: &'static str = "example";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let fits = |c: char| matches!(c, 'a'..='z' | '0'..='9' | '_' | '-');
+        of_characters(text, 64, fits, "a name").map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl ProductToken {
+    /// The crawler's own name, `spoor`.
+    pub(super) fn spoor() -> Self {
+        Self(Self::EXAMPLE.to_owned())
+    }
+}
+
+impl TextValue for ProductToken {
+    const KIND: &'static str = "a product token";
+    const FORM: &'static str = "1 to 64 characters of A-Z, a-z, _ and -";
+    const EXAMPLE: &'static str = "spoor";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let fits = |c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '-');
+        of_characters(text, 64, fits, Self::KIND).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Extension {
+    /// The extensions of these names, each of which must be one.
+    pub(super) fn list(names: &str) -> Vec<Self> {
+        names
+            .split_whitespace()
+            .map(|name| Self(name.to_owned()))
+            .collect()
+    }
+}
+
+impl TextValue for Extension {
+    const KIND: &'static str = "a file extension";
+    const FORM: &'static str = "1 to 16 characters of a-z and 0-9, as \"pdf\"";
+    const EXAMPLE: &'static str = "pdf";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let bare = text.strip_prefix('.').unwrap_or(text).to_ascii_lowercase();
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+        of_characters(&bare, 16, fits, Self::KIND).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl TextValue for Contact {
+    const KIND: &'static str = "a contact address";
+    const FORM: &'static str =
+        "an e-mail address, with or without `mailto:`, or an http or https URL";
+    const EXAMPLE: &'static str = "mailto:crawler@example.org";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let wrong = |why: &str| Err(format!("\"{}\" {why}", shown(text)));
+        if !text.chars().all(|c| c.is_ascii_graphic()) {
+            return wrong("contains spaces or characters beyond ASCII");
+        }
+        if text.contains(['(', ')', '\\', '"', '<', '>']) {
+            return wrong(
+                "contains one of ( ) \\ \" < >, which a User-Agent line cannot carry; write %28 for ( and %29 for )",
+            );
+        }
+        let lower = text.to_ascii_lowercase();
+        if lower.starts_with("http:") || lower.starts_with("https:") {
+            let url = PageUrl::parse(text).map_err(|error| shown(&error.to_string()))?;
+            return Ok(Self(url.to_string()));
+        }
+        let scheme = "mailto:";
+        let address = match lower.strip_prefix(scheme) {
+            Some(_) => text.get(scheme.len()..).unwrap_or_default(),
+            None => text,
+        };
+        if is_email(address) {
+            Ok(Self(text.to_owned()))
+        } else {
+            wrong("is not an address that somebody can be reached at")
+        }
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+/// The dot-atom form of RFC 5322 section 3.4.1, at a domain with a dot; that an
+/// operator answers cannot be seen, but a forgotten part can.
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else {
+        return false;
+    };
+    let atom = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-/=?^_`{|}~".contains(c);
+    let atoms = |part: &str| !part.is_empty() && part.chars().all(atom);
+    let label = |part: &str| {
+        let within = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        !part.is_empty()
+            && part.chars().all(within)
+            && !part.starts_with('-')
+            && !part.ends_with('-')
+    };
+    local.split('.').all(atoms)
+        && domain.split('.').all(label)
+        && (domain.contains('.') || domain == "localhost")
+}
+
+/// Where training text comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A page of the web.
+    Url(PageUrl),
+    /// An HTML or text file, or a folder of these.
+    Path(PathBuf),
+}
+
+impl TextValue for Source {
+    const KIND: &'static str = "a training source";
+    const FORM: &'static str = "a URL, or the path of an HTML or text file or of a folder of these";
+    const EXAMPLE: &'static str = "texts/topic.txt";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        // A scheme makes it an address, and a wrong one must not pass as a path.
+        if text.contains("://") {
+            PageUrl::from_text(text).map(Self::Url)
+        } else {
+            PathBuf::from_text(text).map(Self::Path)
+        }
+    }
+    fn text(&self) -> String {
+        match self {
+            Self::Url(url) => url.text(),
+            Self::Path(path) => path.text(),
+        }
+    }
+}
+
+choice! {
+    /// What separates the documents of a text file.
+    pub enum Documents = "a separator of documents" {
+        /// One or more blank lines.
+        BlankLine = "blank_line",
+        /// Nothing: a file is a document.
+        File = "file",
+    }
+}
+
+choice! {
+    /// What a link's priority is made of.
+    pub enum StrategyKind = "a strategy" {
+        /// Nothing: breadth first.
+        Unfocused = "unfocused",
+        /// The perplexity of the page it stands on (Remus and Biemann 2016).
+        Document = "document",
+        /// The link score (Werner 2015).
+        Link = "link",
+    }
+}
+
+choice! {
+    /// Whose boundaries divide the buckets.
+    pub enum Boundaries = "a choice of boundaries" {
+        /// Those that training proposed, kept with the model.
+        Model = "model",
+        /// Those of the configuration.
+        Fixed = "fixed",
+    }
+}
+
+choice! {
+    /// A scheme of addresses that are followed.
+    pub enum Scheme = "a scheme" {
+        /// Plain HTTP.
+        Http = "http",
+        /// HTTP over TLS.
+        Https = "https",
+    }
+}
+
+fn of_characters(
+    text: &str,
+    longest: usize,
+    fits: impl Fn(char) -> bool,
+    kind: &str,
+) -> Result<String, String> {
+    if (1..=longest).contains(&text.len()) && text.chars().all(fits) {
+        Ok(text.to_owned())
+    } else {
+        Err(format!("\"{}\" is not {kind}", shown(text)))
+    }
+}

@@ -1,0 +1,186 @@
+//! The configuration: a job's TOML file becomes a checked [`Config`], once.
+//!
+//! Past this border no code asks whether a value is sane: a `Config` that was
+//! loaded has every value within its declared range, every address canonical and
+//! every rule parsed. A file that is not so is refused with *every* error at
+//! once, each with file, line, column and full key, what is wrong and what is
+//! allowed; an unknown key is an error, with the known one that was probably
+//! meant.
+//!
+//! Reading order: `sections` declares every key with its type, default,
+//! range and meaning, through the macro of `section`, which makes of each
+//! declaration a struct and one walk over its keys. `values` says what a kind of
+//! value is and holds the plain kinds, `units` durations and sizes, `kinds` and
+//! `rules` those that a crawler brings. `reading` is the walk that reads a file,
+//! `checks` what must hold between keys, `errors` how it is told, and `reference`
+//! the walks that write. `seeds` reads seed files.
+//!
+//! This module must not know who uses a value, whether a file or folder it names
+//! exists, or anything of the network. It reads no environment variable and no
+//! second file: what is in the file and here is all there is.
+
+mod checks;
+mod errors;
+mod kinds;
+mod reading;
+mod reference;
+mod rules;
+mod section;
+mod sections;
+mod seeds;
+mod units;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+pub use errors::{ConfigError, ConfigErrors, Place};
+pub use kinds::{
+    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StrategyKind,
+};
+pub use reference::reference;
+pub use rules::{ConnectTo, HostPattern, ScopeRule};
+pub use sections::{
+    Buckets, Checkpoint, Images, Job, Limits, ModelSection, Network, Politeness, Scope, Seeds,
+    StrategySection, Text, Train,
+};
+pub use units::Size;
+
+use section::Walker;
+
+/// Declares [`Config`]: its sections in the order of the reference.
+macro_rules! config {
+    ($($(#[doc = $meaning:literal])* $field:ident: $section:ty,)*) => {
+        /// A checked configuration.
+        ///
+        /// `Config::default()` has every default and is called `example`; it is
+        /// where tests begin.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        pub struct Config {
+            $($(#[doc = $meaning])* pub $field: $section,)*
+        }
+
+        impl Config {
+            /// Shows every section to `walker` and makes a configuration of what
+            /// it answers.
+            fn walk<W: Walker>(&self, walker: &mut W) -> Self {
+                Self { $($field: walker.section(&self.$field),)* }
+            }
+        }
+    };
+}
+
+config! {
+    /// `[job]`
+    job: Job,
+    /// `[seeds]`
+    seeds: Seeds,
+    /// `[train]`
+    train: Train,
+    /// `[model]`
+    model: ModelSection,
+    /// `[strategy]`
+    strategy: StrategySection,
+    /// `[buckets]`
+    buckets: Buckets,
+    /// `[limits]`
+    limits: Limits,
+    /// `[politeness]`
+    politeness: Politeness,
+    /// `[network]`
+    network: Network,
+    /// `[scope]`
+    scope: Scope,
+    /// `[images]`
+    images: Images,
+    /// `[text]`
+    text: Text,
+    /// `[checkpoint]`
+    checkpoint: Checkpoint,
+}
+
+/// The job names nobody who answers for it, so it must not crawl.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "job.contact is not set, and without it no page is fetched: the operators of web sites must \
+     be able to reach you; write `contact = \"mailto:you@your.domain\"` under [job] in the \
+     configuration file"
+)]
+pub struct ContactMissing;
+
+impl Config {
+    /// Reads and checks the file at `path`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it, or why it cannot be read.
+    pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
+        let name = path.display().to_string();
+        let bytes = std::fs::read(path).map_err(|error| {
+            ConfigErrors::of_file(&name, None, format!("cannot be read: {error}"))
+        })?;
+        let text = std::str::from_utf8(&bytes).map_err(|error| {
+            let place = errors::place_in_bytes(&bytes, error.valid_up_to());
+            let message = "not UTF-8, as TOML must be; save the file as UTF-8".to_owned();
+            ConfigErrors::of_file(&name, Some(place), message)
+        })?;
+        Self::parse(text, &name)
+    }
+
+    /// Checks `text`; `name` is what messages call it, a file's name.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
+        let mut findings = errors::Findings::default();
+        // Recovery lets the values of a file with a syntax error be checked too.
+        let (tree, syntax) = DeTable::parse_recoverable(text);
+        let tree = tree.get_ref();
+        let partial = !syntax.is_empty();
+
+        let mut reading = reading::Reading::new(tree, partial, &mut findings);
+        let config = Self::default().walk(&mut reading);
+        reading.finish();
+        if partial {
+            reading::syntax_errors(text, &syntax, &mut findings);
+        } else {
+            checks::cross_checks(&config, &mut findings);
+        }
+        match findings.into_errors(text, name) {
+            Some(errors) => Err(errors),
+            None => Ok(config),
+        }
+    }
+
+    /// The effective configuration as a TOML file with every key that has a value,
+    /// to be recorded beside what came of it. Parsing it gives an equal one.
+    pub fn to_toml(&self) -> String {
+        reference::effective(self)
+    }
+
+    /// How the operator is reached, which every request must say.
+    ///
+    /// # Errors
+    /// [`ContactMissing`] where `job.contact` is not set.
+    pub fn contact(&self) -> Result<&Contact, ContactMissing> {
+        self.job.contact.as_ref().ok_or(ContactMissing)
+    }
+
+    /// The folder of the job's results, `job.folder` and `job.name`.
+    pub fn job_folder(&self) -> PathBuf {
+        self.job.folder.join(self.job.name.as_str())
+    }
+
+    /// The name of the model, the job's where `model.name` is not set.
+    pub fn model_name(&self) -> &Name {
+        self.model.name.as_ref().unwrap_or(&self.job.name)
+    }
+
+    /// The folder of the model, `model.folder` and its name.
+    pub fn model_folder(&self) -> PathBuf {
+        self.model.folder.join(self.model_name().as_str())
+    }
+}

@@ -1,0 +1,129 @@
+//! The walks that write: the effective configuration, and the reference.
+
+use super::Config;
+use super::section::{Key, Section, Walker};
+use super::values::Value;
+
+/// The complete configuration file: every section and key with meaning, kind of
+/// value, range and default. It is valid as it stands; optional keys are
+/// commented out with an example, and the required one has an example's value.
+pub fn reference() -> String {
+    let mut walker = Reference(HEAD.to_owned());
+    Config::default().walk(&mut walker);
+    walker.0
+}
+
+/// `config` with every key that has a value, in canonical form.
+pub(super) fn effective(config: &Config) -> String {
+    let mut walker = Effective(String::new());
+    config.walk(&mut walker);
+    walker.0
+}
+
+const HEAD: &str = "\
+# Every key of a job's configuration, as `spoor config reference` prints it.
+#
+# The values are the defaults, so a file needs only the keys that it changes. An
+# unknown key is an error. Keys without a default are commented out and show an
+# example.
+#
+# A duration is a number of seconds, or a text with a unit: \"500ms\", \"1s\",
+# \"10m\", \"6h\", \"1d\". A size is a number of bytes, or a text with a unit:
+# \"500 KiB\", \"10 MiB\", \"2 GB\". Paths are relative to the working directory.
+";
+
+struct Reference(String);
+
+impl Walker for Reference {
+    fn section<S: Section>(&mut self, section: &S) -> S {
+        self.0.push_str("\n\n");
+        comment(&mut self.0, S::MEANING);
+        self.0.push_str(&format!("[{}]\n", S::NAME));
+        section.walk(self)
+    }
+
+    fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
+        let shown = value.show();
+        let default = match (&shown, key.required) {
+            (_, true) => "Required.".to_owned(),
+            // Long lists stand below anyway.
+            (Some(shown), false) if shown.len() > 40 => "Default: as below.".to_owned(),
+            (Some(shown), false) => format!("Default: {shown}."),
+            (None, false) => "Optional.".to_owned(),
+        };
+        self.0.push('\n');
+        comment(&mut self.0, key.meaning);
+        comment(&mut self.0, &format!("Type: {}. {default}", kind_of(&key)));
+        self.0.push_str(&match shown {
+            Some(shown) => format!("{} = {}\n", key.name, wrapped_list(&shown)),
+            None => format!("# {} = {}\n", key.name, T::example()),
+        });
+        value.clone()
+    }
+}
+
+/// The kind of value with its range. How durations and sizes are written is said
+/// once, at the head of the file.
+fn kind_of<T: Value>(key: &Key<T>) -> String {
+    let (kind, form) = (T::kind(), T::form());
+    let noun = |text: &str| text.strip_prefix("a ").unwrap_or(text).to_owned();
+    match &key.bounds {
+        Some(bounds) => format!("{}, {}", noun(&kind), bounds.text()),
+        None if form.starts_with(&kind) => noun(&form),
+        None => format!("{}: {form}", noun(&kind)),
+    }
+}
+
+struct Effective(String);
+
+impl Walker for Effective {
+    fn section<S: Section>(&mut self, section: &S) -> S {
+        if !self.0.is_empty() {
+            self.0.push('\n');
+        }
+        self.0.push_str(&format!("[{}]\n", S::NAME));
+        section.walk(self)
+    }
+
+    fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
+        if let Some(shown) = value.show() {
+            self.0.push_str(&format!("{} = {shown}\n", key.name));
+        }
+        value.clone()
+    }
+}
+
+const WIDTH: usize = 80;
+
+/// Appends `text` as comment lines.
+fn comment(out: &mut String, text: &str) {
+    for line in filled(text, WIDTH - 2) {
+        out.push_str(&format!("# {line}\n"));
+    }
+}
+
+/// A list that is too long for a line, over several; TOML lets it.
+fn wrapped_list(value: &str) -> String {
+    match value.strip_prefix('[').and_then(|v| v.strip_suffix(']')) {
+        Some(items) if value.len() > WIDTH => {
+            let lines = filled(items, WIDTH - 4);
+            format!("[\n    {},\n]", lines.join("\n    "))
+        }
+        _ => value.to_owned(),
+    }
+}
+
+/// Cuts at white space into lines of at most `width` characters, where words allow.
+fn filled(text: &str, width: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,239 @@
+//! Every section with every key: the one place where a key is declared. The doc
+//! comments are what `spoor config reference` prints.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::kinds::{
+    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StrategyKind,
+};
+use super::rules::{ConnectTo, ScopeRule};
+use super::section::{Key, Section, Walker, above, section};
+use super::units::{Size, days, hours, minutes, ms, secs};
+use crate::address::PageUrl;
+
+section! {
+    /// What the job is called and who answers for it.
+    pub struct Job = "job" {
+        /// The job's name; its results lie in the folder of this name.
+        name: Name = Name::example(), required;
+        /// How the operators of web sites reach you; sent with every request. A crawl does not begin without it.
+        contact: Option<Contact> = None;
+        /// The folder in which jobs have their folders.
+        folder: PathBuf = PathBuf::from("jobs");
+    }
+}
+
+section! {
+    /// Where the crawl begins. Seeds are fetched before anything else.
+    pub struct Seeds = "seeds" {
+        /// Seed addresses.
+        urls: Vec<PageUrl> = Vec::new();
+        /// Files of seed addresses, one a line; blank lines are skipped, and `#` begins a comment at the beginning of a line or after white space.
+        files: Vec<PathBuf> = Vec::new();
+    }
+}
+
+section! {
+    /// What the language model and the keyword table are made of.
+    pub struct Train = "train" {
+        /// Texts about the topic.
+        positive: Vec<Source> = Vec::new();
+        /// Texts about anything else, which tell the topic's words from common ones.
+        neutral: Vec<Source> = Vec::new();
+        /// The order of the model: how many words an n-gram has at most.
+        order: usize = 5, within 2..=6;
+        /// How many keywords the table keeps.
+        keywords: usize = 50, within 1..=10_000;
+        /// The share of the positive sentences that is held out to measure the model and to propose bucket boundaries.
+        held_out: f64 = 0.3, within 0.0..=0.9;
+        /// The seed of the generator that draws the sentences to be held out.
+        seed: u64 = 1, within 0..;
+        /// What separates the documents of a text file.
+        documents: Documents = Documents::BlankLine;
+    }
+}
+
+section! {
+    /// Where the model lies.
+    pub struct ModelSection = "model" {
+        /// The model's name; without it, that of the job.
+        name: Option<Name> = None;
+        /// The folder in which models have their folders.
+        folder: PathBuf = PathBuf::from("models");
+    }
+}
+
+section! {
+    /// How a link is rated. The score of a link is (gamma_document * perplexity of its page + gamma_anchor * perplexity of its anchor text) * (1 - gamma_keyword * keyword score of its anchor text); lower is better.
+    pub struct StrategySection = "strategy" {
+        /// What the rating is made of: nothing (breadth first), the page's perplexity, or the link score.
+        kind: StrategyKind = StrategyKind::Link;
+        /// The weight of the page's perplexity.
+        gamma_document: f64 = 0.7, within 0.0..=1.0;
+        /// The weight of the anchor's perplexity.
+        gamma_anchor: f64 = 0.3, within 0.0..=1.0;
+        /// How much the keyword score lowers the perplexity, of links and of image texts.
+        gamma_keyword: f64 = 3.0, within 0.0..=1000.0;
+        /// An anchor whose perplexity is higher than this, or than the page's, says nothing; the page's perplexity stands alone then.
+        anchor_threshold: f64 = 3000.0, within above(0.0);
+    }
+}
+
+section! {
+    /// The boundaries of link scores between the priority classes. They must ascend.
+    pub struct Buckets = "buckets" {
+        /// `model` takes the boundaries that training proposed, because perplexities differ from model to model; `fixed` takes the four below.
+        boundaries: Boundaries = Boundaries::Model;
+        /// The highest score of the class `high`.
+        high: f64 = 600.0, within above(0.0);
+        /// The highest score of the class `medium`.
+        medium: f64 = 2000.0, within above(0.0);
+        /// The highest score of the class `normal`.
+        normal: f64 = 10000.0, within above(0.0);
+        /// The highest score of the class `low`; links above it are recorded and not followed.
+        razor: f64 = 30000.0, within above(0.0);
+    }
+}
+
+section! {
+    /// When the crawl ends by itself: as soon as one of the limits is reached, or when nothing is left to fetch.
+    pub struct Limits = "limits" {
+        /// Pages fetched with success.
+        documents: Option<u64> = None, within 1..;
+        /// Page requests answered, whatever the status.
+        fetches: Option<u64> = None, within 1..;
+        /// Bytes of all bodies received.
+        bytes: Option<Size> = None, within Size(1)..;
+        /// Time spent crawling, over all runs of the job.
+        time: Option<Duration> = None, within secs(1)..;
+    }
+}
+
+section! {
+    /// How hosts are treated. The pause between two requests to one host is delay_factor times the duration of the last fetch, but at least min_delay and at most max_delay, and never shorter than what robots.txt asks for.
+    pub struct Politeness = "politeness" {
+        /// The shortest pause between two requests to one host.
+        min_delay: Duration = secs(1), within secs(0)..=days(1);
+        /// The longest pause that a slow host brings about by itself.
+        max_delay: Duration = secs(60), within secs(0)..=days(1);
+        /// How many times the duration of the last fetch the pause lasts.
+        delay_factor: f64 = 5.0, within 0.0..=100.0;
+        /// Requests to one host at the same time.
+        connections_per_host: usize = 1, within 1..=16;
+        /// The longest Crawl-delay of a robots.txt that is honoured; a longer one counts as this.
+        max_crawl_delay: Duration = minutes(10), within secs(1)..=days(30);
+        /// Requests a second over all hosts; without it, no limit.
+        requests_per_second: Option<f64> = None, within 0.001..=1_000_000.0;
+        /// Bytes a second over all hosts; without it, no limit.
+        bytes_per_second: Option<Size> = None, within Size::kib(1)..=Size::mib(1 << 20);
+        /// How often a failed request is repeated before the address is given up.
+        retries: u8 = 3, within 0..=20;
+        /// The pause after a first failure that asks for patience; it doubles with each further one.
+        back_off: Duration = secs(30), within ms(1)..=days(1);
+        /// The longest such pause. A server's Retry-After is obeyed whatever its length.
+        max_back_off: Duration = days(1), within ms(1)..=days(30);
+        /// How long robots.txt rules are used before they are fetched anew; no longer than a day (RFC 9309 section 2.4).
+        robots_max_age: Duration = hours(24), within secs(1)..=hours(24);
+    }
+}
+
+section! {
+    /// How requests are made.
+    pub struct Network = "network" {
+        /// Requests at the same time over all hosts.
+        concurrency: usize = 64, within 1..=4096;
+        /// Whether addresses of private networks and of this machine may be fetched. Leave it false for a crawl of the web: pages could otherwise make the crawler read what only this network can see.
+        allow_private: bool = false;
+        /// Connections that go elsewhere, as curl's --connect-to. HOST may begin with `*.` for every host below a domain; an empty HOST or PORT fits any, an empty target part leaves it unchanged; IPv6 addresses stand in brackets. The first rule that fits applies.
+        connect_to: Vec<ConnectTo> = Vec::new();
+        /// The longest time to connect, TLS included.
+        connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
+        /// The longest silence while a response is read.
+        read_timeout: Duration = secs(20), within ms(1)..=hours(1);
+        /// The longest time from the request to the last byte.
+        total_timeout: Duration = minutes(5), within ms(1)..=days(1);
+        /// The largest body of a page; the rest is not read.
+        max_page_bytes: Size = Size::mib(10), within Size::kib(1)..=Size::mib(1024);
+        /// Redirects in a row that are followed.
+        max_redirects: u8 = 5, within 0..=20;
+        /// Whether HTTP/2 is spoken where the server offers it.
+        http2: bool = true;
+        /// The product token that the crawler calls itself by, to servers and in robots.txt.
+        user_agent: ProductToken = ProductToken::spoor();
+    }
+}
+
+section! {
+    /// Which addresses are followed.
+    pub struct Scope = "scope" {
+        /// Only addresses that one of these rules covers; empty for all. A rule is a SURT prefix (the host backwards: `org,example` covers example.org and everything below it) or a URL (`https://example.org/cats/` covers what begins so, `https://example.org` the host and everything below it).
+        accept: Vec<ScopeRule> = Vec::new();
+        /// No addresses that one of these rules covers, even if they are accepted.
+        reject: Vec<ScopeRule> = Vec::new();
+        /// The most links between a seed and a page; without it, no limit.
+        max_hops: Option<u32> = None, within 0..;
+        /// The most pages of one host; without it, no limit.
+        host_documents: Option<u64> = None, within 1..;
+        /// Extensions of links that lead to no page. Embedded images do not count as links.
+        reject_files: Vec<Extension> = Extension::list(NO_PAGES);
+        /// The most segments of a path; deeper ones are taken for a trap.
+        max_depth: usize = 20, within 1..=100;
+        /// How often a segment may stand in one path; more often is taken for a trap.
+        repeated_segments: usize = 3, within 1..=100;
+        /// Schemes of addresses.
+        schemes: Vec<Scheme> = vec![Scheme::Http, Scheme::Https];
+    }
+}
+
+section! {
+    /// Which images are brought home, and with how many words around them.
+    pub struct Images = "images" {
+        /// Whether images are fetched.
+        enabled: bool = true;
+        /// The smallest width in pixels.
+        min_width: u32 = 100, within 0..=65_535;
+        /// The smallest height in pixels.
+        min_height: u32 = 100, within 0..=65_535;
+        /// The largest width in pixels.
+        max_width: u32 = 20_000, within 1..=65_535;
+        /// The largest height in pixels.
+        max_height: u32 = 20_000, within 1..=65_535;
+        /// The largest file; a larger one is given up.
+        max_bytes: Size = Size::mib(20), within Size::kib(1)..=Size::mib(1024);
+        /// How many enclosing elements with text are kept.
+        parents: usize = 5, within 0..=20;
+        /// How many sibling elements with text are kept.
+        siblings: usize = 5, within 0..=20;
+        /// Whether the images of fetched pages are still brought home after limits.documents is reached.
+        after_limit: bool = true;
+    }
+}
+
+section! {
+    /// What is done with text.
+    pub struct Text = "text" {
+        /// Whether the sentences of the pages are written to sentences/*.txt.gz.
+        sentences: bool = true;
+        /// The longest text of one page after decoding; the rest is cut off.
+        max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
+        /// How deep elements may nest; a deeper page is not parsed further.
+        max_nesting: usize = 256, within 16..=1024;
+    }
+}
+
+section! {
+    /// How a crawl survives its end.
+    pub struct Checkpoint = "checkpoint" {
+        /// How often the frontier is flushed to disk.
+        interval: Duration = secs(30), within secs(1)..=hours(1);
+    }
+}
+
+/// Archives, programs, office documents, sound, film, images, data and fonts.
+const NO_PAGES: &str = "7z apk bz2 dmg exe gz iso jar msi rar rpm deb tar tgz xz zip zst \
+    doc docx epub mobi odp ods odt pdf ppt pptx ps rtf xls xlsx \
+    aac flac m4a mid mp3 oga ogg opus wav wma \
+    avi flv m4v mkv mov mp4 mpeg mpg ogv webm wmv \
+    avif bmp gif heic ico jpeg jpg png psd svg tif tiff webp \
+    bin css csv dat eot ics js json otf rss sql torrent ttf wasm woff woff2 xml";

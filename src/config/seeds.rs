@@ -1,0 +1,88 @@
+//! Seed files: an address a line.
+
+use std::collections::HashSet;
+
+use super::errors::{ConfigError, ConfigErrors, Place, place_in_bytes, shown};
+use super::sections::Seeds;
+use crate::address::PageUrl;
+
+impl Seeds {
+    /// Every seed in the order of `urls` and then of `files`, each once.
+    ///
+    /// # Errors
+    /// Every line of every file that is not an address, and every file that
+    /// cannot be read, all at once.
+    pub fn read(&self) -> Result<Vec<PageUrl>, ConfigErrors> {
+        let mut seeds = self.urls.clone();
+        let mut errors = Vec::new();
+        for path in &self.files {
+            let file = path.display().to_string();
+            match std::fs::read(path) {
+                Ok(bytes) => read_file(&bytes, &file, &mut seeds, &mut errors),
+                Err(error) => errors.push(ConfigError {
+                    file,
+                    place: None,
+                    key: "seeds.files".to_owned(),
+                    message: format!("cannot be read: {error}"),
+                }),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(ConfigErrors::new("the seed files", errors));
+        }
+        let mut seen = HashSet::new();
+        seeds.retain(|url| seen.insert(url.clone()));
+        Ok(seeds)
+    }
+}
+
+fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Vec<ConfigError>) {
+    let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
+    for (index, line) in bytes.split(|&byte| byte == b'\n').enumerate() {
+        let mut wrong = |at: usize, message: String| {
+            errors.push(ConfigError {
+                file: file.to_owned(),
+                place: Some(Place {
+                    line: index + 1,
+                    column: place_in_bytes(line, at).column,
+                }),
+                key: String::new(),
+                message,
+            });
+        };
+        let line = match std::str::from_utf8(line) {
+            Ok(line) => line,
+            Err(error) => {
+                wrong(
+                    error.valid_up_to(),
+                    "not UTF-8; save the file as UTF-8".to_owned(),
+                );
+                continue;
+            }
+        };
+        let address = without_comment(line).trim();
+        if address.is_empty() {
+            continue;
+        }
+        match PageUrl::parse(address) {
+            Ok(url) => seeds.push(url),
+            Err(error) => {
+                let indent = line.len() - line.trim_start().len();
+                wrong(indent, shown(&error.to_string()));
+            }
+        }
+    }
+}
+
+/// A `#` within an address begins its fragment; one at the beginning of the line
+/// or after white space begins a comment.
+fn without_comment(line: &str) -> &str {
+    let mut previous = ' ';
+    for (at, c) in line.char_indices() {
+        if c == '#' && previous.is_whitespace() {
+            return line.get(..at).unwrap_or(line);
+        }
+        previous = c;
+    }
+    line
+}

@@ -1,0 +1,26 @@
+//! Tests of the configuration: what is refused and how, what each kind of value
+//! takes, the files that are shipped, and that nothing makes it panic.
+
+mod arbitrary;
+mod refused;
+mod seeds;
+mod shipped;
+mod values;
+
+use super::Config;
+
+/// The lines that are said about `text`, as a file `x.toml`.
+fn said(text: &str) -> Vec<String> {
+    match Config::parse(text, "x.toml") {
+        Ok(_) => Vec::new(),
+        Err(errors) => errors.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+/// `[job]` with a name, then `text`.
+fn parsed(text: &str) -> Config {
+    match Config::parse(&format!("[job]\nname = \"test\"\n{text}"), "x.toml") {
+        Ok(config) => config,
+        Err(errors) => panic!("refused: {text}\n{errors}"),
+    }
+}

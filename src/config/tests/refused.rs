@@ -1,0 +1,367 @@
+//! Files that are refused, with every line that is said.
+
+use std::path::Path;
+
+use super::super::*;
+use super::said;
+
+#[track_caller]
+fn refused(text: &str, expected: &[&str]) {
+    assert_eq!(said(text), expected, "for\n{text}");
+}
+
+const DURATION: &str =
+    r#"a number of seconds, or a text with a unit as "500ms", "1s", "10m", "6h" or "1d""#;
+const SIZE: &str =
+    r#"a whole number of bytes, or a text with a unit as "500 KiB", "10 MiB" or "2 GB""#;
+
+#[test]
+fn several_errors_at_once_in_the_order_of_lines() {
+    refused(
+        r#"[politeness]
+min_dely = 1
+max_delay = "soon"
+retries = 300
+
+[job]
+name = "Große Katze"
+[network]
+concurrency = "many"
+"#,
+        &[
+            "x.toml:2:1: politeness.min_dely: unknown key; did you mean `min_delay`?",
+            &format!(
+                "x.toml:3:13: politeness.max_delay: \"soon\" is not a duration; allowed: {DURATION}, from 0s to 1d"
+            ),
+            "x.toml:4:11: politeness.retries: 300 is out of range; allowed: a whole number, from 0 to 20",
+            "x.toml:7:8: job.name: \"Große Katze\" is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -",
+            "x.toml:9:15: network.concurrency: \"many\" is not a whole number; allowed: a whole number, from 1 to 4096",
+            "5 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn unknown_names() {
+    refused(
+        r#"name = "cats"
+[job]
+name = "cats"
+"quite else" = 1
+[polite]
+x = 1
+[zebra]
+[network]
+retries = 3
+max-redirects = 4
+pdf = 1
+"#,
+        &[
+            "x.toml:1:1: name: stands outside of every section; did you mean `job.name`?",
+            "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
+            "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
+            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, images, job, limits, model, network, politeness, scope, seeds, strategy, text, train",
+            "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
+            "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
+            "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, http2, user_agent",
+            "7 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn wrong_types() {
+    refused(
+        r#"[job]
+name = 7
+[train]
+order = 5.0
+keywords = true
+held_out = "a third"
+positive = "cats.txt"
+documents = "blank-line"
+[images]
+enabled = "yes"
+max_bytes = 1.5
+[limits]
+time = 1979-05-27
+documents = { a = 1 }
+bytes = "10 Mb"
+[strategy]
+kind = "fancy"
+"#,
+        &[
+            "x.toml:2:8: job.name: 7 is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -",
+            "x.toml:4:9: train.order: 5.0 is not a whole number; allowed: a whole number, from 2 to 6",
+            "x.toml:5:12: train.keywords: true is not a whole number; allowed: a whole number, from 1 to 10000",
+            "x.toml:6:12: train.held_out: \"a third\" is not a number; allowed: a number, from 0.0 to 0.9",
+            "x.toml:7:12: train.positive: \"cats.txt\" is not a list of training sources; allowed: a list of training sources, each a URL, or the path of an HTML or text file or of a folder of these",
+            "x.toml:8:13: train.documents: \"blank-line\" is not a separator of documents; did you mean \"blank_line\"?; allowed: one of \"blank_line\", \"file\"",
+            "x.toml:10:11: images.enabled: \"yes\" is not true or false; allowed: true or false",
+            &format!(
+                "x.toml:11:13: images.max_bytes: 1.5 is not a size; allowed: {SIZE}, from 1 KiB to 1 GiB"
+            ),
+            &format!(
+                "x.toml:13:8: limits.time: the date 1979-05-27 is not a duration; allowed: {DURATION}, 1s or more"
+            ),
+            "x.toml:14:13: limits.documents: a table is not a whole number; allowed: a whole number, 1 or more",
+            &format!(
+                "x.toml:15:9: limits.bytes: \"10 Mb\" is not a size; allowed: {SIZE}, 1 or more"
+            ),
+            "x.toml:17:8: strategy.kind: \"fancy\" is not a strategy; allowed: one of \"unfocused\", \"document\", \"link\"",
+            "12 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn numbers_that_no_type_holds() {
+    refused(
+        r#"job.name = "x"
+[limits]
+documents = 99999999999999999999999999
+bytes = 0xFFFF_FFFF_FFFF_FFFF_F
+time = 1e300
+fetches = -1
+[politeness]
+min_delay = -1
+max_delay = nan
+delay_factor = inf
+back_off = 1e999
+max_back_off = 0.0001
+bytes_per_second = "-1 KiB"
+requests_per_second = 0
+[images]
+max_bytes = "1.0001 KiB"
+min_width = 4_294_967_296
+[buckets]
+high = 0
+"#,
+        &[
+            "x.toml:3:13: limits.documents: 99999999999999999999999999 is out of range; allowed: a whole number, 1 or more",
+            &format!(
+                "x.toml:4:9: limits.bytes: 0xFFFFFFFFFFFFFFFFF is out of range; allowed: {SIZE}, 1 or more"
+            ),
+            &format!(
+                "x.toml:5:8: limits.time: 1e300 is out of range; allowed: {DURATION}, 1s or more"
+            ),
+            "x.toml:6:11: limits.fetches: -1 is out of range; allowed: a whole number, 1 or more",
+            &format!(
+                "x.toml:8:13: politeness.min_delay: -1 is out of range; allowed: {DURATION}, from 0s to 1d"
+            ),
+            &format!(
+                "x.toml:9:13: politeness.max_delay: nan is not a finite number; allowed: {DURATION}, from 0s to 1d"
+            ),
+            "x.toml:10:16: politeness.delay_factor: inf is not a finite number; allowed: a number, from 0.0 to 100.0",
+            &format!(
+                "x.toml:11:12: politeness.back_off: 1e999 is not a finite number; allowed: {DURATION}, from 1ms to 1d"
+            ),
+            &format!(
+                "x.toml:12:16: politeness.max_back_off: 0.0001 is finer than a millisecond; allowed: {DURATION}, from 1ms to 30d"
+            ),
+            &format!(
+                "x.toml:13:20: politeness.bytes_per_second: \"-1 KiB\" is out of range; allowed: {SIZE}, from 1 KiB to 1 TiB"
+            ),
+            "x.toml:14:23: politeness.requests_per_second: 0.0 is out of range; allowed: a number, from 0.001 to 1000000.0",
+            &format!(
+                "x.toml:16:13: images.max_bytes: \"1.0001 KiB\" is not a whole number of bytes; allowed: {SIZE}, from 1 KiB to 1 GiB"
+            ),
+            "x.toml:17:13: images.min_width: 4294967296 is out of range; allowed: a whole number, from 0 to 65535",
+            "x.toml:19:8: buckets.high: 0.0 is out of range; allowed: a number, above 0.0",
+            "14 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn keys_that_contradict_each_other() {
+    refused(
+        r#"[job]
+name = "x"
+[buckets]
+high = 2500
+normal = 40000.0
+[politeness]
+min_delay = "2m"
+max_back_off = "10s"
+back_off = "20s"
+[images]
+min_width = 300
+max_width = 200
+[scope]
+schemes = []
+"#,
+        &[
+            "x.toml:4:8: buckets.high: is 2500.0; allowed: below buckets.medium (2000.0, the default)",
+            "x.toml:5:10: buckets.normal: is 40000.0; allowed: below buckets.razor (30000.0, the default)",
+            "x.toml:7:13: politeness.min_delay: is 2m; allowed: at most politeness.max_delay (1m, the default)",
+            "x.toml:9:12: politeness.back_off: is 20s; allowed: at most politeness.max_back_off (10s)",
+            "x.toml:12:13: images.max_width: is 200; allowed: at least images.min_width (300)",
+            "x.toml:14:11: scope.schemes: is an empty list; allowed: a list of schemes, each one of \"http\", \"https\"",
+            "6 errors in x.toml",
+        ],
+    );
+    // Boundaries may not even be equal; a value that is wrong anyway is not compared.
+    refused(
+        "[job]\nname = \"x\"\n[buckets]\nhigh = 2000\nnormal = \"?\"\nrazor = 1\n",
+        &[
+            "x.toml:4:8: buckets.high: is 2000.0; allowed: below buckets.medium (2000.0, the default)",
+            "x.toml:5:10: buckets.normal: \"?\" is not a number; allowed: a number, above 0.0",
+            "2 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn what_is_required() {
+    let allowed = "allowed: 1 to 64 characters of a-z, 0-9, _ and -";
+    let at = |place: &str| format!("x.toml:{place}: job.name: is required; {allowed}");
+    refused("", &[&at("1:1"), "1 error in x.toml"]);
+    refused("\n[text]\n", &[&at("1:1"), "1 error in x.toml"]);
+    refused(
+        "[text]\n\n[job]\nfolder = \"x\"\n",
+        &[&at("3:2"), "1 error in x.toml"],
+    );
+    refused(
+        "job = 3",
+        &[
+            "x.toml:1:1: job: 3 is not a section; write [job]",
+            "1 error in x.toml",
+        ],
+    );
+    refused(
+        "[[job]]\nname = \"x\"\n",
+        &[
+            "x.toml:1:3: job: is a list; write [job], once",
+            "1 error in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn syntax_errors_stand_beside_the_others() {
+    refused(
+        "[job]\nname \"x\"\n",
+        &[
+            "x.toml:2:6: not valid TOML: key with no value, expected `=`",
+            "1 error in x.toml",
+        ],
+    );
+    refused(
+        "[job\nname = \"x\"\n[limits]\ndocuments = 0\nfetches = 1 2\n[txt]\n",
+        &[
+            "x.toml:1:5: not valid TOML: unclosed table, expected `]`",
+            "x.toml:4:13: limits.documents: 0 is out of range; allowed: a whole number, 1 or more",
+            "x.toml:5:11: not valid TOML: string values must be quoted, expected literal string",
+            "x.toml:6:2: txt: unknown section; did you mean `text`?",
+            "4 errors in x.toml",
+        ],
+    );
+    // What an open quotation mark swallows is not held against its key, and a
+    // tree that may be cut short lacks nothing.
+    refused(
+        "[text]\nmax_bytes = \"\"\"2 MiB\n[job]\nname = \"x\"\n",
+        &[
+            "x.toml:5:1: not valid TOML: invalid multi-line basic string, expected `\"`",
+            "1 error in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn keys_and_sections_given_twice() {
+    refused(
+        "[job]\nname = \"x\"\nname = \"y\"\n[ job ]\nfolder = \"a\"\n[limits]\ndocuments = 1\n  documents = 0\n",
+        &[
+            "x.toml:3:1: job.name: key given twice",
+            "x.toml:4:3: job: section given twice",
+            "x.toml:8:3: limits.documents: key given twice",
+            "3 errors in x.toml",
+        ],
+    );
+    refused(
+        "job.name = \"x\"\njob.name = \"y\"\n",
+        &["x.toml:2:5: job.name: key given twice", "1 error in x.toml"],
+    );
+}
+
+#[test]
+fn every_item_of_a_list_by_its_place() {
+    let allowed = "allowed: a list of URLs, each an http or https URL in full, as \"https://example.org/page\"";
+    refused(
+        "[job]\nname = \"x\"\n[seeds]\nurls = [\"ftp://a.org/\", \"http://b.org\",\n  3,\n  \"b.org\"]\n",
+        &[
+            &format!(
+                "x.toml:4:9: seeds.urls: `ftp:` addresses are not crawled, only http and https; {allowed}"
+            ),
+            &format!("x.toml:5:3: seeds.urls: 3 is not a URL; {allowed}"),
+            &format!(
+                "x.toml:6:3: seeds.urls: `b.org` is not a URL: relative URL without a base; write it in full, as in https://example.org/page; {allowed}"
+            ),
+            "3 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn columns_are_characters_and_a_message_is_a_line() {
+    refused(
+        "\u{feff}\"ä\\n\\u202E\" = 1 \njob = { name = 'ü', folder = \"\" }\r\n",
+        &[
+            r#"x.toml:1:1: "ä\u{a}\u{202e}": stands outside of every section"#,
+            "x.toml:2:16: job.name: \"ü\" is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -",
+            "x.toml:2:30: job.folder: \"\" is not a path; allowed: a path",
+            "3 errors in x.toml",
+        ],
+    );
+    let long = format!("[job]\nname = \"{}\"\n", "x".repeat(100_000));
+    assert!(said(&long)[0].len() < 300, "{}", said(&long)[0]);
+    let long = format!("{} = 1\n[job]\nname = \"x\"\n", "x".repeat(100_000));
+    assert!(said(&long)[0].len() < 300, "{}", said(&long)[0]);
+}
+
+#[test]
+fn files_that_cannot_be_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = folder.path().join("missing.toml");
+    let said = Config::load(&missing).unwrap_err().to_string();
+    let begin = format!("{}: cannot be read: ", missing.display());
+    assert!(said.starts_with(&begin), "{said}");
+    assert!(
+        said.ends_with(&format!("\n1 error in {}", missing.display())),
+        "{said}"
+    );
+
+    let errors = Config::load(folder.path()).unwrap_err();
+    assert_eq!(errors.errors().len(), 1);
+    assert_eq!(errors.errors()[0].place, None);
+
+    let binary = folder.path().join("latin1.toml");
+    std::fs::write(&binary, b"[job]\n# \xc3\xbc \xfc\nname = \"x\"\n").unwrap();
+    let name = binary.display();
+    assert_eq!(
+        Config::load(&binary).unwrap_err().to_string(),
+        format!(
+            "{name}:2:5: not UTF-8, as TOML must be; save the file as UTF-8\n1 error in {name}"
+        )
+    );
+
+    let good = folder.path().join("good.toml");
+    std::fs::write(&good, "[job]\nname = \"good\"\n").unwrap();
+    assert_eq!(Config::load(&good).unwrap().job.name.as_str(), "good");
+}
+
+#[test]
+fn parts_of_an_error_can_be_asked_for() {
+    let errors = Config::parse("[job]\nname = 1\n", "a/b.toml").unwrap_err();
+    assert_eq!(
+        errors.errors(),
+        [ConfigError {
+            file: "a/b.toml".to_owned(),
+            place: Some(Place { line: 2, column: 8 }),
+            key: "job.name".to_owned(),
+            message: "1 is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -".to_owned(),
+        }]
+    );
+    assert!(Config::load(Path::new("")).is_err());
+}

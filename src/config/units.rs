@@ -1,0 +1,228 @@
+//! Durations and sizes: numbers with a unit.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::errors::shown;
+use super::values::{Value, Wrong, found, keep, mismatch, number, quoted, whole};
+
+/// So many milliseconds.
+pub(super) const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// So many seconds.
+pub(super) const fn secs(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+/// So many minutes.
+pub(super) const fn minutes(count: u64) -> Duration {
+    Duration::from_secs(count * 60)
+}
+
+/// So many hours.
+pub(super) const fn hours(count: u64) -> Duration {
+    Duration::from_secs(count * 3_600)
+}
+
+/// So many days.
+pub(super) const fn days(count: u64) -> Duration {
+    Duration::from_secs(count * 86_400)
+}
+
+impl Value for Duration {
+    type Unit = Self;
+
+    fn kind() -> String {
+        "a duration".to_owned()
+    }
+    fn form() -> String {
+        r#"a number of seconds, or a text with a unit as "500ms", "1s", "10m", "6h" or "1d""#
+            .to_owned()
+    }
+    fn example() -> String {
+        quoted("6h")
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match value.get_ref() {
+            DeValue::String(text) => match with_unit(text, DURATION_UNITS) {
+                Some((number, unit)) => milliseconds(number, unit as f64, &shown(text)),
+                None => Err(mismatch::<Self>(value.get_ref())),
+            },
+            other => match number(other) {
+                Some(Ok(seconds)) => milliseconds(seconds, 1000.0, &found(other)),
+                Some(Err(why)) => Err(why),
+                None => Err(mismatch::<Self>(other)),
+            },
+        };
+        keep(result, value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        let ms = self.as_millis();
+        let (count, unit) = DURATION_UNITS
+            .iter()
+            .rev()
+            .find(|(_, size)| ms != 0 && ms.is_multiple_of(u128::from(*size)))
+            .map_or((0, "s"), |(unit, size)| (ms / u128::from(*size), *unit));
+        Some(quoted(&format!("{count}{unit}")))
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+    fn order(a: &Self, b: &Self) -> Ordering {
+        a.cmp(b)
+    }
+}
+
+/// Units of a duration in milliseconds, smallest first.
+const DURATION_UNITS: &[(&str, u64)] = &[
+    ("ms", 1),
+    ("s", 1_000),
+    ("m", 60_000),
+    ("h", 3_600_000),
+    ("d", 86_400_000),
+];
+
+/// A number of bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Size(pub u64);
+
+impl Size {
+    /// So many times 1,024 bytes.
+    pub const fn kib(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 10))
+    }
+
+    /// So many times 1,024 x 1,024 bytes.
+    pub const fn mib(count: u64) -> Self {
+        Self(count.saturating_mul(1 << 20))
+    }
+
+    /// The number of bytes.
+    pub const fn bytes(self) -> u64 {
+        self.0
+    }
+
+    /// The number of bytes as a length in memory; the greatest one where the
+    /// machine's addresses end before.
+    pub fn as_len(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+/// Units of a size in bytes; of two that divide a size, the greater names it.
+const SIZE_UNITS: &[(&str, u64)] = &[
+    ("B", 1),
+    ("kB", 1_000),
+    ("KB", 1_000),
+    ("KiB", 1 << 10),
+    ("MB", 1_000_000),
+    ("MiB", 1 << 20),
+    ("GB", 1_000_000_000),
+    ("GiB", 1 << 30),
+    ("TB", 1_000_000_000_000),
+    ("TiB", 1 << 40),
+];
+
+/// Up to here a float counts whole numbers without gaps.
+const EXACT: f64 = 9e15;
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (count, unit) = SIZE_UNITS
+            .iter()
+            .rev()
+            .find(|(_, size)| self.0 != 0 && self.0.is_multiple_of(*size))
+            .map_or((0, "B"), |(unit, size)| (self.0 / size, *unit));
+        write!(f, "{count} {unit}")
+    }
+}
+
+impl Value for Size {
+    type Unit = Self;
+
+    fn kind() -> String {
+        "a size".to_owned()
+    }
+    fn form() -> String {
+        r#"a whole number of bytes, or a text with a unit as "500 KiB", "10 MiB" or "2 GB""#
+            .to_owned()
+    }
+    fn example() -> String {
+        quoted("2 GB")
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let shown_value = found(value.get_ref());
+        let out_of_range = || format!("{shown_value} is out of range");
+        let result = match value.get_ref() {
+            DeValue::Integer(_) => whole(value.get_ref())
+                .and_then(|n| u64::try_from(n).ok())
+                .ok_or_else(out_of_range),
+            DeValue::String(text) => match with_unit(text, SIZE_UNITS) {
+                Some((number, unit)) => {
+                    let exact = number * unit as f64;
+                    if !(0.0..=EXACT).contains(&exact) {
+                        Err(out_of_range())
+                    } else if exact.fract() != 0.0 {
+                        Err(format!("{shown_value} is not a whole number of bytes"))
+                    } else {
+                        Ok(exact as u64)
+                    }
+                }
+                None => Err(mismatch::<Self>(value.get_ref())),
+            },
+            other => Err(mismatch::<Self>(other)),
+        };
+        keep(result.map(Size), value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        let text = self.to_string();
+        let plain = text.ends_with(" B") || self.0 as f64 > EXACT;
+        Some(if plain {
+            self.0.to_string()
+        } else {
+            quoted(&text)
+        })
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+    fn order(a: &Self, b: &Self) -> Ordering {
+        a.cmp(b)
+    }
+}
+
+/// Takes `10 MiB` apart into a number and the size of its unit.
+fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<(f64, u64)> {
+    let text = text.trim();
+    let at = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (digits, unit) = text.split_at(at);
+    let (_, size) = units.iter().find(|(name, _)| *name == unit)?;
+    let digits = digits.trim_end();
+    let plain = digits
+        .chars()
+        .all(|c| c.is_ascii_digit() || c == '.' || c == '-');
+    let number: f64 = digits.parse().ok().filter(|_| plain)?;
+    Some((number, *size))
+}
+
+/// `number` times `unit` milliseconds, refused where that is no whole number.
+fn milliseconds(number: f64, unit: f64, shown: &str) -> Result<Duration, String> {
+    /// A century: nothing is waited for so long, and clocks can still count it.
+    const LONGEST: f64 = 100.0 * 366.0 * 86_400_000.0;
+    let exact = number * unit;
+    let ms = exact.round();
+    if !(0.0..=LONGEST).contains(&exact) {
+        return Err(format!("{shown} is out of range"));
+    }
+    // The tolerance is for what a binary float makes of "0.3".
+    if (exact - ms).abs() > 1e-3 {
+        return Err(format!("{shown} is finer than a millisecond"));
+    }
+    Ok(Duration::from_millis(ms as u64))
+}

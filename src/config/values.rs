@@ -1,0 +1,363 @@
+//! What a kind of value is, and the kinds that are plain: numbers, truths, paths,
+//! choices, lists. Each knows how it is read from TOML, how it is written back,
+//! and what to tell somebody who wrote it wrongly.
+
+use std::cmp::Ordering;
+use std::ops::Range;
+use std::path::PathBuf;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::errors::{nearest, shown};
+
+/// Problems inside one value, each at bytes of the file.
+pub(super) type Wrong = Vec<(Range<usize>, String)>;
+
+/// A kind of value.
+pub(super) trait Value: Clone {
+    /// What bounds speak of: the type itself, or what an `Option` holds.
+    type Unit: Value;
+
+    /// Its name with an article, as in "is not a duration".
+    fn kind() -> String;
+
+    /// How it is written, as in "allowed: ...".
+    fn form() -> String;
+
+    /// A plausible value in TOML, which the reference shows for an optional key.
+    fn example() -> String;
+
+    /// Reads it. `None` where it is wrong, and then `wrong` says why.
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self>;
+
+    /// Writes it in TOML, in the one canonical form; `None` where it is absent.
+    fn show(&self) -> Option<String>;
+
+    /// What bounds are held against, if there is anything.
+    fn unit(&self) -> Option<&Self::Unit>;
+
+    /// The order that bounds go by.
+    fn order(_a: &Self, _b: &Self) -> Ordering {
+        Ordering::Equal
+    }
+}
+
+/// A kind of value that is written as a TOML string, whatever it is.
+pub(super) trait TextValue: Clone {
+    /// As [`Value::kind`].
+    const KIND: &'static str;
+    /// As [`Value::form`]; not needed where there are [`TextValue::WORDS`].
+    const FORM: &'static str = "";
+    /// All texts there are, if they are few.
+    const WORDS: &'static [&'static str] = &[];
+    /// As [`Value::example`], without quotation marks.
+    const EXAMPLE: &'static str;
+
+    /// Reads it; the error says what is wrong, quoting what matters.
+    fn from_text(text: &str) -> Result<Self, String>;
+
+    /// Its canonical text.
+    fn text(&self) -> String;
+}
+
+impl<T: TextValue> Value for T {
+    type Unit = Self;
+
+    fn kind() -> String {
+        T::KIND.to_owned()
+    }
+    fn form() -> String {
+        if T::WORDS.is_empty() {
+            return T::FORM.to_owned();
+        }
+        let words: Vec<String> = T::WORDS.iter().map(|word| quoted(word)).collect();
+        format!("one of {}", words.join(", "))
+    }
+    fn example() -> String {
+        quoted(T::EXAMPLE)
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match value.get_ref() {
+            DeValue::String(text) => T::from_text(text),
+            other => Err(mismatch::<Self>(other)),
+        };
+        keep(result, value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        Some(quoted(&self.text()))
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+}
+
+macro_rules! whole_number {
+    ($($type:ty)*) => {$(
+        impl Value for $type {
+            type Unit = Self;
+
+            fn kind() -> String {
+                "a whole number".to_owned()
+            }
+            fn form() -> String {
+                Self::kind()
+            }
+            fn example() -> String {
+                "100".to_owned()
+            }
+            fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+                let result = match value.get_ref() {
+                    DeValue::Integer(_) => {
+                        let fits = whole(value.get_ref()).and_then(|n| n.try_into().ok());
+                        fits.ok_or_else(|| format!("{} is out of range", found(value.get_ref())))
+                    }
+                    other => Err(mismatch::<Self>(other)),
+                };
+                keep(result, value.span(), wrong)
+            }
+            fn show(&self) -> Option<String> {
+                Some(self.to_string())
+            }
+            fn unit(&self) -> Option<&Self> {
+                Some(self)
+            }
+            fn order(a: &Self, b: &Self) -> Ordering {
+                a.cmp(b)
+            }
+        }
+    )*};
+}
+whole_number!(u8 u32 u64 usize);
+
+impl Value for f64 {
+    type Unit = Self;
+
+    fn kind() -> String {
+        "a number".to_owned()
+    }
+    fn form() -> String {
+        Self::kind()
+    }
+    fn example() -> String {
+        "10.0".to_owned()
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let result =
+            number(value.get_ref()).unwrap_or_else(|| Err(mismatch::<Self>(value.get_ref())));
+        keep(result, value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        Some(format!("{self:?}"))
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+    fn order(a: &Self, b: &Self) -> Ordering {
+        a.total_cmp(b)
+    }
+}
+
+impl Value for bool {
+    type Unit = Self;
+
+    fn kind() -> String {
+        "true or false".to_owned()
+    }
+    fn form() -> String {
+        Self::kind()
+    }
+    fn example() -> String {
+        "true".to_owned()
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let truth = value.get_ref().as_bool();
+        let result = truth.ok_or_else(|| mismatch::<Self>(value.get_ref()));
+        keep(result, value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        Some(self.to_string())
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+}
+
+impl TextValue for PathBuf {
+    const KIND: &'static str = "a path";
+    const FORM: &'static str = "a path";
+    const EXAMPLE: &'static str = "folder/file";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.contains('\0') {
+            return Err(format!("\"{}\" is not a path", shown(text)));
+        }
+        Ok(PathBuf::from(text))
+    }
+    fn text(&self) -> String {
+        self.to_string_lossy().into_owned()
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    type Unit = T;
+
+    fn kind() -> String {
+        T::kind()
+    }
+    fn form() -> String {
+        T::form()
+    }
+    fn example() -> String {
+        T::example()
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        T::read(value, wrong).map(Some)
+    }
+    fn show(&self) -> Option<String> {
+        self.as_ref().and_then(T::show)
+    }
+    fn unit(&self) -> Option<&T> {
+        self.as_ref()
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    type Unit = Self;
+
+    fn kind() -> String {
+        let kind = T::kind();
+        let noun = kind.split_once(' ').map_or(kind.as_str(), |(_, noun)| noun);
+        format!("a list of {noun}s")
+    }
+    fn form() -> String {
+        match (Self::kind(), T::form()) {
+            (kind, form) if form == T::kind() => kind,
+            (kind, form) => format!("{kind}, each {form}"),
+        }
+    }
+    fn example() -> String {
+        format!("[{}]", T::example())
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let DeValue::Array(items) = value.get_ref() else {
+            wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+            return None;
+        };
+        // Every item is read before any failure counts: all errors at once.
+        let items: Vec<Option<T>> = items.iter().map(|item| T::read(item, wrong)).collect();
+        items.into_iter().collect()
+    }
+    fn show(&self) -> Option<String> {
+        let items: Vec<String> = self.iter().filter_map(T::show).collect();
+        Some(format!("[{}]", items.join(", ")))
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+}
+
+/// Declares an enum that is written as one of a few words.
+macro_rules! choice {
+    (
+        $(#[doc = $about:literal])*
+        pub enum $enum:ident = $kind:literal {
+            $($(#[doc = $meaning:literal])* $variant:ident = $word:literal,)*
+        }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum $enum {
+            $($(#[doc = $meaning])* $variant,)*
+        }
+
+        impl $enum {
+            /// The word that stands for it in files and logs.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $word,)* }
+            }
+        }
+
+        impl TextValue for $enum {
+            const KIND: &'static str = $kind;
+            const EXAMPLE: &'static str = "";
+            const WORDS: &'static [&'static str] = &[$($word),*];
+
+            fn from_text(text: &str) -> Result<Self, String> {
+                match text {
+                    $($word => Ok(Self::$variant),)*
+                    _ => Err($crate::config::values::no_choice::<Self>(text)),
+                }
+            }
+            fn text(&self) -> String {
+                self.name().to_owned()
+            }
+        }
+    };
+}
+pub(super) use choice;
+
+/// The message for a word that stands for no value of `T`.
+pub(super) fn no_choice<T: TextValue>(text: &str) -> String {
+    let hint = nearest(text, T::WORDS.iter().copied())
+        .map(|word| format!("; did you mean \"{word}\"?"))
+        .unwrap_or_default();
+    format!("\"{}\" is not {}{hint}", shown(text), T::KIND)
+}
+
+/// `text` as a basic TOML string on one line.
+pub(super) fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            c if c.is_control() => out.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+/// A value as it was found, for messages.
+pub(super) fn found(value: &DeValue<'_>) -> String {
+    match value {
+        DeValue::String(text) => format!("\"{}\"", shown(text)),
+        DeValue::Integer(number) => shown(&number.to_string()),
+        DeValue::Float(number) => shown(number.as_str()),
+        DeValue::Boolean(truth) => truth.to_string(),
+        DeValue::Datetime(date) => format!("the date {date}"),
+        DeValue::Array(_) => "a list".to_owned(),
+        DeValue::Table(_) => "a table".to_owned(),
+    }
+}
+
+pub(super) fn mismatch<T: Value>(value: &DeValue<'_>) -> String {
+    format!("{} is not {}", found(value), T::kind())
+}
+
+pub(super) fn keep<T>(
+    result: Result<T, String>,
+    span: Range<usize>,
+    wrong: &mut Wrong,
+) -> Option<T> {
+    result.map_err(|why| wrong.push((span, why))).ok()
+}
+
+/// The value of an integer, `None` for other types and beyond 128 bits.
+pub(super) fn whole(value: &DeValue<'_>) -> Option<i128> {
+    let number = value.as_integer()?;
+    i128::from_str_radix(number.as_str(), number.radix()).ok()
+}
+
+/// The finite value of a number; `None` for other types.
+pub(super) fn number(value: &DeValue<'_>) -> Option<Result<f64, String>> {
+    let number = match value {
+        DeValue::Integer(_) => whole(value).map(|n| n as f64),
+        DeValue::Float(float) => float.as_str().parse().ok(),
+        _ => return None,
+    };
+    let finite = number.filter(|n| n.is_finite());
+    Some(finite.ok_or_else(|| format!("{} is not a finite number", found(value))))
+}
