@@ -1,0 +1,361 @@
+//! The one parse, and the bounds it is held to.
+//!
+//! A tree builder is quadratic in nesting (500 KB of nested `<div>` take 13 s),
+//! can multiply nodes (every block reopens all formatting elements that were
+//! left open) and looks at every earlier attribute of a tag for each new one. So
+//! the page is fed to it piece by piece, and it is stopped as soon as the tree
+//! itself is too deep or has too many nodes, or a tag too many attributes.
+//!
+//! Measuring the tree while it grows is exact. Counting start and end tags
+//! beforehand is not: in `<div><object></div>` the parser ignores the end tag,
+//! so a counter goes down while the tree goes deeper; and a tokenizer pass would
+//! cost 8 to 30 % of the time on every page. Each page is parsed once, and only
+//! the stopped ones are read a second time, by [`super::soup`].
+
+use std::cell::Cell;
+use std::fmt;
+use std::ops::Range;
+
+use ego_tree::NodeId;
+use html5ever::TokenizerResult;
+use html5ever::tendril::StrTendril;
+use html5ever::tokenizer::{
+    BufferQueue, Tag, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts,
+};
+use html5ever::tree_builder::{TreeBuilder, TreeBuilderOpts, TreeSink};
+use scraper::{Html, HtmlTreeSink};
+
+use super::Options;
+
+/// Attributes of one tag above which the parse stops.
+const MAX_ATTRIBUTES: usize = 1_000;
+/// Attributes of one tag that reach the tree; the tree builder compares all
+/// attributes of formatting elements with one another.
+const KEPT_ATTRIBUTES: usize = 128;
+/// Length of a piece at most, and of an unfinished tag when its attributes are
+/// first counted: shorter tags cannot cost much.
+const PIECE_BYTES: usize = 4 << 10;
+
+/// Which bound the markup broke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Excess {
+    /// `Options::max_nesting`.
+    Nesting,
+    /// `Options::max_nodes`.
+    Nodes,
+    /// More than [`MAX_ATTRIBUTES`].
+    Attributes,
+}
+
+impl fmt::Display for Excess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Excess::Nesting => "nested too deep",
+            Excess::Nodes => "too many nodes",
+            Excess::Attributes => "a tag with too many attributes",
+        })
+    }
+}
+
+/// The first `max_bytes` bytes of the text, less where a character would be cut.
+pub(super) fn cap(text: &str, max_bytes: usize) -> &str {
+    &text[..boundary(text, max_bytes)]
+}
+
+/// The document's tree, with what stands in `noscript` parsed as markup.
+///
+/// # Errors
+/// The bound that the markup broke; the tree is given up.
+pub(super) fn parse(html: &str, options: &Options) -> Result<Html, Excess> {
+    let tokenizer = Tokenizer::new(Watch::new(options), TokenizerOpts::default());
+    let input = BufferQueue::default();
+    // html5ever owns its input; all text of the tree shares this one buffer.
+    let page = StrTendril::from_slice(html);
+    let mut watched = LongTag::default();
+    for piece in pieces(html) {
+        let (Ok(start), Ok(length)) = (u32::try_from(piece.start), u32::try_from(piece.len()))
+        else {
+            return Err(Excess::Nodes);
+        };
+        let tokens = tokenizer.sink.tokens.get();
+        input.push_back(page.subtendril(start, length));
+        while !matches!(tokenizer.feed(&input), TokenizerResult::Done) {}
+        if let Some(excess) = tokenizer.sink.excess.get() {
+            return Err(excess);
+        }
+        watched.fed(html, piece.end, tokenizer.sink.tokens.get() != tokens)?;
+    }
+    tokenizer.end();
+    match tokenizer.sink.excess.get() {
+        Some(excess) => Err(excess),
+        None => Ok(tokenizer.sink.builder.sink.finish()),
+    }
+}
+
+/// The last boundary between characters up to `at`.
+fn boundary(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len()))
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0)
+}
+
+/// The text in pieces of at most [`PIECE_BYTES`], each `<` at the start of one.
+fn pieces(html: &str) -> impl Iterator<Item = Range<usize>> {
+    let ends = html.match_indices('<').map(|(i, _)| i).chain([html.len()]);
+    let mut at = 0;
+    ends.flat_map(move |end| {
+        let whole = at..end;
+        at = end;
+        let mut start = whole.start;
+        std::iter::from_fn(move || {
+            let piece = start..boundary(html, whole.end.min(start + PIECE_BYTES));
+            start = piece.end;
+            (!piece.is_empty()).then_some(piece)
+        })
+    })
+}
+
+/// Follows a tag that does not end, over the pieces it is fed in.
+///
+/// A tag begins with a piece, and there is none under way behind a piece that
+/// gave a token; so an unfinished one began where the last such piece ended.
+struct LongTag {
+    start: usize,
+    count_at: usize,
+}
+
+impl Default for LongTag {
+    fn default() -> Self {
+        Self {
+            start: 0,
+            count_at: PIECE_BYTES,
+        }
+    }
+}
+
+impl LongTag {
+    /// The tokenizer has read up to `end`, and the last piece gave a token.
+    fn fed(&mut self, html: &str, end: usize, token: bool) -> Result<(), Excess> {
+        if token {
+            self.start = end;
+            self.count_at = PIECE_BYTES;
+        } else if end - self.start >= self.count_at {
+            let tag = html.as_bytes().get(self.start..end).unwrap_or_default();
+            if attribute_count(tag) > MAX_ATTRIBUTES {
+                return Err(Excess::Attributes);
+            }
+            self.count_at = (end - self.start) * 2;
+        }
+        Ok(())
+    }
+}
+
+/// Stands between tokenizer and tree builder and measures what grows.
+struct Watch {
+    builder: TreeBuilder<NodeId, HtmlTreeSink>,
+    max_nesting: usize,
+    max_nodes: usize,
+    /// Tokens seen, parse errors not counted.
+    tokens: Cell<u64>,
+    excess: Cell<Option<Excess>>,
+}
+
+impl Watch {
+    fn new(options: &Options) -> Self {
+        let opts = TreeBuilderOpts {
+            scripting_enabled: false,
+            ..TreeBuilderOpts::default()
+        };
+        Self {
+            builder: TreeBuilder::new(HtmlTreeSink::new(Html::new_document()), opts),
+            max_nesting: options.max_nesting,
+            max_nodes: options.max_nodes,
+            tokens: Cell::new(0),
+            excess: Cell::new(None),
+        }
+    }
+
+    /// What the newest node of the tree, which lies at the innermost open
+    /// element after a start tag, says of the whole.
+    fn measure(&self, after_start_tag: bool) -> Option<Excess> {
+        let html = self.builder.sink.0.borrow();
+        let mut nodes = html.tree.nodes();
+        if nodes.len() > self.max_nodes {
+            return Some(Excess::Nodes);
+        }
+        let depth = match nodes.next_back() {
+            Some(newest) if after_start_tag => {
+                newest.ancestors().take(self.max_nesting + 1).count()
+            }
+            _ => 0,
+        };
+        (depth > self.max_nesting).then_some(Excess::Nesting)
+    }
+}
+
+impl TokenSink for Watch {
+    type Handle = NodeId;
+
+    fn process_token(&self, token: Token, line: u64) -> TokenSinkResult<NodeId> {
+        if self.excess.get().is_some() {
+            return TokenSinkResult::Continue;
+        }
+        let mut starts = false;
+        let token = match token {
+            Token::ParseError(_) => return TokenSinkResult::Continue,
+            Token::TagToken(mut tag) => {
+                starts = tag.kind == TagKind::StartTag;
+                trim(&mut tag);
+                Token::TagToken(tag)
+            }
+            other => other,
+        };
+        self.tokens.set(self.tokens.get() + 1);
+        let result = self.builder.process_token(token, line);
+        self.excess.set(self.measure(starts));
+        result
+    }
+
+    fn end(&self) {
+        self.builder.end();
+    }
+
+    fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
+        self.builder
+            .adjusted_current_node_present_but_not_in_html_namespace()
+    }
+}
+
+/// Every further `html` and `body` tag adds its attributes to the one element,
+/// in time that grows with those already there; only the language is needed.
+fn trim(tag: &mut Tag) {
+    if matches!(&*tag.name, "html" | "body") {
+        tag.attrs
+            .retain(|a| matches!(&*a.name.local, "lang" | "xml:lang"));
+    }
+    tag.attrs.truncate(KEPT_ATTRIBUTES);
+}
+
+/// How many attributes the tag at the start of `bytes` has, complete or not;
+/// 0 where no tag begins there (HTML standard, sections 13.2.5.32 to 13.2.5.39).
+fn attribute_count(bytes: &[u8]) -> usize {
+    enum State {
+        Gap,
+        Name,
+        AfterName,
+        BeforeValue,
+        Bare,
+        Quoted(u8),
+    }
+    let Some(tag) = bytes.strip_prefix(b"<") else {
+        return 0;
+    };
+    let tag = tag.strip_prefix(b"/").unwrap_or(tag);
+    if !tag.first().is_some_and(u8::is_ascii_alphabetic) {
+        return 0;
+    }
+    let mut count = 0;
+    // The tag's own name behaves as a value without quotes: it ends likewise.
+    let mut state = State::Bare;
+    for byte in tag {
+        state = match (state, *byte) {
+            (State::Quoted(quote), b) if b == quote => State::Gap,
+            (State::Quoted(quote), _) => State::Quoted(quote),
+            (_, b'>') => return count,
+            (State::Bare, b'/') if count == 0 => State::Gap,
+            (State::Bare | State::Gap, b' ' | b'\t' | b'\n' | b'\r' | 0x0C) => State::Gap,
+            (State::Bare, _) => State::Bare,
+            (State::Name | State::AfterName, b'=') => State::BeforeValue,
+            (State::Name | State::AfterName | State::Gap, b'/') => State::Gap,
+            (State::Name | State::AfterName, b' ' | b'\t' | b'\n' | b'\r' | 0x0C) => {
+                State::AfterName
+            }
+            (State::Name, _) => State::Name,
+            (State::Gap | State::AfterName, _) => {
+                count += 1;
+                State::Name
+            }
+            (State::BeforeValue, b' ' | b'\t' | b'\n' | b'\r' | 0x0C) => State::BeforeValue,
+            (State::BeforeValue, quote @ (b'"' | b'\'')) => State::Quoted(quote),
+            (State::BeforeValue, _) => State::Bare,
+        };
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cap_falls_on_a_character() {
+        assert_eq!(cap("Kätzchen", 2), "K");
+        assert_eq!(cap("Kätzchen", 3), "Kä");
+        assert_eq!(cap("Kätzchen", 100), "Kätzchen");
+    }
+
+    #[test]
+    fn attributes_are_counted_as_the_tokenizer_does() {
+        for (tag, expected) in [
+            ("<a", 0),
+            ("<a>b c d", 0),
+            ("<a b>", 1),
+            ("<a b c/d  e=f g = 'h i j'k=\"l > m\" n>o p", 7),
+            ("<a href=/b/c/d e>", 2),
+            ("</a b c", 2),
+            ("<br/>", 0),
+            ("<a b='unfinished c d e", 1),
+            ("< a b c", 0),
+            ("<!-- a b c", 0),
+        ] {
+            assert_eq!(attribute_count(tag.as_bytes()), expected, "{tag}");
+        }
+    }
+
+    #[test]
+    fn nesting_is_measured_on_the_tree() {
+        let options = Options {
+            max_nesting: 20,
+            ..Options::default()
+        };
+        let nested = |n: usize| "<div>".repeat(n);
+        // The document, `html` and `body` lie above, the element itself does not.
+        assert!(parse(&nested(18), &options).is_ok());
+        assert_eq!(parse(&nested(19), &options).err(), Some(Excess::Nesting));
+        // Void and implied ends keep the tree flat, however many there are.
+        assert!(parse(&"<br><img><p>a<li>b".repeat(500), &options).is_ok());
+        // The parser ignores these end tags; a counter of tags would not.
+        let ignored = "<div><div><div><object></div></div></div>".repeat(5);
+        assert_eq!(parse(&ignored, &options).err(), Some(Excess::Nesting));
+    }
+
+    #[test]
+    fn attribute_floods_stop_the_parse_and_long_values_do_not() {
+        let options = Options::default();
+        let flood: String = (0..100_000).map(|i| format!(" a{i}='<'")).collect();
+        assert_eq!(
+            parse(&format!("<p><a{flood}>b"), &options).err(),
+            Some(Excess::Attributes)
+        );
+        let data = "data:image/png;base64,AAAA/AAA ".repeat(5_000);
+        assert!(parse(&format!("<p><img alt='x' src='{data}'>b"), &options).is_ok());
+        let script = "if (a <b && c d e f g) {} ".repeat(5_000);
+        assert!(parse(&format!("<script>{script}</script>"), &options).is_ok());
+        assert!(parse(&format!("<!-- {script} -->"), &options).is_ok());
+    }
+
+    #[test]
+    fn noscript_is_markup() {
+        let tree = parse(
+            "<body><noscript><img src=a></noscript>",
+            &Options::default(),
+        )
+        .unwrap();
+        assert!(tree.tree.nodes().any(|n| {
+            n.value()
+                .as_element()
+                .is_some_and(|e| e.name() == "img" && e.attr("src") == Some("a"))
+        }));
+    }
+}

@@ -1,0 +1,223 @@
+//! Links to other documents.
+
+use crate::address::PageUrl;
+use crate::page::Link;
+
+use super::html::Attributes;
+use super::text::{Folder, fold_some};
+
+/// Characters of an anchor text that are kept.
+const MAX_ANCHOR_CHARS: usize = 1_000;
+
+/// The links of one page, in document order.
+///
+/// `a[href]` and `area[href]`, also with `download`; `iframe[src]` and
+/// `frame[src]` with their `title` as anchor; a `meta` refresh without one. Only
+/// http and https, and never to the page itself (another fragment of it is the
+/// same document). The same address may come several times, with different
+/// anchors.
+#[derive(Debug)]
+pub(super) struct Links<'a> {
+    page: &'a PageUrl,
+    max: usize,
+    links: Vec<Link>,
+    /// The `a` elements not yet ended; `None` for those that are no link.
+    open: Vec<Option<OpenLink>>,
+}
+
+#[derive(Debug)]
+struct OpenLink {
+    index: usize,
+    text: Folder,
+    /// What stands in where there is no text.
+    title: Option<String>,
+    alt: Option<String>,
+}
+
+impl<'a> Links<'a> {
+    /// No links yet; at most `max` are kept.
+    pub(super) fn new(page: &'a PageUrl, max: usize) -> Self {
+        Self {
+            page,
+            max,
+            links: Vec::new(),
+            open: Vec::new(),
+        }
+    }
+
+    /// An `a` element begins; its text follows.
+    pub(super) fn open(&mut self, base: &PageUrl, attributes: &impl Attributes) {
+        let link = self.add(base, attributes, "href").map(|index| OpenLink {
+            index,
+            text: Folder::new(MAX_ANCHOR_CHARS),
+            title: label(attributes),
+            alt: None,
+        });
+        self.open.push(link);
+    }
+
+    /// The innermost `a` element ends.
+    pub(super) fn close(&mut self) {
+        let Some(Some(open)) = self.open.pop() else {
+            return;
+        };
+        if let Some(link) = self.links.get_mut(open.index) {
+            link.anchor = if open.text.is_empty() {
+                open.title.or(open.alt).unwrap_or_default()
+            } else {
+                open.text.finish()
+            };
+        }
+    }
+
+    /// Text stands here; it belongs to the innermost open link.
+    pub(super) fn text(&mut self, text: &str) {
+        if let Some(Some(open)) = self.open.last_mut() {
+            open.text.push(text);
+        }
+    }
+
+    /// Something that separates words stands here.
+    pub(super) fn space(&mut self) {
+        if let Some(Some(open)) = self.open.last_mut() {
+            open.text.space();
+        }
+    }
+
+    /// An image stands here; its `alt` may have to name the link.
+    pub(super) fn image(&mut self, alt: Option<&str>) {
+        if let Some(Some(open)) = self.open.last_mut()
+            && open.alt.is_none()
+        {
+            open.alt = alt.and_then(|alt| fold_some(alt, MAX_ANCHOR_CHARS));
+        }
+    }
+
+    /// An element that is a link as it stands: `area`, `iframe`, `frame`.
+    pub(super) fn element(&mut self, base: &PageUrl, attributes: &impl Attributes, name: &str) {
+        if let Some(index) = self.add(base, attributes, name)
+            && let Some(link) = self.links.get_mut(index)
+        {
+            link.anchor = label(attributes)
+                .or_else(|| fold_some(attributes.get("alt")?, MAX_ANCHOR_CHARS))
+                .unwrap_or_default();
+        }
+    }
+
+    /// A `meta` refresh with this `content`.
+    pub(super) fn refresh(&mut self, base: &PageUrl, content: &str) {
+        if let Some(target) = refresh_target(content) {
+            self.push(base, target, false);
+        }
+    }
+
+    /// All links; elements that are still open end here.
+    pub(super) fn finish(mut self) -> Vec<Link> {
+        while !self.open.is_empty() {
+            self.close();
+        }
+        self.links
+    }
+
+    fn add(&mut self, base: &PageUrl, attributes: &impl Attributes, name: &str) -> Option<usize> {
+        let nofollow = attributes.get("rel").is_some_and(|rel| {
+            rel.split_ascii_whitespace().any(|token| {
+                ["nofollow", "ugc", "sponsored"]
+                    .iter()
+                    .any(|t| token.eq_ignore_ascii_case(t))
+            })
+        });
+        self.push(base, attributes.get(name)?, nofollow)
+    }
+
+    fn push(&mut self, base: &PageUrl, target: &str, nofollow: bool) -> Option<usize> {
+        if self.links.len() >= self.max || is_other_scheme(target) {
+            return None;
+        }
+        let url = base.join(target).ok().filter(|url| url != self.page)?;
+        self.links.push(Link {
+            url,
+            anchor: String::new(),
+            nofollow,
+        });
+        Some(self.links.len() - 1)
+    }
+}
+
+/// The common schemes that lead to no document, told without parsing what may be
+/// megabytes of data.
+pub(super) fn is_other_scheme(target: &str) -> bool {
+    let target = target.trim_start().as_bytes();
+    ["data:", "javascript:", "mailto:", "tel:", "blob:", "about:"]
+        .iter()
+        .any(|scheme| {
+            target
+                .get(..scheme.len())
+                .is_some_and(|start| start.eq_ignore_ascii_case(scheme.as_bytes()))
+        })
+}
+
+fn label(attributes: &impl Attributes) -> Option<String> {
+    ["title", "aria-label"]
+        .iter()
+        .find_map(|name| fold_some(attributes.get(name)?, MAX_ANCHOR_CHARS))
+}
+
+/// The address in the `content` of a refresh, as in `5; url='next.html'` (HTML
+/// standard, shared declarative refresh steps).
+fn refresh_target(content: &str) -> Option<&str> {
+    let content = content.trim_start();
+    let rest = content.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if rest.len() == content.len() {
+        return None;
+    }
+    let rest = rest
+        .trim_start()
+        .trim_start_matches([';', ','])
+        .trim_start();
+    let target = match rest.get(..3) {
+        Some(url) if url.eq_ignore_ascii_case("url") => rest[3..]
+            .trim_start()
+            .strip_prefix('=')
+            .map_or(rest, str::trim_start),
+        _ => rest,
+    };
+    let target = match target.chars().next()? {
+        quote @ ('"' | '\'') => target[1..].split(quote).next()?,
+        _ => target,
+    };
+    Some(target.trim()).filter(|target| !target.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refresh_contents() {
+        for (content, expected) in [
+            ("5", None),
+            ("5;", None),
+            ("", None),
+            ("url=/a", None),
+            ("0; url=/a", Some("/a")),
+            ("0;URL='/a b'", Some("/a b")),
+            (" 3.5 , Url = \"/a\" trailing", Some("/a")),
+            ("1; /a", Some("/a")),
+            ("1; urls/a", Some("urls/a")),
+            ("1 ; ü", Some("ü")),
+        ] {
+            assert_eq!(refresh_target(content), expected, "{content}");
+        }
+    }
+
+    #[test]
+    fn other_schemes() {
+        for target in [" JavaScript:void(0)", "mailto:a@b.c", "data:,x", "TEL:1"] {
+            assert!(is_other_scheme(target), "{target}");
+        }
+        for target in ["", "d", "ü", "/data:", "dat", "telephone"] {
+            assert!(!is_other_scheme(target), "{target}");
+        }
+    }
+}

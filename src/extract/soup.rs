@@ -1,0 +1,161 @@
+//! The bare token stream, for markup of which no tree is built.
+//!
+//! Time is linear in the text and the stack is flat, whatever the markup. Without
+//! a tree it is not known which end tag ends what, so images have no parents and
+//! siblings, and `hidden` is not honoured. What stands in raw text elements,
+//! `noscript` among them, is passed over.
+
+use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
+use html5gum::{Span, Tokenizer};
+
+use crate::address::PageUrl;
+use crate::page::Extracted;
+
+use super::Options;
+use super::html::{Attributes, Collector, base_of};
+use super::text::{Role, role};
+
+/// Attributes of one tag that are kept.
+const MAX_ATTRIBUTES: usize = 64;
+
+/// What the tokens give; the charset is left empty.
+pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> Extracted {
+    let mut soup = Soup {
+        collector: Collector::new(page, base(page, html), options),
+        tag: Tag::default(),
+        void: None,
+        in_link: false,
+    };
+    tokens(html, |event| {
+        soup.event(event);
+        None::<()>
+    });
+    soup.collector.finish().0
+}
+
+/// Runs the tokenizer until `on_event` answers something.
+fn tokens<T>(html: &str, mut on_event: impl FnMut(CallbackEvent<'_>) -> Option<T>) -> Option<T> {
+    let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| on_event(event));
+    emitter.naively_switch_states(true);
+    Tokenizer::new_with_emitter(html, emitter)
+        .next()
+        .and_then(Result::ok)
+}
+
+#[derive(Debug, Default)]
+struct Tag {
+    name: String,
+    attributes: Vec<(String, String)>,
+    /// The attribute whose name came last is a duplicate or one too many.
+    ignored: bool,
+}
+
+impl Tag {
+    fn begin(&mut self, name: &[u8]) {
+        self.name = String::from_utf8_lossy(name).into_owned();
+        self.attributes.clear();
+        self.ignored = true;
+    }
+
+    fn attribute(&mut self, name: &[u8]) {
+        let name = String::from_utf8_lossy(name);
+        self.ignored = self.attributes.len() >= MAX_ATTRIBUTES || self.get(&name).is_some();
+        if !self.ignored {
+            self.attributes.push((name.into_owned(), String::new()));
+        }
+    }
+
+    fn value(&mut self, value: &[u8]) {
+        if let Some((_, last)) = self.attributes.last_mut()
+            && !self.ignored
+        {
+            *last = String::from_utf8_lossy(value).into_owned();
+        }
+    }
+}
+
+impl Attributes for Tag {
+    fn get(&self, name: &str) -> Option<&str> {
+        self.attributes
+            .iter()
+            .find(|(n, _)| n == name)
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+struct Soup<'a> {
+    collector: Collector<'a>,
+    tag: Tag,
+    /// The void element within which we are.
+    void: Option<String>,
+    in_link: bool,
+}
+
+impl Soup<'_> {
+    fn event(&mut self, event: CallbackEvent<'_>) {
+        match event {
+            CallbackEvent::OpenStartTag { name } => self.tag.begin(name),
+            CallbackEvent::AttributeName { name } => self.tag.attribute(name),
+            CallbackEvent::AttributeValue { value } => self.tag.value(value),
+            CallbackEvent::CloseStartTag { self_closing } => self.start(self_closing),
+            CallbackEvent::EndTag { name } => self.end(&String::from_utf8_lossy(name)),
+            CallbackEvent::String { value } if self.void.is_none() => {
+                self.collector.text(&String::from_utf8_lossy(value), false);
+            }
+            _ => {}
+        }
+    }
+
+    fn start(&mut self, self_closing: bool) {
+        let role = role(&self.tag.name);
+        if self.void.is_some() {
+            // A void element that was never ended must not swallow the page.
+            if role != Role::Block {
+                return;
+            }
+            self.void = None;
+        }
+        if role == Role::Void || self.tag.name == "noscript" {
+            let ends_at_once = self_closing && matches!(self.tag.name.as_str(), "svg" | "math");
+            if !ends_at_once {
+                self.void = Some(self.tag.name.clone());
+            }
+        }
+        if self.tag.name == "a" {
+            if self.in_link {
+                self.collector.close("a", role);
+            }
+            self.in_link = true;
+        }
+        self.collector.open(&self.tag.name, role, &self.tag);
+    }
+
+    fn end(&mut self, name: &str) {
+        match &self.void {
+            Some(void) if void == name => self.void = None,
+            Some(_) => {}
+            None if name == "a" && !self.in_link => {}
+            None => {
+                self.in_link &= name != "a";
+                self.collector.close(name, role(name));
+            }
+        }
+    }
+}
+
+fn base(page: &PageUrl, html: &str) -> PageUrl {
+    let mut tag = Tag::default();
+    tokens(html, |event| {
+        match event {
+            CallbackEvent::OpenStartTag { name } => tag.begin(name),
+            CallbackEvent::AttributeName { name } => tag.attribute(name),
+            CallbackEvent::AttributeValue { value } => tag.value(value),
+            CallbackEvent::CloseStartTag { .. } if tag.name == "base" => {
+                return tag.get("href").map(|href| base_of(page, href));
+            }
+            _ => {}
+        }
+        None
+    })
+    .unwrap_or_else(|| page.clone())
+}

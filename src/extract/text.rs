@@ -1,0 +1,306 @@
+//! Text: folding of white space, what each element means for it, and the flow of
+//! a page from which blocks are cut.
+
+/// What an element means for the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Its text joins the text around it.
+    Inline,
+    /// It ends the block before and after it.
+    Block,
+    /// A block whose line ends count: a blank line ends the block.
+    Preformatted,
+    /// It ends a line; two in a row end the block.
+    Break,
+    /// It stands in the line and separates words, without text of its own.
+    Object,
+    /// Its text is not of the page's prose: it is no block and no image's
+    /// context, but a link inside it still has its anchor text.
+    Aside,
+    /// Nothing inside it is looked at. It separates words.
+    Void,
+}
+
+/// The role of an element by its lower-case name.
+///
+/// `Aside` are controls, the substitutes for what a reader with scripts and
+/// video never sees, and the glosses of ruby (they would stand within words).
+/// `alt` texts are not text. List items and table cells are blocks.
+pub(super) fn role(name: &str) -> Role {
+    match name {
+        "address" | "article" | "aside" | "blockquote" | "body" | "caption" | "center" | "col"
+        | "colgroup" | "dd" | "details" | "dialog" | "dir" | "div" | "dl" | "dt" | "fieldset"
+        | "figcaption" | "figure" | "footer" | "form" | "frameset" | "h1" | "h2" | "h3" | "h4"
+        | "h5" | "h6" | "head" | "header" | "hgroup" | "hr" | "html" | "legend" | "li" | "main"
+        | "menu" | "nav" | "ol" | "p" | "search" | "section" | "summary" | "table" | "tbody"
+        | "td" | "tfoot" | "th" | "thead" | "tr" | "ul" => Role::Block,
+        "pre" | "listing" | "xmp" | "plaintext" => Role::Preformatted,
+        "br" => Role::Break,
+        "img" | "image" | "input" | "embed" | "area" | "frame" => Role::Object,
+        "noscript" | "button" | "audio" | "video" | "canvas" | "rt" | "rp" => Role::Aside,
+        "script" | "style" | "template" | "svg" | "math" | "textarea" | "select" | "option"
+        | "optgroup" | "datalist" | "iframe" | "noframes" | "noembed" => Role::Void,
+        _ => Role::Inline,
+    }
+}
+
+/// The blocks of plain text: a blank line ends one. White space is folded, none
+/// is empty.
+pub fn plain_text(text: &str) -> Vec<String> {
+    let mut flow = Flow::default();
+    flow.open(Role::Preformatted);
+    flow.text(text);
+    flow.blocks()
+}
+
+/// The text folded into one line of at most `max_chars` characters.
+pub(super) fn fold(text: &str, max_chars: usize) -> String {
+    let mut folder = Folder::new(max_chars);
+    folder.push(text);
+    folder.finish()
+}
+
+/// [`fold`], `None` where nothing is left.
+pub(super) fn fold_some(text: &str, max_chars: usize) -> Option<String> {
+    Some(fold(text, max_chars)).filter(|folded| !folded.is_empty())
+}
+
+/// Folds text that comes in parts.
+///
+/// White space of any kind and control characters become one separator between
+/// words; characters that are not seen and may stand within a word (soft hyphen,
+/// zero width space, byte order mark) are dropped. The joiners U+200C and U+200D
+/// stay: Persian and the Indic scripts spell with them.
+#[derive(Debug)]
+pub(super) struct Folder {
+    out: String,
+    gap: Option<char>,
+    /// Characters that still fit.
+    room: usize,
+}
+
+impl Folder {
+    /// An empty text that takes at most `max_chars` characters.
+    pub(super) fn new(max_chars: usize) -> Self {
+        Self {
+            out: String::new(),
+            gap: None,
+            room: max_chars,
+        }
+    }
+
+    /// Adds text.
+    pub(super) fn push(&mut self, text: &str) {
+        let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
+        if let Some(word) = words.next() {
+            self.word(word);
+        }
+        for word in words {
+            self.space();
+            self.word(word);
+        }
+    }
+
+    /// What follows is another word.
+    pub(super) fn space(&mut self) {
+        if self.gap.is_none() {
+            self.gap = Some(' ');
+        }
+    }
+
+    /// What follows is another block.
+    fn line(&mut self) {
+        self.gap = Some('\n');
+    }
+
+    /// Nothing was added, or only white space.
+    pub(super) fn is_empty(&self) -> bool {
+        self.out.is_empty()
+    }
+
+    /// The folded text.
+    pub(super) fn finish(self) -> String {
+        self.out
+    }
+
+    fn word(&mut self, word: &str) {
+        if word.is_ascii() {
+            self.seen(word);
+        } else {
+            for part in word.split(['\u{AD}', '\u{200B}', '\u{2060}', '\u{FEFF}']) {
+                self.seen(part);
+            }
+        }
+    }
+
+    fn seen(&mut self, part: &str) {
+        if part.is_empty() || self.room == 0 {
+            return;
+        }
+        if let Some(gap) = self.gap.take()
+            && !self.out.is_empty()
+        {
+            if self.room == 1 {
+                self.room = 0;
+                return;
+            }
+            self.out.push(gap);
+            self.room -= 1;
+        }
+        if part.len() <= self.room {
+            self.out.push_str(part);
+            // Bytes are an upper bound of characters, and exact when it matters.
+            self.room -= if part.is_ascii() {
+                part.len()
+            } else {
+                part.chars().count()
+            };
+        } else {
+            let end = part
+                .char_indices()
+                .nth(self.room)
+                .map_or(part.len(), |(i, _)| i);
+            self.room -= part[..end].chars().count();
+            self.out.push_str(&part[..end]);
+        }
+    }
+}
+
+/// All visible text of a page in document order, one block a line.
+///
+/// The text of any element is one range of it, from the length when the element
+/// begins to the length when it ends; a range never ends with a separator.
+#[derive(Debug)]
+pub(super) struct Flow {
+    folder: Folder,
+    /// Line ends since the last word.
+    breaks: u32,
+    preformatted: u32,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            folder: Folder::new(usize::MAX),
+            breaks: 0,
+            preformatted: 0,
+        }
+    }
+}
+
+impl Flow {
+    /// An element begins.
+    pub(super) fn open(&mut self, role: Role) {
+        match role {
+            Role::Inline | Role::Aside => {}
+            Role::Block => self.folder.line(),
+            Role::Preformatted => {
+                self.folder.line();
+                self.preformatted += 1;
+            }
+            Role::Break => self.end_line(),
+            Role::Object | Role::Void => self.folder.space(),
+        }
+    }
+
+    /// An element ends.
+    pub(super) fn close(&mut self, role: Role) {
+        match role {
+            Role::Block => self.folder.line(),
+            Role::Preformatted => {
+                self.folder.line();
+                self.preformatted = self.preformatted.saturating_sub(1);
+            }
+            _ => {}
+        }
+    }
+
+    /// Text stands here.
+    pub(super) fn text(&mut self, text: &str) {
+        if self.preformatted == 0 {
+            self.part(text);
+            return;
+        }
+        for (i, line) in text.split('\n').enumerate() {
+            if i > 0 {
+                self.end_line();
+            }
+            self.part(line);
+        }
+    }
+
+    /// Bytes of text so far.
+    pub(super) fn len(&self) -> usize {
+        self.folder.out.len()
+    }
+
+    /// The text so far, blocks separated by line ends.
+    pub(super) fn as_str(&self) -> &str {
+        &self.folder.out
+    }
+
+    /// The blocks.
+    pub(super) fn blocks(&self) -> Vec<String> {
+        self.as_str().lines().map(str::to_owned).collect()
+    }
+
+    fn part(&mut self, text: &str) {
+        let before = self.len();
+        self.folder.push(text);
+        if self.len() > before {
+            self.breaks = 0;
+        }
+    }
+
+    fn end_line(&mut self) {
+        self.breaks += 1;
+        if self.breaks >= 2 {
+            self.folder.line();
+        } else {
+            self.folder.space();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn folding() {
+        for (given, expected) in [
+            ("", ""),
+            (" \n\t ", ""),
+            ("  a  b\r\nc ", "a b c"),
+            ("a\u{A0}\u{3000}b\u{85}c\u{0}d", "a b c d"),
+            ("Donau\u{AD}dampf\u{200B}schiff", "Donaudampfschiff"),
+            ("می\u{200C}خواهم", "می\u{200C}خواهم"),
+        ] {
+            assert_eq!(fold(given, 100), expected, "{given:?}");
+        }
+        assert_eq!(fold("ab cd", 4), "ab c");
+        assert_eq!(fold("äöü ß", 4), "äöü");
+        assert_eq!(fold("äöü ß", 5), "äöü ß");
+        assert_eq!(fold_some(" \u{AD} ", 10), None);
+    }
+
+    #[test]
+    fn plain_text_ends_blocks_at_blank_lines() {
+        assert_eq!(
+            plain_text("\u{FEFF}A line\nand  its end.\r\n\r\nNext\n \n\nLast\n"),
+            ["A line and its end.", "Next", "Last"]
+        );
+        assert!(plain_text(" \n\n ").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn folded_text_is_clean(text in "\\PC{0,40}[ \\t\\n\u{A0}\u{AD}]{0,5}\\PC{0,40}", max in 0usize..60) {
+            let folded = fold(&text, max);
+            prop_assert!(folded.chars().count() <= max);
+            prop_assert!(!folded.contains("  ") && folded.trim() == folded);
+            prop_assert_eq!(fold(&folded, max), folded);
+        }
+    }
+}
