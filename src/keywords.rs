@@ -117,11 +117,9 @@ impl KeywordTable {
         if self.is_empty() {
             return 0.0;
         }
-        let found: f64 = text
-            .tokens()
-            .filter_map(|token| self.weights.get(token))
-            .sum();
-        found / self.sum
+        // A fold from +0, as the sum of nothing is -0.
+        let weights = text.tokens().filter_map(|token| self.weights.get(token));
+        weights.fold(0.0, |found, weight| found + weight) / self.sum
     }
 
     /// The keyword score of a link's anchor: [`KeywordTable::score`] over its number

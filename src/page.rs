@@ -246,8 +246,10 @@ pub struct ImageContext {
     pub texts: ImageTexts,
     /// Their ratings.
     pub scores: ImageScores,
-    /// Geometric mean of the weighted perplexities of alt and parent 0's next
-    /// enclosing element, parent 1 (the thesis's ranking); lower is better.
+    /// Geometric mean of the weighted perplexities of `alt` and of `parents[1]`,
+    /// the second nearest enclosing element with text (the thesis's ranking); the
+    /// perplexity of a run of unknown words stands for one that is absent. Lower
+    /// is better.
     pub rank: f64,
 }
 
@@ -291,7 +293,7 @@ pub struct Scored {
 /// Why a task failed or an address is not followed. The names are stable: logs
 /// and `explain` show them, and the store keeps them by number, so new ones are
 /// added at the end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
     /// The link score lies above the razor.

@@ -202,6 +202,12 @@ pub enum Source {
     Path(PathBuf),
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text())
+    }
+}
+
 impl TextValue for Source {
     const KIND: &'static str = "a training source";
     const FORM: &'static str = "a URL, or the path of an HTML or text file or of a folder of these";

@@ -32,7 +32,7 @@ mod text;
 mod tests;
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Fetched};
+use crate::page::{Directives, Extracted, Fetched};
 
 pub use text::plain_text;
 
@@ -130,6 +130,11 @@ pub fn extract(
         directives::of_headers(&fetched.robots_tags),
     );
     Ok(page)
+}
+
+/// What `X-Robots-Tag` headers ask of crawlers, as for an image that has no markup.
+pub fn header_directives(values: &[String]) -> Directives {
+    directives::of_headers(values)
 }
 
 /// What one parse of decoded HTML gives, as for a file on disk; `charset` is
