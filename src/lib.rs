@@ -1,4 +1,65 @@
-//! spoor
+//! spoor follows a topic through the web.
+//!
+//! Given seed URLs and a handful of pages that are about the topic, it trains a
+//! 5-gram Kneser-Ney language model and a keyword table, then crawls politely,
+//! always taking next the link that most probably leads to more of the topic. It
+//! brings home a parallel corpus: the text, and every topical image beside the
+//! words around it.
+//!
+//! # How a page travels
+//!
+//! ```text
+//!             +------------------ new tasks, robots rules, host clocks ------------------+
+//!             v                                                                          |
+//!  seeds -> frontier --lease--> fetch --Fetched--> extract --Extracted--> score --Scored--> store
+//!           (sled)             (reqwest)         (html, charset)      (lm, keywords)  (images, sentences, logs)
+//! ```
+//!
+//! The frontier decides *when* and *which*, fetch only *how*. Everything that
+//! leaves this machine is a leased task of the frontier: pages, robots.txt and
+//! images alike, so that one clock per host covers them all. A redirect is an
+//! outcome that re-enters the frontier as a new task. [`pipeline`] is the one
+//! place that sees every stage; stages never import each other.
+//!
+//! # Crate map
+//!
+//! In reading order. A test holds the last column against the source.
+//!
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `address` | canonical URLs, host keys, SURT form | nothing |
+//! | `config` | raw TOML to a checked config; every error of a file at once | address |
+//! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
+//! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps | address |
+//! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
+//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope |
+//! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
+//! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, page |
+//! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | config |
+//! | `keywords` | the TF-IDF difference table and the keyword score | lm |
+//! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
+//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, score, store, page |
+//! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
+//! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
+//! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
+//! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
+//!
+//! The commands are the binary's: one thin file each under `src/commands`.
+//!
+//! # Invariants
+//!
+//! - A URL is queued, leased, waiting to retry, done, or dropped with a reason:
+//!   always exactly one.
+//! - A host never gets two requests closer together than its delay, whatever is
+//!   restarted or redirected in between.
+//! - A page's effects (its state, new links, contexts, the lengths of the outputs)
+//!   are one batch of the store; outputs beyond the last batch are cut back when
+//!   a job is opened. Whatever kills the process costs only what was in flight.
+//! - Stages are pure: the same bytes give the same ratings. Time and network are
+//!   arguments, never asked for behind the pipeline's back.
+//! - No input from the web, a config or the disk panics; errors say what to do.
+
 pub mod address;
 pub mod config;
 pub mod extract;
@@ -7,4 +68,6 @@ pub mod keywords;
 pub mod lab;
 pub mod lm;
 pub mod page;
+pub mod robots;
+pub mod scope;
 pub mod score;
