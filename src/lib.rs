@@ -64,6 +64,7 @@ pub mod address;
 pub mod config;
 pub mod extract;
 pub mod fetch;
+pub mod frontier;
 pub mod keywords;
 pub mod lab;
 pub mod lm;

@@ -1,0 +1,354 @@
+//! One atomic change of the frontier, gathered before anything is written.
+//!
+//! A change reads the store through its own pending writes, so that adding the
+//! same link twice in one page is as harmless as adding it in two. Nothing it
+//! does is visible until the frontier commits it.
+
+use std::collections::BTreeSet;
+use std::io::{Read, Write};
+
+use super::keys::{self, Rank, class};
+use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
+use super::store::{Batch, Store, StoreError, Visit};
+use super::{NewImage, NewTask, codec};
+use crate::address::{HostKey, PageUrl};
+use crate::page::{Bucket, ImageContext, Reason, TaskKind};
+use crate::scope::Scope;
+
+/// Where an added address was found.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Origin {
+    pub via: Option<u64>,
+    pub hops: u32,
+    pub redirects: u8,
+}
+
+/// Redirects of images that a new context is carried along at most.
+const MAX_CONTEXT_HOPS: usize = 20;
+
+pub(super) struct Change<'a> {
+    store: &'a dyn Store,
+    scope: &'a Scope,
+    /// Records that are leased out now; their queue entry must stay as it is.
+    leased: &'a dyn Fn(&HostKey, &[u8]) -> bool,
+    pub batch: Batch,
+    pub meta: Meta,
+    /// Hosts whose queues changed.
+    pub touched: BTreeSet<HostKey>,
+    /// Contexts that met an image which is kept already, with the note of its record.
+    pub extend: Vec<(String, ImageContext)>,
+}
+
+impl<'a> Change<'a> {
+    pub fn new(
+        store: &'a dyn Store,
+        scope: &'a Scope,
+        leased: &'a dyn Fn(&HostKey, &[u8]) -> bool,
+        meta: Meta,
+    ) -> Self {
+        Self {
+            store,
+            scope,
+            leased,
+            batch: Batch::default(),
+            meta,
+            touched: BTreeSet::new(),
+            extend: Vec::new(),
+        }
+    }
+
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.batch.peek(key) {
+            Some(pending) => Ok(pending.map(<[u8]>::to_vec)),
+            None => self.store.get(key),
+        }
+    }
+
+    /// Scans what is stored, not what is pending.
+    pub fn scan(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        self.store.scan(prefix, &[], visit)
+    }
+
+    /// An error that names the store and `key`.
+    pub fn corrupt(&self, key: &[u8], why: String) -> StoreError {
+        codec::corrupt(self.store, key, why)
+    }
+
+    pub fn record(&self, key: &[u8]) -> Result<Option<UrlRecord>, StoreError> {
+        codec::read(self.store, key, self.get(key)?)
+    }
+
+    pub fn put_record(&mut self, key: &[u8], record: &UrlRecord) -> Result<(), StoreError> {
+        self.batch
+            .put(key.to_vec(), codec::encode(self.store, record)?);
+        Ok(())
+    }
+
+    pub fn put_host(&mut self, host: &HostKey, record: &HostRecord) -> Result<(), StoreError> {
+        self.batch
+            .put(keys::host(host), codec::encode(self.store, record)?);
+        Ok(())
+    }
+
+    /// Takes the number for something that finished.
+    pub fn number(&mut self, url: &PageUrl) -> u64 {
+        let id = self.meta.next_id;
+        self.meta.next_id += 1;
+        self.batch
+            .put(keys::document(id), url.as_str().as_bytes().to_vec());
+        id
+    }
+
+    /// Adds a page, or improves what is known of it.
+    pub fn add_page(&mut self, new: &NewTask, origin: Origin) -> Result<(), StoreError> {
+        let key = keys::url(&new.url, TaskKind::Page);
+        let verdict = self.scope.page(&new.url, origin.hops);
+        self.add(&key, TaskKind::Page, new, origin, verdict)
+    }
+
+    /// Adds an image with one context, or adds the context to what is known.
+    pub fn add_image(&mut self, new: &NewImage, origin: Origin) -> Result<(), StoreError> {
+        let mut url = new.url.clone();
+        for _ in 0..MAX_CONTEXT_HOPS {
+            let key = keys::url(&url, TaskKind::Image);
+            let known = self.record(&key)?;
+            match known.as_ref().map(|r| &r.state) {
+                Some(State::Done { .. }) => {
+                    let note = known.and_then(|r| r.note);
+                    self.extend.extend(note.map(|n| (n, new.context.clone())));
+                    return Ok(());
+                }
+                Some(State::Redirected { to, .. }) => match PageUrl::parse(to) {
+                    Ok(target) => url = target,
+                    Err(_) => return Ok(()),
+                },
+                Some(State::Dropped { reason }) if *reason != Reason::Razor => return Ok(()),
+                _ => {
+                    self.put_context(&key, &new.context)?;
+                    let verdict = self.scope.image(&url);
+                    let task = NewTask {
+                        url,
+                        bucket: new.bucket,
+                        score: new.score,
+                        parts: None,
+                    };
+                    return self.add(&key, TaskKind::Image, &task, origin, verdict);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn add(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        new: &NewTask,
+        origin: Origin,
+        verdict: Result<(), Reason>,
+    ) -> Result<(), StoreError> {
+        let target = match (verdict, new.bucket) {
+            (Err(reason), _) => Err(reason),
+            (Ok(()), None) => Err(Reason::Razor),
+            (Ok(()), Some(bucket)) => Ok(bucket),
+        };
+        let host = new.url.host_key();
+        match self.record(key)? {
+            None => self.insert(key, kind, &host, new, origin, target),
+            Some(known) => self.improve(key, kind, &host, known, new, origin, target),
+        }
+    }
+
+    fn insert(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        host: &HostKey,
+        new: &NewTask,
+        origin: Origin,
+        target: Result<Bucket, Reason>,
+    ) -> Result<(), StoreError> {
+        let record = UrlRecord {
+            state: State::Queued,
+            bucket: target.unwrap_or(Bucket::Low),
+            score: new.score,
+            parts: new.parts,
+            seq: self.meta.next_seq,
+            hops: origin.hops,
+            redirects: origin.redirects,
+            attempts: 0,
+            via: origin.via,
+            note: None,
+        };
+        self.meta.next_seq += 1;
+        match target {
+            Ok(_) => self.enqueue(key, kind, host, &record),
+            Err(reason) => {
+                count_dropped(&mut self.meta.counts, reason);
+                let state = State::Dropped { reason };
+                self.put_record(key, &UrlRecord { state, ..record })
+            }
+        }
+    }
+
+    /// A known address met again: a better score, fewer hops or a verdict that
+    /// the new path changes count; whatever is finished stays so.
+    #[allow(clippy::too_many_arguments)]
+    fn improve(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        host: &HostKey,
+        known: UrlRecord,
+        new: &NewTask,
+        origin: Origin,
+        target: Result<Bucket, Reason>,
+    ) -> Result<(), StoreError> {
+        let Ok(bucket) = target else {
+            return Ok(());
+        };
+        let mut record = known.clone();
+        record.hops = known.hops.min(origin.hops);
+        let new_rank = Rank::new(bucket, new.score, known.seq);
+        let better = new_rank.is_better_than(&Rank::new(known.bucket, known.score, known.seq));
+        if better {
+            record.bucket = bucket;
+            record.score = new.score;
+            record.parts = new.parts;
+            record.via = origin.via;
+            record.redirects = origin.redirects;
+        }
+        match known.state {
+            State::Queued if better && !(self.leased)(host, key) => {
+                self.dequeue(kind, host, &known);
+                self.enqueue(key, kind, host, &record)
+            }
+            State::Queued if record.hops < known.hops => {
+                let hops = record.hops;
+                self.put_record(key, &UrlRecord { hops, ..known })
+            }
+            State::Waiting { .. } if record != known => self.put_record(key, &record),
+            State::Dropped { reason } if is_judgement(reason) => {
+                uncount_dropped(&mut self.meta.counts, reason);
+                record.state = State::Queued;
+                record.bucket = bucket;
+                record.score = new.score;
+                record.parts = new.parts;
+                record.via = origin.via;
+                record.redirects = origin.redirects;
+                self.enqueue(key, kind, host, &record)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes a record as queued, with its queue entry.
+    pub fn enqueue(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        host: &HostKey,
+        record: &UrlRecord,
+    ) -> Result<(), StoreError> {
+        let rank = rank_of(record);
+        self.batch
+            .put(keys::queue(host, class_of(kind), &rank), key.to_vec());
+        self.put_record(key, record)?;
+        *self.queue_count(kind, record.bucket) += 1;
+        self.touched.insert(host.clone());
+        Ok(())
+    }
+
+    /// Removes the queue entry of a record that is queued.
+    pub fn dequeue(&mut self, kind: TaskKind, host: &HostKey, record: &UrlRecord) {
+        self.batch
+            .delete(keys::queue(host, class_of(kind), &rank_of(record)));
+        let count = self.queue_count(kind, record.bucket);
+        *count = count.saturating_sub(1);
+        self.touched.insert(host.clone());
+    }
+
+    /// Puts a record that just left its queue among the waiting.
+    pub fn wait(&mut self, key: &[u8], record: UrlRecord, due: u64) -> Result<(), StoreError> {
+        self.batch
+            .put(keys::waiting(due, &rank_of(&record)), key.to_vec());
+        self.meta.counts.waiting += 1;
+        let state = State::Waiting { due };
+        self.put_record(key, &UrlRecord { state, ..record })
+    }
+
+    /// Marks a record that just left its queue as dropped.
+    pub fn drop_record(
+        &mut self,
+        key: &[u8],
+        record: UrlRecord,
+        reason: Reason,
+    ) -> Result<(), StoreError> {
+        count_dropped(&mut self.meta.counts, reason);
+        let state = State::Dropped { reason };
+        self.put_record(key, &UrlRecord { state, ..record })
+    }
+
+    /// Keeps a context until the image's bytes are there.
+    pub fn put_context(&mut self, image: &[u8], context: &ImageContext) -> Result<(), StoreError> {
+        let packed = pack(context).map_err(|why| codec::corrupt(self.store, image, why))?;
+        self.batch.put(keys::context(image, &context.page), packed);
+        Ok(())
+    }
+
+    fn queue_count(&mut self, kind: TaskKind, bucket: Bucket) -> &mut u64 {
+        match kind {
+            TaskKind::Image => &mut self.meta.counts.queued_images,
+            TaskKind::Page | TaskKind::Robots => &mut self.meta.counts.queued[bucket as usize],
+        }
+    }
+}
+
+/// Reasons that rest on the path by which an address was met, so that another
+/// path may lift them.
+fn is_judgement(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Razor | Reason::Hops | Reason::Scope | Reason::Trap
+    )
+}
+
+fn count_dropped(counts: &mut Counts, reason: Reason) {
+    *counts.dropped.entry(reason).or_default() += 1;
+}
+
+fn uncount_dropped(counts: &mut Counts, reason: Reason) {
+    if let Some(n) = counts.dropped.get_mut(&reason) {
+        *n = n.saturating_sub(1);
+    }
+}
+
+pub(super) fn rank_of(record: &UrlRecord) -> Rank {
+    Rank::new(record.bucket, record.score, record.seq)
+}
+
+pub(super) fn class_of(kind: TaskKind) -> u8 {
+    match kind {
+        TaskKind::Robots => class::ROBOTS,
+        TaskKind::Page => class::PAGE,
+        TaskKind::Image => class::IMAGE,
+    }
+}
+
+/// Contexts hold the same words up to six times over (an element and those
+/// around it), so they are stored deflated.
+fn pack(context: &ImageContext) -> Result<Vec<u8>, String> {
+    let json = serde_json::to_vec(context).map_err(|e| e.to_string())?;
+    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&json).map_err(|e| e.to_string())?;
+    encoder.finish().map_err(|e| e.to_string())
+}
+
+/// Reverses the packing of a stored context.
+pub(super) fn unpack(bytes: &[u8]) -> Result<ImageContext, String> {
+    let mut json = Vec::new();
+    flate2::read::DeflateDecoder::new(bytes)
+        .read_to_end(&mut json)
+        .map_err(|e| e.to_string())?;
+    serde_json::from_slice(&json).map_err(|e| e.to_string())
+}

@@ -1,0 +1,161 @@
+//! A host's clock: when it may be asked again, as pure arithmetic.
+//!
+//! All times are milliseconds since 1970 by the wall clock, because they must
+//! mean the same after a restart.
+
+use std::time::Duration;
+
+use super::record::HostRecord;
+use crate::config;
+
+/// The `[politeness]` section in milliseconds, with what the frontier needs of
+/// `[network]`.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// Least pause between two requests to a host.
+    pub min_delay: u64,
+    /// Greatest pause that the adaptive rule chooses.
+    pub max_delay: u64,
+    /// The pause is this many times the last request's duration.
+    pub delay_factor: f64,
+    /// Requests open at one host at the same time.
+    pub connections: usize,
+    /// Attempts after the first, for a URL and for a host.
+    pub retries: u32,
+    /// First pause after a failure; doubles with every further one.
+    pub back_off: u64,
+    /// Greatest pause that doubling reaches, and how long a host is parked.
+    pub max_back_off: u64,
+    /// A `Crawl-delay` above this parks the host.
+    pub max_crawl_delay: u64,
+    /// How long robots rules hold.
+    pub robots_max_age: u64,
+    /// Redirects in a row that are followed.
+    pub max_redirects: u8,
+    /// Product token that robots.txt groups are matched against.
+    pub agent: String,
+}
+
+impl Policy {
+    /// Takes the values of a checked config.
+    pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
+        Self {
+            min_delay: millis(politeness.min_delay),
+            max_delay: millis(politeness.max_delay),
+            delay_factor: politeness.delay_factor,
+            connections: politeness.connections_per_host,
+            retries: u32::from(politeness.retries),
+            back_off: millis(politeness.back_off),
+            max_back_off: millis(politeness.max_back_off),
+            max_crawl_delay: millis(politeness.max_crawl_delay),
+            robots_max_age: millis(politeness.robots_max_age),
+            max_redirects: network.max_redirects,
+            agent: network.user_agent.as_str().to_owned(),
+        }
+    }
+
+    /// The pause a host gets between requests.
+    pub(super) fn delay(&self, record: &HostRecord) -> u64 {
+        record
+            .delay
+            .max(self.min_delay)
+            .max(record.crawl_delay.unwrap_or(0))
+    }
+
+    /// The pause before attempt number `failures + 1`.
+    pub(super) fn pause(&self, failures: u32) -> u64 {
+        let doublings = failures.saturating_sub(1).min(32);
+        self.back_off
+            .saturating_mul(1 << doublings)
+            .min(self.max_back_off)
+    }
+
+    /// Books a request that the host answered.
+    pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
+        record.failures = 0;
+        record.parked_until = None;
+        let adaptive = elapsed.as_secs_f64() * 1000.0 * self.delay_factor;
+        // `as` saturates, so an absurd product is the maximum.
+        record.delay = (adaptive as u64).min(self.max_delay).max(self.min_delay);
+        record.due = now.saturating_add(self.delay(record));
+    }
+
+    /// Books a failure that the whole host pays for. `retry_after` is what the
+    /// server asked for; it is obeyed whatever its length.
+    pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
+        record.failures = record.failures.saturating_add(1);
+        let pause = retry_after.map_or_else(|| self.pause(record.failures), millis);
+        record.due = now.saturating_add(pause.max(self.delay(record)));
+        if record.failures > self.retries {
+            let until = now.saturating_add(self.max_back_off).max(record.due);
+            record.parked_until = Some(until);
+        }
+    }
+}
+
+/// Milliseconds of a duration, at most `u64::MAX`.
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+pub(super) fn test_policy() -> Policy {
+    Policy {
+        min_delay: 1_000,
+        max_delay: 60_000,
+        delay_factor: 5.0,
+        connections: 1,
+        retries: 3,
+        back_off: 30_000,
+        max_back_off: 86_400_000,
+        max_crawl_delay: 600_000,
+        robots_max_age: 86_400_000,
+        max_redirects: 5,
+        agent: "spoor".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_delay_follows_the_host_within_its_bounds() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        for (elapsed, delay) in [(50, 1_000), (600, 3_000), (40_000, 60_000)] {
+            policy.answered(&mut record, Duration::from_millis(elapsed), 10_000);
+            assert_eq!(record.due, 10_000 + delay, "{elapsed}");
+        }
+        record.crawl_delay = Some(90_000);
+        policy.answered(&mut record, Duration::from_millis(1), 0);
+        assert_eq!(record.due, 90_000);
+    }
+
+    #[test]
+    fn failures_double_and_then_park() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        for (failures, due) in [(1, 30_000), (2, 60_000), (3, 120_000)] {
+            policy.failed(&mut record, None, 0);
+            assert_eq!((record.failures, record.due), (failures, due));
+            assert_eq!(record.parked_until, None);
+        }
+        policy.failed(&mut record, None, 0);
+        assert_eq!(record.parked_until, Some(86_400_000));
+        policy.answered(&mut record, Duration::ZERO, 0);
+        assert_eq!((record.failures, record.parked_until), (0, None));
+    }
+
+    #[test]
+    fn retry_after_is_obeyed_uncapped() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        policy.failed(&mut record, Some(Duration::from_secs(1_000_000)), 5);
+        assert_eq!(record.due, 1_000_000_005);
+        policy.failed(&mut record, Some(Duration::MAX), 5);
+        assert_eq!(record.due, u64::MAX);
+        policy.failed(&mut record, Some(Duration::ZERO), 5);
+        assert_eq!(record.due, 5 + 1_000, "never below the host's delay");
+    }
+}

@@ -1,0 +1,245 @@
+//! How the frontier's keys are laid out in the store.
+//!
+//! | key | value |
+//! |---|---|
+//! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
+//! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
+//! | `B host 0 scheme` | the body of robots.txt |
+//! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord) |
+//! | `Q host 0 class rank` | the `U` key of a queued URL |
+//! | `W due rank` | the `U` key of a URL that waits to be tried again |
+//! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
+//! | `D id` | URL of the finished page with that number |
+//!
+//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages, 2 for
+//! images; `rank` is bucket, score and sequence number, so that the order of the
+//! bytes is the order of leasing. Hosts contain no NUL byte, so none is a prefix
+//! of another's keys. Everything about a host lies under that host's name.
+
+use crate::address::{HostKey, PageUrl};
+use crate::page::{Bucket, TaskKind};
+
+/// Sort key of a queued task: bucket, then score, then age. Its byte form sorts
+/// the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Rank {
+    pub bucket: Bucket,
+    /// Bits of a score of at least 0, which sort as the number does.
+    score: u64,
+    pub seq: u64,
+}
+
+impl Rank {
+    pub fn new(bucket: Bucket, score: f64, seq: u64) -> Self {
+        // Negative scores and NaN cannot come from the formulas; `max` maps
+        // both to 0, and adding 0.0 turns -0.0 into +0.0.
+        let score = (score.max(0.0) + 0.0).to_bits();
+        Self { bucket, score, seq }
+    }
+
+    /// Whether this goes before `other` for a better reason than age.
+    pub fn is_better_than(&self, other: &Rank) -> bool {
+        (self.bucket, self.score) < (other.bucket, other.score)
+    }
+
+    fn push(&self, key: &mut Vec<u8>) {
+        key.push(self.bucket as u8);
+        key.extend_from_slice(&self.score.to_be_bytes());
+        key.extend_from_slice(&self.seq.to_be_bytes());
+    }
+
+    /// Reads the rank at the end of a queue key.
+    pub fn of_key(key: &[u8]) -> Option<Self> {
+        let tail = key.last_chunk::<17>()?;
+        let bucket = *Bucket::ALL.get(usize::from(tail[0]))?;
+        let number = |from: usize| {
+            tail.get(from..from + 8)
+                .and_then(|b| b.try_into().ok())
+                .map(u64::from_be_bytes)
+        };
+        Some(Self {
+            bucket,
+            score: number(1)?,
+            seq: number(9)?,
+        })
+    }
+}
+
+/// Queue classes of a host.
+pub(super) mod class {
+    pub const ROBOTS: u8 = 0;
+    pub const PAGE: u8 = 1;
+    pub const IMAGE: u8 = 2;
+}
+
+pub(super) const META: &[u8] = b"M";
+pub(super) const QUEUES: &[u8] = b"Q";
+pub(super) const WAITING: &[u8] = b"W";
+
+pub(super) fn host(host: &HostKey) -> Vec<u8> {
+    join(b'H', host.as_str().as_bytes())
+}
+
+pub(super) fn robots_body(host: &HostKey, scheme: &str) -> Vec<u8> {
+    let mut key = join(b'B', host.as_str().as_bytes());
+    key.push(0);
+    key.push(scheme_byte(scheme));
+    key
+}
+
+pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
+    let mut key = join(b'U', url.host_key().as_str().as_bytes());
+    key.push(0);
+    key.push(match kind {
+        TaskKind::Image => b'i',
+        TaskKind::Page | TaskKind::Robots => b'p',
+    });
+    key.push(scheme_byte(url.scheme()));
+    key.extend_from_slice(url.path_and_query().as_bytes());
+    key
+}
+
+/// The host, kind and address that a `U` key stands for.
+pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
+    let rest = key.strip_prefix(b"U")?;
+    let nul = rest.iter().position(|b| *b == 0)?;
+    let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
+    let kind = match rest.get(nul + 1)? {
+        b'i' => TaskKind::Image,
+        _ => TaskKind::Page,
+    };
+    let scheme = match rest.get(nul + 2)? {
+        b's' => "https",
+        _ => "http",
+    };
+    let path = std::str::from_utf8(rest.get(nul + 3..)?).ok()?;
+    PageUrl::parse(&format!("{scheme}://{host}{path}"))
+        .ok()
+        .map(|url| (url, kind))
+}
+
+/// The scheme byte of a `U` key.
+pub(super) fn scheme_of_key(key: &[u8]) -> &'static str {
+    let nul = key.iter().position(|b| *b == 0).unwrap_or(key.len());
+    match key.get(nul + 2) {
+        Some(b's') => "https",
+        _ => "http",
+    }
+}
+
+pub(super) fn queue_class(host: &HostKey, class: u8) -> Vec<u8> {
+    let mut key = join(b'Q', host.as_str().as_bytes());
+    key.push(0);
+    key.push(class);
+    key
+}
+
+pub(super) fn queue(host: &HostKey, class: u8, rank: &Rank) -> Vec<u8> {
+    let mut key = queue_class(host, class);
+    rank.push(&mut key);
+    key
+}
+
+/// The host of a queue key.
+pub(super) fn host_of_queue_key(key: &[u8]) -> Option<HostKey> {
+    let rest = key.strip_prefix(QUEUES)?;
+    let nul = rest.iter().position(|b| *b == 0)?;
+    std::str::from_utf8(rest.get(..nul)?)
+        .ok()
+        .map(HostKey::from_stored)
+}
+
+/// The first key after all queues of `host`.
+pub(super) fn after_queues_of(host: &HostKey) -> Vec<u8> {
+    let mut key = join(b'Q', host.as_str().as_bytes());
+    key.push(1);
+    key
+}
+
+pub(super) fn waiting(due: u64, rank: &Rank) -> Vec<u8> {
+    let mut key = join(b'W', &due.to_be_bytes());
+    rank.push(&mut key);
+    key
+}
+
+pub(super) fn due_of_waiting_key(key: &[u8]) -> Option<u64> {
+    key.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+pub(super) fn contexts_of(image_key: &[u8]) -> Vec<u8> {
+    let mut key = join(b'C', image_key);
+    key.push(0);
+    key
+}
+
+pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
+    let mut key = contexts_of(image_key);
+    key.extend_from_slice(page.as_str().as_bytes());
+    key
+}
+
+pub(super) fn document(id: u64) -> Vec<u8> {
+    join(b'D', &id.to_be_bytes())
+}
+
+fn scheme_byte(scheme: &str) -> u8 {
+    if scheme == "https" { b's' } else { b'h' }
+}
+
+fn join(prefix: u8, rest: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(rest.len() + 24);
+    key.push(prefix);
+    key.extend_from_slice(rest);
+    key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn bucket() -> impl Strategy<Value = Bucket> {
+        proptest::sample::select(Bucket::ALL.to_vec())
+    }
+
+    proptest! {
+        #[test]
+        fn queue_keys_sort_as_ranks(
+            a in (bucket(), 0.0..1e300_f64, any::<u64>()),
+            b in (bucket(), 0.0..1e300_f64, any::<u64>()),
+        ) {
+            let host = HostKey::from_stored("example.org");
+            let a = Rank::new(a.0, a.1, a.2);
+            let b = Rank::new(b.0, b.1, b.2);
+            let (ka, kb) = (queue(&host, 1, &a), queue(&host, 1, &b));
+            prop_assert_eq!(a.cmp(&b), ka.cmp(&kb));
+            prop_assert_eq!(Rank::of_key(&ka), Some(a));
+            prop_assert_eq!(host_of_queue_key(&ka), Some(host.clone()));
+            prop_assert!(after_queues_of(&host) > ka);
+        }
+
+        #[test]
+        fn url_keys_name_their_url(
+            host in "[a-z]{1,8}(\\.[a-z]{2,4}){1,2}", path in "/[a-z%/ü]{0,12}", https: bool, image: bool
+        ) {
+            let scheme = if https { "https" } else { "http" };
+            let address = PageUrl::parse(&format!("{scheme}://{host}:8080{path}?q")).unwrap();
+            let kind = if image { TaskKind::Image } else { TaskKind::Page };
+            let key = url(&address, kind);
+            prop_assert_eq!(url_of_key(&key), Some((address, kind)));
+            prop_assert_eq!(scheme_of_key(&key), scheme);
+        }
+    }
+
+    #[test]
+    fn odd_scores_have_a_rank() {
+        for odd in [f64::NAN, -1.0, -0.0] {
+            assert_eq!(
+                Rank::new(Bucket::Low, odd, 1),
+                Rank::new(Bucket::Low, 0.0, 1)
+            );
+        }
+        assert!(Rank::new(Bucket::Low, f64::INFINITY, 1) > Rank::new(Bucket::Low, 1e308, 1));
+        assert!(Rank::new(Bucket::High, 9.0, 1) < Rank::new(Bucket::Low, 1.0, 1));
+    }
+}

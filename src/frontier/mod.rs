@@ -1,0 +1,671 @@
+//! The frontier: which address is asked next, and when.
+//!
+//! # The life of a URL
+//!
+//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page. The
+//!    scope judges it, its score gives the bucket; it is *queued* at its host,
+//!    or *dropped* with a reason. What is known already is only improved.
+//! 2. **Leased.** [`Frontier::lease`] takes, of the hosts whose clock permits a
+//!    request now, the one whose head is in the best bucket, then has the best
+//!    score, then is oldest. Before a host's first address its robots.txt is
+//!    leased; what the rules forbid is dropped here. A lease leaves no mark in
+//!    the store: whatever is in flight at a crash is simply still queued.
+//! 3. **Finished.** [`Frontier::finish`] or [`Frontier::finish_robots`] takes the
+//!    outcome of every lease. The new state, the new links and contexts, the
+//!    host's clock, the counters and the place up to which the outputs were
+//!    written become one batch: all of it happened, or none.
+//!
+//! # What holds
+//!
+//! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only
+//!   if that state is *queued*.
+//! - A host's clock is in its record, so it survives; after an unclean end no
+//!   host is asked earlier than its delay after opening, since a request may have
+//!   been in flight that nothing remembers.
+//! - Memory holds the hosts that have something queued or leased, and no URLs.
+//!
+//! # Reading order
+//!
+//! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
+//! `schedule` (hosts in memory), `change` (adding), this file (opening, leasing),
+//! `finish` (outcomes), `rules` (robots.txt).
+//!
+//! The frontier never fetches, sleeps or looks at a clock: time is an argument.
+//! It knows no HTML, no language model and no output file.
+
+mod change;
+mod clock;
+mod codec;
+mod finish;
+mod keys;
+mod record;
+mod rules;
+mod schedule;
+pub mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use crate::address::{HostKey, PageUrl};
+use crate::page::{Bucket, ImageContext, LinkParts, Reason, Task, TaskKind};
+use crate::robots::Robots;
+use crate::scope::Scope;
+use change::{Change, Origin};
+use keys::{Rank, class};
+use record::{FORMAT, Meta, RobotsErrand};
+use schedule::{Head, Schedule, Slot};
+use store::{Store, StoreError};
+
+pub use clock::Policy;
+pub use finish::{Effects, Finished, Settled, Written};
+pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
+pub use rules::RobotsAnswer;
+
+/// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
+/// full of forbidden addresses does not hold up the others.
+const MAX_DROPS: usize = 200;
+
+/// Parsed robots rules kept in memory at most.
+const MAX_CACHED_RULES: usize = 10_000;
+
+/// A page to be added.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Its address.
+    pub url: PageUrl,
+    /// Its priority class; `None` where the score lies above the razor: it is
+    /// recorded and not followed.
+    pub bucket: Option<Bucket>,
+    /// Its score, lower is better.
+    pub score: f64,
+    /// What the score was made of.
+    pub parts: Option<LinkParts>,
+}
+
+/// An image to be added, with the words around it on one page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewImage {
+    /// Its address.
+    pub url: PageUrl,
+    /// As for a page.
+    pub bucket: Option<Bucket>,
+    /// Its score, lower is better.
+    pub score: f64,
+    /// The words, kept until the bytes are there.
+    pub context: ImageContext,
+}
+
+/// What a lease is for.
+#[derive(Debug, Clone)]
+enum Errand {
+    /// A queued page or image.
+    Url { key: Vec<u8> },
+    /// The robots.txt of the host itself.
+    Robots { scheme: &'static str },
+    /// A robots.txt that another host's redirected to.
+    Redirected {
+        queue_key: Vec<u8>,
+        errand: RobotsErrand,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Lease {
+    slot: Slot,
+    /// The queue value that is marked as leased at the host.
+    value: Vec<u8>,
+    errand: Errand,
+}
+
+/// See the module's documentation.
+pub struct Frontier {
+    store: Box<dyn Store>,
+    policy: Policy,
+    scope: Scope,
+    meta: Meta,
+    schedule: Schedule,
+    leases: HashMap<u64, Lease>,
+    last_lease: u64,
+    /// When this process opened the store, if the last one did not close it.
+    unclean_since: Option<u64>,
+    /// When the first waiting URL is due.
+    next_waiting: Option<u64>,
+    pages_closed: bool,
+    rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
+}
+
+impl Frontier {
+    /// Opens the frontier that lies in `store`, or begins an empty one.
+    /// `now` is milliseconds since 1970, here and in every other call.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails, is damaged or of another format.
+    pub fn open(
+        store: Box<dyn Store>,
+        policy: Policy,
+        scope: Scope,
+        now: u64,
+    ) -> Result<Self, StoreError> {
+        let stored = store.get(keys::META)?;
+        // The format is the first field, and readable in any later layout too.
+        if let Some(bytes) = &stored {
+            let (found, _) = postcard::take_from_bytes::<u32>(bytes)
+                .map_err(|e| codec::corrupt(&*store, keys::META, e.to_string()))?;
+            if found != FORMAT {
+                return Err(StoreError::Version {
+                    path: store.path().to_owned(),
+                    found,
+                    expected: FORMAT,
+                });
+            }
+        }
+        let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
+        let unclean_since = (!meta.clean).then_some(now);
+        let mut frontier = Self {
+            store,
+            policy,
+            scope,
+            meta,
+            schedule: Schedule::default(),
+            leases: HashMap::new(),
+            last_lease: 0,
+            unclean_since,
+            next_waiting: None,
+            pages_closed: false,
+            rules: HashMap::new(),
+        };
+        frontier.mark_clean(false)?;
+        frontier.load_hosts(now)?;
+        frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
+        Ok(frontier)
+    }
+
+    /// Adds the operator's own addresses; those that are known already stay as
+    /// they are, but for their priority.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing is added then.
+    pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
+        let leased = |_: &HostKey, _: &[u8]| false;
+        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        for url in seeds {
+            let new = NewTask {
+                url: url.clone(),
+                bucket: Some(Bucket::Seed),
+                score: 0.0,
+                parts: None,
+            };
+            change.add_page(&new, Origin::default())?;
+        }
+        let Change {
+            batch,
+            meta,
+            touched,
+            ..
+        } = change;
+        self.commit(batch, meta)?;
+        self.refresh_hosts(touched, now)
+    }
+
+    /// Leases the next task, if any may be asked for now. Every lease must be
+    /// answered by [`Frontier::finish`] or, for a robots.txt, by
+    /// [`Frontier::finish_robots`].
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing is leased then.
+    pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
+        self.wake_waiting(now)?;
+        for slot in self.schedule.due_by(now) {
+            self.schedule.settle(slot, now, self.policy.connections);
+        }
+        for _ in 0..MAX_DROPS {
+            let Some(slot) = self.schedule.best() else {
+                return Ok(None);
+            };
+            if let Some(task) = self.lease_from(slot, now)? {
+                return Ok(Some(task));
+            }
+        }
+        Ok(None)
+    }
+
+    /// When [`Frontier::lease`] may have something to give again, if nothing is
+    /// finished before. `None` where only finishing, or a parked host's return,
+    /// can bring more.
+    pub fn next_event(&self) -> Option<u64> {
+        if self.schedule.ready() > 0 {
+            return Some(0);
+        }
+        match (self.schedule.next_due(), self.next_waiting) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// True where nothing is leased and nothing will be due but what is parked.
+    pub fn is_exhausted(&self) -> bool {
+        self.leases.is_empty() && self.next_event().is_none()
+    }
+
+    /// From now on only images and robots.txt are leased: the budget of pages is
+    /// spent. Queued pages stay queued.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
+        if !self.pages_closed {
+            self.pages_closed = true;
+            for slot in self.schedule.slots() {
+                self.refresh(slot, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Number of open leases.
+    pub fn leased(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Hosts in memory, and how many of them are given up for now.
+    pub fn hosts(&self) -> (usize, usize) {
+        (self.schedule.active(), self.schedule.parked())
+    }
+
+    /// How much of everything there is.
+    pub fn counts(&self) -> &Counts {
+        &self.meta.counts
+    }
+
+    /// Time spent crawling over all runs, as of the last commit, in milliseconds.
+    pub fn active(&self) -> u64 {
+        self.meta.active
+    }
+
+    /// Adds to the time spent crawling; written with the next commit.
+    pub fn add_active(&mut self, millis: u64) {
+        self.meta.active = self.meta.active.saturating_add(millis);
+    }
+
+    /// Records where the outputs stand, before the first task is leased.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
+        let meta = Meta {
+            stamp,
+            ..self.meta.clone()
+        };
+        self.commit(store::Batch::default(), meta)?;
+        self.store.flush()
+    }
+
+    /// Where the outputs stood at the last commit; empty before the first.
+    pub fn stamp(&self) -> &[u8] {
+        &self.meta.stamp
+    }
+
+    /// All that is known of an address, if anything is.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
+        let key = keys::url(url, kind);
+        codec::read(&*self.store, &key, self.store.get(&key)?)
+    }
+
+    /// All that is known of a host, if anything is.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
+        if let Some(active) = self.schedule.slot(host).and_then(|s| self.schedule.host(s)) {
+            return Ok(Some(active.record.clone()));
+        }
+        let key = keys::host(host);
+        codec::read(&*self.store, &key, self.store.get(&key)?)
+    }
+
+    /// The contexts in which an image was met so far that no sidecar holds yet.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn contexts(&self, image: &PageUrl) -> Result<Vec<ImageContext>, StoreError> {
+        let prefix = keys::contexts_of(&keys::url(image, TaskKind::Image));
+        let mut packed = Vec::new();
+        self.store.scan(&prefix, &[], &mut |key, value| {
+            packed.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        packed
+            .iter()
+            .map(|(key, value)| {
+                change::unpack(value).map_err(|why| codec::corrupt(&*self.store, key, why))
+            })
+            .collect()
+    }
+
+    /// Makes everything committed so far survive the death of the process.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.store.flush()
+    }
+
+    /// Bytes the store takes on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn size(&self) -> Result<u64, StoreError> {
+        self.store.size()
+    }
+
+    /// Ends in good order. Where leases are open it is not called a clean end,
+    /// so that the next opening keeps its distance from their hosts.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        let clean = self.leases.is_empty();
+        self.mark_clean(clean)
+    }
+
+    fn mark_clean(&mut self, clean: bool) -> Result<(), StoreError> {
+        let meta = Meta {
+            clean,
+            ..self.meta.clone()
+        };
+        self.commit(store::Batch::default(), meta)?;
+        self.store.flush()
+    }
+
+    fn commit(&mut self, mut batch: store::Batch, meta: Meta) -> Result<(), StoreError> {
+        batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
+        self.store.apply(batch)?;
+        self.meta = meta;
+        Ok(())
+    }
+
+    /// Finds the hosts that have a queue by skipping from each to the next.
+    fn load_hosts(&mut self, now: u64) -> Result<(), StoreError> {
+        let mut from = keys::QUEUES.to_vec();
+        loop {
+            let mut found = None;
+            self.store.scan(keys::QUEUES, &from, &mut |key, _| {
+                found = Some(key.to_vec());
+                ControlFlow::Break(())
+            })?;
+            let Some(key) = found else { return Ok(()) };
+            let Some(host) = keys::host_of_queue_key(&key) else {
+                let why = "not a queue key".to_owned();
+                return Err(codec::corrupt(&*self.store, &key, why));
+            };
+            from = keys::after_queues_of(&host);
+            let slot = self.activate(&host)?;
+            self.refresh(slot, now)?;
+        }
+    }
+
+    /// The slot of a host, which is read from the store where it is not active.
+    fn activate(&mut self, host: &HostKey) -> Result<Slot, StoreError> {
+        if let Some(slot) = self.schedule.slot(host) {
+            return Ok(slot);
+        }
+        let key = keys::host(host);
+        let mut record: HostRecord =
+            codec::read(&*self.store, &key, self.store.get(&key)?)?.unwrap_or_default();
+        if let Some(opened) = self.unclean_since {
+            record.due = record
+                .due
+                .max(opened.saturating_add(self.policy.delay(&record)));
+        }
+        Ok(self.schedule.insert(host.clone(), record))
+    }
+
+    fn refresh_hosts(
+        &mut self,
+        hosts: impl IntoIterator<Item = HostKey>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        for host in hosts {
+            let slot = self.activate(&host)?;
+            self.refresh(slot, now)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a host's head from its queues and puts it in its place.
+    fn refresh(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
+        let Some(host) = self.schedule.host(slot) else {
+            return Ok(());
+        };
+        let mut head = self.first_of(host, class::ROBOTS)?;
+        if head.is_none() {
+            let page = if self.pages_closed {
+                None
+            } else {
+                self.first_of(host, class::PAGE)?
+            };
+            let image = self.first_of(host, class::IMAGE)?;
+            head = match (page, image) {
+                (Some(p), Some(i)) if i.rank < p.rank => Some(i),
+                (Some(p), _) => Some(p),
+                (None, i) => i,
+            };
+            // Nothing else is asked while the rules are under way.
+            let awaiting = |h: &Head| {
+                *host.record.robots(keys::scheme_of_key(&h.value)) == RobotsState::Awaiting
+            };
+            head = head.filter(|h| !awaiting(h));
+        }
+        let connections = self.policy.connections;
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.head = head;
+        }
+        self.schedule.settle(slot, now, connections);
+        Ok(())
+    }
+
+    fn first_of(&self, host: &schedule::Host, class: u8) -> Result<Option<Head>, StoreError> {
+        let mut found = None;
+        let mut broken = None;
+        self.store.scan(
+            &keys::queue_class(&host.key, class),
+            &[],
+            &mut |key, value| {
+                if host.leased.iter().any(|l| l == value) {
+                    return ControlFlow::Continue(());
+                }
+                match Rank::of_key(key) {
+                    Some(rank) => {
+                        found = Some(Head {
+                            rank,
+                            class,
+                            queue_key: key.to_vec(),
+                            value: value.to_vec(),
+                        });
+                    }
+                    None => broken = Some(key.to_vec()),
+                }
+                ControlFlow::Break(())
+            },
+        )?;
+        match broken {
+            Some(key) => Err(codec::corrupt(&*self.store, &key, "no rank".to_owned())),
+            None => Ok(found),
+        }
+    }
+
+    fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {
+        let Some((head, key)) = self
+            .schedule
+            .host(slot)
+            .and_then(|h| Some((h.head.clone()?, h.key.clone())))
+        else {
+            self.schedule.settle(slot, now, self.policy.connections);
+            return Ok(None);
+        };
+        if head.class == class::ROBOTS {
+            return self.lease_robots_errand(slot, &key, &head, now);
+        }
+        let scheme = keys::scheme_of_key(&head.value);
+        if !self.rules_hold(slot, scheme, now) {
+            return self.lease_robots(slot, &key, &head, scheme, now);
+        }
+        let Some((url, kind)) = keys::url_of_key(&head.value) else {
+            let why = "names no address".to_owned();
+            return Err(codec::corrupt(&*self.store, &head.queue_key, why));
+        };
+        let bytes = self.store.get(&head.value)?;
+        let Some(record) = codec::read::<UrlRecord>(&*self.store, &head.value, bytes)? else {
+            let why = "names an address that has no record".to_owned();
+            return Err(codec::corrupt(&*self.store, &head.queue_key, why));
+        };
+        if let Some(reason) = self.obstacle(slot, &url, kind, scheme)? {
+            self.drop_queued(slot, &head, kind, record, reason, now)?;
+            return Ok(None);
+        }
+        let via = self.document(record.via)?;
+        let errand = Errand::Url {
+            key: head.value.clone(),
+        };
+        let lease = self.grant(slot, head.value, errand, now)?;
+        Ok(Some(Task {
+            lease,
+            kind,
+            host: key,
+            via,
+            url,
+            hops: record.hops,
+            redirects: record.redirects,
+            attempts: record.attempts,
+            bucket: record.bucket,
+            score: record.score,
+            parts: record.parts,
+        }))
+    }
+
+    /// Books a lease and sets the host's clock for the next one.
+    fn grant(
+        &mut self,
+        slot: Slot,
+        value: Vec<u8>,
+        errand: Errand,
+        now: u64,
+    ) -> Result<u64, StoreError> {
+        self.last_lease += 1;
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.leased.push(value.clone());
+            host.record.due = now.saturating_add(self.policy.delay(&host.record));
+        }
+        let lease = Lease {
+            slot,
+            value,
+            errand,
+        };
+        self.leases.insert(self.last_lease, lease);
+        self.refresh(slot, now)?;
+        Ok(self.last_lease)
+    }
+
+    /// Why a queued address is not asked for after all, judged at the last moment.
+    fn obstacle(
+        &mut self,
+        slot: Slot,
+        url: &PageUrl,
+        kind: TaskKind,
+        scheme: &'static str,
+    ) -> Result<Option<Reason>, StoreError> {
+        if !self.rules_of(slot, scheme)?.allows(url) {
+            return Ok(Some(Reason::Robots));
+        }
+        let documents = self.schedule.host(slot).map_or(0, |h| h.record.documents);
+        let spent = self
+            .scope
+            .host_documents()
+            .is_some_and(|budget| documents >= budget);
+        Ok((kind == TaskKind::Page && spent).then_some(Reason::HostBudget))
+    }
+
+    fn drop_queued(
+        &mut self,
+        slot: Slot,
+        head: &Head,
+        kind: TaskKind,
+        record: UrlRecord,
+        reason: Reason,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
+            return Ok(());
+        };
+        let leased = |_: &HostKey, _: &[u8]| false;
+        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        change.dequeue(kind, &host, &record);
+        change.drop_record(&head.value, record, reason)?;
+        let Change { batch, meta, .. } = change;
+        self.commit(batch, meta)?;
+        self.refresh(slot, now)
+    }
+
+    fn document(&self, id: Option<u64>) -> Result<Option<PageUrl>, StoreError> {
+        let Some(id) = id else { return Ok(None) };
+        let bytes = self.store.get(&keys::document(id))?;
+        Ok(bytes
+            .and_then(|b| String::from_utf8(b).ok())
+            .and_then(|text| PageUrl::parse(&text).ok()))
+    }
+
+    fn first_waiting(&self) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        let mut found = None;
+        self.store.scan(keys::WAITING, &[], &mut |key, _| {
+            found = keys::due_of_waiting_key(key).map(|due| (due, key.to_vec()));
+            ControlFlow::Break(())
+        })?;
+        Ok(found)
+    }
+
+    /// Queues the waiting URLs whose time has come.
+    fn wake_waiting(&mut self, now: u64) -> Result<(), StoreError> {
+        while self.next_waiting.is_some_and(|due| due <= now) {
+            let Some((due, waiting_key)) = self.first_waiting()? else {
+                self.next_waiting = None;
+                return Ok(());
+            };
+            self.next_waiting = Some(due);
+            if due > now {
+                return Ok(());
+            }
+            let leased = |_: &HostKey, _: &[u8]| false;
+            let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+            let key = change.get(&waiting_key)?;
+            change.batch.delete(waiting_key);
+            if let Some(key) = key {
+                change.meta.counts.waiting = change.meta.counts.waiting.saturating_sub(1);
+                if let (Some(record), Some((url, kind))) =
+                    (change.record(&key)?, keys::url_of_key(&key))
+                {
+                    let record = UrlRecord {
+                        state: State::Queued,
+                        ..record
+                    };
+                    change.enqueue(&key, kind, &url.host_key(), &record)?;
+                }
+            }
+            let Change {
+                batch,
+                meta,
+                touched,
+                ..
+            } = change;
+            self.commit(batch, meta)?;
+            self.refresh_hosts(touched, now)?;
+            self.next_waiting = self.first_waiting()?.map(|(due, _)| due);
+        }
+        Ok(())
+    }
+}

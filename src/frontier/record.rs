@@ -1,0 +1,188 @@
+//! What the frontier keeps in the store, in postcard's encoding.
+//!
+//! Fields are never reordered or removed within one [`FORMAT`]; a change of
+//! layout raises it, and a store of another format is refused at opening.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::page::{Bucket, LinkParts, Reason};
+
+/// Version of the layout of keys and records.
+pub(super) const FORMAT: u32 = 1;
+
+/// State of one URL: always exactly one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum State {
+    /// Queued at its host, or leased (a lease leaves no mark in the store, so
+    /// that whatever was in flight at a crash is simply queued again).
+    Queued,
+    /// To be tried again when its time comes, in milliseconds since 1970.
+    Waiting {
+        /// When.
+        due: u64,
+    },
+    /// Fetched, and its effects committed.
+    Done {
+        /// Its number among the finished.
+        id: u64,
+    },
+    /// It pointed elsewhere, and that address was added.
+    Redirected {
+        /// Its number among the finished.
+        id: u64,
+        /// Where it pointed.
+        to: String,
+    },
+    /// Not followed, for this reason.
+    Dropped {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// All that is known of one URL.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UrlRecord {
+    /// Its state.
+    pub state: State,
+    /// Priority class; [`Bucket::Low`] where the score lies above the razor.
+    pub bucket: Bucket,
+    /// Score, lower is better.
+    pub score: f64,
+    /// What the score was made of.
+    pub parts: Option<LinkParts>,
+    /// Order of discovery over the whole crawl.
+    pub seq: u64,
+    /// Links from the nearest seed.
+    pub hops: u32,
+    /// Redirects that led here.
+    pub redirects: u8,
+    /// Failed attempts.
+    pub attempts: u8,
+    /// Number of the page that gave it its score; `None` for a seed.
+    pub via: Option<u64>,
+    /// Where the outputs keep it, in their own words; opaque to the frontier.
+    pub note: Option<String>,
+}
+
+/// What is known of a host's robots.txt, for one scheme.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub enum RobotsState {
+    /// Never asked, or to be asked again.
+    #[default]
+    Unknown,
+    /// Redirected to another address that is queued; nothing else is asked of
+    /// this host until it answers.
+    Awaiting,
+    /// Answered; the body, if there was one, is in the store.
+    Known {
+        /// When it was asked, in milliseconds since 1970.
+        at: u64,
+        /// True where none exists (4xx): everything is allowed.
+        missing: bool,
+    },
+    /// It could not be had: everything is forbidden until it answers.
+    Unreachable,
+}
+
+/// All that is known of one host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// No request before this time, in milliseconds since 1970.
+    pub due: u64,
+    /// The pause kept between requests now, in milliseconds.
+    pub delay: u64,
+    /// What robots.txt asks for, in milliseconds; the greater of both schemes.
+    pub crawl_delay: Option<u64>,
+    /// Failures of the whole host in a row.
+    pub failures: u32,
+    /// Given up for now: not asked before this time, and the crawl does not
+    /// wait for it.
+    pub parked_until: Option<u64>,
+    /// Pages it has given.
+    pub documents: u64,
+    /// Robots state for http and https.
+    pub robots: [RobotsState; 2],
+}
+
+impl HostRecord {
+    pub(super) fn robots(&self, scheme: &str) -> &RobotsState {
+        &self.robots[usize::from(scheme == "https")]
+    }
+
+    pub(super) fn robots_mut(&mut self, scheme: &str) -> &mut RobotsState {
+        &mut self.robots[usize::from(scheme == "https")]
+    }
+}
+
+/// A robots.txt that a host's own redirected to, queued at the target's host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct RobotsErrand {
+    /// Address to fetch.
+    pub url: String,
+    /// Host whose rules it gives.
+    pub for_host: String,
+    /// Scheme of the rules.
+    pub for_scheme: String,
+    /// Redirects so far.
+    pub redirects: u8,
+}
+
+/// How much of everything there is; kept exact by every commit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Pages fetched with success.
+    pub documents: u64,
+    /// Page requests that were answered or failed, redirects and errors included.
+    pub fetches: u64,
+    /// Images kept.
+    pub images: u64,
+    /// Body bytes received.
+    pub bytes: u64,
+    /// Pages in a queue, by bucket in the order of [`Bucket::ALL`].
+    pub queued: [u64; 5],
+    /// Images in a queue.
+    pub queued_images: u64,
+    /// URLs that wait to be tried again.
+    pub waiting: u64,
+    /// URLs that are not followed, by reason.
+    pub dropped: BTreeMap<Reason, u64>,
+}
+
+impl Counts {
+    /// Pages in all queues.
+    pub fn queued_pages(&self) -> u64 {
+        self.queued.iter().sum()
+    }
+}
+
+/// The one record that every commit writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub format: u32,
+    pub next_seq: u64,
+    pub next_id: u64,
+    /// Set at a clean close, cleared at opening.
+    pub clean: bool,
+    pub counts: Counts,
+    /// Time spent crawling over all runs, in milliseconds.
+    pub active: u64,
+    /// Where the outputs stood at the last commit; opaque to the frontier.
+    pub stamp: Vec<u8>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            next_seq: 0,
+            next_id: 1,
+            clean: true,
+            counts: Counts::default(),
+            active: 0,
+            stamp: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! robots.txt as a matter of the frontier: when it is asked, what each answer
+//! means for the host, and the parsed rules in memory (RFC 9309 section 2.3).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::change::Change;
+use super::clock::millis;
+use super::finish::unknown_lease;
+use super::keys::{self, Rank};
+use super::record::{HostRecord, RobotsErrand, RobotsState};
+use super::schedule::{Head, Slot};
+use super::store::StoreError;
+use super::{Errand, Frontier, Lease, MAX_CACHED_RULES, Settled, codec};
+use crate::address::{HostKey, PageUrl};
+use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
+use crate::robots::Robots;
+
+/// Redirects in a row that a robots.txt may take (RFC 9309 section 2.3.1.2).
+const MAX_REDIRECTS: u8 = 5;
+
+/// What came back when a robots.txt was asked for.
+#[derive(Debug, Clone)]
+pub enum RobotsAnswer {
+    /// Status 2xx: the rules.
+    Rules(Bytes),
+    /// Status 4xx: there are none, everything is allowed.
+    Missing,
+    /// Status 3xx: they lie elsewhere.
+    Redirect(PageUrl),
+    /// Status 5xx, a timeout, no connection, no such name: everything is
+    /// forbidden until it answers.
+    Unreachable {
+        /// What went wrong.
+        reason: Reason,
+        /// What the server asked for.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl RobotsAnswer {
+    /// The answer that the outcome of a fetch amounts to; `body` is what a 2xx
+    /// brought.
+    pub fn of(outcome: &Outcome, body: Option<Bytes>) -> Self {
+        match (outcome, body) {
+            (Outcome::Redirect { to }, _) => Self::Redirect(to.clone()),
+            (Outcome::Done, Some(body)) => Self::Rules(body),
+            (Outcome::Done, None) => Self::Missing,
+            (
+                Outcome::Retry {
+                    reason,
+                    retry_after,
+                    ..
+                },
+                _,
+            ) => Self::Unreachable {
+                reason: *reason,
+                retry_after: *retry_after,
+            },
+            (Outcome::Drop { reason }, _) => Self::Unreachable {
+                reason: *reason,
+                retry_after: None,
+            },
+        }
+    }
+}
+
+impl Frontier {
+    /// Takes back a leased robots.txt; `write` as in [`Frontier::finish`].
+    ///
+    /// # Errors
+    /// As [`Frontier::finish`].
+    pub fn finish_robots<E: From<StoreError>>(
+        &mut self,
+        task: &Task,
+        answer: RobotsAnswer,
+        elapsed: Duration,
+        now: u64,
+        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
+    ) -> Result<Settled, E> {
+        let Some(Lease {
+            slot,
+            value,
+            errand,
+        }) = self.leases.get(&task.lease).cloned()
+        else {
+            return Err(unknown_lease(self, task).into());
+        };
+        let (owner, scheme, redirects) = match &errand {
+            Errand::Url { .. } => return Err(unknown_lease(self, task).into()),
+            Errand::Robots { scheme } => (task.host.clone(), *scheme, 0),
+            Errand::Redirected { errand, .. } => (
+                HostKey::from_stored(&errand.for_host),
+                scheme_name(&errand.for_scheme),
+                errand.redirects,
+            ),
+        };
+        let owner_slot = self.activate(&owner)?;
+        let mut asked = self.record_of(slot);
+        match &answer {
+            // The host that owns the rules books its own failure below.
+            RobotsAnswer::Unreachable { .. } if owner == task.host => {}
+            RobotsAnswer::Unreachable { retry_after, .. } => {
+                self.policy.failed(&mut asked, *retry_after, now);
+            }
+            _ => self.policy.answered(&mut asked, elapsed, now),
+        }
+        let mut own = if owner == task.host {
+            asked.clone()
+        } else {
+            self.record_of(owner_slot)
+        };
+        let answer = match answer {
+            RobotsAnswer::Redirect(_) if redirects >= MAX_REDIRECTS => RobotsAnswer::Unreachable {
+                reason: Reason::RedirectLimit,
+                retry_after: None,
+            },
+            other => other,
+        };
+        let leased = |_: &HostKey, _: &[u8]| false;
+        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        let mut rules = None;
+        let settled = match answer {
+            RobotsAnswer::Rules(body) => {
+                let parsed = Robots::parse(&self.policy.agent, &body);
+                self.policy
+                    .rules_known(&mut own, scheme, &parsed, false, now);
+                let cut = &body[..body.len().min(crate::robots::MAX_ROBOTS_BYTES)];
+                let key = keys::robots_body(&owner, scheme);
+                change.batch.put(key, cut.to_vec());
+                change.meta.counts.bytes += body.len() as u64;
+                rules = Some(parsed);
+                Settled::Done
+            }
+            RobotsAnswer::Missing => {
+                let parsed = Robots::allow_all(&self.policy.agent);
+                self.policy
+                    .rules_known(&mut own, scheme, &parsed, true, now);
+                change.batch.delete(keys::robots_body(&owner, scheme));
+                rules = Some(parsed);
+                Settled::Done
+            }
+            RobotsAnswer::Redirect(to) => {
+                *own.robots_mut(scheme) = RobotsState::Awaiting;
+                let errand = RobotsErrand {
+                    url: to.as_str().to_owned(),
+                    for_host: owner.as_str().to_owned(),
+                    for_scheme: scheme.to_owned(),
+                    redirects: redirects + 1,
+                };
+                let target = to.host_key();
+                let rank = Rank::new(Bucket::Seed, 0.0, change.meta.next_seq);
+                change.meta.next_seq += 1;
+                change.batch.put(
+                    keys::queue(&target, keys::class::ROBOTS, &rank),
+                    codec::encode(&*self.store, &errand)?,
+                );
+                change.touched.insert(target);
+                Settled::Redirected
+            }
+            RobotsAnswer::Unreachable {
+                reason,
+                retry_after,
+            } => {
+                *own.robots_mut(scheme) = RobotsState::Unreachable;
+                self.policy.failed(&mut own, retry_after, now);
+                Settled::Retrying {
+                    reason,
+                    due: own.due,
+                }
+            }
+        };
+        if let Errand::Redirected { queue_key, .. } = &errand {
+            change.batch.delete(queue_key.clone());
+        }
+        if owner == task.host {
+            asked = own;
+        } else {
+            change.put_host(&owner, &own)?;
+            if let Some(host) = self.schedule.host_mut(owner_slot) {
+                host.record = own;
+            }
+        }
+        change.put_host(&task.host, &asked)?;
+        change.meta.stamp = write(&settled)?;
+        let Change {
+            batch,
+            meta,
+            mut touched,
+            ..
+        } = change;
+        self.commit(batch, meta)?;
+        self.cache(&owner, scheme, rules.map(Arc::new));
+        self.release(task.lease, slot, &value, asked, now)?;
+        touched.insert(owner);
+        self.refresh_hosts(touched, now)?;
+        self.store.flush()?;
+        Ok(settled)
+    }
+
+    /// Whether the rules of a host are known and fresh.
+    pub(super) fn rules_hold(&self, slot: Slot, scheme: &str, now: u64) -> bool {
+        let state = self.schedule.host(slot).map(|h| h.record.robots(scheme));
+        match state {
+            Some(RobotsState::Known { at, .. }) => {
+                now < at.saturating_add(self.policy.robots_max_age)
+            }
+            _ => false,
+        }
+    }
+
+    /// The rules of a host, from memory or from the store.
+    pub(super) fn rules_of(
+        &mut self,
+        slot: Slot,
+        scheme: &'static str,
+    ) -> Result<Arc<Robots>, StoreError> {
+        let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
+            return Ok(Arc::new(Robots::allow_all(&self.policy.agent)));
+        };
+        if let Some(rules) = self.rules.get(&(host.clone(), scheme)) {
+            return Ok(Arc::clone(rules));
+        }
+        let body = self.store.get(&keys::robots_body(&host, scheme))?;
+        let rules = Arc::new(match body {
+            Some(body) => Robots::parse(&self.policy.agent, &body),
+            None => Robots::allow_all(&self.policy.agent),
+        });
+        self.cache(&host, scheme, Some(Arc::clone(&rules)));
+        Ok(rules)
+    }
+
+    /// Leases the robots.txt of a host.
+    pub(super) fn lease_robots(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        head: &Head,
+        scheme: &'static str,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        let Ok(url) = PageUrl::parse(&format!("{scheme}://{host}/robots.txt")) else {
+            let why = "names no host".to_owned();
+            return Err(codec::corrupt(&*self.store, &head.queue_key, why));
+        };
+        // Only one request for the rules: the head is hidden while it is open.
+        let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
+        Ok(Some(self.robots_task(lease, url, host, head, 0)))
+    }
+
+    /// Leases a robots.txt that lies at this host for another one.
+    pub(super) fn lease_robots_errand(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        head: &Head,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        let errand: RobotsErrand = codec::decode(&*self.store, &head.queue_key, &head.value)?;
+        let url = PageUrl::parse(&errand.url)
+            .map_err(|e| codec::corrupt(&*self.store, &head.queue_key, e.to_string()))?;
+        let redirects = errand.redirects;
+        let queue_key = head.queue_key.clone();
+        let what = Errand::Redirected { queue_key, errand };
+        let lease = self.grant(slot, head.value.clone(), what, now)?;
+        Ok(Some(self.robots_task(lease, url, host, head, redirects)))
+    }
+
+    fn robots_task(
+        &self,
+        lease: u64,
+        url: PageUrl,
+        host: &HostKey,
+        head: &Head,
+        redirects: u8,
+    ) -> Task {
+        Task {
+            lease,
+            kind: TaskKind::Robots,
+            url,
+            host: host.clone(),
+            via: None,
+            hops: 0,
+            redirects,
+            attempts: 0,
+            bucket: head.rank.bucket,
+            score: 0.0,
+            parts: None,
+        }
+    }
+
+    fn record_of(&self, slot: Slot) -> HostRecord {
+        self.schedule
+            .host(slot)
+            .map(|h| h.record.clone())
+            .unwrap_or_default()
+    }
+
+    fn cache(&mut self, host: &HostKey, scheme: &'static str, rules: Option<Arc<Robots>>) {
+        if self.rules.len() >= MAX_CACHED_RULES {
+            self.rules.clear();
+        }
+        let key = (host.clone(), scheme);
+        match rules {
+            Some(rules) => self.rules.insert(key, rules),
+            None => self.rules.remove(&key),
+        };
+    }
+}
+
+impl super::Policy {
+    fn rules_known(
+        &self,
+        record: &mut HostRecord,
+        scheme: &str,
+        rules: &Robots,
+        missing: bool,
+        now: u64,
+    ) {
+        *record.robots_mut(scheme) = RobotsState::Known { at: now, missing };
+        record.crawl_delay = rules.crawl_delay().map(millis);
+        record.failures = 0;
+        record.parked_until = None;
+        if record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay) {
+            record.parked_until = Some(now.saturating_add(self.robots_max_age));
+        }
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
+    }
+}
+
+fn scheme_name(scheme: &str) -> &'static str {
+    if scheme == "https" { "https" } else { "http" }
+}

@@ -1,0 +1,700 @@
+//! The frontier's promises, over the real store.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::clock::test_policy;
+use super::store::SledStore;
+use super::*;
+use crate::config::Config;
+use crate::page::{ImageScores, ImageTexts, Outcome};
+
+const SECOND: Duration = Duration::from_millis(100);
+
+fn url(text: &str) -> PageUrl {
+    PageUrl::parse(text).unwrap()
+}
+
+fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
+    let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
+    let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
+    let store = Box::new(SledStore::open(path).unwrap());
+    Frontier::open(store, test_policy(), scope, now).unwrap()
+}
+
+fn open(path: &Path, now: u64) -> Frontier {
+    open_with(path, "", now)
+}
+
+fn page(address: &str, score: f64) -> NewTask {
+    let bucket = match score {
+        s if s <= 600.0 => Some(Bucket::High),
+        s if s <= 30_000.0 => Some(Bucket::Low),
+        _ => None,
+    };
+    NewTask {
+        url: url(address),
+        bucket,
+        score,
+        parts: None,
+    }
+}
+
+fn image(address: &str, page: &str, score: f64) -> NewImage {
+    NewImage {
+        url: url(address),
+        bucket: (score <= 30_000.0).then_some(Bucket::High),
+        score,
+        context: ImageContext {
+            page: url(page),
+            page_title: None,
+            page_language: None,
+            document_perplexity: score,
+            declared_width: None,
+            declared_height: None,
+            texts: ImageTexts::default(),
+            scores: ImageScores::default(),
+            rank: 1.0,
+        },
+    }
+}
+
+fn finish(f: &mut Frontier, task: &Task, outcome: Outcome, effects: Effects, now: u64) -> Settled {
+    let stamp = f.stamp().to_vec();
+    f.finish(task, outcome, effects, SECOND, now, |_| {
+        Ok::<_, StoreError>(Written {
+            stamp,
+            note: Some("here".to_owned()),
+        })
+    })
+    .unwrap()
+    .settled
+}
+
+fn done(f: &mut Frontier, task: &Task, links: Vec<NewTask>, now: u64) {
+    let effects = Effects {
+        links,
+        ..Effects::default()
+    };
+    finish(f, task, Outcome::Done, effects, now);
+}
+
+fn robots(f: &mut Frontier, task: &Task, answer: RobotsAnswer, now: u64) -> Settled {
+    assert_eq!(task.kind, TaskKind::Robots);
+    let stamp = f.stamp().to_vec();
+    f.finish_robots(task, answer, SECOND, now, |_| Ok::<_, StoreError>(stamp))
+        .unwrap()
+}
+
+/// Leases at `now`; robots.txt tasks on the way answer that there is none.
+fn lease(f: &mut Frontier, now: &mut u64) -> Option<Task> {
+    loop {
+        match f.lease(*now).unwrap() {
+            Some(task) if task.kind == TaskKind::Robots => {
+                robots(f, &task, RobotsAnswer::Missing, *now);
+            }
+            Some(task) => return Some(task),
+            None => match f.next_event() {
+                Some(at) if at > *now => *now = at,
+                _ => return None,
+            },
+        }
+    }
+}
+
+/// What must hold of the stored state at any time.
+fn check(f: &Frontier) {
+    let mut states: BTreeMap<Vec<u8>, UrlRecord> = BTreeMap::new();
+    let mut queued = BTreeSet::new();
+    let mut waiting = BTreeSet::new();
+    let each = |prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])| {
+        f.store
+            .scan(prefix, &[], &mut |k, v| {
+                visit(k, v);
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+    };
+    each(b"U", &mut |k, v| {
+        states.insert(k.to_vec(), postcard::from_bytes(v).unwrap());
+    });
+    each(b"Q", &mut |k, v| {
+        if v.starts_with(b"U") {
+            assert!(
+                queued.insert(v.to_vec()),
+                "queued twice: {}",
+                k.escape_ascii()
+            );
+        }
+    });
+    each(b"W", &mut |_, v| assert!(waiting.insert(v.to_vec())));
+    let mut counts = Counts::default();
+    for (key, record) in &states {
+        let is_image = url_kind(key) == TaskKind::Image;
+        assert_eq!(queued.contains(key), record.state == State::Queued);
+        assert_eq!(
+            waiting.contains(key),
+            matches!(record.state, State::Waiting { .. })
+        );
+        match &record.state {
+            State::Queued if is_image => counts.queued_images += 1,
+            State::Queued => counts.queued[record.bucket as usize] += 1,
+            State::Waiting { .. } => counts.waiting += 1,
+            State::Done { .. } if is_image => counts.images += 1,
+            State::Done { .. } => counts.documents += 1,
+            State::Redirected { .. } => {}
+            State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
+        }
+    }
+    let mut known = f.counts().clone();
+    known.dropped.retain(|_, n| *n > 0);
+    (counts.fetches, counts.bytes) = (known.fetches, known.bytes);
+    assert_eq!(known, counts);
+    assert_eq!(queued.len() + waiting.len(), {
+        let open = |r: &&UrlRecord| matches!(r.state, State::Queued | State::Waiting { .. });
+        states.values().filter(open).count()
+    });
+}
+
+fn url_kind(key: &[u8]) -> TaskKind {
+    keys::url_of_key(key).unwrap().1
+}
+
+#[test]
+fn robots_first_then_the_best_over_all_hosts() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.add_seeds(&[url("http://seed.org/")], 0).unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Robots);
+    assert_eq!(task.url, url("http://seed.org/robots.txt"));
+    assert_eq!(f.lease(0).unwrap(), None, "one request a host");
+    robots(&mut f, &task, RobotsAnswer::Missing, 10);
+    assert_eq!(
+        f.lease(500).unwrap(),
+        None,
+        "the clock holds after robots.txt too"
+    );
+    assert_eq!(f.next_event(), Some(1_010));
+    let task = f.lease(1_010).unwrap().unwrap();
+    assert_eq!(
+        (task.url.as_str(), task.bucket),
+        ("http://seed.org/", Bucket::Seed)
+    );
+    let links = vec![
+        page("http://a.org/low", 20_000.0),
+        page("http://b.org/second", 300.0),
+        page("http://c.org/first", 200.0),
+        page("http://c.org/third", 300.0),
+        page("http://d.org/never", 40_000.0),
+    ];
+    done(&mut f, &task, links, 1_020);
+    let mut now = 100_000;
+    let mut order = Vec::new();
+    while let Some(task) = lease(&mut f, &mut now) {
+        assert_eq!(task.via, Some(url("http://seed.org/")));
+        assert_eq!(task.hops, 1);
+        order.push(task.url.path().to_owned());
+        done(&mut f, &task, vec![], now);
+        now += 10_000;
+    }
+    assert_eq!(order, ["/first", "/second", "/third", "/low"]);
+    let razored = f
+        .look_up(&url("http://d.org/never"), TaskKind::Page)
+        .unwrap();
+    let reason = Reason::Razor;
+    assert_eq!(razored.unwrap().state, State::Dropped { reason });
+    assert!(f.is_exhausted());
+    check(&f);
+}
+
+#[test]
+fn a_better_link_lifts_and_a_worse_one_changes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://s.org/1"), url("http://s.org/2")], 0)
+        .unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let links = vec![
+        page("http://a.org/x", 50_000.0),
+        page("http://a.org/y", 9_000.0),
+    ];
+    done(&mut f, &task, links, now);
+    let task = lease(&mut f, &mut now).unwrap();
+    let links = vec![
+        page("http://a.org/x", 100.0),
+        page("http://a.org/y", 10_000.0),
+        page("http://a.org/x", 200.0),
+        page("http://s.org/1", 1.0),
+    ];
+    done(&mut f, &task, links, now);
+    check(&f);
+    let x = f
+        .look_up(&url("http://a.org/x"), TaskKind::Page)
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (x.state, x.score, x.bucket),
+        (State::Queued, 100.0, Bucket::High)
+    );
+    let y = f
+        .look_up(&url("http://a.org/y"), TaskKind::Page)
+        .unwrap()
+        .unwrap();
+    assert_eq!(y.score, 9_000.0);
+    let s = f
+        .look_up(&url("http://s.org/1"), TaskKind::Page)
+        .unwrap()
+        .unwrap();
+    assert!(matches!(s.state, State::Done { .. }));
+}
+
+#[test]
+fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.add_seeds(
+        &[
+            url("http://a.org/private/1"),
+            url("http://a.org/open"),
+            url("http://b.org/"),
+        ],
+        0,
+    )
+    .unwrap();
+    let first = f.lease(0).unwrap().unwrap();
+    let second = f.lease(0).unwrap().unwrap();
+    let body = "User-agent: *\nDisallow: /private\nCrawl-delay: 7\n";
+    robots(&mut f, &first, RobotsAnswer::Rules(body.into()), 0);
+    let unreachable = RobotsAnswer::Unreachable {
+        reason: Reason::ServerError,
+        retry_after: None,
+    };
+    let settled = robots(&mut f, &second, unreachable.clone(), 0);
+    assert_eq!(
+        settled,
+        Settled::Retrying {
+            reason: Reason::ServerError,
+            due: 30_000
+        }
+    );
+    assert_eq!(f.next_event(), Some(7_000));
+    let task = f.lease(7_000).unwrap().unwrap();
+    assert_eq!(task.url.path(), "/open");
+    let private = f
+        .look_up(&url("http://a.org/private/1"), TaskKind::Page)
+        .unwrap();
+    let reason = Reason::Robots;
+    assert_eq!(private.unwrap().state, State::Dropped { reason });
+    done(&mut f, &task, vec![], 7_000);
+    assert_eq!(f.next_event(), Some(30_000));
+    let mut now = 30_000;
+    for _ in 0..3 {
+        let task = f.lease(now).unwrap().unwrap();
+        robots(&mut f, &task, unreachable.clone(), now);
+        now = f.next_event().unwrap_or(now);
+    }
+    assert!(f.is_exhausted(), "a parked host does not hold up the end");
+    assert_eq!(f.hosts(), (1, 1));
+    assert_eq!(f.counts().queued_pages(), 1, "its page is kept");
+    assert!(
+        f.lease(now + 90_000_000).unwrap().is_some(),
+        "and tried again"
+    );
+    check(&f);
+}
+
+#[test]
+fn a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.add_seeds(&[url("http://a.org/x"), url("http://a.org/y")], 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    let to = url("https://www.a.org/robots.txt");
+    robots(&mut f, &task, RobotsAnswer::Redirect(to.clone()), 0);
+    drop(f);
+    let mut f = open(folder.path(), 10_000);
+    assert_eq!(f.lease(10_000).unwrap(), None, "unclean: distance is kept");
+    let task = f.lease(11_000).unwrap().unwrap();
+    assert_eq!((&task.url, task.redirects), (&to, 1));
+    assert_eq!(f.lease(11_000).unwrap(), None, "a.org waits for its rules");
+    let body = "User-agent: spoor\nDisallow: /x\n";
+    robots(&mut f, &task, RobotsAnswer::Rules(body.into()), 11_000);
+    let mut now = 20_000;
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.url.path(), "/y");
+    done(&mut f, &task, vec![], now);
+    assert!(f.is_exhausted());
+}
+
+#[test]
+fn failures_wait_and_are_given_up_in_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/bad"), url("http://a.org/good")], 0)
+        .unwrap();
+    let retry = |host_backs_off| Outcome::Retry {
+        reason: Reason::Protocol,
+        retry_after: None,
+        host_backs_off,
+    };
+    let task = lease(&mut f, &mut now).unwrap();
+    let settled = finish(&mut f, &task, retry(false), Effects::default(), now);
+    let reason = Reason::Protocol;
+    assert_eq!(
+        settled,
+        Settled::Retrying {
+            reason,
+            due: now + 30_000
+        }
+    );
+    check(&f);
+    assert_eq!(f.counts().waiting, 1);
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.url.path(), "/good", "the others go on meanwhile");
+    done(&mut f, &task, vec![], now);
+    for attempt in 1..=3 {
+        let task = lease(&mut f, &mut now).unwrap();
+        assert_eq!((task.url.path(), task.attempts), ("/bad", attempt));
+        finish(
+            &mut f,
+            &task,
+            retry(attempt % 2 == 0),
+            Effects::default(),
+            now,
+        );
+    }
+    let bad = f.look_up(&url("http://a.org/bad"), TaskKind::Page).unwrap();
+    assert_eq!(bad.unwrap().state, State::Dropped { reason });
+    assert!(f.is_exhausted());
+    check(&f);
+}
+
+#[test]
+fn retry_after_survives_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let overloaded = Outcome::Retry {
+        reason: Reason::Overloaded,
+        retry_after: Some(Duration::from_secs(500)),
+        host_backs_off: true,
+    };
+    finish(&mut f, &task, overloaded, Effects::default(), now);
+    drop(f);
+    let mut f = open(folder.path(), now + 1);
+    assert_eq!(f.lease(now + 499_999).unwrap(), None);
+    assert!(f.lease(now + 500_000).unwrap().is_some());
+}
+
+#[test]
+fn redirects_re_enter_and_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_with(folder.path(), "reject = ['org,forbidden']", 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/0")], 0).unwrap();
+    for i in 1..=6 {
+        let task = lease(&mut f, &mut now).unwrap();
+        assert_eq!(task.redirects, i - 1);
+        let to = url(&format!("http://a.org/{i}"));
+        let settled = finish(
+            &mut f,
+            &task,
+            Outcome::Redirect { to },
+            Effects::default(),
+            now,
+        );
+        let limit = Settled::Dropped {
+            reason: Reason::RedirectLimit,
+        };
+        assert_eq!(settled == limit, i == 6, "{settled:?}");
+    }
+    f.add_seeds(&[url("http://b.org/")], now).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let to = url("http://forbidden.org/");
+    finish(
+        &mut f,
+        &task,
+        Outcome::Redirect { to },
+        Effects::default(),
+        now,
+    );
+    assert!(f.is_exhausted(), "the scope judges every hop");
+    check(&f);
+}
+
+#[test]
+fn images_gather_contexts_until_and_after_they_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    let seeds = ["http://s.org/1", "http://s.org/2", "http://s.org/3"];
+    f.add_seeds(&seeds.map(url), 0).unwrap();
+    let mut embed = |f: &mut Frontier, score| {
+        let task = lease(f, &mut now).unwrap();
+        assert_eq!(task.kind, TaskKind::Page);
+        let effects = Effects {
+            images: vec![image("http://i.org/a.jpg", task.url.as_str(), score)],
+            ..Effects::default()
+        };
+        let stamp = Vec::new();
+        f.finish(&task, Outcome::Done, effects, SECOND, now, |_| {
+            Ok::<_, StoreError>(Written { stamp, note: None })
+        })
+        .unwrap()
+    };
+    let address = url("http://i.org/a.jpg");
+    embed(&mut f, 90_000.0);
+    assert_eq!(f.counts().queued_images, 0, "razored");
+    assert!(embed(&mut f, 100.0).extend.is_empty());
+    assert_eq!(
+        f.contexts(&address).unwrap().len(),
+        2,
+        "both are remembered"
+    );
+    f.close_pages(0).unwrap();
+    let mut later = 1_000_000;
+    let task = lease(&mut f, &mut later).unwrap();
+    assert_eq!((task.kind, &task.url), (TaskKind::Image, &address));
+    finish(&mut f, &task, Outcome::Done, Effects::default(), later);
+    assert!(
+        f.contexts(&address).unwrap().is_empty(),
+        "the sidecar has them now"
+    );
+    assert_eq!(f.lease(later + 99_000).unwrap(), None, "pages are closed");
+    f.pages_closed = false;
+    f.refresh_hosts([url(seeds[0]).host_key()], later).unwrap();
+    let finished = embed(&mut f, 50.0);
+    assert_eq!(finished.extend.len(), 1);
+    assert_eq!(finished.extend[0].0, "here");
+    check(&f);
+}
+
+#[test]
+fn an_image_redirect_takes_its_contexts_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://s.org/1"), url("http://s.org/2")], 0)
+        .unwrap();
+    let embed = |f: &mut Frontier, now: &mut u64| {
+        let task = lease(f, now).unwrap();
+        let effects = Effects {
+            images: vec![image("http://i.org/old.jpg", task.url.as_str(), 10.0)],
+            ..Effects::default()
+        };
+        finish(f, &task, Outcome::Done, effects, *now);
+    };
+    embed(&mut f, &mut now);
+    now += 100_000;
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.url.path(), "/2");
+    f.abandon(&task, now).unwrap();
+    f.close_pages(now).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.kind, TaskKind::Image);
+    let to = url("http://i.org/new.jpg");
+    finish(
+        &mut f,
+        &task,
+        Outcome::Redirect { to: to.clone() },
+        Effects::default(),
+        now,
+    );
+    assert_eq!(f.contexts(&to).unwrap().len(), 1);
+    f.pages_closed = false;
+    f.refresh_hosts([url("http://s.org/").host_key()], now)
+        .unwrap();
+    let task = loop {
+        let task = lease(&mut f, &mut now).unwrap();
+        if task.kind == TaskKind::Page {
+            break task;
+        }
+        finish(
+            &mut f,
+            &task,
+            Outcome::Drop {
+                reason: Reason::BadImage,
+            },
+            Effects::default(),
+            now,
+        );
+    };
+    let effects = Effects {
+        images: vec![image("http://i.org/old.jpg", task.url.as_str(), 10.0)],
+        ..Effects::default()
+    };
+    finish(&mut f, &task, Outcome::Done, effects, now);
+    check(&f);
+}
+
+#[test]
+fn the_host_budget_and_hops_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_with(folder.path(), "host_documents = 2\nmax_hops = 1", 0);
+    let mut now = 0;
+    let seeds: Vec<_> = (0..5).map(|i| url(&format!("http://a.org/{i}"))).collect();
+    f.add_seeds(&seeds, 0).unwrap();
+    for _ in 0..2 {
+        let task = lease(&mut f, &mut now).unwrap();
+        done(&mut f, &task, vec![page("http://b.org/", 1.0)], now);
+    }
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.url.as_str(), "http://b.org/");
+    done(&mut f, &task, vec![page("http://c.org/", 1.0)], now);
+    assert_eq!(lease(&mut f, &mut now), None);
+    assert_eq!(f.counts().dropped[&Reason::HostBudget], 3);
+    assert_eq!(f.counts().dropped[&Reason::Hops], 1);
+    check(&f);
+}
+
+#[test]
+fn another_format_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    {
+        let mut store = SledStore::open(folder.path()).unwrap();
+        let mut batch = store::Batch::default();
+        let meta = Meta {
+            format: FORMAT + 1,
+            ..Meta::default()
+        };
+        batch.put(keys::META.to_vec(), postcard::to_stdvec(&meta).unwrap());
+        store.apply(batch).unwrap();
+        store.flush().unwrap();
+    }
+    let store = Box::new(SledStore::open(folder.path()).unwrap());
+    let text = "[job]\nname = \"test\"\n";
+    let scope = Scope::new(Config::parse(text, "test.toml").unwrap().scope);
+    let error = Frontier::open(store, test_policy(), scope, 0)
+        .err()
+        .unwrap();
+    assert!(
+        matches!(
+            error,
+            StoreError::Version {
+                found: 2,
+                expected: 1,
+                ..
+            }
+        ),
+        "{error}"
+    );
+}
+
+#[derive(Debug, Clone)]
+enum Move {
+    Lease,
+    Done(usize, Vec<(usize, u32)>),
+    Redirect(usize, usize),
+    Retry(usize, bool),
+    Drop(usize),
+    Pass(u64),
+    Reopen,
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let links = || proptest::collection::vec((0..30_usize, 0..60_000_u32), 0..6);
+    let one = prop_oneof![
+        6 => Just(Move::Lease),
+        4 => (any::<usize>(), links()).prop_map(|(i, l)| Move::Done(i, l)),
+        1 => (any::<usize>(), 0..30_usize).prop_map(|(i, t)| Move::Redirect(i, t)),
+        1 => (any::<usize>(), any::<bool>()).prop_map(|(i, b)| Move::Retry(i, b)),
+        1 => any::<usize>().prop_map(Move::Drop),
+        4 => (1..100_000_u64).prop_map(Move::Pass),
+        1 => Just(Move::Reopen),
+    ];
+    proptest::collection::vec(one, 1..60)
+}
+
+fn address(n: usize) -> PageUrl {
+    url(&format!("http://h{}.org/{n}", n % 5))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Any sequence of events leaves every URL in one state, the counters exact,
+    /// one request a host, and the hosts' delays kept, over restarts too.
+    #[test]
+    fn whatever_happens_the_promises_hold(moves in moves()) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut now = 1_000_000;
+        let mut f = open(folder.path(), now);
+        f.add_seeds(&[address(0), address(1)], now).unwrap();
+        let mut open_leases: Vec<Task> = Vec::new();
+        let mut last: BTreeMap<HostKey, u64> = BTreeMap::new();
+        for step in moves {
+            let pick = |i: usize, n: usize| if n == 0 { None } else { Some(i % n) };
+            match step {
+                Move::Pass(ms) => now += ms,
+                Move::Reopen => {
+                    open_leases.clear();
+                    drop(f);
+                    f = open(folder.path(), now);
+                }
+                Move::Lease => {
+                    if let Some(task) = f.lease(now).unwrap() {
+                        prop_assert!(open_leases.iter().all(|t| t.host != task.host));
+                        if let Some(before) = last.insert(task.host.clone(), now) {
+                            prop_assert!(now - before >= 1_000, "{} after {}", task.url, now - before);
+                        }
+                        open_leases.push(task);
+                    }
+                }
+                Move::Done(i, links) => if let Some(i) = pick(i, open_leases.len()) {
+                    let task = open_leases.remove(i);
+                    last.insert(task.host.clone(), now);
+                    if task.kind == TaskKind::Robots {
+                        robots(&mut f, &task, RobotsAnswer::Missing, now);
+                    } else {
+                        let links = links
+                            .into_iter()
+                            .map(|(n, score)| page(address(n).as_str(), f64::from(score)))
+                            .collect();
+                        done(&mut f, &task, links, now);
+                    }
+                },
+                Move::Redirect(i, to) => if let Some(i) = pick(i, open_leases.len()) {
+                    let task = open_leases.remove(i);
+                    last.insert(task.host.clone(), now);
+                    if task.kind == TaskKind::Robots {
+                        robots(&mut f, &task, RobotsAnswer::Redirect(address(to)), now);
+                    } else {
+                        let to = address(to);
+                        finish(&mut f, &task, Outcome::Redirect { to }, Effects::default(), now);
+                    }
+                },
+                Move::Retry(i, host_backs_off) => if let Some(i) = pick(i, open_leases.len()) {
+                    let task = open_leases.remove(i);
+                    let reason = Reason::Timeout;
+                    if task.kind == TaskKind::Robots {
+                        let answer = RobotsAnswer::Unreachable { reason, retry_after: None };
+                        robots(&mut f, &task, answer, now);
+                    } else {
+                        let retry = Outcome::Retry { reason, retry_after: None, host_backs_off };
+                        finish(&mut f, &task, retry, Effects::default(), now);
+                    }
+                },
+                Move::Drop(i) => if let Some(i) = pick(i, open_leases.len()) {
+                    let task = open_leases.remove(i);
+                    if task.kind == TaskKind::Robots {
+                        robots(&mut f, &task, RobotsAnswer::Missing, now);
+                    } else {
+                        let reason = Reason::ClientError;
+                        finish(&mut f, &task, Outcome::Drop { reason }, Effects::default(), now);
+                    }
+                },
+            }
+            check(&f);
+        }
+        drop(f);
+        check(&open(folder.path(), now));
+    }
+}
