@@ -72,3 +72,4 @@ pub mod page;
 pub mod robots;
 pub mod scope;
 pub mod score;
+pub mod store;

@@ -1,0 +1,143 @@
+//! Rows: a finished task in `logs/crawl.jsonl`, an image and its context in
+//! `images.tsv`.
+
+use serde::Serialize;
+
+use super::Sidecar;
+use crate::page::{Directives, DocumentScore, ImageContext, LinkParts, TaskKind, TextScore};
+
+/// A finished task, as a line of JSON. Absent values are left out.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row<'a> {
+    /// When it was finished, RFC 3339 in UTC.
+    pub time: &'a str,
+    /// Its number among the finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id: Option<u64>,
+    /// What was asked for.
+    pub kind: TaskKind,
+    /// Its address.
+    pub url: &'a str,
+    /// The page on which the address was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub via: Option<&'a str>,
+    /// Links from the nearest seed.
+    pub hops: u32,
+    /// HTTP status, where one was received.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// From sending the request to the last byte, in milliseconds.
+    pub ms: u64,
+    /// Priority class at the time of the lease.
+    pub bucket: &'static str,
+    /// Score at the time of the lease, lower is better.
+    pub score: f64,
+    /// What the score was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<LinkParts>,
+    /// Rating of the document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<DocumentScore>,
+    /// Title of the document.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<&'a str>,
+    /// Language that the document declares.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub language: Option<&'a str>,
+    /// What the document asks of crawlers, where it asks anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub directives: Option<&'a Directives>,
+    /// True where the body was longer than the cap.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+    /// Path of the image below the job's folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file: Option<&'a str>,
+    /// Where it pointed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<&'a str>,
+    /// `done`, `redirected`, `retrying` or `dropped`.
+    pub outcome: &'static str,
+    /// Why it is not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
+    /// The error in words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<&'a str>,
+}
+
+impl Row<'_> {
+    /// The row as JSON with a line end.
+    pub(super) fn to_line(&self) -> String {
+        // Strings and finite or null numbers always serialise.
+        let mut line = serde_json::to_string(self).unwrap_or_default();
+        line.push('\n');
+        line
+    }
+}
+
+pub(super) const IMAGES_HEADER: &str = "url\tfile\tformat\twidth\theight\tbytes\tpage\tpage_title\t\
+     document_perplexity\trank\talt\talt_perplexity\talt_keyword\talt_weighted\ttitle\t\
+     title_perplexity\tfile_name\tfile_name_perplexity\tparent_0\tparent_0_perplexity\tparent_1\t\
+     parent_1_perplexity\tsibling_0\tsibling_0_perplexity\n";
+
+/// An image in one context, as a row of `images.tsv`.
+pub(super) fn image_row(sidecar: &Sidecar, context: &ImageContext) -> String {
+    let perplexity = |s: Option<&TextScore>| s.map(|s| number(s.perplexity)).unwrap_or_default();
+    let scores = &context.scores;
+    let texts = &context.texts;
+    let alt = scores.alt.as_ref();
+    let nth = |list: &[String], i: usize| cell(list.get(i).map(String::as_str));
+    let info = sidecar.info();
+    let cells = [
+        cell(Some(sidecar.url())),
+        cell(Some(sidecar.file())),
+        info.format.clone(),
+        info.width.to_string(),
+        info.height.to_string(),
+        sidecar.bytes().to_string(),
+        cell(Some(context.page.as_str())),
+        cell(context.page_title.as_deref()),
+        number(context.document_perplexity),
+        number(context.rank),
+        cell(texts.alt.as_deref()),
+        perplexity(alt),
+        alt.map(|s| format!("{:.6}", s.keyword)).unwrap_or_default(),
+        alt.map(|s| number(s.weighted)).unwrap_or_default(),
+        cell(texts.title.as_deref()),
+        perplexity(scores.title.as_ref()),
+        cell(texts.file_name.as_deref()),
+        perplexity(scores.file_name.as_ref()),
+        nth(&texts.parents, 0),
+        perplexity(scores.parents.first()),
+        nth(&texts.parents, 1),
+        perplexity(scores.parents.get(1)),
+        nth(&texts.siblings, 0),
+        perplexity(scores.siblings.first()),
+    ];
+    let mut row = cells.join("\t");
+    row.push('\n');
+    row
+}
+
+fn number(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+/// One cell: no tabs or line ends, at most 500 characters, and nothing that a
+/// spreadsheet would take for a formula.
+fn cell(text: Option<&str>) -> String {
+    let text = text.unwrap_or_default();
+    let mut out = String::new();
+    if text.starts_with(['=', '+', '-', '@']) {
+        out.push('\'');
+    }
+    out.extend(
+        text.chars()
+            .take(500)
+            .map(|c| if c.is_control() { ' ' } else { c }),
+    );
+    out
+}

@@ -1,0 +1,280 @@
+//! The outputs of a job: images with sidecars, sentences, the crawl log.
+//!
+//! Everything that grows is append-only, and written through to the operating
+//! system before the frontier commits. [`Outputs::stamp`] says how long each
+//! file is; the frontier keeps that in the same batch as the effects of the
+//! task, and [`Outputs::open`] cuts the files back to it, so that after a crash
+//! the outputs and the frontier agree to the byte. Image files and sidecars are
+//! written whole under a temporary name and renamed; writing the same one twice
+//! changes nothing.
+//!
+//! The outputs decide nothing: they do not rate, choose or queue.
+//!
+//! Reading order: this file, `append` (files that grow), `log` (rows), `image`
+//! (looking into the bytes), `names` (where an image lies), `sidecar`.
+
+mod append;
+mod image;
+mod log;
+mod names;
+mod sidecar;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::image::{ImageInfo, inspect};
+pub use self::log::Row;
+pub use self::sidecar::Sidecar;
+use crate::address::PageUrl;
+use crate::page::ImageContext;
+use append::Appender;
+
+/// Why an output cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum OutputError {
+    /// The operating system refused.
+    #[error("{}: {what} failed: {source}; free space or mend the permissions, then run the job again: it resumes", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A file is shorter than the frontier knows it to have been.
+    #[error(
+        "{}: {found} bytes long, but the frontier recorded {expected}; \
+         the file was changed from outside: restore it, or move the job's folder away to start again",
+        path.display()
+    )]
+    Short {
+        /// The file.
+        path: PathBuf,
+        /// Its length now.
+        found: u64,
+        /// Its length at the last commit.
+        expected: u64,
+    },
+    /// A sidecar is no valid sidecar.
+    #[error("{}: not a sidecar that spoor wrote ({why}); move it away, the image is then fetched for new pages only", path.display())]
+    Sidecar {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// The recorded positions do not decode.
+    #[error("the frontier's record of the outputs is damaged ({why})")]
+    Stamp {
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// Lengths of the growing files, in bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+struct Stamp {
+    log: u64,
+    images: u64,
+    segment: u32,
+    sentences: u64,
+}
+
+/// Sentences are collected in files of this size, compressed, so that a corpus
+/// can be read and moved in pieces.
+const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+
+/// An image that is ready to be kept.
+#[derive(Debug)]
+pub struct NewImageFile<'a> {
+    /// Its address.
+    pub url: &'a PageUrl,
+    /// The bytes as served.
+    pub bytes: &'a [u8],
+    /// What the header says.
+    pub info: ImageInfo,
+    /// The `Content-Type` as sent.
+    pub content_type: Option<&'a str>,
+    /// When it was fetched, RFC 3339 in UTC.
+    pub fetched: &'a str,
+    /// Every context in which it was met so far.
+    pub contexts: Vec<ImageContext>,
+}
+
+/// The open outputs of a job.
+pub struct Outputs {
+    folder: PathBuf,
+    log: Appender,
+    images: Appender,
+    sentences: Option<Appender>,
+    segment: u32,
+}
+
+impl Outputs {
+    /// Opens the outputs in a job's folder. `stamp` is what [`Outputs::stamp`]
+    /// gave at the last commit: all beyond is cut off. An empty one means that no
+    /// frontier knows these files, so what lies there is kept and added to.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn open(folder: &Path, stamp: &[u8]) -> Result<Self, OutputError> {
+        let known: Option<Stamp> = match stamp {
+            [] => None,
+            bytes => Some(
+                postcard::from_bytes(bytes)
+                    .map_err(|e| OutputError::Stamp { why: e.to_string() })?,
+            ),
+        };
+        let logs = folder.join("logs");
+        make_folder(&logs)?;
+        make_folder(&folder.join("images"))?;
+        make_folder(&folder.join("sentences"))?;
+        let log = Appender::open(logs.join("crawl.jsonl"), known.as_ref().map(|k| k.log))?;
+        let mut images =
+            Appender::open(folder.join("images.tsv"), known.as_ref().map(|k| k.images))?;
+        if images.length() == 0 {
+            images.append(log::IMAGES_HEADER.as_bytes())?;
+        }
+        let segment = match &known {
+            Some(known) => known.segment,
+            None => append::last_segment(&folder.join("sentences"))?,
+        };
+        let mut outputs = Self {
+            folder: folder.to_owned(),
+            log,
+            images,
+            sentences: None,
+            segment,
+        };
+        if let Some(known) = known {
+            append::remove_segments_after(&folder.join("sentences"), known.segment)?;
+            if known.sentences > 0 || outputs.segment_path().exists() {
+                outputs.sentences = Some(Appender::open(
+                    outputs.segment_path(),
+                    Some(known.sentences),
+                )?);
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Where the outputs stand now.
+    pub fn stamp(&self) -> Vec<u8> {
+        let stamp = Stamp {
+            log: self.log.length(),
+            images: self.images.length(),
+            segment: self.segment,
+            sentences: self.sentences.as_ref().map_or(0, Appender::length),
+        };
+        // Four numbers always encode.
+        postcard::to_stdvec(&stamp).unwrap_or_default()
+    }
+
+    /// Appends a line to `logs/crawl.jsonl`.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`].
+    pub fn log(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
+        self.log.append(row.to_line().as_bytes())
+    }
+
+    /// Appends sentences, one a line, to `sentences/*.txt.gz`. Each call makes a
+    /// gzip member of its own (RFC 1952 section 2.2), so that any cut between
+    /// two calls leaves a whole file.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`].
+    pub fn sentences(&mut self, sentences: &[String]) -> Result<(), OutputError> {
+        if sentences.is_empty() {
+            return Ok(());
+        }
+        if self
+            .sentences
+            .as_ref()
+            .is_some_and(|s| s.length() >= SEGMENT_BYTES)
+        {
+            self.sentences = None;
+            self.segment += 1;
+        }
+        let file = match &mut self.sentences {
+            Some(file) => file,
+            None => {
+                let file = Appender::open(self.segment_path(), None)?;
+                self.sentences.insert(file)
+            }
+        };
+        file.append_gzip(sentences)
+    }
+
+    /// Keeps an image: its bytes, its sidecar, a row for each context. Returns
+    /// where the image lies, relative to the job's folder.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn image(&mut self, new: NewImageFile<'_>) -> Result<String, OutputError> {
+        let date = new.fetched.get(..10).unwrap_or("undated");
+        let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        for context in new.contexts {
+            sidecar.add(context);
+        }
+        write_whole(&self.folder.join(&file), new.bytes)?;
+        sidecar.save(&self.folder)?;
+        for context in sidecar.contexts() {
+            self.images
+                .append(log::image_row(&sidecar, context).as_bytes())?;
+        }
+        Ok(file)
+    }
+
+    /// Adds a context to the sidecar of an image that lies at `file`.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
+        let mut sidecar = Sidecar::load(&self.folder, file)?;
+        let row = log::image_row(&sidecar, &context);
+        sidecar.add(context);
+        sidecar.save(&self.folder)?;
+        self.images.append(row.as_bytes())
+    }
+
+    /// The job's folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn segment_path(&self) -> PathBuf {
+        self.folder
+            .join("sentences")
+            .join(format!("{:05}.txt.gz", self.segment))
+    }
+}
+
+fn make_folder(path: &Path) -> Result<(), OutputError> {
+    std::fs::create_dir_all(path).map_err(io(path, "making the folder"))
+}
+
+/// Writes a file under a temporary name and renames it, so that no reader and
+/// no crash ever sees half of it.
+fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
+    if let Some(parent) = path.parent() {
+        make_folder(parent)?;
+    }
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    let part = path.with_file_name(name);
+    std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
+    std::fs::rename(&part, path).map_err(io(path, "renaming"))
+}
+
+fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OutputError + 'a {
+    move |source| OutputError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}

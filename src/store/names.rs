@@ -1,0 +1,167 @@
+//! Where an image lies: its URL's path, mirrored in names that any file system
+//! takes.
+//!
+//! A name is made of the bytes a URL uses plainly; everything else, `~` included,
+//! is written as `%XX`. `~` is therefore free for marks of our own: a shortened
+//! name, a query, a folder that is called like a file. No name is `.`, `..`,
+//! empty, overlong or reserved, so nothing leaves the folder.
+
+use sha2::{Digest, Sha256};
+
+use super::image::extensions;
+use crate::address::PageUrl;
+
+/// Longest name of one file or folder, in bytes; file systems take 255, and a
+/// sidecar and a temporary file add to it.
+const MAX_NAME: usize = 120;
+
+/// Longest relative path, in bytes; systems take 4,096 in all.
+const MAX_PATH: usize = 1_000;
+
+/// The path of an image below the job's folder, for a format and its extension.
+pub(super) fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> String {
+    let mut path = format!("images/{date}/{}", name(url.host_key().as_str()));
+    let mut segments: Vec<&str> = url.path().split('/').filter(|s| !s.is_empty()).collect();
+    let file = segments.pop().unwrap_or("index");
+    for segment in segments {
+        let folder = folder_name(segment);
+        if path.len() + folder.len() > MAX_PATH {
+            path.push_str(&format!("/~{}", short_hash(url.path())));
+            break;
+        }
+        path.push('/');
+        path.push_str(&folder);
+    }
+    path.push('/');
+    path.push_str(&file_name(file, url.url().query(), format, extension));
+    path
+}
+
+/// Another path for an image whose own is taken by another URL.
+pub(super) fn beside(path: &str, url: &PageUrl) -> String {
+    let mark = short_hash(url.as_str());
+    match path.rsplit_once('.') {
+        Some((stem, extension)) => format!("{stem}~{mark}.{extension}"),
+        None => format!("{path}~{mark}"),
+    }
+}
+
+fn file_name(segment: &str, query: Option<&str>, format: &str, extension: &str) -> String {
+    let fitting = |e: &str| extensions(format).iter().any(|x| x.eq_ignore_ascii_case(e));
+    let (stem, extension) = match segment.rsplit_once('.') {
+        Some((stem, e)) if !stem.is_empty() && fitting(e) => (stem, e),
+        _ => (segment, extension),
+    };
+    let stem = name(stem);
+    match query {
+        Some(query) => format!("{stem}~{}.{extension}", short_hash(query)),
+        None => format!("{stem}.{extension}"),
+    }
+}
+
+/// Folders that look like an image or a sidecar get a mark, so that the image
+/// `/a.jpg` and the image `/a.jpg/b.jpg` can both be kept.
+fn folder_name(segment: &str) -> String {
+    let mut folder = name(segment);
+    if folder.contains('.') {
+        folder.push('~');
+    }
+    folder
+}
+
+fn name(segment: &str) -> String {
+    let mut out = String::with_capacity(segment.len());
+    for byte in segment.bytes() {
+        let plain = byte.is_ascii_alphanumeric() || b"-_.+,=@()!%".contains(&byte);
+        if plain {
+            out.push(char::from(byte));
+        } else {
+            out.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    if out.len() > MAX_NAME {
+        out.truncate(MAX_NAME - 17);
+        out = format!("{out}~{}", short_hash(segment));
+    }
+    // `.`, `..`, hidden names, and a final dot that Windows would drop.
+    if out.starts_with('.') || out.ends_with('.') || is_reserved(&out) {
+        out = format!("~{out}~");
+    }
+    out
+}
+
+/// Device names that Windows takes for files, with any extension.
+fn is_reserved(name: &str) -> bool {
+    let stem = name.split('.').next().unwrap_or_default();
+    let upper = stem.to_ascii_uppercase();
+    matches!(upper.as_str(), "CON" | "PRN" | "AUX" | "NUL")
+        || (upper.len() == 4
+            && (upper.starts_with("COM") || upper.starts_with("LPT"))
+            && upper.ends_with(|c: char| c.is_ascii_digit()))
+}
+
+fn short_hash(text: &str) -> String {
+    let digest = Sha256::digest(text.as_bytes());
+    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn path(url: &str) -> String {
+        image_path("2026-01-02", &PageUrl::parse(url).unwrap(), "jpeg", "jpg")
+    }
+
+    #[test]
+    fn plain_urls_are_mirrored() {
+        assert_eq!(
+            path("http://example.org/wiki/images/Cat_(1).JPG"),
+            "images/2026-01-02/example.org/wiki/images/Cat_(1).JPG"
+        );
+        assert_eq!(
+            path("http://example.org/"),
+            "images/2026-01-02/example.org/index.jpg"
+        );
+        assert_eq!(
+            path("http://example.org/a.php"),
+            "images/2026-01-02/example.org/a.php.jpg"
+        );
+        assert_eq!(
+            path("http://127.0.0.1:8080/%C3%BC.jpeg"),
+            "images/2026-01-02/127.0.0.1%3A8080/%C3%BC.jpeg"
+        );
+    }
+
+    #[test]
+    fn files_folders_and_sidecars_do_not_meet() {
+        let file = path("http://a.org/x.jpg");
+        let inside = path("http://a.org/x.jpg/y.jpg");
+        assert!(!inside.starts_with(&format!("{file}/")), "{inside}");
+        assert_eq!(
+            path("http://a.org/x.jpg.json"),
+            "images/2026-01-02/a.org/x.jpg.json.jpg"
+        );
+        assert_ne!(
+            path("http://a.org/x.jpg?v=1"),
+            path("http://a.org/x.jpg?v=2")
+        );
+        assert!(path("http://a.org/nul/con.jpg").ends_with("/~nul~/~con~.jpg"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_url_has_a_tame_path(tail in "(/[ -~ü]{0,200}){0,30}") {
+            if let Ok(url) = PageUrl::parse(&format!("http://example.org{tail}")) {
+                let path = image_path("2026-01-02", &url, "png", "png");
+                prop_assert!(path.len() < 1_500);
+                for part in path.split('/') {
+                    prop_assert!(!part.is_empty() && part.len() <= 200, "{}", part);
+                    prop_assert!(!part.starts_with('.') && part != "..");
+                    prop_assert!(part.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'));
+                }
+            }
+        }
+    }
+}

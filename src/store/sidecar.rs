@@ -1,0 +1,132 @@
+//! The sidecar of an image: what it is, and the words around it on every page
+//! that embeds it.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::image::ImageInfo;
+use super::{NewImageFile, OutputError, io, names, write_whole};
+use crate::page::ImageContext;
+
+/// Version of the sidecar's layout; keys are only ever added within one.
+pub const VERSION: u32 = 1;
+
+/// The JSON beside an image. Keys are stable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Sidecar {
+    version: u32,
+    url: String,
+    file: String,
+    sha256: String,
+    bytes: u64,
+    #[serde(flatten)]
+    info: ImageInfo,
+    content_type: Option<String>,
+    fetched: String,
+    contexts: Vec<ImageContext>,
+}
+
+impl Sidecar {
+    /// Reads the sidecar of the image at `file`, a path below the job's folder.
+    ///
+    /// # Errors
+    /// [`OutputError`] where it is missing or no sidecar.
+    pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
+        let path = folder.join(format!("{file}.json"));
+        let bytes = std::fs::read(&path).map_err(io(&path, "reading"))?;
+        serde_json::from_slice(&bytes).map_err(|e| OutputError::Sidecar {
+            path,
+            why: e.to_string(),
+        })
+    }
+
+    /// Adds the words of one page; those of the same page are replaced, so that
+    /// adding them twice is harmless.
+    pub fn add(&mut self, context: ImageContext) {
+        match self.contexts.iter_mut().find(|c| c.page == context.page) {
+            Some(known) => *known = context,
+            None => self.contexts.push(context),
+        }
+    }
+
+    /// The words around the image, one entry a page.
+    pub fn contexts(&self) -> &[ImageContext] {
+        &self.contexts
+    }
+
+    /// Address of the image.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Path of the image below the job's folder.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// Size of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Format and size in pixels.
+    pub fn info(&self) -> &ImageInfo {
+        &self.info
+    }
+
+    pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
+        let path = folder.join(format!("{}.json", self.file));
+        let mut json = serde_json::to_vec_pretty(self).map_err(|e| OutputError::Sidecar {
+            path: path.clone(),
+            why: e.to_string(),
+        })?;
+        json.push(b'\n');
+        write_whole(&path, &json)
+    }
+}
+
+/// Finds the path of a new image and its sidecar: a fresh one, or the one that
+/// an earlier fetch of the same URL left there. A path that another URL has
+/// taken is left alone.
+pub(super) fn place(
+    folder: &Path,
+    date: &str,
+    new: &NewImageFile<'_>,
+) -> Result<(String, Sidecar), OutputError> {
+    let own = names::image_path(date, new.url, &new.info.format, new.info.extension);
+    let beside = names::beside(&own, new.url);
+    for file in [own, beside.clone()] {
+        if !folder.join(format!("{file}.json")).exists() {
+            let sidecar = fresh(&file, new);
+            return Ok((file, sidecar));
+        }
+        let known = Sidecar::load(folder, &file)?;
+        if known.url == new.url.as_str() {
+            let contexts = known.contexts;
+            let sidecar = Sidecar {
+                contexts,
+                ..fresh(&file, new)
+            };
+            return Ok((file, sidecar));
+        }
+    }
+    let sidecar = fresh(&beside, new);
+    Ok((beside, sidecar))
+}
+
+fn fresh(file: &str, new: &NewImageFile<'_>) -> Sidecar {
+    let digest = Sha256::digest(new.bytes);
+    Sidecar {
+        version: VERSION,
+        url: new.url.as_str().to_owned(),
+        file: file.to_owned(),
+        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
+        bytes: new.bytes.len() as u64,
+        info: new.info.clone(),
+        content_type: new.content_type.map(str::to_owned),
+        fetched: new.fetched.to_owned(),
+        contexts: Vec::new(),
+    }
+}
