@@ -69,6 +69,7 @@ pub mod keywords;
 pub mod lab;
 pub mod lm;
 pub mod page;
+pub mod pipeline;
 pub mod robots;
 pub mod scope;
 pub mod score;

@@ -1,0 +1,348 @@
+//! The loop that every crawl runs: lease, fetch, work, settle, and always report.
+//!
+//! One thread owns the frontier and waits for events; requests run as async
+//! tasks, CPU work on a bounded pool. Back-pressure is counted in bytes: while
+//! the bodies in memory exceed a limit nothing new is leased.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures_util::FutureExt;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+
+use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
+use crate::frontier::Frontier;
+use crate::frontier::store::StoreError;
+use crate::page::{Fetched, Outcome, Reason, Task};
+
+/// The longest the loop waits without looking at the clock.
+const MAX_WAIT: Duration = Duration::from_secs(1);
+
+/// How a crawl is driven.
+#[derive(Debug, Clone)]
+pub struct Pace {
+    /// Requests open at the same time.
+    pub concurrency: usize,
+    /// Bodies in memory, in bytes, above which nothing is leased.
+    pub max_bytes: u64,
+    /// How often the store is flushed.
+    pub checkpoint: Duration,
+}
+
+/// What a finished request brought.
+#[derive(Debug)]
+pub struct Arrival<B> {
+    /// The task that was leased.
+    pub task: Task,
+    /// How the journey ended.
+    pub outcome: Outcome,
+    /// What the work made of the body; `None` where there was none.
+    pub brought: Option<B>,
+    /// HTTP status, where one was received.
+    pub status: Option<u16>,
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// From sending the request to the last byte.
+    pub elapsed: Duration,
+    /// The error in words.
+    pub error: Option<String>,
+    /// Gives the body's bytes back when the arrival is settled.
+    _held: Option<HeldBytes>,
+}
+
+/// What may be leased now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// Go on.
+    Lease,
+    /// Not before something in flight is finished.
+    Wait,
+    /// Never again: drain and end.
+    End,
+}
+
+/// Asks a running [`drive`] to stop. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Stopper(Sender<Signal>);
+
+impl Stopper {
+    /// Nothing more is leased; what is in flight is drained.
+    pub fn stop(&self) {
+        // The loop has ended already where nobody listens.
+        self.0.send(Signal::Stop).ok();
+    }
+}
+
+#[derive(Debug)]
+enum Signal {
+    Stop,
+    /// Something arrived; it lies in the other channel.
+    Arrived,
+}
+
+/// The ends of the channel by which a run is stopped.
+#[derive(Debug)]
+pub struct Control {
+    sender: Sender<Signal>,
+    receiver: Receiver<Signal>,
+}
+
+impl Default for Control {
+    fn default() -> Self {
+        let (sender, receiver) = channel();
+        Self { sender, receiver }
+    }
+}
+
+impl Control {
+    /// A handle that stops the run that is given this control.
+    pub fn stopper(&self) -> Stopper {
+        Stopper(self.sender.clone())
+    }
+}
+
+/// What a driven crawl does with what arrives.
+pub trait Crew {
+    /// What the work makes of a body.
+    type Brought: Send + 'static;
+    /// The error that ends the run.
+    type Error: From<StoreError>;
+
+    /// CPU work on a body, off the thread that drives.
+    fn work(&self) -> Work<Self::Brought>;
+
+    /// Whether more may be leased.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, Self::Error>;
+
+    /// Takes an arrival and answers its lease.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn settle(
+        &mut self,
+        frontier: &mut Frontier,
+        arrival: Arrival<Self::Brought>,
+        now: u64,
+    ) -> Result<(), Self::Error>;
+
+    /// Called after every round, for progress.
+    fn round(&mut self, frontier: &Frontier);
+}
+
+/// Work on a body: how the journey ends, and what it brought.
+pub type Work<B> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<B>) + Send + Sync>;
+
+/// Runs until nothing is left, the crew's permit ends it, or it is stopped; then
+/// drains what is in flight. Returns whether it was stopped. Must be called on a
+/// thread that may block.
+///
+/// # Errors
+/// The crew's error, or the store's. Leases that are open then are queued again
+/// at the next opening.
+pub fn drive<C: Crew>(
+    runtime: &Handle,
+    frontier: &mut Frontier,
+    fetcher: &Fetcher,
+    pace: &Pace,
+    control: Control,
+    crew: &mut C,
+) -> Result<bool, C::Error> {
+    let (arrivals, arrived) = channel::<Arrival<C::Brought>>();
+    let work = crew.work();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let pool = Arc::new(Semaphore::new(cores));
+    let mut spawn = |task: Task| {
+        let journey = Journey {
+            fetcher: fetcher.clone(),
+            pool: Arc::clone(&pool),
+            work: Arc::clone(&work),
+        };
+        let arrivals = arrivals.clone();
+        let signals = control.sender.clone();
+        runtime.spawn(async move {
+            let arrival = journey.whole(task).await;
+            // Both channels are closed only when the run has failed.
+            arrivals.send(arrival).ok();
+            signals.send(Signal::Arrived).ok();
+        });
+    };
+    let mut stopped = false;
+    let mut last_tick = Instant::now();
+    let mut last_flush = Instant::now();
+    loop {
+        let now = now();
+        let tick = last_tick.elapsed().as_millis();
+        if tick > 0 {
+            frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
+            last_tick = Instant::now();
+        }
+        let permit = match stopped {
+            true => Permit::End,
+            false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
+        };
+        if frontier.leased() == 0 && (stopped || permit == Permit::End || frontier.is_exhausted()) {
+            frontier.flush()?;
+            return Ok(stopped);
+        }
+        let wait = wait_for(frontier, permit, now);
+        match control.receiver.recv_timeout(wait) {
+            Ok(Signal::Stop) => stopped = true,
+            Ok(Signal::Arrived)
+            | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        while let Ok(arrival) = arrived.try_recv() {
+            crew.settle(frontier, arrival, self::now())?;
+        }
+        if last_flush.elapsed() >= pace.checkpoint {
+            frontier.flush()?;
+            last_flush = Instant::now();
+        }
+        crew.round(frontier);
+    }
+}
+
+/// Leases all that may be leased now; returns the last permit.
+fn lease_all<C: Crew>(
+    frontier: &mut Frontier,
+    crew: &mut C,
+    fetcher: &Fetcher,
+    pace: &Pace,
+    now: u64,
+    spawn: &mut dyn FnMut(Task),
+) -> Result<Permit, C::Error> {
+    loop {
+        let permit = crew.permit(frontier, now)?;
+        let full =
+            frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes;
+        if permit != Permit::Lease || full {
+            return Ok(permit);
+        }
+        match frontier.lease(now)? {
+            Some(task) => spawn(task),
+            None => return Ok(permit),
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+}
+
+fn wait_for(frontier: &Frontier, permit: Permit, now: u64) -> Duration {
+    let due = match (permit, frontier.next_event()) {
+        (Permit::Lease, Some(at)) if at > now => Duration::from_millis(at - now),
+        _ => MAX_WAIT,
+    };
+    due.min(MAX_WAIT)
+}
+
+struct Journey<B> {
+    fetcher: Fetcher,
+    pool: Arc<Semaphore>,
+    work: Work<B>,
+}
+
+impl<B: Send + 'static> Journey<B> {
+    /// The journey, with an outcome whatever happens on the way.
+    async fn whole(self, task: Task) -> Arrival<B> {
+        let safe = task.clone();
+        match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
+            Ok(arrival) => arrival,
+            Err(_) => Arrival::failed(safe, "the request ended in a defect of spoor"),
+        }
+    }
+
+    async fn travel(self, task: Task) -> Arrival<B> {
+        match self.fetcher.fetch(&task.url, task.kind).await {
+            Err(error) => Arrival::of_error(task, &error),
+            Ok(Answer::Redirect {
+                status,
+                to,
+                elapsed,
+            }) => Arrival {
+                outcome: Outcome::Redirect { to },
+                status: Some(status),
+                elapsed,
+                ..Arrival::failed(task, "").without_error()
+            },
+            Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
+        }
+    }
+
+    async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Arrival<B> {
+        let status = Some(fetched.status);
+        let bytes = fetched.body.len() as u64;
+        let elapsed = fetched.elapsed;
+        let safe = task.clone();
+        // The pool is never closed, so a permit always comes.
+        let permit = Arc::clone(&self.pool).acquire_owned().await;
+        let work = Arc::clone(&self.work);
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let (outcome, brought) = work(&task, fetched);
+            (task, outcome, brought)
+        });
+        let (task, outcome, brought, error) = match done.await {
+            Ok((task, outcome, brought)) => (task, outcome, brought, None),
+            Err(_) => {
+                let reason = Reason::Internal;
+                let error =
+                    "the work on this body ended in a defect of spoor; please report the URL";
+                (safe, Outcome::Drop { reason }, None, Some(error.to_owned()))
+            }
+        };
+        Arrival {
+            task,
+            outcome,
+            brought,
+            status,
+            bytes,
+            elapsed,
+            error,
+            _held: Some(held),
+        }
+    }
+}
+
+impl<B> Arrival<B> {
+    fn failed(task: Task, error: &str) -> Self {
+        Self {
+            task,
+            outcome: Outcome::Drop {
+                reason: Reason::Internal,
+            },
+            brought: None,
+            status: None,
+            bytes: 0,
+            elapsed: Duration::ZERO,
+            error: Some(error.to_owned()),
+            _held: None,
+        }
+    }
+
+    fn without_error(self) -> Self {
+        Self {
+            error: None,
+            ..self
+        }
+    }
+
+    fn of_error(task: Task, error: &FetchError) -> Self {
+        let seen = error.seen();
+        Self {
+            outcome: fetch::outcome(task.kind, error),
+            status: seen.status,
+            bytes: seen.bytes,
+            elapsed: seen.elapsed,
+            ..Self::failed(task, &error.to_string())
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! The journey of a page, from lease to commit; the one place that sees every
+//! stage.
+//!
+//! ```text
+//!  frontier --lease--> fetch --Fetched--> extract --Extracted--> score --Scored--> store --> frontier
+//! ```
+//!
+//! [`Crawl`] is the crew of a real crawl: its `work` is everything between the
+//! bytes and the ratings, its `settle` writes the outputs and lets the frontier
+//! commit. The loop itself, [`drive`], is shared with training, which fetches its
+//! pages by the same rules.
+//!
+//! No stage imports another one, and none asks the network or the clock behind
+//! the pipeline's back.
+
+mod drive;
+mod work;
+
+use std::time::Duration;
+
+use crate::frontier::store::StoreError;
+use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::page::{Outcome, Reason, Task, TaskKind};
+use crate::store::{NewImageFile, OutputError, Outputs, Row};
+
+pub use drive::{Arrival, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
+pub use work::{Brought, ImageRules, Reader};
+
+/// Why a crawl cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CrawlError {
+    /// The frontier's store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An output failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// When a crawl ends by itself; `None` is without end.
+#[derive(Debug, Clone, Default)]
+pub struct Limits {
+    /// Pages fetched with success.
+    pub documents: Option<u64>,
+    /// Page requests answered, whatever the status.
+    pub fetches: Option<u64>,
+    /// Bytes of all bodies.
+    pub bytes: Option<u64>,
+    /// Time spent crawling, over all runs.
+    pub time: Option<Duration>,
+    /// After the first two limits, images that are queued are still fetched.
+    pub finish_images: bool,
+}
+
+/// Why a crawl ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A limit of the job, by its key.
+    Limit(&'static str),
+    /// Nothing is left that may be asked for now.
+    Exhausted,
+    /// It was told to stop.
+    Stopped,
+}
+
+/// The crew of a crawl.
+pub struct Crawl<'a> {
+    reader: Reader,
+    outputs: Outputs,
+    limits: Limits,
+    reached: Option<&'static str>,
+    progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+}
+
+impl<'a> Crawl<'a> {
+    /// Makes the crew; `progress` is told of every finished task and every round.
+    pub fn new(
+        reader: Reader,
+        outputs: Outputs,
+        limits: Limits,
+        progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+    ) -> Self {
+        Self {
+            reader,
+            outputs,
+            limits,
+            reached: None,
+            progress,
+        }
+    }
+
+    /// The limit that ended the crawl, if one did.
+    pub fn limit_reached(&self) -> Option<&'static str> {
+        self.reached
+    }
+
+    fn pages_in_reach(&self, frontier: &Frontier) -> Option<u64> {
+        let counts = frontier.counts();
+        let documents = self
+            .limits
+            .documents
+            .map(|l| l.saturating_sub(counts.documents));
+        let fetches = self
+            .limits
+            .fetches
+            .map(|l| l.saturating_sub(counts.fetches));
+        match (documents, fetches) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    fn settle_robots(
+        &mut self,
+        frontier: &mut Frontier,
+        arrival: Arrival<Brought>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        let time = timestamp(now);
+        let body = match &arrival.brought {
+            Some(Brought::Robots(body)) => Some(body.clone()),
+            _ => None,
+        };
+        let answer = RobotsAnswer::of(&arrival.outcome, body);
+        let Self {
+            outputs, progress, ..
+        } = self;
+        let mut shown = None;
+        frontier.finish_robots(&arrival.task, answer, arrival.elapsed, now, |settled| {
+            let row = row(&arrival, &time, settled);
+            outputs.log(&row)?;
+            shown = Some(row);
+            Ok::<_, CrawlError>(outputs.stamp())
+        })?;
+        progress(frontier, shown.as_ref());
+        Ok(())
+    }
+
+    fn settle_task(
+        &mut self,
+        frontier: &mut Frontier,
+        mut arrival: Arrival<Brought>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        let time = timestamp(now);
+        let contexts = match &arrival.brought {
+            Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
+            _ => Vec::new(),
+        };
+        let mut effects = Effects {
+            bytes: arrival.bytes,
+            ..Effects::default()
+        };
+        if let Some(Brought::Page(page)) = &mut arrival.brought {
+            effects.links = std::mem::take(&mut page.links);
+            effects.images = std::mem::take(&mut page.images);
+        }
+        let outcome = arrival.outcome.clone();
+        let Self {
+            outputs, progress, ..
+        } = self;
+        let mut file = None;
+        let finished = frontier.finish(
+            &arrival.task,
+            outcome,
+            effects,
+            arrival.elapsed,
+            now,
+            |finished| {
+                file = write(outputs, &arrival, contexts, &time, finished)?;
+                let row = full_row(&arrival, &time, finished, file.as_deref());
+                outputs.log(&row)?;
+                Ok::<_, CrawlError>(Written {
+                    stamp: outputs.stamp(),
+                    note: file.clone(),
+                })
+            },
+        )?;
+        let row = full_row(&arrival, &time, &finished, file.as_deref());
+        progress(frontier, Some(&row));
+        Ok(())
+    }
+}
+
+impl Crew for Crawl<'_> {
+    type Brought = Brought;
+    type Error = CrawlError;
+
+    fn work(&self) -> Work<Brought> {
+        let reader = self.reader.clone();
+        std::sync::Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
+    }
+
+    fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, CrawlError> {
+        let counts = frontier.counts();
+        let over = |limit: Option<u64>, value: u64| limit.is_some_and(|l| value >= l);
+        let time = self
+            .limits
+            .time
+            .map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX));
+        let hard = if over(self.limits.bytes, counts.bytes) {
+            Some("limits.bytes")
+        } else if over(time, frontier.active()) {
+            Some("limits.time")
+        } else {
+            None
+        };
+        if hard.is_some() {
+            self.reached = hard;
+            return Ok(Permit::End);
+        }
+        let Some(left) = self.pages_in_reach(frontier) else {
+            return Ok(Permit::Lease);
+        };
+        if left > frontier.leased() as u64 {
+            return Ok(Permit::Lease);
+        }
+        if left > 0 {
+            // What is in flight may fill the budget, so it must settle first.
+            return Ok(Permit::Wait);
+        }
+        self.reached = Some(if over(self.limits.documents, counts.documents) {
+            "limits.documents"
+        } else {
+            "limits.fetches"
+        });
+        if !self.limits.finish_images {
+            return Ok(Permit::End);
+        }
+        frontier.close_pages(now)?;
+        Ok(Permit::Lease)
+    }
+
+    fn settle(
+        &mut self,
+        frontier: &mut Frontier,
+        arrival: Arrival<Brought>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        match arrival.task.kind {
+            TaskKind::Robots => self.settle_robots(frontier, arrival, now),
+            TaskKind::Page | TaskKind::Image => self.settle_task(frontier, arrival, now),
+        }
+    }
+
+    fn round(&mut self, frontier: &Frontier) {
+        (self.progress)(frontier, None);
+    }
+}
+
+/// Writes what a task brought; returns where an image lies.
+fn write(
+    outputs: &mut Outputs,
+    arrival: &Arrival<Brought>,
+    contexts: Vec<crate::page::ImageContext>,
+    time: &str,
+    finished: &Finished,
+) -> Result<Option<String>, OutputError> {
+    for (file, context) in &finished.extend {
+        outputs.extend_image(file, context.clone())?;
+    }
+    if finished.settled != Settled::Done {
+        return Ok(None);
+    }
+    match &arrival.brought {
+        Some(Brought::Page(page)) => {
+            outputs.sentences(&page.sentences)?;
+            Ok(None)
+        }
+        Some(Brought::Image {
+            bytes,
+            info,
+            content_type,
+        }) => {
+            let new = NewImageFile {
+                url: &arrival.task.url,
+                bytes,
+                info: info.clone(),
+                content_type: content_type.as_deref(),
+                fetched: time,
+                contexts,
+            };
+            outputs.image(new).map(Some)
+        }
+        Some(Brought::Robots(_)) | None => Ok(None),
+    }
+}
+
+fn full_row<'a>(
+    arrival: &'a Arrival<Brought>,
+    time: &'a str,
+    finished: &Finished,
+    file: Option<&'a str>,
+) -> Row<'a> {
+    let mut row = row(arrival, time, &finished.settled);
+    row.id = finished.id;
+    row.file = file;
+    if let Some(Brought::Page(page)) = &arrival.brought {
+        row.document = Some(page.document);
+        row.title = page.title.as_deref();
+        row.language = page.language.as_deref();
+        row.truncated = page.truncated;
+        row.directives = (page.directives != Default::default()).then_some(&page.directives);
+    }
+    row
+}
+
+fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> Row<'a> {
+    let task = &arrival.task;
+    let (outcome, reason) = match settled {
+        Settled::Done => ("done", None),
+        Settled::Redirected => ("redirected", None),
+        Settled::Retrying { reason, .. } => ("retrying", Some(*reason)),
+        Settled::Dropped { reason } => ("dropped", Some(*reason)),
+    };
+    Row {
+        time,
+        id: None,
+        kind: task.kind,
+        url: task.url.as_str(),
+        via: task.via.as_ref().map(|v| v.as_str()),
+        hops: task.hops,
+        status: arrival.status,
+        bytes: arrival.bytes,
+        ms: u64::try_from(arrival.elapsed.as_millis()).unwrap_or(u64::MAX),
+        bucket: task.bucket.name(),
+        score: task.score,
+        parts: task.parts,
+        document: None,
+        title: None,
+        language: None,
+        directives: None,
+        truncated: false,
+        file: None,
+        redirect: match &arrival.outcome {
+            Outcome::Redirect { to } => Some(to.as_str()),
+            _ => None,
+        },
+        outcome,
+        reason: reason.map(Reason::name),
+        error: arrival.error.as_deref(),
+    }
+}
+
+/// Milliseconds since 1970 as RFC 3339 in UTC, `2026-01-02T03:04:05.678Z`.
+pub fn timestamp(millis: u64) -> String {
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(millis) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => "9999-12-31T23:59:59.999Z".to_owned(),
+    }
+}

@@ -1,0 +1,217 @@
+//! What happens to a body between its arrival and its commit: extract, score,
+//! and the choice of what is followed. Pure: the same bytes give the same result.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use bytes::Bytes;
+
+use crate::address::PageUrl;
+use crate::extract;
+use crate::frontier::{NewImage, NewTask};
+use crate::page::{
+    Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Reason, Scored, Task,
+    TaskKind,
+};
+use crate::score::{Boundaries, Scorer, Strategy};
+use crate::store::{ImageInfo, inspect};
+
+/// What the work made of a body.
+#[derive(Debug)]
+pub enum Brought {
+    /// A page, rated.
+    Page(Box<PageBrought>),
+    /// An image of a wanted size.
+    Image {
+        /// The bytes as served.
+        bytes: Bytes,
+        /// What its header says.
+        info: ImageInfo,
+        /// The `Content-Type` as sent.
+        content_type: Option<String>,
+    },
+    /// The body of a robots.txt.
+    Robots(Bytes),
+}
+
+/// What is kept of a page.
+#[derive(Debug)]
+pub struct PageBrought {
+    /// Its own rating.
+    pub document: DocumentScore,
+    /// Its links, each address once, with the best of its scores.
+    pub links: Vec<NewTask>,
+    /// Its images, each address once.
+    pub images: Vec<NewImage>,
+    /// Its normalised sentences.
+    pub sentences: Vec<String>,
+    /// Its title.
+    pub title: Option<String>,
+    /// The language it declares.
+    pub language: Option<String>,
+    /// What it asks of crawlers.
+    pub directives: Directives,
+    /// True where the body was longer than the cap.
+    pub truncated: bool,
+}
+
+/// Which images are wanted.
+#[derive(Debug, Clone)]
+pub struct ImageRules {
+    /// Whether any are.
+    pub enabled: bool,
+    /// Least width and height in pixels.
+    pub min: (u32, u32),
+    /// Greatest width and height in pixels.
+    pub max: (u32, u32),
+}
+
+impl ImageRules {
+    fn take(&self, width: u32, height: u32) -> bool {
+        width >= self.min.0 && height >= self.min.1 && width <= self.max.0 && height <= self.max.1
+    }
+
+    /// Declared sizes are trusted only where they speak against an image.
+    fn may_take(&self, image: &ImageCandidate) -> bool {
+        self.take(
+            image.width.unwrap_or(self.min.0.max(1)),
+            image.height.unwrap_or(self.min.1.max(1)),
+        )
+    }
+}
+
+/// Reads bodies. Cheap to clone.
+#[derive(Clone)]
+pub struct Reader {
+    /// How pages are taken apart.
+    pub extract: extract::Options,
+    /// Rates what they contain.
+    pub scorer: Scorer,
+    /// How links are rated.
+    pub strategy: Strategy,
+    /// From scores to buckets.
+    pub boundaries: Boundaries,
+    /// Which images are wanted.
+    pub images: ImageRules,
+    /// Whether sentences are kept.
+    pub sentences: bool,
+}
+
+impl Reader {
+    /// Everything between the bytes and the commit.
+    pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        match task.kind {
+            TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
+            TaskKind::Image => self.image(fetched),
+            TaskKind::Page => self.page(&task.url, &fetched),
+        }
+    }
+
+    fn page(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+        let mut extracted = match extract::extract(url, fetched, &self.extract) {
+            Ok(extracted) => extracted,
+            Err(error) => {
+                tracing::debug!(%url, %error, "no page");
+                let reason = Reason::ContentType;
+                return (Outcome::Drop { reason }, None);
+            }
+        };
+        self.obey(&mut extracted);
+        let Scored {
+            document,
+            links,
+            images,
+            sentences,
+        } = self.scorer.score(url, &extracted);
+        let kept = self.sentences && !extracted.directives.noindex && !extracted.directives.noai;
+        let links = links.into_iter().map(|link| NewTask {
+            bucket: self.strategy.bucket(link.score, &self.boundaries),
+            url: link.url,
+            score: link.score,
+            parts: Some(link.parts),
+        });
+        let score = match self.strategy {
+            Strategy::Unfocused => 0.0,
+            Strategy::Document | Strategy::Link => document.perplexity,
+        };
+        let images = images.into_iter().map(|image| NewImage {
+            url: image.url,
+            bucket: self.strategy.bucket(score, &self.boundaries),
+            score,
+            context: image.context,
+        });
+        let page = PageBrought {
+            document,
+            links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
+            images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
+            sentences: if kept { sentences } else { Vec::new() },
+            title: extracted.title,
+            language: extracted.language,
+            directives: extracted.directives,
+            truncated: fetched.truncated,
+        };
+        (Outcome::Done, Some(Brought::Page(Box::new(page))))
+    }
+
+    /// Leaves out what the page forbids and what is not wanted, before anything
+    /// is rated.
+    fn obey(&self, page: &mut Extracted) {
+        if page.directives.nofollow {
+            page.links.clear();
+        }
+        page.links.retain(|link| !link.nofollow);
+        let d = &page.directives;
+        if d.noimages || d.noai || d.noindex || !self.images.enabled {
+            page.images.clear();
+        }
+        page.images.retain(|image| self.images.may_take(image));
+    }
+
+    fn image(&self, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        let info = match inspect(&fetched.body) {
+            Ok(info) => info,
+            Err(reason) => return (Outcome::Drop { reason }, None),
+        };
+        let asked = extract::header_directives(&fetched.robots_tags);
+        if asked.noindex || asked.noai || asked.noimages {
+            let reason = Reason::Forbidden;
+            return (Outcome::Drop { reason }, None);
+        }
+        if !self.images.take(info.width, info.height) {
+            let reason = Reason::ImageSize;
+            return (Outcome::Drop { reason }, None);
+        }
+        let image = Brought::Image {
+            bytes: fetched.body,
+            info,
+            content_type: fetched.content_type,
+        };
+        (Outcome::Done, Some(image))
+    }
+}
+
+/// Keeps each address once, where it was first, with the better of its entries.
+fn best_of_each<T>(
+    items: impl Iterator<Item = T>,
+    url: impl Fn(&T) -> &PageUrl,
+    better: impl Fn(&T, &T) -> bool,
+) -> Vec<T> {
+    let mut kept: Vec<T> = Vec::new();
+    let mut places: HashMap<PageUrl, usize> = HashMap::new();
+    for item in items {
+        match places.entry(url(&item).clone()) {
+            Entry::Vacant(entry) => {
+                entry.insert(kept.len());
+                kept.push(item);
+            }
+            Entry::Occupied(entry) => {
+                if let Some(known) = kept.get_mut(*entry.get())
+                    && better(&item, known)
+                {
+                    *known = item;
+                }
+            }
+        }
+    }
+    kept
+}
