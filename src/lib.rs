@@ -74,3 +74,4 @@ pub mod robots;
 pub mod scope;
 pub mod score;
 pub mod store;
+pub mod train;

@@ -1,0 +1,160 @@
+//! The model folder: `lm.arpa`, `keywords.tsv`, `model.toml`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::TrainError;
+use super::corpus::io;
+use crate::keywords::KeywordTable;
+use crate::lm::{Discount, KenLm, LanguageModel};
+use crate::score::Boundaries;
+
+pub(super) const ARPA: &str = "lm.arpa";
+pub(super) const KEYWORDS: &str = "keywords.tsv";
+const FACTS: &str = "model.toml";
+
+/// Version of the folder's layout.
+pub(super) const VERSION: u32 = 1;
+
+/// What `model.toml` says of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Version of the layout.
+    pub version: u32,
+    /// The order of the language model.
+    pub order: usize,
+    /// SHA-256 over all sentences of the corpus, neutral text included.
+    pub corpus_sha256: String,
+    /// Documents about the topic.
+    pub positive_documents: usize,
+    /// Documents about anything else.
+    pub neutral_documents: usize,
+    /// Sentences the model was estimated from.
+    pub training_sentences: usize,
+    /// Their tokens.
+    pub training_tokens: usize,
+    /// Sentences that were held out.
+    pub held_out_sentences: usize,
+    /// Perplexity over the held-out sentences.
+    pub held_out_perplexity: f64,
+    /// Median perplexity of the neutral documents.
+    pub neutral_perplexity: Option<f64>,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// Number of n-grams of every order, unigrams first.
+    pub ngrams: Vec<usize>,
+    /// Rows of the keyword table.
+    pub keywords: usize,
+    /// Bucket boundaries that follow from the perplexities measured.
+    pub boundaries: Boundaries,
+    /// Kneser-Ney discounts of every order, unigrams first.
+    pub discounts: Vec<Discount>,
+}
+
+/// A trained model, loaded.
+#[derive(Clone)]
+pub struct Model {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What is known of it.
+    pub facts: ModelFacts,
+    /// The language model.
+    pub lm: Arc<dyn LanguageModel>,
+    /// The keyword table.
+    pub keywords: KeywordTable,
+}
+
+impl Model {
+    /// Whether a model lies in `folder`.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FACTS).is_file()
+    }
+
+    /// Loads the model in `folder`.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the file that is missing or broken.
+    pub fn load(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(FACTS);
+        let text = std::fs::read_to_string(&path).map_err(io(&path, "reading"))?;
+        let wrong = |why: String| TrainError::Facts {
+            path: path.clone(),
+            why,
+        };
+        let facts: ModelFacts = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        if facts.version != VERSION {
+            return Err(wrong(format!(
+                "it has version {}, this spoor reads version {VERSION}",
+                facts.version
+            )));
+        }
+        facts
+            .boundaries
+            .validate()
+            .map_err(|e| wrong(e.to_string()))?;
+        let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
+        let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            facts,
+            lm: Arc::new(lm),
+            keywords: KeywordTable::load(&folder.join(KEYWORDS))?,
+        })
+    }
+}
+
+/// A model folder in the making, beside its place.
+pub(super) struct Draft {
+    draft: PathBuf,
+    place: PathBuf,
+}
+
+impl Draft {
+    pub fn begin(place: &Path) -> Result<Self, TrainError> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(place.file_name().unwrap_or_default());
+        name.push(".part");
+        let draft = place.with_file_name(name);
+        remove(&draft)?;
+        std::fs::create_dir_all(&draft).map_err(io(&draft, "making the folder"))?;
+        Ok(Self {
+            draft,
+            place: place.to_owned(),
+        })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.draft
+    }
+
+    /// Writes `model.toml` and moves the folder to its place. An earlier model is
+    /// moved aside first and removed after, so that at no time none is there but
+    /// between two renames.
+    pub fn finish(self, facts: &ModelFacts) -> Result<(), TrainError> {
+        let path = self.draft.join(FACTS);
+        let text = toml::to_string(facts).map_err(|e| TrainError::Facts {
+            path: path.clone(),
+            why: e.to_string(),
+        })?;
+        let text = format!("# Written by `spoor train`; do not edit.\n{text}");
+        std::fs::write(&path, text).map_err(io(&path, "writing"))?;
+        let mut name = self.draft.file_name().unwrap_or_default().to_owned();
+        name.push(".old");
+        let old = self.draft.with_file_name(name);
+        remove(&old)?;
+        if self.place.exists() {
+            std::fs::rename(&self.place, &old).map_err(io(&self.place, "moving aside"))?;
+        }
+        std::fs::rename(&self.draft, &self.place).map_err(io(&self.place, "moving into place"))?;
+        remove(&old)
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), TrainError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(folder, "removing")(e)),
+        _ => Ok(()),
+    }
+}
