@@ -61,7 +61,9 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
+pub mod checkpoint;
 pub mod config;
+pub mod daemon;
 pub mod extract;
 pub mod fetch;
 pub mod frontier;

@@ -1,0 +1,338 @@
+//! The daemon: builds the parts of a job from its config, lets them run, drains.
+//!
+//! Signals arrive here, and only here: the first SIGINT or SIGTERM stops leasing
+//! and lets what is in flight finish; a second one ends the process at once,
+//! which costs nothing but the work in flight.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Handle, Runtime};
+
+use crate::checkpoint::{self, OpenError, OpenJob};
+use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
+use crate::config::{StrategyKind, StrategySection};
+use crate::extract;
+use crate::fetch::{self, Fetcher, SetupError};
+use crate::frontier::store::StoreError;
+use crate::frontier::{Counts, Frontier};
+use crate::pipeline::{
+    Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
+};
+use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
+use crate::store::Row;
+use crate::train::{self, Model, TrainError};
+
+/// Bodies in memory above which nothing more is leased, in bytes.
+const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
+
+/// Why a job cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The job names nobody who answers for it.
+    #[error(transparent)]
+    Contact(#[from] ContactMissing),
+    /// A seed file is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// There is nowhere to begin.
+    #[error("the job has no seeds; list addresses under seeds.urls or files under seeds.files")]
+    NoSeeds,
+    /// The model cannot be trained or loaded.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The client cannot be built.
+    #[error(transparent)]
+    Fetch(#[from] SetupError),
+    /// The job's folder cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The configured boundaries do not ascend.
+    #[error(transparent)]
+    Boundaries(#[from] BoundariesError),
+    /// The crawl failed on the way.
+    #[error(transparent)]
+    Crawl(#[from] CrawlError),
+    /// The store failed at the end.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The async runtime cannot be started.
+    #[error("the async runtime cannot be started: {0}")]
+    Runtime(std::io::Error),
+}
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Why it ended.
+    pub end: End,
+    /// How much of everything there is, over all runs.
+    pub counts: Counts,
+    /// Time spent crawling, over all runs.
+    pub active: Duration,
+    /// Hosts with something queued, and how many of them are given up for now.
+    pub hosts: (usize, usize),
+    /// The job's folder.
+    pub folder: PathBuf,
+}
+
+/// What a run tells people on the way.
+pub trait Observer {
+    /// A step, in words.
+    fn say(&mut self, text: &str);
+    /// A finished task, or merely that time has passed.
+    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>);
+}
+
+/// The runtime that requests and CPU work run on.
+///
+/// # Errors
+/// [`DaemonError::Runtime`].
+pub fn runtime() -> Result<Runtime, DaemonError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)
+}
+
+/// Trains the job's model, also where one is there.
+///
+/// # Errors
+/// [`DaemonError::Train`]; an earlier model stays as it was.
+pub fn train(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    let fetcher = || {
+        let _entered = runtime.enter();
+        Ok(Fetcher::new(fetch_options(config)?)?)
+    };
+    Ok(train::train(config, runtime, fetcher, &mut |text| {
+        observer.say(text);
+    })?)
+}
+
+/// Loads the job's model, or trains it where it is missing.
+///
+/// # Errors
+/// [`DaemonError::Train`].
+pub fn model(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    let folder = config.model_folder();
+    if Model::exists(&folder) {
+        observer.say(&format!("model {} found", folder.display()));
+        Ok(Model::load(&folder)?)
+    } else {
+        observer.say(&format!("no model in {}: training", folder.display()));
+        train(config, runtime, observer)
+    }
+}
+
+/// Crawls until a limit, until nothing is left, or until `control` or a signal
+/// stops it. Must be called on a thread that may block.
+///
+/// # Errors
+/// [`DaemonError`]; everything committed until then is kept, and the job resumes.
+pub fn crawl(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+    control: Control,
+) -> Result<Summary, DaemonError> {
+    config.contact()?;
+    let seeds = config.seeds.read()?;
+    if seeds.is_empty() {
+        return Err(DaemonError::NoSeeds);
+    }
+    let model = model(config, runtime, observer)?;
+    let reader = reader(config, &model)?;
+    let fetcher = {
+        let _entered = runtime.enter();
+        Fetcher::new(fetch_options(config)?)?
+    };
+    let OpenJob {
+        mut frontier,
+        outputs,
+        resumed,
+        lock,
+    } = checkpoint::open(config, now())?;
+    let folder = config.job_folder();
+    observer.say(&match resumed {
+        true => format!(
+            "resuming {}: {} pages done, {} queued",
+            folder.display(),
+            frontier.counts().documents,
+            frontier.counts().queued_pages()
+        ),
+        false => format!("beginning {}", folder.display()),
+    });
+    frontier.add_seeds(&seeds, now())?;
+    let pace = Pace {
+        concurrency: config.network.concurrency,
+        max_bytes: MAX_BYTES_IN_FLIGHT,
+        checkpoint: config.checkpoint.interval,
+    };
+    watch_signals(runtime, control.stopper());
+    let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| observer.crawl(frontier, row);
+    let mut crew = Crawl::new(reader, outputs, limits(config), &mut progress);
+    let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
+    let end = match (stopped, crew.limit_reached()) {
+        (true, _) => End::Stopped,
+        (false, Some(limit)) => End::Limit(limit),
+        (false, None) => End::Exhausted,
+    };
+    let summary = Summary {
+        end,
+        counts: frontier.counts().clone(),
+        active: Duration::from_millis(frontier.active()),
+        hosts: frontier.hosts(),
+        folder,
+    };
+    frontier.close()?;
+    drop(lock);
+    Ok(summary)
+}
+
+/// The boundaries a job's buckets have.
+///
+/// # Errors
+/// [`BoundariesError`] where they do not ascend.
+pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, BoundariesError> {
+    let section = &config.buckets;
+    let boundaries = match section.boundaries {
+        BoundariesChoice::Model => model.facts.boundaries,
+        BoundariesChoice::Fixed => Boundaries {
+            high: section.high,
+            medium: section.medium,
+            normal: section.normal,
+            razor: section.razor,
+        },
+    };
+    boundaries.validate()?;
+    Ok(boundaries)
+}
+
+/// The weights of a job's ratings.
+pub fn weights(section: &StrategySection) -> Weights {
+    Weights {
+        gamma_document: section.gamma_document,
+        gamma_anchor: section.gamma_anchor,
+        gamma_keyword: section.gamma_keyword,
+        anchor_threshold: section.anchor_threshold,
+    }
+}
+
+fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
+    let strategy = match config.strategy.kind {
+        StrategyKind::Unfocused => Strategy::Unfocused,
+        StrategyKind::Document => Strategy::Document,
+        StrategyKind::Link => Strategy::Link,
+    };
+    let images = &config.images;
+    Ok(Reader {
+        extract: extract::Options {
+            parents: images.parents,
+            siblings: images.siblings,
+            max_text_bytes: config.text.max_bytes.as_len(),
+            max_nesting: config.text.max_nesting,
+            ..extract::Options::default()
+        },
+        scorer: Scorer::new(
+            Arc::clone(&model.lm),
+            model.keywords.clone(),
+            weights(&config.strategy),
+            strategy,
+        ),
+        strategy,
+        boundaries: boundaries(config, model)?,
+        images: ImageRules {
+            enabled: images.enabled,
+            min: (images.min_width, images.min_height),
+            max: (images.max_width, images.max_height),
+        },
+        sentences: config.text.sentences,
+    })
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        documents: config.limits.documents,
+        fetches: config.limits.fetches,
+        bytes: config.limits.bytes.map(|size| size.bytes()),
+        time: config.limits.time,
+        finish_images: config.images.enabled && config.images.after_limit,
+    }
+}
+
+fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
+    let network = &config.network;
+    Ok(fetch::Options {
+        contact: config.contact()?.as_str().to_owned(),
+        http2: network.http2,
+        connect_timeout: network.connect_timeout,
+        read_timeout: network.read_timeout,
+        total_timeout: network.total_timeout,
+        page_cap: network.max_page_bytes.as_len(),
+        image_cap: config.images.max_bytes.as_len(),
+        requests_per_second: config.politeness.requests_per_second,
+        bytes_per_second: config.politeness.bytes_per_second.map(|size| size.bytes()),
+        allow_private: network.allow_private,
+        connect_to: network
+            .connect_to
+            .iter()
+            .map(|c| fetch::ConnectTo {
+                host: match &c.host {
+                    crate::config::HostPattern::Any => fetch::HostPattern::Any,
+                    crate::config::HostPattern::Below(d) => fetch::HostPattern::Suffix(d.clone()),
+                    crate::config::HostPattern::Exact(d) => fetch::HostPattern::Exact(d.clone()),
+                },
+                port: c.port,
+                to_host: c.to_host.clone(),
+                to_port: c.to_port,
+            })
+            .collect(),
+        ..fetch::Options::default()
+    })
+}
+
+/// The first signal drains, the second one ends the process.
+fn watch_signals(runtime: &Handle, stopper: Stopper) {
+    runtime.spawn(async move {
+        let mut first = true;
+        while signal().await {
+            if !first {
+                std::process::exit(130);
+            }
+            first = false;
+            tracing::info!("stopping: what is in flight is finished; once more to end at once");
+            stopper.stop();
+        }
+    });
+}
+
+/// Waits for SIGINT or SIGTERM; false where none can be waited for.
+#[cfg(unix)]
+async fn signal() -> bool {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut interrupt), Ok(mut terminate)) = (
+        signal(SignalKind::interrupt()),
+        signal(SignalKind::terminate()),
+    ) else {
+        tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
+        return false;
+    };
+    tokio::select! {
+        got = interrupt.recv() => got.is_some(),
+        got = terminate.recv() => got.is_some(),
+    }
+}
+
+#[cfg(not(unix))]
+async fn signal() -> bool {
+    tokio::signal::ctrl_c().await.is_ok()
+}
