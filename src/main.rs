@@ -1,2 +1,44 @@
-//! x
-fn main() {}
+//! The `spoor` command: a thin face over the library.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> ExitCode {
+    let arguments = commands::Arguments::parse();
+    let level = match arguments.verbose {
+        0 => "spoor=warn",
+        1 => "spoor=info",
+        _ => "spoor=debug",
+    };
+    let filter = EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    quiet_store_panics();
+    match commands::run(arguments.command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("spoor: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// sled panics on damaged files; the library turns that into an error that says
+/// what to do, so its backtrace only frightens. All other panics speak.
+fn quiet_store_panics() {
+    let speak = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let in_store = info.location().is_some_and(|l| l.file().contains("/sled-"));
+        if in_store {
+            tracing::debug!("{info}");
+        } else {
+            speak(info);
+        }
+    }));
+}

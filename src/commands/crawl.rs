@@ -1,0 +1,69 @@
+//! `spoor crawl JOB.toml`
+
+use std::path::Path;
+
+use anyhow::Result;
+use spoor::config::Config;
+use spoor::daemon::{self, Summary};
+use spoor::page::Bucket;
+use spoor::pipeline::{Control, End};
+
+use super::progress::Progress;
+
+pub fn run(job: &Path) -> Result<()> {
+    let config = Config::load(job)?;
+    let runtime = daemon::runtime()?;
+    let mut progress = Progress::crawl(&config);
+    let control = Control::default();
+    let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control)?;
+    progress.finish();
+    print(&summary);
+    Ok(())
+}
+
+/// What a run came to, for people.
+fn print(summary: &Summary) {
+    let counts = &summary.counts;
+    println!("ended     {}", ending(summary.end));
+    println!(
+        "pages     {} done of {} fetches in {:.1} s",
+        counts.documents,
+        counts.fetches,
+        summary.active.as_secs_f64()
+    );
+    println!("images    {} kept", counts.images);
+    println!("received  {:.1} MB", counts.bytes as f64 / 1e6);
+    let buckets: Vec<String> = Bucket::ALL
+        .iter()
+        .zip(counts.queued)
+        .map(|(bucket, n)| format!("{} {n}", bucket.name()))
+        .collect();
+    println!(
+        "queued    {}, images {}, waiting {}",
+        buckets.join(", "),
+        counts.queued_images,
+        counts.waiting
+    );
+    let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
+    let dropped: Vec<String> = dropped
+        .map(|(reason, n)| format!("{} {n}", reason.name()))
+        .collect();
+    if !dropped.is_empty() {
+        println!("dropped   {}", dropped.join(", "));
+    }
+    if summary.hosts.1 > 0 {
+        println!(
+            "parked    {} hosts that do not answer; run the job again later to try them",
+            summary.hosts.1
+        );
+    }
+    println!("results   {}", summary.folder.display());
+}
+
+fn ending(end: End) -> String {
+    match end {
+        End::Limit(key) => format!("{key} is reached; raise it to go on"),
+        End::Exhausted => "nothing is left to fetch".to_owned(),
+        End::Stopped => "stopped; run the job again to go on".to_owned(),
+    }
+}

@@ -1,0 +1,153 @@
+//! `spoor demo`: the whole journey on a built-in web, offline.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use spoor::config::{Config, StrategyKind};
+use spoor::daemon::{self, Summary};
+use spoor::lab::{self, Labels, demo};
+use spoor::pipeline::{Control, End};
+
+use super::lab::fetched_pages;
+use super::progress::Progress;
+
+/// The demo's job file, the same that lies in `config/`.
+const JOB: &str = include_str!("../../config/demo.toml");
+
+/// Train and crawl the built-in web.
+#[derive(Debug, Args)]
+pub struct Demo {
+    /// Begin anew: remove what an earlier demo left.
+    #[arg(long)]
+    fresh: bool,
+}
+
+impl Demo {
+    pub fn run(self) -> Result<()> {
+        let runtime = daemon::runtime()?;
+        let web = demo::web();
+        let labels = Labels::parse(&web.labels).map_err(anyhow::Error::msg)?;
+        let server = runtime
+            .block_on(lab::spawn(web.lab(), SocketAddr::from(([127, 0, 0, 1], 0))))
+            .context("serving the built-in web on 127.0.0.1")?;
+        let focused = job(StrategyKind::Link, server.addr)?;
+        let plain = job(StrategyKind::Unfocused, server.addr)?;
+        if self.fresh {
+            for folder in [
+                &focused.job_folder(),
+                &plain.job_folder(),
+                &focused.model_folder(),
+            ] {
+                remove(folder)?;
+            }
+        }
+        write_texts(&focused)?;
+        println!(
+            "A web of {} pages, {} of them about {}, is served on http://{}.",
+            web.pages.len(),
+            labels.known(demo::TOPIC),
+            demo::TOPIC,
+            server.addr
+        );
+        let mut lines = Vec::new();
+        for config in [&focused, &plain] {
+            let mut progress = Progress::crawl(config);
+            let control = Control::default();
+            let summary = daemon::crawl(config, runtime.handle(), &mut progress, control)?;
+            progress.finish();
+            lines.push(line(config, &summary, &labels)?);
+            if summary.end == End::Stopped {
+                println!("Stopped; run the demo again and it goes on.");
+                break;
+            }
+        }
+        println!("\nstrategy   fetches  on topic  share  images kept  seconds");
+        for line in lines {
+            println!("{line}");
+        }
+        let results = focused.job_folder();
+        println!(
+            "\nimages, and their words beside them  {}",
+            results.join("images").display()
+        );
+        println!(
+            "the same as a table                  {}",
+            results.join("images.tsv").display()
+        );
+        println!(
+            "sentences                            {}",
+            results.join("sentences").display()
+        );
+        println!(
+            "a line for every fetch               {}",
+            results.join("logs/crawl.jsonl").display()
+        );
+        println!(
+            "the model                            {}",
+            focused.model_folder().display()
+        );
+        runtime
+            .block_on(server.stop())
+            .context("stopping the server")
+    }
+}
+
+/// The demo's job with one strategy, at the address where its web is served. The
+/// unfocused one lies beside the other, for comparison, and shares its model.
+fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
+    let text = format!("{JOB}\n[strategy]\nkind = \"{}\"\n", kind.name())
+        .replace("127.0.0.1:0", &web.to_string());
+    let text = match kind {
+        StrategyKind::Unfocused => text.replace("name = \"demo\"", "name = \"demo-unfocused\""),
+        _ => text,
+    };
+    let model = "\n[model]\nname = \"demo\"\n";
+    Ok(Config::parse(
+        &format!("{text}{model}"),
+        "config/demo.toml",
+    )?)
+}
+
+fn line(config: &Config, summary: &Summary, labels: &Labels) -> Result<String> {
+    let urls = fetched_pages(&config.job_folder())?;
+    let verdict = labels.judge(demo::TOPIC, &urls, usize::MAX);
+    Ok(format!(
+        "{:<10} {:>7}  {:>8} {:>5.0}%  {:>11}  {:>7.1}",
+        config.strategy.kind.name(),
+        verdict.fetches,
+        verdict.on_topic,
+        verdict.share * 100.0,
+        summary.counts.images,
+        summary.active.as_secs_f64()
+    ))
+}
+
+/// Writes the training texts as a user would have them: a file a document.
+fn write_texts(config: &Config) -> Result<()> {
+    let training = demo::training();
+    let lists = [
+        (&config.train.positive, training.positive),
+        (&config.train.neutral, training.neutral),
+    ];
+    for (sources, documents) in lists {
+        let folder = PathBuf::from(sources.first().map(ToString::to_string).unwrap_or_default());
+        std::fs::create_dir_all(&folder)
+            .with_context(|| format!("making the folder {}", folder.display()))?;
+        for (file, text) in documents {
+            let path = folder.join(file);
+            std::fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(e).with_context(|| format!("removing {}", folder.display()))
+        }
+        _ => Ok(()),
+    }
+}

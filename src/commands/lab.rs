@@ -1,0 +1,129 @@
+//! `spoor lab serve|demo|judge`
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Subcommand;
+use serde::Deserialize;
+use spoor::daemon;
+use spoor::lab::{self, Labels, demo};
+
+/// Webs on this machine.
+#[derive(Debug, Subcommand)]
+pub enum Lab {
+    /// Serve a folder tree DIR/<host>/<path> as a web by Host header.
+    Serve {
+        /// The folder; redirects.tsv and images.tsv in it are honoured.
+        dir: PathBuf,
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+    },
+    /// Write the built-in demo web as such a folder tree.
+    Demo {
+        /// The folder to write.
+        dir: PathBuf,
+    },
+    /// Count the on-topic pages among the first fetches of jobs.
+    Judge {
+        /// Job folders, as jobs/demo.
+        #[arg(required = true)]
+        jobs: Vec<PathBuf>,
+        /// The labels, a table of url and topics.
+        #[arg(long)]
+        labels: PathBuf,
+        /// The topic.
+        #[arg(long)]
+        topic: String,
+        /// How many fetches count.
+        #[arg(long, default_value_t = 500)]
+        fetches: usize,
+    },
+}
+
+impl Lab {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Lab::Serve { dir, listen } => serve(&dir, listen),
+            Lab::Demo { dir } => {
+                let web = demo::web();
+                web.write_to(&dir)?;
+                println!("{} pages written to {}", web.pages.len(), dir.display());
+                Ok(())
+            }
+            Lab::Judge {
+                jobs,
+                labels,
+                topic,
+                fetches,
+            } => judge(&jobs, &labels, &topic, fetches),
+        }
+    }
+}
+
+fn serve(dir: &Path, listen: SocketAddr) -> Result<()> {
+    if !listen.ip().is_loopback() {
+        bail!("--listen {listen}: a lab web is served on loopback only, as 127.0.0.1:8080");
+    }
+    let lab = lab::Lab::open(dir)?;
+    daemon::runtime()?.block_on(async {
+        let running = lab::spawn(lab, listen)
+            .await
+            .with_context(|| format!("listening on {listen}"))?;
+        println!("serving {} on http://{}", dir.display(), running.addr);
+        println!(
+            "to crawl it, under [network]: allow_private = true and connect_to = [\"::{}\"]",
+            running.addr
+        );
+        // The first line is what scripts wait for.
+        std::io::stdout().flush().context("printing the address")?;
+        tokio::signal::ctrl_c()
+            .await
+            .context("waiting for Ctrl-C")?;
+        running.stop().await.context("stopping the server")
+    })
+}
+
+fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize) -> Result<()> {
+    let labels = Labels::read(labels)?;
+    println!("job\tfetches\ton topic\tshare\tknown");
+    for job in jobs {
+        let verdict = labels.judge(topic, &fetched_pages(job)?, fetches);
+        println!(
+            "{}\t{}\t{}\t{:.3}\t{}",
+            job.display(),
+            verdict.fetches,
+            verdict.on_topic,
+            verdict.share,
+            verdict.known
+        );
+    }
+    Ok(())
+}
+
+/// What is needed of a line of the crawl log.
+#[derive(Debug, Deserialize)]
+struct Line {
+    kind: String,
+    url: String,
+}
+
+/// The page requests of a job in the order they were finished, redirects and
+/// errors included.
+pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
+    let path = job.join("logs/crawl.jsonl");
+    let file = std::fs::File::open(&path)
+        .with_context(|| format!("{}: no crawl log; name a job's folder", path.display()))?;
+    let mut urls = Vec::new();
+    for (number, line) in BufReader::new(file).lines().enumerate() {
+        let line = line.with_context(|| path.display().to_string())?;
+        let line: Line = serde_json::from_str(&line)
+            .with_context(|| format!("{}:{}: not a log line", path.display(), number + 1))?;
+        if line.kind == "page" {
+            urls.push(line.url);
+        }
+    }
+    Ok(urls)
+}

@@ -1,0 +1,68 @@
+//! The commands: one thin file each. They read arguments, call the library and
+//! print; nothing is decided here.
+
+mod config;
+mod crawl;
+mod demo;
+mod lab;
+mod progress;
+mod score;
+mod train;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{ArgAction, Parser, Subcommand};
+
+/// Follows one topic through the web and brings home its text and images.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Arguments {
+    /// Say more on standard error: -v for steps, -vv for every fetch. The
+    /// variable SPOOR_LOG takes a filter, as `spoor=debug`.
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    pub verbose: u8,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Train on a topic and crawl a small built-in web, all on this machine.
+    Demo(demo::Demo),
+    /// Train the model that a job names.
+    Train {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Crawl: train if need be, begin or resume, stop at the job's limits.
+    Crawl {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Rate a text with a model.
+    Score(score::Score),
+    /// Check a job file, or list every key.
+    #[command(subcommand)]
+    Config(config::Config),
+    /// Serve and judge webs on this machine, for tests and experiments.
+    #[command(subcommand)]
+    Lab(lab::Lab),
+}
+
+/// Runs a command.
+///
+/// # Errors
+/// Whatever went wrong, in words for people.
+pub fn run(command: Command) -> Result<()> {
+    match command {
+        Command::Demo(demo) => demo.run(),
+        Command::Train { job } => train::run(&job),
+        Command::Crawl { job } => crawl::run(&job),
+        Command::Score(score) => score.run(),
+        Command::Config(config) => config.run(),
+        Command::Lab(lab) => lab.run(),
+    }
+}
