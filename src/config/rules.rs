@@ -132,7 +132,8 @@ fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
 pub struct ConnectTo {
     /// The hosts it applies to.
     pub host: HostPattern,
-    /// The port it applies to, `None` for any.
+    /// The port it applies to, which for a URL that names none is its scheme's;
+    /// `None` for any.
     pub port: Option<u16>,
     /// The host name or IP address (IPv6 without brackets) that is connected to;
     /// empty where the host stays what it was.
@@ -154,7 +155,8 @@ pub enum HostPattern {
 
 impl ConnectTo {
     /// Whether it applies to a connection to `host` (IPv6 with or without
-    /// brackets, letters of either case) at `port`.
+    /// brackets, letters of either case) at `port`. The first rule of a list that
+    /// does is the one to follow, even if it changes nothing.
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let host = normal_host(host);
         let host_fits = match &self.host {

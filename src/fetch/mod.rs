@@ -46,7 +46,7 @@ use crate::page::{Fetched, TaskKind};
 
 pub use body::HeldBytes;
 pub use error::{FetchError, Phase, Seen};
-pub use options::{ConnectTo, HostPattern, Options, SetupError};
+pub use options::{Options, SetupError};
 pub use outcome::outcome;
 
 use body::{Gauge, Watch};

@@ -1,15 +1,14 @@
 //! What the caller sets, and what can be wrong with it.
 //!
-//! These are fetch's own plain structs, so that the module stands without the
-//! job's configuration file; whoever reads that file converts.
+//! A plain struct of its own, so that the module stands without the job's
+//! configuration file; whoever reads that file converts. Only the `connect_to`
+//! rules are taken as the configuration has them.
 
-use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::config::ConnectTo;
 use crate::page::TaskKind;
-
-use super::resolve::never_looked_up;
 
 /// How requests are sent and what is accepted in answer.
 ///
@@ -17,6 +16,10 @@ use super::resolve::never_looked_up;
 /// operator knows and without which [`super::Fetcher::new`] refuses.
 #[derive(Debug, Clone)]
 pub struct Options {
+    /// The product token that the crawler calls itself by, `spoor` by default;
+    /// it begins the user agent, and robots.txt groups are matched against it.
+    /// Letters of ASCII, `_` and `-`, at least one (RFC 9309 section 2.2.1).
+    pub product: String,
     /// A URL or e-mail address at which the operator can be reached; it stands
     /// in the user agent. Visible ASCII, not empty.
     pub contact: String,
@@ -47,7 +50,17 @@ pub struct Options {
     /// Permit special-purpose addresses (loopback, private networks, ...). For
     /// labs only: with it a page can make the crawler ask the machines around it.
     pub allow_private: bool,
-    /// Where to connect instead of where the URL says; the first match wins.
+    /// Where to connect instead of where the URL says; the first rule that
+    /// matches is followed, and one without a target exempts what it matches
+    /// from the rules after it. URL, `Host` header and TLS server name stay as
+    /// they are.
+    ///
+    /// What is connected to passes the address guard like any other. Two limits:
+    /// an `https` URL that is sent to another port goes over HTTP/1.1 if it names
+    /// a port or its host is an IP address (in HTTP/2 the authority cannot be set
+    /// apart from the connection's), and an `https` URL whose host is an IP
+    /// address cannot be sent to another host
+    /// ([`super::FetchError::Unsendable`]).
     pub connect_to: Vec<ConnectTo>,
     /// A PEM file of certificate authorities that are trusted besides Mozilla's.
     pub extra_ca: Option<PathBuf>,
@@ -56,6 +69,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
+            product: "spoor".to_owned(),
             contact: String::new(),
             http2: true,
             connect_timeout: Duration::from_secs(15),
@@ -75,10 +89,12 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The `User-Agent` header, `spoor/<version> (+<contact>)`.
+    /// The `User-Agent` header, `<product>/<version> (+<contact>)`; the version
+    /// is this crate's.
     pub fn user_agent(&self) -> String {
         format!(
-            "spoor/{} (+{})",
+            "{}/{} (+{})",
+            self.product,
             env!("CARGO_PKG_VERSION"),
             self.contact.trim()
         )
@@ -93,8 +109,15 @@ impl Options {
         }
     }
 
-    /// Everything that can be wrong without touching the disk.
+    /// What can be wrong with single values. The rules, the rates and the file
+    /// of certificates are judged where they are put to use.
     pub(super) fn check(&self) -> Result<(), SetupError> {
+        let of_token = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-');
+        if self.product.is_empty() || !self.product.bytes().all(of_token) {
+            return Err(SetupError::Product {
+                product: self.product.clone(),
+            });
+        }
         let contact = self.contact.trim();
         if contact.is_empty() || !contact.bytes().all(|b| matches!(b, b' '..=b'~')) {
             return Err(SetupError::Contact {
@@ -115,112 +138,21 @@ impl Options {
                 return Err(SetupError::Cap { kind });
             }
         }
-        self.connect_to.iter().try_for_each(ConnectTo::check)
-    }
-}
-
-/// One rule of where to connect, as curl's `--connect-to`: requests for `host`
-/// and `port` are sent to another host and port, while URL, `Host` header and
-/// TLS server name stay as they are.
-///
-/// The target passes the address guard like any other. Two limits: an `https`
-/// URL that names a port *and* is sent to another port goes over HTTP/1.1 (in
-/// HTTP/2 the authority cannot be set apart from the connection's), and an
-/// `https` URL whose host is an IP address cannot be redirected
-/// ([`super::FetchError::Unsendable`]).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ConnectTo {
-    /// The hosts it covers.
-    pub host: HostPattern,
-    /// The URL's port, the scheme's default included; `None` covers all.
-    pub port: Option<u16>,
-    /// The host to connect to: a name, or an IP address with or without brackets.
-    pub to_host: String,
-    /// The port to connect to; `None` keeps the URL's.
-    pub to_port: Option<u16>,
-}
-
-impl ConnectTo {
-    /// Whether the rule covers a URL's host and port.
-    pub(super) fn covers(&self, host: &str, port: u16) -> bool {
-        self.host.covers(host) && self.port.is_none_or(|p| p == port)
-    }
-
-    /// The target, where it is an address and not a name.
-    pub(super) fn address(&self) -> Option<IpAddr> {
-        let text = self.to_host.trim();
-        let inner = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
-        inner.unwrap_or(text).parse().ok()
-    }
-
-    fn check(&self) -> Result<(), SetupError> {
-        let wrong = |why: &str| {
-            Err(SetupError::ConnectTo {
-                to_host: self.to_host.clone(),
-                why: why.to_owned(),
-            })
-        };
-        let host = self.to_host.trim();
-        if host.is_empty() {
-            return wrong("it names no host; write an address such as 127.0.0.1");
-        }
-        if self.to_port == Some(0) {
-            return wrong("0 is not a port one can connect to; leave it out to keep the URL's");
-        }
-        if self.address().is_none() && never_looked_up(host) {
-            return wrong("names under this domain are never looked up; write an IP address");
-        }
         Ok(())
     }
-}
-
-/// The hosts that a [`ConnectTo`] rule covers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum HostPattern {
-    /// Every host.
-    Any,
-    /// This host alone, lower-case; an IPv6 address in brackets, as in a URL.
-    Exact(String),
-    /// Every host below this domain, lower-case, the domain itself not.
-    Suffix(String),
-}
-
-impl HostPattern {
-    /// Reads a pattern: `*` is any host, `*.example.org` all below a domain,
-    /// everything else is one host. Hosts are brought to the form they have in
-    /// canonical URLs.
-    pub fn new(text: &str) -> Self {
-        let text = text.trim().trim_end_matches('.');
-        match text.strip_prefix("*.") {
-            Some(suffix) => Self::Suffix(canonical_host(suffix)),
-            None if text == "*" => Self::Any,
-            None => Self::Exact(canonical_host(text)),
-        }
-    }
-
-    /// Whether the pattern covers `host`, as it stands in a canonical URL.
-    pub fn covers(&self, host: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(exact) => host == exact,
-            Self::Suffix(suffix) => host
-                .strip_suffix(suffix.as_str())
-                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-        }
-    }
-}
-
-/// What cannot be a host stays as it is, and covers nothing.
-fn canonical_host(text: &str) -> String {
-    if let Ok(address) = text.parse::<Ipv6Addr>() {
-        return format!("[{address}]");
-    }
-    url::Host::parse(text).map_or_else(|_| text.to_owned(), |host| host.to_string())
 }
 
 /// Why a [`super::Fetcher`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
+    /// The product is no product token.
+    #[error(
+        "the product token `{product}` cannot begin the user agent; use letters a-z and A-Z, `_` and `-` only, and at least one"
+    )]
+    Product {
+        /// The text as given.
+        product: String,
+    },
     /// The contact is empty or cannot stand in a header.
     #[error(
         "the contact `{contact}` cannot stand in the user agent; set a URL or an e-mail address in plain ASCII"
@@ -252,11 +184,11 @@ pub enum SetupError {
         least: &'static str,
     },
     /// A `connect_to` rule with an unusable target.
-    #[error("the connect-to target `{to_host}` cannot be used: {why}")]
+    #[error("the connect_to rule `{rule}` cannot be used: {why}")]
     ConnectTo {
-        /// The target as given.
-        to_host: String,
-        /// What is wrong with it.
+        /// The rule, as it stands in a configuration file.
+        rule: String,
+        /// What is wrong with its target.
         why: String,
     },
     /// The file of extra certificate authorities cannot be used.
@@ -277,27 +209,6 @@ pub enum SetupError {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn host_patterns() {
-        for (pattern, host, expected) in [
-            ("*", "example.org", true),
-            ("Example.ORG.", "example.org", true),
-            ("example.org", "www.example.org", false),
-            ("*.example.org", "www.example.org", true),
-            ("*.example.org", "a.b.example.org", true),
-            ("*.example.org", "example.org", false),
-            ("*.example.org", "notexample.org", false),
-            ("[::1]", "[::1]", true),
-            ("2001:DB8:0::1", "[2001:db8::1]", true),
-            ("Bücher.example", "xn--bcher-kva.example", true),
-            ("*.bücher.example", "a.xn--bcher-kva.example", true),
-            ("not a host", "example.org", false),
-            ("", "example.org", false),
-        ] {
-            assert_eq!(HostPattern::new(pattern).covers(host), expected, "{host}");
-        }
-    }
 
     fn with(change: impl FnOnce(&mut Options)) -> Result<(), SetupError> {
         let mut options = Options {
@@ -325,19 +236,11 @@ mod tests {
                 kind: TaskKind::Image
             })
         ));
-        for (to_host, to_port) in [("", None), ("localhost", None), ("127.0.0.1", Some(0))] {
-            let rule = ConnectTo {
-                host: HostPattern::Any,
-                port: None,
-                to_host: to_host.into(),
-                to_port,
-            };
-            let given = with(|o| o.connect_to = vec![rule]);
-            assert!(
-                matches!(given, Err(SetupError::ConnectTo { .. })),
-                "{to_host}"
-            );
+        for bad in ["", " spoor", "spoor/1", "spoor2", "spur\u{f6}r", "a\r\nX"] {
+            let given = with(|o| o.product = bad.into());
+            assert!(matches!(given, Err(SetupError::Product { .. })), "{bad:?}");
         }
+        assert!(with(|o| o.product = "Our_Spoor-Lab".into()).is_ok());
     }
 
     #[test]
@@ -346,12 +249,18 @@ mod tests {
             contact: " https://example.org/bot ".into(),
             ..Options::default()
         };
+        let version = env!("CARGO_PKG_VERSION");
         assert_eq!(
             options.user_agent(),
-            format!(
-                "spoor/{} (+https://example.org/bot)",
-                env!("CARGO_PKG_VERSION")
-            )
+            format!("spoor/{version} (+https://example.org/bot)")
+        );
+        let options = Options {
+            product: "Our-Spoor".into(),
+            ..options
+        };
+        assert_eq!(
+            options.user_agent(),
+            format!("Our-Spoor/{version} (+https://example.org/bot)")
         );
     }
 }

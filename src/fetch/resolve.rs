@@ -12,8 +12,12 @@ use std::sync::Arc;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
+use url::Host;
+
+use crate::config::ConnectTo;
 
 use super::guard::permitted;
+use super::options::SetupError;
 
 /// Lookups that may occupy a blocking thread at once. A dead name server holds
 /// a thread for ten seconds and more, and the runtime has 512 of them, which
@@ -31,15 +35,54 @@ pub(super) fn never_looked_up(name: &str) -> bool {
     NEVER_LOOKED_UP.iter().any(|t| top.eq_ignore_ascii_case(t))
 }
 
-/// Where the connections of one client go.
-#[derive(Debug, Clone)]
+/// Where the connections of one client go: the host, and the port for URLs that
+/// name none, where 0 keeps the scheme's.
+#[derive(Debug, Clone, PartialEq)]
 pub(super) enum Target {
     /// To the host of the URL.
-    Asked,
-    /// To this name, whatever the URL says; a port of 0 keeps the URL's.
+    Asked(u16),
+    /// To this name, whatever the URL says.
     Name(String, u16),
-    /// To this address, whatever the URL says; a port of 0 keeps the URL's.
+    /// To this address, whatever the URL says.
     Address(IpAddr, u16),
+}
+
+impl Target {
+    /// Where a rule sends what it matches.
+    ///
+    /// # Errors
+    /// [`SetupError::ConnectTo`] where nothing can ever be reached there.
+    pub(super) fn of(rule: &ConnectTo) -> Result<Self, SetupError> {
+        let wrong = |why: &str| {
+            Err(SetupError::ConnectTo {
+                rule: rule.to_string(),
+                why: why.to_owned(),
+            })
+        };
+        let port = match rule.to_port {
+            Some(0) => {
+                return wrong("0 is not a port one can connect to; leave it out to keep the URL's");
+            }
+            to_port => to_port.unwrap_or(0),
+        };
+        let to_host = rule.to_host.as_str();
+        if to_host.is_empty() {
+            return Ok(Self::Asked(port));
+        }
+        // The configuration keeps IPv6 without the brackets that a URL's host has.
+        if let Ok(address) = to_host.parse() {
+            return Ok(Self::Address(address, port));
+        }
+        match Host::parse(to_host) {
+            Ok(Host::Ipv4(address)) => Ok(Self::Address(address.into(), port)),
+            Ok(Host::Ipv6(address)) => Ok(Self::Address(address.into(), port)),
+            Ok(Host::Domain(name)) if never_looked_up(&name) => {
+                wrong("names under this domain are never looked up; write an IP address")
+            }
+            Ok(Host::Domain(name)) => Ok(Self::Name(name, port)),
+            Err(_) => wrong("its target is neither a host name nor an IP address; correct it"),
+        }
+    }
 }
 
 /// The resolver of one client.
@@ -80,7 +123,7 @@ impl Resolve for GuardedResolver {
         let own = self.clone();
         Box::pin(async move {
             let (addresses, port) = match &own.target {
-                Target::Asked => (own.look_up(name.as_str()).await?, 0),
+                Target::Asked(port) => (own.look_up(name.as_str()).await?, *port),
                 Target::Name(to, port) => (own.look_up(to).await?, *port),
                 Target::Address(to, port) => (vec![*to], *port),
             };
@@ -129,6 +172,8 @@ impl GuardedResolver {
 
 #[cfg(test)]
 mod tests {
+    use crate::config::HostPattern;
+
     use super::*;
 
     fn resolver(target: Target, allow_private: bool) -> GuardedResolver {
@@ -149,9 +194,62 @@ mod tests {
         }
     }
 
+    fn rule(to_host: &str, to_port: Option<u16>) -> ConnectTo {
+        ConnectTo {
+            host: HostPattern::Any,
+            port: None,
+            to_host: to_host.into(),
+            to_port,
+        }
+    }
+
+    #[test]
+    fn targets_of_rules() {
+        let v4 = IpAddr::from([127, 0, 0, 1]);
+        let v6 = IpAddr::from(std::net::Ipv6Addr::LOCALHOST);
+        let name = |text: &str, port| Target::Name(text.into(), port);
+        for (to_host, to_port, expected) in [
+            ("", None, Target::Asked(0)),
+            ("", Some(8080), Target::Asked(8080)),
+            ("127.0.0.1", None, Target::Address(v4, 0)),
+            ("127.0.0.1", Some(8080), Target::Address(v4, 8080)),
+            ("::1", Some(8080), Target::Address(v6, 8080)),
+            ("[::1]", None, Target::Address(v6, 0)),
+            ("example.org", None, name("example.org", 0)),
+            ("Bücher.example", Some(1), name("xn--bcher-kva.example", 1)),
+        ] {
+            let target = Target::of(&rule(to_host, to_port)).unwrap();
+            assert_eq!(target, expected, "{to_host}");
+        }
+        for (to_host, to_port, shown) in [
+            ("localhost", None, "`::localhost:`"),
+            ("a.test", Some(80), "`::a.test:80`"),
+            ("a.invalid.", None, "`::a.invalid.:`"),
+            ("127.0.0.1", Some(0), "`::127.0.0.1:0`"),
+            ("", Some(0), "`:::0`"),
+            ("not a host", None, "`::not a host:`"),
+            (" ", None, "`:: :`"),
+        ] {
+            let error = Target::of(&rule(to_host, to_port)).unwrap_err();
+            assert!(matches!(error, SetupError::ConnectTo { .. }), "{error:?}");
+            assert!(error.to_string().contains(shown), "{error}");
+        }
+    }
+
+    /// The system's lookup answers an address with itself and asks no server.
+    #[tokio::test]
+    async fn the_name_that_was_asked_is_looked_up_for_another_port() {
+        for port in [0, 8080] {
+            let resolver = resolver(Target::Asked(port), true);
+            let found = resolver.resolve("127.0.0.1".parse().unwrap()).await;
+            let found: Vec<_> = found.unwrap().collect();
+            assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], port))]);
+        }
+    }
+
     #[tokio::test]
     async fn reserved_names_fail_without_a_lookup() {
-        let resolver = resolver(Target::Asked, true);
+        let resolver = resolver(Target::Asked(8080), true);
         // Without permits a lookup would wait for ever.
         resolver.lookups.close();
         for name in ["a.test", "b.invalid", "localhost", "c.onion", "d.alt"] {

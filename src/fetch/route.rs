@@ -5,7 +5,8 @@
 //! replace the host, and the port only where the URL names none. So each rule
 //! has clients of its own, whose resolver knows the rule's target whatever it
 //! is asked, and a URL that names a port is sent without it, under a `Host`
-//! header that has it.
+//! header that has it. An IP address that stays where it is has no resolver to
+//! name the port; its URL is sent with the rule's, under its own `Host` header.
 
 use std::net::IpAddr;
 
@@ -14,11 +15,12 @@ use reqwest::header::HeaderValue;
 use url::{Host, Url};
 
 use crate::address::PageUrl;
+use crate::config::ConnectTo;
 
 use super::client;
 use super::error::{FetchError, Seen};
 use super::guard::permitted;
-use super::options::{ConnectTo, Options, SetupError};
+use super::options::{Options, SetupError};
 use super::resolve::{GuardedResolver, Target, lookups};
 
 /// Stands for an IP address in the URL of a redirected request, because the
@@ -64,11 +66,7 @@ impl Router {
             client::build(options, &tls, resolver, http2)
         };
         let rules = options.connect_to.iter().map(|rule| {
-            let port = rule.to_port.unwrap_or(0);
-            let target = match rule.address() {
-                Some(address) => Target::Address(address, port),
-                None => Target::Name(rule.to_host.trim().to_owned(), port),
-            };
+            let target = Target::of(rule)?;
             Ok(Rule {
                 rule: rule.clone(),
                 client: build(target.clone(), options.http2)?,
@@ -77,7 +75,7 @@ impl Router {
         });
         Ok(Self {
             rules: rules.collect::<Result<_, SetupError>>()?,
-            direct: build(Target::Asked, options.http2)?,
+            direct: build(Target::Asked(0), options.http2)?,
             allow_private: options.allow_private,
         })
     }
@@ -86,30 +84,38 @@ impl Router {
     ///
     /// # Errors
     /// [`FetchError::PrivateAddress`] for an IP address that may not be
-    /// reached, [`FetchError::Unsendable`] for `https` to a redirected one.
+    /// reached, [`FetchError::Unsendable`] for `https` to one that a rule sends
+    /// to another host.
     pub(super) fn route(&self, url: &PageUrl) -> Result<Route<'_>, FetchError> {
         let literal = literal(url.url());
         let port = url.url().port_or_known_default().unwrap_or(0);
-        let rule = self.rules.iter().find(|r| r.rule.covers(url.host(), port));
+        let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
+        // Where a rule replaces the host, its resolver judges the target.
+        if let Some(address) = literal
+            && rule.is_none_or(Rule::keeps_the_host)
+        {
+            permitted(vec![address], self.allow_private).map_err(|address| {
+                FetchError::PrivateAddress {
+                    host: url.host().to_owned(),
+                    address,
+                    seen: Seen::default(),
+                }
+            })?;
+        }
         match rule {
             Some(rule) => redirected(rule, url, port, literal.is_some()),
-            None => {
-                if let Some(address) = literal {
-                    permitted(vec![address], self.allow_private).map_err(|address| {
-                        FetchError::PrivateAddress {
-                            host: url.host().to_owned(),
-                            address,
-                            seen: Seen::default(),
-                        }
-                    })?;
-                }
-                Ok(Route {
-                    client: &self.direct,
-                    url: url.url().clone(),
-                    host_header: None,
-                })
-            }
+            None => Ok(Route {
+                client: &self.direct,
+                url: url.url().clone(),
+                host_header: None,
+            }),
         }
+    }
+}
+
+impl Rule {
+    fn keeps_the_host(&self) -> bool {
+        self.rule.to_host.is_empty()
     }
 }
 
@@ -125,17 +131,18 @@ fn redirected<'a>(
         seen: Seen::default(),
     };
     let mut sent = url.url().clone();
-    if literal {
+    if literal && !rule.keeps_the_host() {
         if url.scheme() == "https" {
             return Err(unsendable(
-                "a connect-to rule covers it, which https to an IP address cannot follow; name the host",
+                "a connect_to rule sends it to another host, which https to an IP address cannot follow; name the host, or leave the rule's target host empty",
             ));
         }
         sent.set_host(Some(PLACEHOLDER))
             .map_err(|_| unsendable("its host cannot be replaced"))?;
     }
-    if rule.rule.to_port.is_some_and(|to| to != port) {
-        sent.set_port(None)
+    if let Some(to) = rule.rule.to_port.filter(|to| *to != port) {
+        let in_url = (literal && rule.keeps_the_host()).then_some(to);
+        sent.set_port(in_url)
             .map_err(|()| unsendable("its port cannot be replaced"))?;
     }
     if sent == *url.url() {
@@ -163,5 +170,126 @@ fn literal(url: &Url) -> Option<IpAddr> {
         Some(Host::Ipv4(address)) => Some(address.into()),
         Some(Host::Ipv6(address)) => Some(address.into()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Config;
+
+    use super::*;
+
+    /// Rules, URL, and the URL and `Host` header that are sent.
+    #[test]
+    fn urls_and_headers_that_are_sent() {
+        let all = ":::8080";
+        for (rule, url, sent, header) in [
+            // The resolver names the port, so that the URL must not.
+            (all, "http://a.org/", "http://a.org/", None),
+            (all, "https://a.org/x?y", "https://a.org/x?y", None),
+            (all, "http://a.org:99/", "http://a.org/", Some("a.org:99")),
+            (all, "http://a.org:8080/", "http://a.org:8080/", None),
+            // No resolver is asked, so that the URL must.
+            (
+                all,
+                "http://1.2.3.4/",
+                "http://1.2.3.4:8080/",
+                Some("1.2.3.4"),
+            ),
+            (
+                all,
+                "http://1.2.3.4:99/",
+                "http://1.2.3.4:8080/",
+                Some("1.2.3.4:99"),
+            ),
+            (all, "http://1.2.3.4:8080/", "http://1.2.3.4:8080/", None),
+            (
+                ":::80",
+                "http://1.2.3.4:99/",
+                "http://1.2.3.4/",
+                Some("1.2.3.4:99"),
+            ),
+            (
+                all,
+                "https://1.2.3.4/",
+                "https://1.2.3.4:8080/",
+                Some("1.2.3.4"),
+            ),
+            (
+                all,
+                "http://[2606::1]/",
+                "http://[2606::1]:8080/",
+                Some("[2606::1]"),
+            ),
+            (
+                "[2606::1]:99::8080",
+                "http://[2606::1]:99/",
+                "http://[2606::1]:8080/",
+                Some("[2606::1]:99"),
+            ),
+            (
+                "[2606::1]:80::8080",
+                "http://[2606::1]:99/",
+                "http://[2606::1]:99/",
+                None,
+            ),
+            (
+                "*.Bücher.example:99::8080",
+                "http://a.bücher.example:99/",
+                "http://a.xn--bcher-kva.example/",
+                Some("a.xn--bcher-kva.example:99"),
+            ),
+            (
+                "*.bücher.example:99::8080",
+                "http://bücher.example:99/",
+                "http://xn--bcher-kva.example:99/",
+                None,
+            ),
+            // Nothing changes.
+            (":::", "http://a.org:99/", "http://a.org:99/", None),
+            (":::", "https://1.2.3.4:99/", "https://1.2.3.4:99/", None),
+            // Another host.
+            ("::9.9.9.9:", "http://a.org:99/", "http://a.org:99/", None),
+            (
+                "::9.9.9.9:",
+                "http://1.2.3.4:99/",
+                "http://mapped.invalid:99/",
+                Some("1.2.3.4:99"),
+            ),
+            (
+                "::[2606::9]:8080",
+                "http://[2606::1]:99/",
+                "http://mapped.invalid/",
+                Some("[2606::1]:99"),
+            ),
+        ] {
+            let router = router(rule);
+            let url = PageUrl::parse(url).unwrap();
+            let route = router.route(&url).unwrap();
+            assert_eq!(route.url.as_str(), sent, "{rule} {url}");
+            let shown = route.host_header.as_ref().map(|h| h.to_str().unwrap());
+            assert_eq!(shown, header, "{rule} {url}");
+        }
+    }
+
+    #[test]
+    fn a_host_that_stays_is_judged() {
+        for rule in [":::", ":::8080", "[::1]:::8080"] {
+            let url = PageUrl::parse("http://[::1]:99/").unwrap();
+            let refused = router(rule).route(&url).unwrap_err();
+            assert!(
+                matches!(refused, FetchError::PrivateAddress { .. }),
+                "{refused:?}"
+            );
+        }
+    }
+
+    fn router(rule: &str) -> Router {
+        let config = format!("job.name = 'x'\nnetwork.connect_to = ['{rule}']");
+        Router::new(&Options {
+            connect_to: Config::parse(&config, "x.toml").unwrap().network.connect_to,
+            ..Options::default()
+        })
+        .unwrap()
     }
 }

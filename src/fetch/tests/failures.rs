@@ -288,14 +288,10 @@ async fn private_addresses_are_not_asked() {
     let port = server.address.port();
     let guarded = lab_with(|o| {
         o.allow_private = false;
-        o.connect_to = ["mapped.example.org", "93.184.216.34"]
-            .map(|host| ConnectTo {
-                host: HostPattern::new(host),
-                port: None,
-                to_host: "127.0.0.1".into(),
-                to_port: Some(port),
-            })
-            .into();
+        o.connect_to = vec![
+            to(&server, "mapped.example.org:"),
+            to(&server, "93.184.216.34:"),
+        ];
     });
     for address in [
         format!("http://127.0.0.1:{port}/"),

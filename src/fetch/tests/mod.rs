@@ -15,6 +15,8 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::config::{Config, ConnectTo};
+
 use super::*;
 
 /// A server that takes one connection after the other.
@@ -44,7 +46,14 @@ impl Server {
         F: Fn(TcpStream) -> H + Send + 'static,
         H: Future<Output = ()> + Send,
     {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        Self::raw_at(loopback().await, handle)
+    }
+
+    fn raw_at<F, H>(listener: TcpListener, handle: F) -> Self
+    where
+        F: Fn(TcpStream) -> H + Send + 'static,
+        H: Future<Output = ()> + Send,
+    {
         let address = listener.local_addr().unwrap();
         let connections = Arc::new(AtomicUsize::new(0));
         let panicked = Arc::new(AtomicBool::new(false));
@@ -72,10 +81,18 @@ impl Server {
         F: Fn(TcpStream, String) -> H + Send + Sync + 'static,
         H: Future<Output = ()> + Send,
     {
+        Self::http_at(loopback().await, handle)
+    }
+
+    fn http_at<F, H>(listener: TcpListener, handle: F) -> Self
+    where
+        F: Fn(TcpStream, String) -> H + Send + Sync + 'static,
+        H: Future<Output = ()> + Send,
+    {
         let heads = Arc::new(Mutex::new(Vec::new()));
         let kept = heads.clone();
         let handle = Arc::new(handle);
-        let mut server = Self::raw(move |mut stream| {
+        let mut server = Self::raw_at(listener, move |mut stream| {
             let (kept, handle) = (kept.clone(), handle.clone());
             async move {
                 let Some(head) = read_head(&mut stream).await else {
@@ -84,8 +101,7 @@ impl Server {
                 kept.lock().unwrap().push(head.clone());
                 handle(stream, head).await;
             }
-        })
-        .await;
+        });
         server.heads = heads;
         server
     }
@@ -125,6 +141,10 @@ impl Drop for Server {
             );
         }
     }
+}
+
+async fn loopback() -> TcpListener {
+    TcpListener::bind(("127.0.0.1", 0)).await.unwrap()
 }
 
 /// The head of a request, `None` where the client left.
@@ -174,6 +194,20 @@ fn lab_with(change: impl FnOnce(&mut Options)) -> Fetcher {
     let mut options = lab_options();
     change(&mut options);
     Fetcher::new(options).unwrap()
+}
+
+/// A rule as a configuration file has it.
+#[track_caller]
+fn rule(text: &str) -> ConnectTo {
+    let file = format!("job.name = 'x'\nnetwork.connect_to = ['{text}']");
+    let config = Config::parse(&file, "x.toml").unwrap();
+    config.network.connect_to[0].clone()
+}
+
+/// The rule that sends `from`, a host and a port, to a server.
+#[track_caller]
+fn to(server: &Server, from: &str) -> ConnectTo {
+    rule(&format!("{from}:{}", server.address))
 }
 
 /// The body of an answer that must be one.

@@ -2,15 +2,6 @@
 
 use super::*;
 
-fn to(server: &Server, host: &str, port: Option<u16>) -> ConnectTo {
-    ConnectTo {
-        host: HostPattern::new(host),
-        port,
-        to_host: "127.0.0.1".into(),
-        to_port: Some(server.address.port()),
-    }
-}
-
 async fn get(fetcher: &Fetcher, url: &str) -> Fetched {
     let url = PageUrl::parse(url).unwrap();
     body(fetcher.fetch(&url, TaskKind::Page).await)
@@ -19,16 +10,14 @@ async fn get(fetcher: &Fetcher, url: &str) -> Fetched {
 #[tokio::test]
 async fn requests_say_who_asks_and_no_more() {
     let server = Server::answering(response("Set-Cookie: id=1; Path=/\r\n", b"ok")).await;
-    let fetcher = lab();
+    let fetcher = lab_with(|o| o.product = "Our-Spoor".into());
     for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Robots] {
         body(fetcher.fetch(&server.url("/"), kind).await);
     }
     let heads = server.heads();
     assert_eq!(heads.len(), 3);
-    let agent = format!(
-        "spoor/{} (+https://example.org/bot)",
-        env!("CARGO_PKG_VERSION")
-    );
+    let version = env!("CARGO_PKG_VERSION");
+    let agent = format!("Our-Spoor/{version} (+https://example.org/bot)");
     for (head, accept) in heads
         .iter()
         .zip(["text/html,", "image/jpeg,", "text/plain,"])
@@ -46,7 +35,7 @@ async fn requests_say_who_asks_and_no_more() {
 #[tokio::test]
 async fn a_mapped_host_keeps_its_name() {
     let server = Server::answering(response("", b"ok")).await;
-    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, "*", None)]);
+    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, ":")]);
     for (url, host) in [
         ("http://www.example.org/a?b", "www.example.org"),
         ("http://www.example.org:8080/a?b", "www.example.org:8080"),
@@ -72,9 +61,9 @@ async fn the_first_rule_that_matches_wins() {
     let three = Server::answering(response("", b"three")).await;
     let fetcher = lab_with(|o| {
         o.connect_to = vec![
-            to(&one, "a.test", Some(8080)),
-            to(&two, "*.test", Some(80)),
-            to(&three, "*.test", None),
+            to(&one, "a.test:8080"),
+            to(&two, "*.test:80"),
+            to(&three, "*.test:"),
         ];
     });
     for (url, expected) in [
@@ -99,16 +88,71 @@ async fn without_a_port_the_urls_port_is_kept() {
     let server = Server::answering(response("", b"ok")).await;
     let port = server.address.port();
     let fetcher = lab_with(|o| {
-        o.connect_to = vec![ConnectTo {
-            to_port: None,
-            ..to(&server, "*", None)
-        }];
+        o.connect_to = vec![rule("::127.0.0.1:")];
     });
     for host in ["a.test", "10.1.2.3"] {
         let url = format!("http://{host}:{port}/");
         assert_eq!(get(&fetcher, &url).await.body, "ok");
         let head = server.heads().pop().unwrap();
         assert_eq!(header(&head, "host"), [format!("{host}:{port}")]);
+    }
+}
+
+#[tokio::test]
+async fn without_a_host_the_urls_host_is_kept() {
+    for ip in ["127.0.0.1", "[::1]"] {
+        let Ok(listener) = TcpListener::bind((ip.trim_matches(['[', ']']), 0)).await else {
+            eprintln!("skipped: {ip} is not an address of this machine");
+            continue;
+        };
+        let server = Server::http_at(listener, |mut stream, _| async move {
+            send(&mut stream, &response("", b"ok")).await;
+        });
+        let port = server.address.port();
+        let elsewhere = rule(&format!(":::{port}"));
+        let fetcher = lab_with(|o| o.connect_to = vec![elsewhere.clone()]);
+        for host in [ip.to_owned(), format!("{ip}:99")] {
+            let url = format!("http://{host}/a?b");
+            assert_eq!(get(&fetcher, &url).await.body, "ok", "{url}");
+            let head = server.heads().pop().unwrap();
+            assert_eq!(header(&head, "host"), [host]);
+            assert!(head.starts_with("GET /a?b HTTP/1.1\r\n"), "{head}");
+        }
+        let guarded = lab_with(|o| {
+            o.allow_private = false;
+            o.connect_to = vec![elsewhere];
+        });
+        let url = PageUrl::parse(&format!("http://{ip}/")).unwrap();
+        let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();
+        assert!(matches!(error, FetchError::PrivateAddress { .. }));
+        assert_eq!(server.connections(), 2);
+    }
+    // The host's own name is looked up, or not looked up, as ever.
+    let fetcher = lab_with(|o| o.connect_to = vec![rule(":::8080")]);
+    let url = PageUrl::parse("http://a.test/").unwrap();
+    let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
+    assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_rule_without_a_target_exempts() {
+    let own = Server::answering(response("", b"own")).await;
+    let other = Server::answering(response("", b"other")).await;
+    let fetcher = lab_with(|o| {
+        o.connect_to = vec![rule(&format!("{}::", own.address)), to(&other, ":")];
+    });
+    assert_eq!(get(&fetcher, own.url("/").as_str()).await.body, "own");
+    assert_eq!(get(&fetcher, "http://127.0.0.1/").await.body, "other");
+}
+
+#[tokio::test]
+async fn rules_that_lead_nowhere_are_refused() {
+    for text in ["a.org::b.test:80", "::localhost:", "::x.invalid:8080"] {
+        let mut options = lab_options();
+        options.connect_to = vec![rule(":::"), rule(text)];
+        let error = Fetcher::new(options).unwrap_err();
+        assert!(matches!(error, SetupError::ConnectTo { .. }), "{error:?}");
+        assert!(error.to_string().contains(text), "{error}");
     }
 }
 
@@ -130,7 +174,7 @@ async fn connections_are_reused_under_the_right_name() {
     };
     let (one, two) = (kept_open().await, kept_open().await);
     let fetcher = lab_with(|o| {
-        o.connect_to = vec![to(&one, "a.test", Some(8080)), to(&two, "a.test", None)];
+        o.connect_to = vec![to(&one, "a.test:8080"), to(&two, "a.test:")];
     });
     for _ in 0..3 {
         assert_eq!(
@@ -145,7 +189,7 @@ async fn connections_are_reused_under_the_right_name() {
 #[tokio::test]
 async fn https_to_a_mapped_address_is_refused_by_name() {
     let server = Server::answering(response("", b"ok")).await;
-    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, "*", None)]);
+    let fetcher = lab_with(|o| o.connect_to = vec![to(&server, ":")]);
     let url = PageUrl::parse("https://10.1.2.3/").unwrap();
     let error = fetcher.fetch(&url, TaskKind::Page).await.unwrap_err();
     assert!(matches!(error, FetchError::Unsendable { .. }), "{error:?}");

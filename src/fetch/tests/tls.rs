@@ -7,7 +7,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::*;
 
-const NAME: &str = "www.example.org";
+const NAMES: [&str; 2] = ["www.example.org", "127.0.0.1"];
 
 /// An authority's certificate in a file, and a server's TLS under it.
 struct Authority {
@@ -22,7 +22,7 @@ fn authority(protocols: &[&str]) -> Authority {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     file.write_all(ca.pem().as_bytes()).unwrap();
     let key = KeyPair::generate().unwrap();
-    let params = CertificateParams::new(vec![NAME.to_owned()]).unwrap();
+    let params = CertificateParams::new(NAMES.map(str::to_owned)).unwrap();
     let certificate = params.signed_by(&key, &ca).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -89,12 +89,7 @@ fn fetcher(server: &Server, authority: Option<&Authority>, http2: bool) -> Fetch
     lab_with(|o| {
         o.http2 = http2;
         o.extra_ca = authority.map(|a| a.file.path().to_owned());
-        o.connect_to = vec![ConnectTo {
-            host: HostPattern::Any,
-            port: None,
-            to_host: "127.0.0.1".into(),
-            to_port: Some(server.address.port()),
-        }];
+        o.connect_to = vec![to(server, ":")];
     })
 }
 
@@ -124,6 +119,24 @@ async fn http2_where_both_offer_it() {
             "h1 www.example.org www.example.org",
             "h1 www.example.org www.example.org:8443",
         ]
+    );
+}
+
+/// TLS is spoken with the address itself, so that nothing must be replaced.
+#[tokio::test]
+async fn https_to_an_address_follows_a_port() {
+    let authority = authority(&["h2", "http/1.1"]);
+    let (server, log) = serve(authority.acceptor.clone(), false).await;
+    let fetcher = lab_with(|o| {
+        o.extra_ca = Some(authority.file.path().to_owned());
+        o.connect_to = vec![rule(&format!(":::{}", server.address.port()))];
+    });
+    for url in ["https://127.0.0.1/", "https://127.0.0.1:99/"] {
+        assert_eq!(body(fetch(&fetcher, url).await).body, "h1 body");
+    }
+    assert_eq!(
+        *log.lock().unwrap(),
+        ["h1 - 127.0.0.1", "h1 - 127.0.0.1:99"]
     );
 }
 
