@@ -272,6 +272,7 @@ fn limits(config: &Config) -> Limits {
 fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
     let network = &config.network;
     Ok(fetch::Options {
+        product: network.user_agent.as_str().to_owned(),
         contact: config.contact()?.as_str().to_owned(),
         http2: network.http2,
         connect_timeout: network.connect_timeout,
@@ -282,20 +283,7 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
         requests_per_second: config.politeness.requests_per_second,
         bytes_per_second: config.politeness.bytes_per_second.map(|size| size.bytes()),
         allow_private: network.allow_private,
-        connect_to: network
-            .connect_to
-            .iter()
-            .map(|c| fetch::ConnectTo {
-                host: match &c.host {
-                    crate::config::HostPattern::Any => fetch::HostPattern::Any,
-                    crate::config::HostPattern::Below(d) => fetch::HostPattern::Suffix(d.clone()),
-                    crate::config::HostPattern::Exact(d) => fetch::HostPattern::Exact(d.clone()),
-                },
-                port: c.port,
-                to_host: c.to_host.clone(),
-                to_port: c.to_port,
-            })
-            .collect(),
+        connect_to: network.connect_to.clone(),
         ..fetch::Options::default()
     })
 }

@@ -98,7 +98,7 @@ impl Demo {
 /// unfocused one lies beside the other, for comparison, and shares its model.
 fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
     let text = format!("{JOB}\n[strategy]\nkind = \"{}\"\n", kind.name())
-        .replace("127.0.0.1:0", &web.to_string());
+        .replace("127.0.0.1:8080", &web.to_string());
     let text = match kind {
         StrategyKind::Unfocused => text.replace("name = \"demo\"", "name = \"demo-unfocused\""),
         _ => text,

@@ -49,7 +49,7 @@ section! {
         held_out: f64 = 0.3, within 0.0..=0.9;
         /// The seed of the generator that draws the sentences to be held out.
         seed: u64 = 1, within 0..;
-        /// What separates the documents of a text file.
+        /// What separates the documents of a text file: an empty line, or nothing, so that each file is one. A line end always ends a sentence.
         documents: Documents = Documents::BlankLine;
     }
 }
@@ -121,7 +121,7 @@ section! {
         delay_factor: f64 = 5.0, within 0.0..=100.0;
         /// Requests to one host at the same time.
         connections_per_host: usize = 1, within 1..=16;
-        /// The longest Crawl-delay of a robots.txt that is honoured; a longer one counts as this.
+        /// The longest Crawl-delay of a robots.txt that is waited for; a host that asks for more is left alone for a day.
         max_crawl_delay: Duration = minutes(10), within secs(1)..=days(30);
         /// Requests a second over all hosts; without it, no limit.
         requests_per_second: Option<f64> = None, within 0.001..=1_000_000.0;
@@ -217,7 +217,7 @@ section! {
         sentences: bool = true;
         /// The longest text of one page after decoding; the rest is cut off.
         max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
-        /// How deep elements may nest; a deeper page is not parsed further.
+        /// How deep elements may nest; a deeper page is read without its structure.
         max_nesting: usize = 256, within 16..=1024;
     }
 }
