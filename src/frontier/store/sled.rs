@@ -9,6 +9,7 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{Batch, Store, StoreError, Visit};
 
@@ -19,6 +20,10 @@ const FLUSH_EVERY_MS: u64 = 500;
 /// sled's page cache, in bytes. The tool's own default of 1 GiB would be most of
 /// the memory a crawl is meant to need.
 const CACHE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How often, and how long apart, the lock of a store is tried.
+const LOCK_TRIES: u32 = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// A store in a folder, by sled.
 pub struct SledStore {
@@ -36,7 +41,19 @@ impl SledStore {
             .path(path)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(Some(FLUSH_EVERY_MS));
-        let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+        let mut patience = LOCK_TRIES;
+        let opened = loop {
+            let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+            match &opened {
+                // sled's background threads may hold the file, and with it the
+                // lock, for a moment after a store was closed in this process.
+                Ok(Err(error)) if patience > 0 && is_lock(error) => {
+                    patience -= 1;
+                    std::thread::sleep(LOCK_PAUSE);
+                }
+                _ => break opened,
+            }
+        };
         let open_error = |why: String| StoreError::Open {
             path: path.to_owned(),
             why,
@@ -110,6 +127,11 @@ impl Store for SledStore {
     fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// sled has no kind of its own for a lock that another holds.
+fn is_lock(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
