@@ -91,6 +91,15 @@ pub(super) fn fetch(
     Ok(pages)
 }
 
+/// Training waits for its pages, so whoever waits for training must hear why.
+fn tell(task: &Task, settled: &Settled, error: Option<&str>, now: u64) {
+    if let Settled::Retrying { reason, due } = settled {
+        let error = error.unwrap_or(reason.name());
+        let seconds = due.saturating_sub(now).div_ceil(1000);
+        tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+    }
+}
+
 struct Fetching {
     options: extract::Options,
     pages: Pages,
@@ -167,7 +176,9 @@ impl Crew for Fetching {
         if task.kind == TaskKind::Robots {
             let body = brought.map(|b| b.concat().into_bytes().into());
             let answer = RobotsAnswer::of(&outcome, body);
-            frontier.finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
+            let settled = frontier
+                .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
+            tell(&task, &settled, error.as_deref(), now);
             return Ok(());
         }
         if let Outcome::Redirect { to } = &outcome {
@@ -177,6 +188,7 @@ impl Crew for Fetching {
         let finished = frontier.finish(&task, outcome, effects, elapsed, now, |_| {
             Ok::<_, StoreError>(Written::default())
         })?;
+        tell(&task, &finished.settled, error.as_deref(), now);
         match (finished.settled, brought) {
             (Settled::Done, Some(blocks)) => {
                 let document = Document::of_blocks(&blocks);
