@@ -8,7 +8,7 @@ use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
-use crate::frontier::store::{SledStore, StoreError};
+use crate::frontier::store::{self, StoreError};
 use crate::frontier::{Frontier, Policy};
 use crate::scope::Scope;
 use crate::store::{OutputError, Outputs};
@@ -58,7 +58,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
-    let store = Box::new(SledStore::open(&folder.join("frontier"))?);
+    let store = store::open(config.frontier.store, &folder.join("frontier"))?;
     let policy = Policy::new(&config.politeness, &config.network);
     let mut frontier = Frontier::open(store, policy, Scope::new(config.scope.clone()), now)?;
     let resumed = !frontier.stamp().is_empty();

@@ -240,6 +240,16 @@ choice! {
 }
 
 choice! {
+    /// What the frontier is stored with.
+    pub enum StoreKind = "a store" {
+        /// sled 0.34: proven against SIGKILL, not against power cuts.
+        Sled = "sled",
+        /// fjall 3: quicker, smaller, and safe across power cuts.
+        Fjall = "fjall",
+    }
+}
+
+choice! {
     /// What a link's priority is made of.
     pub enum StrategyKind = "a strategy" {
         /// Nothing: breadth first.

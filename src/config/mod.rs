@@ -40,13 +40,14 @@ use toml::de::DeTable;
 
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use kinds::{
-    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StrategyKind,
+    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StoreKind,
+    StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Buckets, Checkpoint, Images, Job, Limits, ModelSection, Network, Politeness, Scope, Seeds,
-    StrategySection, Text, Train,
+    Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network, Politeness,
+    Scope, Seeds, StrategySection, Text, Train,
 };
 pub use units::Size;
 
@@ -99,6 +100,8 @@ config! {
     images: Images,
     /// `[text]`
     text: Text,
+    /// `[frontier]`
+    frontier: FrontierSection,
     /// `[checkpoint]`
     checkpoint: Checkpoint,
 }

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::{
-    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StrategyKind,
+    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StoreKind,
+    StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -219,6 +220,14 @@ section! {
         max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
         /// How deep elements may nest; a deeper page is read without its structure.
         max_nesting: usize = 256, within 16..=1024;
+    }
+}
+
+section! {
+    /// What the frontier is kept in.
+    pub struct FrontierSection = "frontier" {
+        /// The store. `fjall` is the better one for crawls of weeks and for machines that may lose power; a store is converted by `spoor store convert`.
+        store: StoreKind = StoreKind::Sled;
     }
 }
 

@@ -6,12 +6,15 @@
 //! not atomic together. A backend knows nothing of URLs, hosts or queues; only
 //! the frontier and the backends in this folder use a store crate at all.
 
+mod fjall;
 mod sled;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+pub use self::fjall::FjallStore;
 pub use self::sled::SledStore;
+use crate::config;
 
 /// Why the store cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +69,7 @@ pub enum StoreError {
 /// What a scan calls for each pair; `Break` ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// An ordered map of bytes to bytes that survives the process.
+/// An ordered map of bytes to bytes that survives the process. Keys are not empty.
 pub trait Store: Send {
     /// The value under `key`.
     ///
@@ -103,6 +106,44 @@ pub trait Store: Send {
     fn path(&self) -> &Path;
 }
 
+/// Opens the store in `folder` with the backend that a job asks for, or makes an
+/// empty one.
+///
+/// # Errors
+/// [`StoreError::Open`] where the folder is locked, unreadable, damaged, or holds
+/// a store of the other backend.
+pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+    if let Some(found) = backend_in(folder)
+        && found != kind
+    {
+        return Err(StoreError::Open {
+            path: folder.to_owned(),
+            why: format!(
+                "it is a {} store, and frontier.store asks for {}; convert it with \
+                 `spoor store convert`, or set frontier.store = \"{}\"",
+                found.name(),
+                kind.name(),
+                found.name()
+            ),
+        });
+    }
+    Ok(match kind {
+        config::StoreKind::Sled => Box::new(SledStore::open(folder)?),
+        config::StoreKind::Fjall => Box::new(FjallStore::open(folder)?),
+    })
+}
+
+/// Which backend wrote the store in `folder`, if one is there.
+pub fn backend_in(folder: &Path) -> Option<config::StoreKind> {
+    if folder.join("db").is_file() && folder.join("conf").is_file() {
+        Some(config::StoreKind::Sled)
+    } else if folder.join("keyspaces").is_dir() {
+        Some(config::StoreKind::Fjall)
+    } else {
+        None
+    }
+}
+
 /// Writes that happen together. A later write to a key replaces an earlier one.
 #[derive(Debug, Default, Clone)]
 pub struct Batch {
@@ -133,89 +174,4 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn pairs(store: &dyn Store, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
-        let mut found = Vec::new();
-        store
-            .scan(prefix, from, &mut |k, v| {
-                found.push((k.to_vec(), v.to_vec()));
-                ControlFlow::Continue(())
-            })
-            .unwrap();
-        found
-    }
-
-    #[test]
-    fn batches_scans_and_reopening() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("frontier");
-        {
-            let mut store = SledStore::open(&path).unwrap();
-            let mut batch = Batch::default();
-            for (key, value) in [("a1", "x"), ("a3", "z"), ("b1", "q"), ("a2", "y")] {
-                batch.put(key.into(), value.into());
-            }
-            batch.put(b"gone".to_vec(), b"1".to_vec());
-            batch.delete(b"gone".to_vec());
-            assert_eq!(batch.peek(b"gone"), Some(None));
-            assert_eq!(batch.peek(b"a1"), Some(Some(&b"x"[..])));
-            assert_eq!(batch.peek(b"c"), None);
-            store.apply(batch).unwrap();
-            store.flush().unwrap();
-        }
-        let store = SledStore::open(&path).unwrap();
-        let keys = |p: &[u8], f: &[u8]| -> Vec<Vec<u8>> {
-            pairs(&store, p, f).into_iter().map(|(k, _)| k).collect()
-        };
-        assert_eq!(keys(b"a", b""), [b"a1", b"a2", b"a3"]);
-        assert_eq!(keys(b"a", b"a2"), [b"a2", b"a3"]);
-        assert_eq!(keys(b"zz", b""), Vec::<Vec<u8>>::new());
-        assert_eq!(store.get(b"a3").unwrap().as_deref(), Some(&b"z"[..]));
-        assert_eq!(store.get(b"gone").unwrap(), None);
-        assert!(store.size().unwrap() > 0);
-    }
-
-    #[test]
-    fn a_second_opening_is_refused_with_advice() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("frontier");
-        let _first = SledStore::open(&path).unwrap();
-        let error = SledStore::open(&path).err().unwrap().to_string();
-        assert!(error.contains("another spoor"), "{error}");
-    }
-
-    #[test]
-    fn damaged_files_are_an_error_and_no_panic() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("frontier");
-        {
-            let mut store = SledStore::open(&path).unwrap();
-            let mut batch = Batch::default();
-            for i in 0..2_000_u32 {
-                batch.put(i.to_be_bytes().to_vec(), vec![7; 100]);
-            }
-            store.apply(batch).unwrap();
-            store.flush().unwrap();
-        }
-        let file = path.join("db");
-        let mut bytes = std::fs::read(&file).unwrap();
-        for at in (0..bytes.len()).step_by(97) {
-            bytes[at] ^= 0xff;
-        }
-        std::fs::write(&file, bytes).unwrap();
-        let outcome = SledStore::open(&path).and_then(|store| {
-            let mut n = 0;
-            store.scan(b"", b"", &mut |_, _| {
-                n += 1;
-                ControlFlow::Continue(())
-            })?;
-            Ok(n)
-        });
-        match outcome {
-            Err(error) => assert!(error.to_string().contains("frontier"), "{error}"),
-            Ok(n) => assert!(n < 2_000, "damage went unnoticed"),
-        }
-    }
-}
+mod tests;

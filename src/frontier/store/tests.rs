@@ -1,0 +1,187 @@
+//! What every backend must do, run over each of them.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::config::StoreKind;
+
+/// Runs a check once for each backend, as two tests.
+macro_rules! over_all {
+    ($($name:ident)*) => {$(
+        mod $name {
+            use super::*;
+            #[test]
+            fn sled() { super::$name(StoreKind::Sled) }
+            #[test]
+            fn fjall() { super::$name(StoreKind::Fjall) }
+        }
+    )*};
+}
+
+over_all! {
+    batches_scans_and_reopening
+    a_second_opening_is_refused_with_advice
+    damaged_files_are_an_error_and_no_panic
+    a_store_does_what_a_map_does
+    the_other_backend_is_refused_by_name
+}
+
+fn pairs(store: &dyn Store, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let mut found = Vec::new();
+    store
+        .scan(prefix, from, &mut |k, v| {
+            found.push((k.to_vec(), v.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    found
+}
+
+fn batches_scans_and_reopening(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frontier");
+    {
+        let mut store = open(kind, &path).unwrap();
+        let mut batch = Batch::default();
+        for (key, value) in [("a1", "x"), ("a3", "z"), ("b1", "q"), ("a2", "y")] {
+            batch.put(key.into(), value.into());
+        }
+        batch.put(b"gone".to_vec(), b"1".to_vec());
+        batch.delete(b"gone".to_vec());
+        assert_eq!(batch.peek(b"gone"), Some(None));
+        assert_eq!(batch.peek(b"a1"), Some(Some(&b"x"[..])));
+        assert_eq!(batch.peek(b"c"), None);
+        store.apply(batch).unwrap();
+        store.flush().unwrap();
+    }
+    let store = open(kind, &path).unwrap();
+    let keys = |p: &[u8], f: &[u8]| -> Vec<Vec<u8>> {
+        pairs(&*store, p, f).into_iter().map(|(k, _)| k).collect()
+    };
+    assert_eq!(keys(b"a", b""), [b"a1", b"a2", b"a3"]);
+    assert_eq!(keys(b"a", b"a2"), [b"a2", b"a3"]);
+    assert_eq!(keys(b"zz", b""), Vec::<Vec<u8>>::new());
+    assert_eq!(store.get(b"a3").unwrap().as_deref(), Some(&b"z"[..]));
+    assert_eq!(store.get(b"gone").unwrap(), None);
+    assert!(store.size().unwrap() > 0);
+}
+
+fn a_second_opening_is_refused_with_advice(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frontier");
+    let _first = open(kind, &path).unwrap();
+    let error = open(kind, &path).err().unwrap().to_string();
+    assert!(error.contains("another spoor"), "{error}");
+    assert!(error.contains(&path.display().to_string()), "{error}");
+}
+
+/// The files below a folder, largest first.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found: Vec<PathBuf> = Vec::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                found.push(path);
+            }
+        }
+    }
+    found.sort_by_key(|p| std::cmp::Reverse(std::fs::metadata(p).unwrap().len()));
+    found
+}
+
+fn damaged_files_are_an_error_and_no_panic(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frontier");
+    {
+        let mut store = open(kind, &path).unwrap();
+        let mut batch = Batch::default();
+        for i in 0..2_000_u32 {
+            batch.put(i.to_be_bytes().to_vec(), vec![7; 100]);
+        }
+        store.apply(batch).unwrap();
+        store.flush().unwrap();
+    }
+    let file = files(&path).remove(0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    for at in (0..bytes.len()).step_by(97) {
+        bytes[at] ^= 0xff;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let outcome = open(kind, &path).and_then(|store| {
+        let mut n = 0;
+        store.scan(b"", b"", &mut |_, _| {
+            n += 1;
+            ControlFlow::Continue(())
+        })?;
+        Ok(n)
+    });
+    match outcome {
+        Err(error) => assert!(error.to_string().contains("frontier"), "{error}"),
+        Ok(n) => assert!(n < 2_000, "damage went unnoticed"),
+    }
+}
+
+fn the_other_backend_is_refused_by_name(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("frontier");
+    drop(open(kind, &path).unwrap());
+    assert_eq!(backend_in(&path), Some(kind));
+    let other = match kind {
+        StoreKind::Sled => StoreKind::Fjall,
+        StoreKind::Fjall => StoreKind::Sled,
+    };
+    let error = open(other, &path).err().unwrap().to_string();
+    assert!(error.contains(&format!("it is a {} store", kind.name())), "{error}");
+}
+
+/// Random batches, scans and reopenings against an ordinary map.
+fn a_store_does_what_a_map_does(kind: StoreKind) {
+    let key = || proptest::collection::vec(0..4_u8, 0..4);
+    let full = proptest::collection::vec(0..4_u8, 1..4);
+    let write = (full, proptest::option::of(any::<u16>()));
+    let step = (proptest::collection::vec(write, 0..8), key(), key(), any::<bool>());
+    let steps = proptest::collection::vec(step, 1..12);
+    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
+    runner
+        .run(&steps, |steps| {
+            let folder = tempfile::tempdir().unwrap();
+            let mut store = open(kind, folder.path()).unwrap();
+            let mut map: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
+            for (writes, prefix, from, reopen) in steps {
+                let mut batch = Batch::default();
+                for (key, value) in writes {
+                    match value {
+                        Some(value) => {
+                            batch.put(key.clone(), value.to_be_bytes().to_vec());
+                            map.insert(key, value.to_be_bytes().to_vec());
+                        }
+                        None => {
+                            batch.delete(key.clone());
+                            map.remove(&key);
+                        }
+                    }
+                }
+                store.apply(batch).unwrap();
+                if reopen {
+                    drop(store);
+                    store = open(kind, folder.path()).unwrap();
+                }
+                let expected: Vec<_> = map
+                    .iter()
+                    .filter(|(k, _)| k.starts_with(&prefix) && **k >= from)
+                    .map(|(k, v)| (k.clone(), v.clone()))
+                    .collect();
+                prop_assert_eq!(pairs(&*store, &prefix, &from), expected);
+                let known = map.get(&from).cloned();
+                prop_assert_eq!(store.get(&from).unwrap(), known);
+            }
+            Ok(())
+        })
+        .unwrap();
+}
