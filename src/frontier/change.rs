@@ -337,7 +337,7 @@ pub(super) fn class_of(kind: TaskKind) -> u8 {
 
 /// Contexts hold the same words up to six times over (an element and those
 /// around it), so they are stored deflated.
-fn pack(context: &ImageContext) -> Result<Vec<u8>, String> {
+pub(super) fn pack(context: &ImageContext) -> Result<Vec<u8>, String> {
     let json = serde_json::to_vec(context).map_err(|e| e.to_string())?;
     let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(&json).map_err(|e| e.to_string())?;

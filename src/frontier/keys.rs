@@ -87,6 +87,18 @@ pub(super) fn robots_body(host: &HostKey, scheme: &str) -> Vec<u8> {
     key
 }
 
+/// The host and scheme of a robots body's key.
+pub(super) fn parts_of_robots_key(key: &[u8]) -> Option<(HostKey, &'static str)> {
+    let rest = key.strip_prefix(b"B")?;
+    let nul = rest.iter().position(|b| *b == 0)?;
+    let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
+    let scheme = match rest.get(nul + 1)? {
+        b's' => "https",
+        _ => "http",
+    };
+    Some((HostKey::from_stored(host), scheme))
+}
+
 pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     let mut key = join(b'U', url.host_key().as_str().as_bytes());
     key.push(0);

@@ -33,6 +33,8 @@
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
 
+pub mod archive;
+pub mod audit;
 mod change;
 mod clock;
 mod codec;

@@ -137,7 +137,10 @@ fn the_other_backend_is_refused_by_name(kind: StoreKind) {
         StoreKind::Fjall => StoreKind::Sled,
     };
     let error = open(other, &path).err().unwrap().to_string();
-    assert!(error.contains(&format!("it is a {} store", kind.name())), "{error}");
+    assert!(
+        error.contains(&format!("it is a {} store", kind.name())),
+        "{error}"
+    );
 }
 
 /// Random batches, scans and reopenings against an ordinary map.
@@ -145,7 +148,12 @@ fn a_store_does_what_a_map_does(kind: StoreKind) {
     let key = || proptest::collection::vec(0..4_u8, 0..4);
     let full = proptest::collection::vec(0..4_u8, 1..4);
     let write = (full, proptest::option::of(any::<u16>()));
-    let step = (proptest::collection::vec(write, 0..8), key(), key(), any::<bool>());
+    let step = (
+        proptest::collection::vec(write, 0..8),
+        key(),
+        key(),
+        any::<bool>(),
+    );
     let steps = proptest::collection::vec(step, 1..12);
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
     runner
