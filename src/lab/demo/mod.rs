@@ -11,8 +11,8 @@
 //!
 //! Reading order: `bank` (sentences, slots, dice), `sites` (the table of hosts),
 //! `plan` (pages), `foreign` (four pages in other languages), `links` (the
-//! structure), `render` (HTML and images). The texts lie beside the code, one
-//! sentence a line.
+//! structure), `render` (HTML and images), `training` (what a model is trained
+//! on). The texts lie beside the code, one sentence a line.
 //!
 //! All is drawn from dice with fixed seeds, so the web is the same to the byte
 //! on every machine. It knows nothing of the crawler, and the training texts
@@ -24,6 +24,7 @@ mod links;
 mod plan;
 mod render;
 mod sites;
+mod training;
 
 #[cfg(test)]
 mod tests;
@@ -32,7 +33,6 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use self::bank::{Dice, Share, Slots, Subject};
 use super::tree::{Lab, LabError, MemoryTree};
 
 /// The topic that the demo follows, as the labels name it.
@@ -149,31 +149,12 @@ pub fn web() -> DemoWeb {
     }
 }
 
-/// The training texts: twelve files on the topic, four on every other subject.
+/// The training texts, some fifty sentences a file.
 ///
-/// They are made of the share of the banks that no page uses.
+/// They are works of reference in small, written apart from the pages, and the
+/// share of the banks that no page uses.
 pub fn training() -> Training {
-    let text = |subject: Subject, n: usize| {
-        let name = format!("{}-{n:02}.txt", subject.name());
-        let mut dice = Dice::new(&format!("training {name}"));
-        let sentences = subject.sentences(Share::Training);
-        let mut text = String::new();
-        for sentence in dice.some(&sentences, 24) {
-            let slots = Slots::draw(&mut dice, Share::Training);
-            text.push_str(&slots.fill(sentence));
-            text.push('\n');
-        }
-        (name, text)
-    };
-    let neutral = Subject::ALL
-        .into_iter()
-        .filter(|subject| *subject != Subject::Lighthouses);
-    Training {
-        positive: (1..=12).map(|n| text(Subject::Lighthouses, n)).collect(),
-        neutral: neutral
-            .flat_map(|subject| (1..=4).map(move |n| text(subject, n)))
-            .collect(),
-    }
+    training::texts()
 }
 
 impl DemoWeb {

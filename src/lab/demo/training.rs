@@ -1,0 +1,98 @@
+//! The training texts: prose as a user would gather it from works of reference.
+//!
+//! Each subject has a file of its own under `training/`, to which the training
+//! share of its bank is added. The second topic has none: whoever follows
+//! lighthouses does not think of bees. No sentence stands in the texts twice,
+//! numbers aside, because a model forgives nothing so easily as what it has
+//! read before.
+
+use std::collections::HashSet;
+
+use super::Training;
+use super::bank::{Dice, Share, Slots, Subject};
+
+/// Sentences in one file.
+const FILE: usize = 50;
+
+/// How often a pattern with a slot for a place or a person is filled at most.
+const FILLINGS: usize = 4;
+
+/// Texts about other things: the file's name, its own text, and the bank that
+/// adds to it.
+const NEUTRAL: &[(&str, &str, Subject)] = &[
+    (
+        "general",
+        include_str!("training/general.txt"),
+        Subject::Plain,
+    ),
+    (
+        "cooking",
+        include_str!("training/cooking.txt"),
+        Subject::Cooking,
+    ),
+    (
+        "football",
+        include_str!("training/football.txt"),
+        Subject::Football,
+    ),
+    (
+        "gardening",
+        include_str!("training/gardening.txt"),
+        Subject::Gardening,
+    ),
+    (
+        "software",
+        include_str!("training/software.txt"),
+        Subject::Software,
+    ),
+    (
+        "council",
+        include_str!("training/council.txt"),
+        Subject::Council,
+    ),
+    ("tax", include_str!("training/tax.txt"), Subject::Tax),
+];
+
+/// All training texts.
+pub(super) fn texts() -> Training {
+    let positive = include_str!("training/lighthouses.txt");
+    Training {
+        positive: files("lighthouses", positive, Subject::Lighthouses),
+        neutral: NEUTRAL
+            .iter()
+            .flat_map(|(name, own, subject)| files(name, own, *subject))
+            .collect(),
+    }
+}
+
+/// The sentences of one subject, mixed and dealt to files.
+fn files(name: &str, own: &'static str, subject: Subject) -> Vec<(String, String)> {
+    let mut dice = Dice::new(&format!("training {name}"));
+    let mut seen = HashSet::new();
+    let mut all = Vec::new();
+    let patterns = own.lines().chain(subject.sentences(Share::Training));
+    for pattern in patterns {
+        for _ in 0..FILLINGS {
+            let sentence = Slots::draw(&mut dice, Share::Training).fill(pattern);
+            if seen.insert(without_digits(&sentence)) {
+                all.push(sentence);
+            }
+        }
+    }
+    let order: Vec<usize> = (0..all.len()).collect();
+    let order = dice.some(&order, all.len());
+    let mixed: Vec<&str> = order
+        .iter()
+        .filter_map(|i| all.get(*i).map(String::as_str))
+        .collect();
+    mixed
+        .chunks(FILE)
+        .enumerate()
+        .map(|(n, part)| (format!("{name}-{:02}.txt", n + 1), part.join("\n") + "\n"))
+        .collect()
+}
+
+/// What is left of a sentence for a model that reads no digits.
+pub(super) fn without_digits(sentence: &str) -> String {
+    sentence.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
