@@ -77,7 +77,11 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     })
 }
 
-fn lock(folder: &Path) -> Result<File, OpenError> {
+/// Keeps every other process off a job for as long as the file lives.
+///
+/// # Errors
+/// [`OpenError::Busy`] where another process has it.
+pub fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join("lock");
     let file = File::create(&path).map_err(io(&path, "creating"))?;
     match file.try_lock() {

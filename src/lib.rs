@@ -41,6 +41,7 @@
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page |
 //! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, score, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
+//! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
@@ -70,6 +71,7 @@ pub mod frontier;
 pub mod keywords;
 pub mod lab;
 pub mod lm;
+pub mod maintenance;
 pub mod page;
 pub mod pipeline;
 pub mod robots;

@@ -7,6 +7,7 @@ mod demo;
 mod lab;
 mod progress;
 mod score;
+mod store;
 mod train;
 
 use std::path::PathBuf;
@@ -47,6 +48,9 @@ pub enum Command {
     /// Check a job file, or list every key.
     #[command(subcommand)]
     Config(config::Config),
+    /// Convert, compact, check, export or import a job's frontier.
+    #[command(subcommand)]
+    Store(store::Store),
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -63,6 +67,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Crawl { job } => crawl::run(&job),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
+        Command::Store(store) => store.run(),
         Command::Lab(lab) => lab.run(),
     }
 }

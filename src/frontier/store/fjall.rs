@@ -110,6 +110,15 @@ impl Store for FjallStore {
         self.db.disk_space().map_err(self.failed())
     }
 
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        self.keyspace
+            .rotate_memtable_and_wait()
+            .map_err(self.failed())?;
+        self.keyspace.major_compact().map_err(self.failed())?;
+        self.flush()?;
+        Ok(true)
+    }
+
     fn path(&self) -> &Path {
         &self.path
     }

@@ -102,6 +102,13 @@ pub trait Store: Send {
     /// [`StoreError::Io`] where the backend fails.
     fn size(&self) -> Result<u64, StoreError>;
 
+    /// Gives back the space of what was deleted or replaced. False where the
+    /// backend cannot: then only copying into a fresh store does.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where the backend fails.
+    fn compact(&mut self) -> Result<bool, StoreError>;
+
     /// The folder of the store, for messages.
     fn path(&self) -> &Path;
 }

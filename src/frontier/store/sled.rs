@@ -124,6 +124,10 @@ impl Store for SledStore {
         self.guarded(|| self.db.size_on_disk())
     }
 
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     fn path(&self) -> &Path {
         &self.path
     }

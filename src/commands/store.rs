@@ -1,0 +1,127 @@
+//! `spoor store convert|compact|check|export|import`
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Subcommand, ValueEnum};
+use spoor::config::{Config, StoreKind};
+use spoor::maintenance::{self, Sizes};
+
+/// Upkeep of a job's frontier; no crawl may run on it meanwhile.
+#[derive(Debug, Subcommand)]
+pub enum Store {
+    /// Rewrite the frontier with another store.
+    Convert {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The store to convert to.
+        #[arg(long)]
+        to: Kind,
+    },
+    /// Give back disk space that the frontier no longer needs.
+    Compact {
+        /// The job's TOML file.
+        job: PathBuf,
+    },
+    /// Read the whole frontier and report what does not hold together.
+    Check {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// Rebuild it from everything that can be read.
+        #[arg(long)]
+        repair: bool,
+    },
+    /// Write the frontier as compressed lines of JSON.
+    Export {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The file to write, as frontier.jsonl.gz.
+        file: PathBuf,
+    },
+    /// Make the frontier from an export.
+    Import {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The file to read.
+        file: PathBuf,
+    },
+}
+
+/// A store.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Kind {
+    /// sled 0.34.
+    Sled,
+    /// fjall 3.
+    Fjall,
+}
+
+impl Store {
+    pub fn run(self) -> Result<()> {
+        match self {
+            Store::Convert { job, to } => {
+                let kind = match to {
+                    Kind::Sled => StoreKind::Sled,
+                    Kind::Fjall => StoreKind::Fjall,
+                };
+                let sizes = maintenance::convert(&Config::load(&job)?, kind)?;
+                print_sizes(sizes);
+                println!("set under [frontier]: store = \"{}\"", kind.name());
+            }
+            Store::Compact { job } => print_sizes(maintenance::compact(&Config::load(&job)?)?),
+            Store::Check { job, repair } => return check(&Config::load(&job)?, repair),
+            Store::Export { job, file } => {
+                let found = maintenance::export(&Config::load(&job)?, &file)?;
+                println!(
+                    "{} URLs on {} hosts written to {}",
+                    found.urls,
+                    found.hosts,
+                    file.display()
+                );
+                if found.damaged_count > 0 || found.cut_short.is_some() {
+                    bail!("some records could not be read; `spoor store check` names them");
+                }
+            }
+            Store::Import { job, file } => {
+                let found = maintenance::import(&Config::load(&job)?, &file)?;
+                println!("{} URLs on {} hosts imported", found.urls, found.hosts);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check(config: &Config, repair: bool) -> Result<()> {
+    let audit = maintenance::check(config)?;
+    println!("{} URLs on {} hosts read", audit.urls, audit.hosts);
+    if audit.is_sound() {
+        println!("everything holds together");
+        return Ok(());
+    }
+    for problem in &audit.problems {
+        println!("{problem}");
+    }
+    if !repair {
+        bail!(
+            "{} problems; `spoor store check --repair` keeps all it can",
+            audit.count
+        );
+    }
+    let found = maintenance::repair(config)?;
+    println!(
+        "rebuilt from {} URLs on {} hosts; {} records were lost; the damaged store is kept as frontier.damaged",
+        found.urls, found.hosts, found.damaged_count
+    );
+    if let Some(why) = found.cut_short {
+        println!("reading ended early: {why}");
+    }
+    Ok(())
+}
+
+fn print_sizes(sizes: Sizes) {
+    println!(
+        "{:.1} MB before, {:.1} MB after",
+        sizes.before as f64 / 1e6,
+        sizes.after as f64 / 1e6
+    );
+}
