@@ -1,0 +1,262 @@
+//! The frontier under load: what a URL costs in time, memory and disk, and how
+//! long resuming takes, for any number of URLs.
+//!
+//! ```sh
+//! cargo bench --bench frontier -- --urls 1000000 --hosts 100000 --store fjall
+//! ```
+//!
+//! It queues URLs as a crawl does, by finishing pages whose links lead to hosts
+//! drawn at random, half of them known already, and measures rounds of lease and
+//! finish at 100,000 URLs and at the end. Not a criterion benchmark, because the
+//! question is how a figure changes while the store grows.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use spoor::address::PageUrl;
+use spoor::config::{Config, StoreKind};
+use spoor::frontier::store::{self, StoreError};
+use spoor::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
+use spoor::page::{Bucket, Outcome, TaskKind};
+use spoor::scope::Scope;
+
+const LINKS: usize = 20;
+/// Pages in one measured round.
+const ROUND: usize = 2_000;
+const SMALL: u64 = 100_000;
+
+struct Load {
+    urls: u64,
+    hosts: u64,
+    kind: StoreKind,
+}
+
+fn main() {
+    let load = arguments();
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("frontier");
+    println!(
+        "{} URLs over {} hosts, store {}",
+        load.urls,
+        load.hosts,
+        load.kind.name()
+    );
+    let mut crawl = Crawl::open(&load, &path);
+    let seeds: Vec<PageUrl> = (0..2_000).map(|n| crawl.address(n)).collect();
+    crawl.frontier.add_seeds(&seeds, crawl.now).unwrap();
+    crawl.grow_to(SMALL.min(load.urls));
+    let small = crawl.measure();
+    println!(
+        "at {:>10} URLs: {small:>7.0} pages/s (lease, finish, {LINKS} links)",
+        crawl.queued()
+    );
+    crawl.grow_to(load.urls);
+    let large = crawl.measure();
+    println!("at {:>10} URLs: {large:>7.0} pages/s", crawl.queued());
+    println!("rate kept:  {:.0} %", 100.0 * large / small);
+    println!("resident:   {:.0} MB", resident_mb());
+    let queued = crawl.queued();
+    let known = crawl.known;
+    crawl.frontier.close().unwrap();
+
+    let begin = Instant::now();
+    let reopened = Crawl::open(&load, &path);
+    println!("resume:     {:.1} s", begin.elapsed().as_secs_f64());
+    assert_eq!(reopened.frontier.counts().queued_pages(), queued);
+    drop(reopened);
+
+    let before = size(&path);
+    let mut old = store::open(load.kind, &path).unwrap();
+    if !old.compact().unwrap() {
+        let fresh = folder.path().join("fresh");
+        let mut new = store::open(load.kind, &fresh).unwrap();
+        spoor::frontier::archive::copy(&*old, &mut *new).unwrap();
+        drop((old, new));
+        report_disk(before, size(&fresh), known);
+    } else {
+        drop(old);
+        report_disk(before, size(&path), known);
+    }
+}
+
+fn report_disk(before: u64, after: u64, urls: u64) {
+    println!(
+        "disk:       {:.0} bytes a URL after compaction ({:.0} before), {:.1} GB in all",
+        after as f64 / urls as f64,
+        before as f64 / urls as f64,
+        after as f64 / 1e9
+    );
+}
+
+struct Crawl {
+    frontier: Frontier,
+    dice: ChaCha8Rng,
+    hosts: u64,
+    now: u64,
+    /// URLs made so far.
+    known: u64,
+}
+
+impl Crawl {
+    fn open(load: &Load, path: &Path) -> Self {
+        let text = "[job]\nname = \"bench\"\n[politeness]\nmin_delay = \"1s\"\n";
+        let config = Config::parse(text, "bench.toml").unwrap();
+        let policy = Policy::new(&config.politeness, &config.network);
+        let scope = Scope::new(config.scope.clone());
+        let store = store::open(load.kind, path).unwrap();
+        let now = 1_000_000_000_000;
+        Self {
+            frontier: Frontier::open(store, policy, scope, now).unwrap(),
+            dice: ChaCha8Rng::seed_from_u64(1),
+            hosts: load.hosts,
+            now,
+            known: 0,
+        }
+    }
+
+    fn queued(&self) -> u64 {
+        self.frontier.counts().queued_pages()
+    }
+
+    fn address(&self, n: u64) -> PageUrl {
+        let host = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % self.hosts;
+        let text = format!(
+            "https://www.host-{host}.example/articles/section-{}/page-{n}.html",
+            n % 97
+        );
+        PageUrl::parse(&text).unwrap()
+    }
+
+    /// Half of the links are new, half known.
+    fn links(&mut self) -> Vec<NewTask> {
+        (0..LINKS)
+            .map(|i| {
+                let n = if i % 2 == 0 || self.known == 0 {
+                    self.known += 1;
+                    self.known
+                } else {
+                    self.dice.random_range(0..self.known)
+                };
+                let score = self.dice.random_range(1.0..30_000.0);
+                NewTask {
+                    url: self.address(n),
+                    bucket: Some(match score {
+                        s if s <= 600.0 => Bucket::High,
+                        s if s <= 2_000.0 => Bucket::Medium,
+                        s if s <= 10_000.0 => Bucket::Normal,
+                        _ => Bucket::Low,
+                    }),
+                    score,
+                    parts: None,
+                }
+            })
+            .collect()
+    }
+
+    /// One page: lease it, finish it with its links. Robots on the way are
+    /// answered as missing.
+    fn page(&mut self) {
+        loop {
+            let Some(task) = self.frontier.lease(self.now).unwrap() else {
+                self.now = self.frontier.next_event().unwrap().max(self.now + 1);
+                continue;
+            };
+            let elapsed = Duration::from_millis(50);
+            if task.kind == TaskKind::Robots {
+                let answer = RobotsAnswer::Missing;
+                self.frontier
+                    .finish_robots(&task, answer, elapsed, self.now, |_| {
+                        Ok::<_, StoreError>(Vec::new())
+                    })
+                    .unwrap();
+                continue;
+            }
+            let effects = Effects {
+                links: self.links(),
+                ..Effects::default()
+            };
+            self.frontier
+                .finish(&task, Outcome::Done, effects, elapsed, self.now, |_| {
+                    Ok::<_, StoreError>(Written::default())
+                })
+                .unwrap();
+            return;
+        }
+    }
+
+    fn grow_to(&mut self, urls: u64) {
+        let mut told = Instant::now();
+        while self.queued() < urls {
+            self.page();
+            if told.elapsed() > Duration::from_secs(60) {
+                told = Instant::now();
+                eprintln!(
+                    "  {} queued, {:.0} MB resident",
+                    self.queued(),
+                    resident_mb()
+                );
+            }
+        }
+    }
+
+    /// Pages a second over one round.
+    fn measure(&mut self) -> f64 {
+        let begin = Instant::now();
+        for _ in 0..ROUND {
+            self.page();
+        }
+        ROUND as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+fn arguments() -> Load {
+    let mut load = Load {
+        urls: 100_000,
+        hosts: 100_000,
+        kind: StoreKind::Fjall,
+    };
+    let mut words = std::env::args().skip(1);
+    while let Some(word) = words.next() {
+        let mut value = || {
+            words
+                .next()
+                .unwrap_or_else(|| panic!("{word} needs a value"))
+        };
+        match word.as_str() {
+            "--urls" => load.urls = value().parse().expect("a number of URLs"),
+            "--hosts" => load.hosts = value().parse().expect("a number of hosts"),
+            "--store" => {
+                load.kind = match value().as_str() {
+                    "sled" => StoreKind::Sled,
+                    "fjall" => StoreKind::Fjall,
+                    other => panic!("no store {other}; sled or fjall"),
+                }
+            }
+            // What cargo bench itself adds.
+            "--bench" => {}
+            other => panic!("unknown argument {other}; --urls N --hosts N --store sled|fjall"),
+        }
+    }
+    load
+}
+
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let kb = line.and_then(|l| l.split_whitespace().nth(1));
+    kb.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    entries
+        .map(|entry| match entry.metadata().unwrap() {
+            meta if meta.is_dir() => size(&entry.path()),
+            meta => meta.len(),
+        })
+        .sum()
+}
