@@ -376,7 +376,7 @@ fn stored_contexts(change: &Change<'_>, key: &[u8]) -> Result<Vec<ImageContext>,
     Ok(contexts)
 }
 
-fn forget_contexts(change: &mut Change<'_>, key: &[u8]) -> Result<(), StoreError> {
+pub(super) fn forget_contexts(change: &mut Change<'_>, key: &[u8]) -> Result<(), StoreError> {
     for (key, _) in context_entries(change, key)? {
         change.batch.delete(key);
     }

@@ -68,8 +68,9 @@ pub use rules::RobotsAnswer;
 /// full of forbidden addresses does not hold up the others.
 const MAX_DROPS: usize = 200;
 
-/// Parsed robots rules kept in memory at most.
-const MAX_CACHED_RULES: usize = 10_000;
+/// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
+/// as long a robots.txt as is read.
+const MAX_CACHED_RULES: usize = 64 * 1024 * 1024;
 
 /// A page to be added.
 #[derive(Debug, Clone, PartialEq)]
@@ -135,6 +136,8 @@ pub struct Frontier {
     next_waiting: Option<u64>,
     pages_closed: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
+    /// What `rules` takes in memory.
+    rules_bytes: usize,
 }
 
 impl Frontier {
@@ -176,6 +179,7 @@ impl Frontier {
             next_waiting: None,
             pages_closed: false,
             rules: HashMap::new(),
+            rules_bytes: 0,
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -607,6 +611,9 @@ impl Frontier {
         let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
         change.dequeue(kind, &host, &record);
         change.drop_record(&head.value, record, reason)?;
+        if kind == TaskKind::Image {
+            finish::forget_contexts(&mut change, &head.value)?;
+        }
         let Change { batch, meta, .. } = change;
         self.commit(batch, meta)?;
         self.refresh(slot, now)
