@@ -70,7 +70,11 @@ const MAX_DROPS: usize = 200;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
 /// as long a robots.txt as is read.
-const MAX_CACHED_RULES: usize = 64 * 1024 * 1024;
+const MAX_CACHED_RULES: usize = if cfg!(test) {
+    1024 * 1024
+} else {
+    64 * 1024 * 1024
+};
 
 /// A page to be added.
 #[derive(Debug, Clone, PartialEq)]
