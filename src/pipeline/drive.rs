@@ -318,6 +318,16 @@ impl<B: Send + 'static> Journey<B> {
 }
 
 impl<B> Arrival<B> {
+    /// An arrival that no request brought.
+    #[cfg(test)]
+    pub(super) fn made(task: Task, outcome: Outcome, brought: Option<B>) -> Self {
+        Self {
+            outcome,
+            brought,
+            ..Self::failed(task, "").without_error()
+        }
+    }
+
     fn failed(task: Task, error: &str) -> Self {
         Self {
             task,
