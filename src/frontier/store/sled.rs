@@ -9,6 +9,7 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{Batch, Store, StoreError, Visit};
 
@@ -19,6 +20,10 @@ const FLUSH_EVERY_MS: u64 = 500;
 /// sled's page cache, in bytes. The tool's own default of 1 GiB would be most of
 /// the memory a crawl is meant to need.
 const CACHE_BYTES: u64 = 256 * 1024 * 1024;
+
+/// How often and after which pause a locked folder is tried again.
+const LOCK_ATTEMPTS: usize = 50;
+const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
 /// A store in a folder, by sled.
 pub struct SledStore {
@@ -36,7 +41,16 @@ impl SledStore {
             .path(path)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(Some(FLUSH_EVERY_MS));
-        let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+        let mut opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+        // A store that was just dropped keeps its lock until sled's own threads
+        // have ended.
+        for _ in 0..LOCK_ATTEMPTS {
+            if !matches!(&opened, Ok(Err(error)) if is_locked(error)) {
+                break;
+            }
+            std::thread::sleep(LOCK_PAUSE);
+            opened = catch_unwind(AssertUnwindSafe(|| config.open()));
+        }
         let open_error = |why: String| StoreError::Open {
             path: path.to_owned(),
             why,
@@ -110,6 +124,11 @@ impl Store for SledStore {
     fn path(&self) -> &Path {
         &self.path
     }
+}
+
+/// sled 0.34.7 gives this error no kind of its own.
+fn is_locked(error: &sled::Error) -> bool {
+    matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
 }
 
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
