@@ -192,8 +192,11 @@ impl Frontier {
         record: HostRecord,
         now: u64,
     ) -> Result<(), StoreError> {
-        self.leases.remove(&lease);
+        let ended = self.leases.remove(&lease);
         if let Some(host) = self.schedule.host_mut(slot) {
+            if ended.is_some_and(|l| matches!(l.errand, Errand::Robots { .. })) {
+                host.asking = None;
+            }
             if let Some(at) = host.leased.iter().position(|l| l == value) {
                 host.leased.swap_remove(at);
             }

@@ -466,7 +466,8 @@ impl Frontier {
             };
             // Nothing else is asked while the rules are under way.
             let awaiting = |h: &Head| {
-                *host.record.robots(keys::scheme_of_key(&h.value)) == RobotsState::Awaiting
+                let scheme = keys::scheme_of_key(&h.value);
+                host.asking == Some(scheme) || *host.record.robots(scheme) == RobotsState::Awaiting
             };
             head = head.filter(|h| !awaiting(h));
         }
@@ -568,6 +569,9 @@ impl Frontier {
         self.last_lease += 1;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(value.clone());
+            if let Errand::Robots { scheme } = &errand {
+                host.asking = Some(scheme);
+            }
             host.record.due = now.saturating_add(self.policy.delay(&host.record));
         }
         let lease = Lease {

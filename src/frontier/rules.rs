@@ -258,7 +258,7 @@ impl Frontier {
             let why = "names no host".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
-        // Only one request for the rules: the head is hidden while it is open.
+        // Only one request for the rules: the host's heads are hidden while it is open.
         let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
         Ok(Some(self.robots_task(lease, url, host, head, 0)))
     }

@@ -580,6 +580,24 @@ fn the_crawl_delay_of_either_scheme_holds_for_both() {
 }
 
 #[test]
+fn rules_are_asked_for_once_however_many_connections_a_host_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.policy.connections = 4;
+    f.add_seeds(&[1, 2, 3, 4].map(|i| url(&format!("http://a.org/{i}"))), 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Robots);
+    assert_eq!(f.lease(5_000).unwrap(), None, "nothing before the rules");
+    robots(&mut f, &task, RobotsAnswer::Missing, 5_000);
+    for i in 1..=4 {
+        let task = f.lease(5_000 + i * 1_000).unwrap().unwrap();
+        assert_eq!(task.kind, TaskKind::Page);
+    }
+    assert_eq!(f.lease(100_000).unwrap(), None);
+}
+
+#[test]
 fn a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
