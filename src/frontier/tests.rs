@@ -557,6 +557,115 @@ fn the_host_budget_and_hops_hold() {
 }
 
 #[test]
+fn the_crawl_delay_of_either_scheme_holds_for_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.add_seeds(&[url("http://a.org/"), url("https://a.org/")], 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.url, url("http://a.org/robots.txt"));
+    let slow = RobotsAnswer::Rules("User-agent: *\nCrawl-delay: 50\n".into());
+    robots(&mut f, &task, slow, 0);
+    let mut now = 50_000;
+    let task = f.lease(now).unwrap().unwrap();
+    assert_eq!(task.url, url("http://a.org/"));
+    done(&mut f, &task, vec![], now);
+    now += 50_000;
+    let task = f.lease(now).unwrap().unwrap();
+    assert_eq!(task.url, url("https://a.org/robots.txt"));
+    robots(&mut f, &task, RobotsAnswer::Missing, now);
+    assert_eq!(f.next_event(), Some(now + 50_000), "http still asks for it");
+    let host = f.look_up_host(&task.host).unwrap().unwrap();
+    assert_eq!(host.crawl_delay, Some(50_000));
+}
+
+#[test]
+fn rules_are_asked_for_once_however_many_connections_a_host_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.policy.connections = 4;
+    f.add_seeds(&[1, 2, 3, 4].map(|i| url(&format!("http://a.org/{i}"))), 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Robots);
+    assert_eq!(f.lease(5_000).unwrap(), None, "nothing before the rules");
+    robots(&mut f, &task, RobotsAnswer::Missing, 5_000);
+    for i in 1..=4 {
+        let task = f.lease(5_000 + i * 1_000).unwrap().unwrap();
+        assert_eq!(task.kind, TaskKind::Page);
+    }
+    assert_eq!(f.lease(100_000).unwrap(), None);
+}
+
+#[test]
+fn a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let year = 365 * 86_400_000;
+    let overloaded = Outcome::Retry {
+        reason: Reason::Overloaded,
+        retry_after: Some(Duration::from_millis(year)),
+        host_backs_off: true,
+    };
+    finish(&mut f, &task, overloaded, Effects::default(), now);
+    assert!(f.is_exhausted());
+    assert_eq!(f.hosts(), (1, 1));
+    assert_eq!(f.lease(now + year - 1).unwrap(), None);
+    assert!(f.lease(now + year).unwrap().is_some(), "but it is obeyed");
+}
+
+#[test]
+fn images_that_are_refused_leave_no_words_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_with(folder.path(), "reject = ['net,ads']", 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://s.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let effects = Effects {
+        images: vec![
+            image("http://ads.net/a.gif", "http://s.org/", 1.0),
+            image("http://i.org/private.gif", "http://s.org/", 1.0),
+        ],
+        ..Effects::default()
+    };
+    finish(&mut f, &task, Outcome::Done, effects, now);
+    assert_eq!(f.contexts(&url("http://ads.net/a.gif")).unwrap(), []);
+    let private = url("http://i.org/private.gif");
+    assert_eq!(f.contexts(&private).unwrap().len(), 1);
+    let task = f.lease(now).unwrap().unwrap();
+    let rules = RobotsAnswer::Rules("User-agent: *\nDisallow: /private\n".into());
+    robots(&mut f, &task, rules, now);
+    assert_eq!(f.lease(now + 100_000).unwrap(), None);
+    assert_eq!(f.contexts(&private).unwrap(), []);
+    assert_eq!(f.counts().dropped[&Reason::Robots], 1);
+    check(&f);
+}
+
+#[test]
+fn cached_rules_are_bounded_in_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let seeds: Vec<_> = (0..20).map(|i| url(&format!("http://h{i}.org/"))).collect();
+    f.add_seeds(&seeds, 0).unwrap();
+    let long = format!(
+        "User-agent: *\nDisallow: /x\n{}",
+        format!("#{}\n", "x".repeat(5_000)).repeat(20)
+    );
+    while let Some(task) = f.lease(0).unwrap() {
+        robots(&mut f, &task, RobotsAnswer::Rules(long.clone().into()), 0);
+        assert!(f.rules_bytes <= MAX_CACHED_RULES);
+    }
+    let held: usize = f.rules.values().map(|r| r.size()).sum();
+    assert_eq!(held, f.rules_bytes);
+    assert!(f.rules.len() < 20);
+    let task = f.lease(10_000).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Page, "forgotten rules are read again");
+}
+
+#[test]
 fn another_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     {

@@ -187,6 +187,18 @@ mod tests {
     }
 
     #[test]
+    fn a_store_that_was_just_closed_opens_again() {
+        let folder = tempfile::tempdir().unwrap();
+        for n in 0..20_u32 {
+            let mut store = SledStore::open(folder.path()).unwrap();
+            assert_eq!(pairs(&store, b"k", b"").len(), n as usize);
+            let mut batch = Batch::default();
+            batch.put(format!("k{n:02}").into_bytes(), vec![1; 1_000]);
+            store.apply(batch).unwrap();
+        }
+    }
+
+    #[test]
     fn damaged_files_are_an_error_and_no_panic() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("frontier");
