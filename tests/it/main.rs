@@ -11,4 +11,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod kill;
 mod layers;
+mod support;
