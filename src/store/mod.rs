@@ -210,20 +210,23 @@ impl Outputs {
         file.append_gzip(sentences)
     }
 
-    /// Keeps an image: its bytes, its sidecar, a row for each context. Returns
-    /// where the image lies, relative to the job's folder.
+    /// Keeps an image: its bytes, its sidecar, a row for each context given here.
+    /// Returns where the image lies, relative to the job's folder.
     ///
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn image(&mut self, new: NewImageFile<'_>) -> Result<String, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
         let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
-        for context in new.contexts {
-            sidecar.add(context);
+        for context in &new.contexts {
+            sidecar.add(context.clone());
         }
         write_whole(&self.folder.join(&file), new.bytes)?;
         sidecar.save(&self.folder)?;
-        for context in sidecar.contexts() {
+        // A sidecar that an earlier fetch left may hold contexts that were added
+        // after the last commit before a crash. Their pages come again, and bring
+        // their rows; rows for all of the sidecar would be doubled then.
+        for context in &new.contexts {
             self.images
                 .append(log::image_row(&sidecar, context).as_bytes())?;
         }
