@@ -13,4 +13,5 @@
 
 mod kill;
 mod layers;
+mod politeness;
 mod support;
