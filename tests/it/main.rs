@@ -11,6 +11,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod commands;
+mod examples;
 mod kill;
 mod layers;
 mod politeness;
