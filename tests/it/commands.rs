@@ -67,10 +67,9 @@ fn config_check_shows_every_error_with_its_line() {
     std::fs::write(&file, broken).unwrap();
     let file = file.to_str().unwrap();
     let good = package("config/cats.toml");
-    let error = Ran::of(
-        &mut spoor(&["config", "check", file, good.to_str().unwrap()]).current_dir(package("")),
-    )
-    .refused();
+    let error =
+        Ran::of(spoor(&["config", "check", file, good.to_str().unwrap()]).current_dir(package("")))
+            .refused();
     for part in [
         ":3:",
         "job.contakt",
@@ -86,8 +85,7 @@ fn config_check_shows_every_error_with_its_line() {
     }
     assert_eq!(error.matches(file).count(), 4, "{error}");
     let out =
-        Ran::of(&mut spoor(&["config", "check", "config/cats.toml"]).current_dir(package("")))
-            .good();
+        Ran::of(spoor(&["config", "check", "config/cats.toml"]).current_dir(package(""))).good();
     assert!(out.contains("config/cats.toml: in order"), "{out}");
 }
 

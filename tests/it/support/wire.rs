@@ -106,7 +106,7 @@ impl Wire {
         let notes = Arc::clone(&shared);
         runtime.spawn(async move {
             // Held as long as this runs: dropping it ends the lab.
-            let behind = behind;
+            let held = behind;
             loop {
                 let (stream, peer) = listener.accept().await.unwrap();
                 stream.set_nodelay(true).unwrap();
@@ -116,7 +116,7 @@ impl Wire {
                     n.peers.insert(peer.port());
                 });
                 let notes = Arc::clone(&notes);
-                let to = (&behind).addr;
+                let to = held.addr;
                 tokio::spawn(async move {
                     tap(stream, to, &notes).await;
                     notes.note(|n| n.open -= 1);
