@@ -58,10 +58,21 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
-    let store = Box::new(SledStore::open(&folder.join("frontier"))?);
+    let store_folder = folder.join("frontier");
+    let log = folder.join("logs/crawl.jsonl");
+    let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
+    let store = Box::new(SledStore::open(&store_folder)?);
     let policy = Policy::new(&config.politeness, &config.network);
     let mut frontier = Frontier::open(store, policy, Scope::new(config.scope.clone()), now)?;
     let resumed = !frontier.stamp().is_empty();
+    if had_begun && !resumed {
+        // sled begins anew where it can read nothing of what it wrote; the whole
+        // crawl would be repeated into the same outputs.
+        return Err(OpenError::Store(StoreError::Open {
+            path: store_folder,
+            why: "it is empty, but the job's log is not, so its files are damaged".to_owned(),
+        }));
+    }
     let outputs = Outputs::open(&folder, frontier.stamp())?;
     if !resumed {
         frontier.set_stamp(outputs.stamp())?;

@@ -105,6 +105,14 @@ impl Frontier {
             RobotsAnswer::Unreachable { retry_after, .. } => {
                 self.policy.failed(&mut asked, *retry_after, now);
             }
+            RobotsAnswer::Redirect(_) => {
+                // Whether the rules can be had is not known yet. Were failures
+                // forgotten here, a chain that leads nowhere would be followed
+                // again and again, and the host never be given up.
+                let failures = asked.failures;
+                self.policy.answered(&mut asked, elapsed, now);
+                asked.failures = failures;
+            }
             _ => self.policy.answered(&mut asked, elapsed, now),
         }
         let mut own = if owner == task.host {
