@@ -16,7 +16,7 @@ pub const VERSION: u32 = 1;
 /// Contexts that a sidecar holds at most. A picture in the frame of a site stands
 /// on every one of its pages, and each context rewrites the file: without a bound
 /// that costs the square of the pages. Later contexts have a row in `images.tsv`.
-pub const MAX_CONTEXTS: usize = 100;
+pub const MAX_CONTEXTS: usize = 1_000;
 
 /// The JSON beside an image. Keys are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

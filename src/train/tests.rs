@@ -8,7 +8,8 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use super::*;
-use crate::fetch::{ConnectTo, HostPattern, Options};
+use crate::config::{ConnectTo, HostPattern};
+use crate::fetch::Options;
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
 use crate::lm::sentences;
 

@@ -230,7 +230,7 @@ fn retry_after_holds_for_the_whole_host() {
         );
     let wire = Wire::serve(lab);
     let text = JobText {
-        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"\nmax_back_off = \"2ms\"",
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"\nmax_back_off = \"2s\"",
         ..seeds(&["http://a.test/", "http://b.test/"])
     };
     let job = Job::new(&wire, &text);
