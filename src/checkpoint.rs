@@ -53,15 +53,26 @@ pub struct OpenJob {
 /// 1970.
 ///
 /// # Errors
-/// [`OpenError`] names the file or folder, and nothing is changed.
+/// [`OpenError`] names the file or folder; what the last commit recorded is kept.
 pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
-    let store = store::open(config.frontier.store, &folder.join("frontier"))?;
+    let store_folder = folder.join("frontier");
+    let log = folder.join("logs/crawl.jsonl");
+    let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
+    let store = store::open(config.frontier.store, &store_folder)?;
     let policy = Policy::new(&config.politeness, &config.network);
     let mut frontier = Frontier::open(store, policy, Scope::new(config.scope.clone()), now)?;
     let resumed = !frontier.stamp().is_empty();
+    if had_begun && !resumed {
+        // sled begins anew where it can read nothing of what it wrote; the whole
+        // crawl would be repeated into the same outputs.
+        return Err(OpenError::Store(StoreError::Open {
+            path: store_folder,
+            why: "it is empty, but the job's log is not, so its files are damaged".to_owned(),
+        }));
+    }
     let outputs = Outputs::open(&folder, frontier.stamp())?;
     if !resumed {
         frontier.set_stamp(outputs.stamp())?;
@@ -96,5 +107,70 @@ fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> 
         path: path.to_owned(),
         what,
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageUrl;
+    use crate::page::TaskKind;
+
+    fn config(folder: &Path) -> Config {
+        let text = format!("[job]\nname = \"test\"\nfolder = {folder:?}\n");
+        Config::parse(&text, "test.toml").unwrap()
+    }
+
+    #[test]
+    fn a_job_is_open_once_and_resumes() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let mut job = open(&config, 0).unwrap();
+        assert!(!job.resumed);
+        let seed = PageUrl::parse("http://a.org/").unwrap();
+        job.frontier
+            .add_seeds(std::slice::from_ref(&seed), 0)
+            .unwrap();
+        let busy = open(&config, 0).err().unwrap();
+        assert!(matches!(busy, OpenError::Busy(_)), "{busy}");
+        let record = folder.path().join("test/job.toml");
+        let text = std::fs::read_to_string(record).unwrap();
+        assert_eq!(Config::parse(&text, "job.toml").unwrap(), config);
+        drop(job);
+        let job = open(&config, 0).unwrap();
+        assert!(job.resumed);
+        let known = job.frontier.look_up(&seed, TaskKind::Page).unwrap();
+        assert!(known.is_some());
+    }
+
+    #[test]
+    fn a_lost_frontier_begins_anew_beside_the_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let mut job = open(&config, 0).unwrap();
+        job.outputs.sentences(&["old words".to_owned()]).unwrap();
+        let stamp = job.outputs.stamp();
+        job.frontier.set_stamp(stamp).unwrap();
+        drop(job);
+        let sentences = folder.path().join("test/sentences/00000.txt.gz");
+        let before = std::fs::read(&sentences).unwrap();
+        std::fs::remove_dir_all(folder.path().join("test/frontier")).unwrap();
+        for resumed in [false, true] {
+            let job = open(&config, 0).unwrap();
+            assert_eq!(job.resumed, resumed);
+            assert_eq!(std::fs::read(&sentences).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_shortened_output_is_named_and_the_job_is_free_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        drop(open(&config, 0).unwrap());
+        std::fs::write(folder.path().join("test/images.tsv"), "url").unwrap();
+        for _ in 0..2 {
+            let error = open(&config, 0).err().unwrap();
+            assert!(error.to_string().contains("images.tsv"), "{error}");
+        }
     }
 }

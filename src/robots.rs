@@ -83,6 +83,12 @@ impl Robots {
         self.crawl_delay
     }
 
+    /// What the rules take in memory, in bytes, roughly.
+    pub fn size(&self) -> usize {
+        let sitemaps: usize = self.sitemaps.iter().map(|s| s.len() + 24).sum();
+        self.body.as_ref().map_or(0, String::len) + self.agent.len() + sitemaps + 200
+    }
+
     /// The `Sitemap` lines, as written.
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps

@@ -124,8 +124,11 @@ impl<'a> Change<'a> {
                 },
                 Some(State::Dropped { reason }) if *reason != Reason::Razor => return Ok(()),
                 _ => {
-                    self.put_context(&key, &new.context)?;
                     let verdict = self.scope.image(&url);
+                    // What is refused for good needs no words kept.
+                    if verdict.is_ok() {
+                        self.put_context(&key, &new.context)?;
+                    }
                     let task = NewTask {
                         url,
                         bucket: new.bucket,

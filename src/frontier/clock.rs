@@ -81,12 +81,15 @@ impl Policy {
     }
 
     /// Books a failure that the whole host pays for. `retry_after` is what the
-    /// server asked for; it is obeyed whatever its length.
+    /// server asked for; it is obeyed whatever its length, and parks the host where
+    /// it is longer than the longest pause.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
         let pause = retry_after.map_or_else(|| self.pause(record.failures), millis);
         record.due = now.saturating_add(pause.max(self.delay(record)));
-        if record.failures > self.retries {
+        // A host that wants to be left alone for longer than any pause of ours is
+        // not waited for either.
+        if record.failures > self.retries || pause > self.max_back_off {
             let until = now.saturating_add(self.max_back_off).max(record.due);
             record.parked_until = Some(until);
         }

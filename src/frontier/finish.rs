@@ -192,8 +192,11 @@ impl Frontier {
         record: HostRecord,
         now: u64,
     ) -> Result<(), StoreError> {
-        self.leases.remove(&lease);
+        let ended = self.leases.remove(&lease);
         if let Some(host) = self.schedule.host_mut(slot) {
+            if ended.is_some_and(|l| matches!(l.errand, Errand::Robots { .. })) {
+                host.asking = None;
+            }
             if let Some(at) = host.leased.iter().position(|l| l == value) {
                 host.leased.swap_remove(at);
             }
@@ -376,7 +379,7 @@ fn stored_contexts(change: &Change<'_>, key: &[u8]) -> Result<Vec<ImageContext>,
     Ok(contexts)
 }
 
-fn forget_contexts(change: &mut Change<'_>, key: &[u8]) -> Result<(), StoreError> {
+pub(super) fn forget_contexts(change: &mut Change<'_>, key: &[u8]) -> Result<(), StoreError> {
     for (key, _) in context_entries(change, key)? {
         change.batch.delete(key);
     }

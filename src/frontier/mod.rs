@@ -70,8 +70,13 @@ pub use rules::RobotsAnswer;
 /// full of forbidden addresses does not hold up the others.
 const MAX_DROPS: usize = 200;
 
-/// Parsed robots rules kept in memory at most.
-const MAX_CACHED_RULES: usize = 10_000;
+/// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
+/// as long a robots.txt as is read.
+const MAX_CACHED_RULES: usize = if cfg!(test) {
+    1024 * 1024
+} else {
+    64 * 1024 * 1024
+};
 
 /// A page to be added.
 #[derive(Debug, Clone, PartialEq)]
@@ -137,6 +142,8 @@ pub struct Frontier {
     next_waiting: Option<u64>,
     pages_closed: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
+    /// What `rules` takes in memory.
+    rules_bytes: usize,
 }
 
 impl Frontier {
@@ -178,6 +185,7 @@ impl Frontier {
             next_waiting: None,
             pages_closed: false,
             rules: HashMap::new(),
+            rules_bytes: 0,
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -460,7 +468,8 @@ impl Frontier {
             };
             // Nothing else is asked while the rules are under way.
             let awaiting = |h: &Head| {
-                *host.record.robots(keys::scheme_of_key(&h.value)) == RobotsState::Awaiting
+                let scheme = keys::scheme_of_key(&h.value);
+                host.asking == Some(scheme) || *host.record.robots(scheme) == RobotsState::Awaiting
             };
             head = head.filter(|h| !awaiting(h));
         }
@@ -562,6 +571,9 @@ impl Frontier {
         self.last_lease += 1;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(value.clone());
+            if let Errand::Robots { scheme } = &errand {
+                host.asking = Some(scheme);
+            }
             host.record.due = now.saturating_add(self.policy.delay(&host.record));
         }
         let lease = Lease {
@@ -609,6 +621,9 @@ impl Frontier {
         let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
         change.dequeue(kind, &host, &record);
         change.drop_record(&head.value, record, reason)?;
+        if kind == TaskKind::Image {
+            finish::forget_contexts(&mut change, &head.value)?;
+        }
         let Change { batch, meta, .. } = change;
         self.commit(batch, meta)?;
         self.refresh(slot, now)

@@ -105,6 +105,14 @@ impl Frontier {
             RobotsAnswer::Unreachable { retry_after, .. } => {
                 self.policy.failed(&mut asked, *retry_after, now);
             }
+            RobotsAnswer::Redirect(_) => {
+                // Whether the rules can be had is not known yet. Were failures
+                // forgotten here, a chain that leads nowhere would be followed
+                // again and again, and the host never be given up.
+                let failures = asked.failures;
+                self.policy.answered(&mut asked, elapsed, now);
+                asked.failures = failures;
+            }
             _ => self.policy.answered(&mut asked, elapsed, now),
         }
         let mut own = if owner == task.host {
@@ -119,14 +127,15 @@ impl Frontier {
             },
             other => other,
         };
+        let other = self.other_delay(owner_slot, scheme)?;
         let leased = |_: &HostKey, _: &[u8]| false;
         let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
         let mut rules = None;
         let settled = match answer {
             RobotsAnswer::Rules(body) => {
                 let parsed = Robots::parse(&self.policy.agent, &body);
-                self.policy
-                    .rules_known(&mut own, scheme, &parsed, false, now);
+                let delay = parsed.crawl_delay().max(other);
+                self.policy.rules_known(&mut own, scheme, delay, false, now);
                 let cut = &body[..body.len().min(crate::robots::MAX_ROBOTS_BYTES)];
                 let key = keys::robots_body(&owner, scheme);
                 change.batch.put(key, cut.to_vec());
@@ -136,8 +145,7 @@ impl Frontier {
             }
             RobotsAnswer::Missing => {
                 let parsed = Robots::allow_all(&self.policy.agent);
-                self.policy
-                    .rules_known(&mut own, scheme, &parsed, true, now);
+                self.policy.rules_known(&mut own, scheme, other, true, now);
                 change.batch.delete(keys::robots_body(&owner, scheme));
                 rules = Some(parsed);
                 Settled::Done
@@ -200,6 +208,19 @@ impl Frontier {
         Ok(settled)
     }
 
+    /// What the rules of the host's other scheme ask for: both share one clock.
+    fn other_delay(&mut self, slot: Slot, scheme: &str) -> Result<Option<Duration>, StoreError> {
+        let other = if scheme == "https" { "http" } else { "https" };
+        let known = self
+            .schedule
+            .host(slot)
+            .is_some_and(|h| matches!(h.record.robots(other), RobotsState::Known { .. }));
+        match known {
+            true => Ok(self.rules_of(slot, other)?.crawl_delay()),
+            false => Ok(None),
+        }
+    }
+
     /// Whether the rules of a host are known and fresh.
     pub(super) fn rules_hold(&self, slot: Slot, scheme: &str, now: u64) -> bool {
         let state = self.schedule.host(slot).map(|h| h.record.robots(scheme));
@@ -245,7 +266,7 @@ impl Frontier {
             let why = "names no host".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
-        // Only one request for the rules: the head is hidden while it is open.
+        // Only one request for the rules: the host's heads are hidden while it is open.
         let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
         Ok(Some(self.robots_task(lease, url, host, head, 0)))
     }
@@ -299,14 +320,17 @@ impl Frontier {
     }
 
     fn cache(&mut self, host: &HostKey, scheme: &'static str, rules: Option<Arc<Robots>>) {
-        if self.rules.len() >= MAX_CACHED_RULES {
-            self.rules.clear();
-        }
         let key = (host.clone(), scheme);
-        match rules {
-            Some(rules) => self.rules.insert(key, rules),
-            None => self.rules.remove(&key),
-        };
+        if let Some(old) = self.rules.remove(&key) {
+            self.rules_bytes = self.rules_bytes.saturating_sub(old.size());
+        }
+        let Some(rules) = rules else { return };
+        if self.rules_bytes.saturating_add(rules.size()) > MAX_CACHED_RULES {
+            self.rules.clear();
+            self.rules_bytes = 0;
+        }
+        self.rules_bytes = self.rules_bytes.saturating_add(rules.size());
+        self.rules.insert(key, rules);
     }
 }
 
@@ -315,12 +339,12 @@ impl super::Policy {
         &self,
         record: &mut HostRecord,
         scheme: &str,
-        rules: &Robots,
+        crawl_delay: Option<Duration>,
         missing: bool,
         now: u64,
     ) {
         *record.robots_mut(scheme) = RobotsState::Known { at: now, missing };
-        record.crawl_delay = rules.crawl_delay().map(millis);
+        record.crawl_delay = crawl_delay.map(millis);
         record.failures = 0;
         record.parked_until = None;
         if record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay) {

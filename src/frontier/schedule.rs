@@ -43,6 +43,8 @@ pub(super) struct Host {
     pub head: Option<Head>,
     /// Queue values that are leased out, one for each open request.
     pub leased: Vec<Vec<u8>>,
+    /// The scheme whose robots.txt is being asked for, if one is.
+    pub asking: Option<&'static str>,
     place: Place,
 }
 
@@ -78,6 +80,7 @@ impl Schedule {
             record,
             head: None,
             leased: Vec::new(),
+            asking: None,
             place: Place::Idle,
         };
         if slot == self.slots.len() {

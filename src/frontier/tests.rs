@@ -1,5 +1,6 @@
 //! The frontier's promises, over the real store.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
@@ -7,10 +8,54 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::clock::test_policy;
-use super::store::SledStore;
 use super::*;
-use crate::config::Config;
+use crate::config::{Config, StoreKind};
 use crate::page::{ImageScores, ImageTexts, Outcome};
+
+thread_local! {
+    /// The backend of the stores that a test opens; each test has its thread.
+    static BACKEND: Cell<StoreKind> = const { Cell::new(StoreKind::Sled) };
+}
+
+/// Runs a check once for each backend, as two tests.
+macro_rules! over_all {
+    ($($name:ident)*) => {$(
+        mod $name {
+            use super::*;
+            #[test]
+            fn sled() {
+                BACKEND.set(StoreKind::Sled);
+                super::$name();
+            }
+            #[test]
+            fn fjall() {
+                BACKEND.set(StoreKind::Fjall);
+                super::$name();
+            }
+        }
+    )*};
+}
+
+over_all! {
+    robots_first_then_the_best_over_all_hosts
+    a_better_link_lifts_and_a_worse_one_changes_nothing
+    what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all
+    a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first
+    failures_wait_and_are_given_up_in_the_end
+    retry_after_survives_a_restart
+    redirects_re_enter_and_end
+    images_gather_contexts_until_and_after_they_are_kept
+    an_image_redirect_takes_its_contexts_along
+    the_host_budget_and_hops_hold
+    the_crawl_delay_of_either_scheme_holds_for_both
+    rules_are_asked_for_once_however_many_connections_a_host_has
+    a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end
+    images_that_are_refused_leave_no_words_behind
+    cached_rules_are_bounded_in_bytes
+    another_format_is_refused
+    an_export_holds_everything
+    damage_is_found_and_repaired
+}
 
 const SECOND: Duration = Duration::from_millis(100);
 
@@ -21,7 +66,7 @@ fn url(text: &str) -> PageUrl {
 fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
-    let store = Box::new(SledStore::open(path).unwrap());
+    let store = store::open(BACKEND.get(), path).unwrap();
     Frontier::open(store, test_policy(), scope, now).unwrap()
 }
 
@@ -149,6 +194,9 @@ fn check(f: &Frontier) {
             State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
         }
     }
+    let audit = audit::audit(&*f.store).unwrap();
+    assert!(audit.is_sound(), "{audit:?}");
+    assert_eq!(audit.urls, states.len() as u64);
     let mut known = f.counts().clone();
     known.dropped.retain(|_, n| *n > 0);
     (counts.fetches, counts.bytes) = (known.fetches, known.bytes);
@@ -159,11 +207,137 @@ fn check(f: &Frontier) {
     });
 }
 
+/// The lines of an export, without the counters' own.
+fn exported(store: &dyn Store) -> (Vec<String>, archive::Found) {
+    let mut out = Vec::new();
+    let found = archive::export(store, &mut out, Path::new("test.jsonl")).unwrap();
+    let lines = String::from_utf8(out).unwrap();
+    (lines.lines().map(str::to_owned).collect(), found)
+}
+
+fn imported(lines: &[String], path: &Path) -> Box<dyn Store> {
+    let mut store = store::open(BACKEND.get(), path).unwrap();
+    let text = lines.join("\n") + "\n";
+    let file = Path::new("test.jsonl");
+    archive::import(&mut *store, &mut text.as_bytes(), file).unwrap();
+    store
+}
+
+/// A frontier with something in every state.
+fn busy(path: &Path) -> Frontier {
+    let mut f = open(path, 0);
+    let mut now = 0;
+    let seeds = [
+        "http://s.org/1",
+        "http://s.org/2",
+        "http://s.org/3",
+        "http://r.org/",
+    ];
+    f.add_seeds(&seeds.map(url), 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let effects = Effects {
+        links: vec![
+            page("http://a.org/x", 10.0),
+            page("http://a.org/y", 90_000.0),
+        ],
+        images: vec![image("http://i.org/a.jpg", task.url.as_str(), 10.0)],
+        ..Effects::default()
+    };
+    finish(&mut f, &task, Outcome::Done, effects, now);
+    for outcome in [
+        Outcome::Redirect {
+            to: url("http://b.org/z"),
+        },
+        Outcome::Retry {
+            reason: Reason::Protocol,
+            retry_after: None,
+            host_backs_off: false,
+        },
+    ] {
+        let task = lease(&mut f, &mut now).unwrap();
+        finish(&mut f, &task, outcome, Effects::default(), now);
+    }
+    let task = loop {
+        let task = f.lease(now).unwrap().unwrap();
+        if task.kind == TaskKind::Robots {
+            break task;
+        }
+        f.abandon(&task, now).unwrap();
+        now += 1;
+    };
+    let to = url("http://elsewhere.org/robots.txt");
+    robots(&mut f, &task, RobotsAnswer::Redirect(to), now);
+    check(&f);
+    f
+}
+
+fn an_export_holds_everything() {
+    let folder = tempfile::tempdir().unwrap();
+    let f = busy(&folder.path().join("first"));
+    let (lines, found) = exported(&*f.store);
+    assert_eq!((found.damaged_count, found.cut_short), (0, None));
+    for fact in ["meta", "host", "url", "context", "document", "errand"] {
+        let tag = format!("{{\"fact\":\"{fact}\"");
+        assert!(lines.iter().any(|l| l.starts_with(&tag)), "no {fact}");
+    }
+    let store = imported(&lines, &folder.path().join("second"));
+    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert_eq!(exported(&*store).0[1..], lines[1..]);
+    drop(store);
+    let second = open(&folder.path().join("second"), 1);
+    assert_eq!(second.counts(), f.counts());
+    check(&second);
+    let broken = [lines[0].clone(), "{\"fact\":\"url\"}".to_owned()].join("\n");
+    let mut third = store::open(BACKEND.get(), &folder.path().join("third")).unwrap();
+    let file = Path::new("broken.jsonl");
+    let error = archive::import(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
+    assert!(error.to_string().starts_with("broken.jsonl:2:"), "{error}");
+}
+
+fn damage_is_found_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = busy(&folder.path().join("first"));
+    let key = keys::url(&url("http://a.org/x"), TaskKind::Page);
+    let mut batch = store::Batch::default();
+    batch.put(key.clone(), vec![0xff; 3]);
+    let stray = keys::queue(
+        &url("http://q.org/").host_key(),
+        1,
+        &Rank::new(Bucket::Low, 1.0, 99),
+    );
+    batch.put(stray, key);
+    batch.put(b"M".to_vec(), vec![0xff; 40]);
+    f.store.apply(batch).unwrap();
+    let audit = audit::audit(&*f.store).unwrap();
+    let named = audit.problems.join("\n");
+    for part in [
+        "counters cannot be read",
+        "x: the record cannot be read",
+        "q.org",
+    ] {
+        assert!(named.contains(part), "{part} in {named}");
+    }
+    let (lines, found) = exported(&*f.store);
+    assert_eq!(found.damaged_count, 2, "{found:?}");
+    let store = imported(&lines, &folder.path().join("second"));
+    assert!(audit::audit(&*store).unwrap().is_sound());
+    drop(store);
+    let mut mended = open(&folder.path().join("second"), 1);
+    check(&mended);
+    let record = mended
+        .look_up(&url("http://s.org/1"), TaskKind::Page)
+        .unwrap();
+    assert!(matches!(record.unwrap().state, State::Done { .. }));
+    let before = mended.counts().queued_pages();
+    mended.add_seeds(&[url("http://new.org/")], 1).unwrap();
+    assert_eq!(mended.counts().queued_pages(), before + 1);
+    check(&mended);
+}
+
 fn url_kind(key: &[u8]) -> TaskKind {
     keys::url_of_key(key).unwrap().1
 }
 
-#[test]
 fn robots_first_then_the_best_over_all_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -211,7 +385,6 @@ fn robots_first_then_the_best_over_all_hosts() {
     check(&f);
 }
 
-#[test]
 fn a_better_link_lifts_and_a_worse_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -253,7 +426,6 @@ fn a_better_link_lifts_and_a_worse_one_changes_nothing() {
     assert!(matches!(s.state, State::Done { .. }));
 }
 
-#[test]
 fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -308,7 +480,6 @@ fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
     check(&f);
 }
 
-#[test]
 fn a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -332,7 +503,6 @@ fn a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first() {
     assert!(f.is_exhausted());
 }
 
-#[test]
 fn failures_wait_and_are_given_up_in_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -376,7 +546,6 @@ fn failures_wait_and_are_given_up_in_the_end() {
     check(&f);
 }
 
-#[test]
 fn retry_after_survives_a_restart() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -395,7 +564,6 @@ fn retry_after_survives_a_restart() {
     assert!(f.lease(now + 500_000).unwrap().is_some());
 }
 
-#[test]
 fn redirects_re_enter_and_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "reject = ['org,forbidden']", 0);
@@ -431,7 +599,6 @@ fn redirects_re_enter_and_end() {
     check(&f);
 }
 
-#[test]
 fn images_gather_contexts_until_and_after_they_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -478,7 +645,6 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
     check(&f);
 }
 
-#[test]
 fn an_image_redirect_takes_its_contexts_along() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -536,7 +702,6 @@ fn an_image_redirect_takes_its_contexts_along() {
     check(&f);
 }
 
-#[test]
 fn the_host_budget_and_hops_hold() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "host_documents = 2\nmax_hops = 1", 0);
@@ -556,11 +721,114 @@ fn the_host_budget_and_hops_hold() {
     check(&f);
 }
 
-#[test]
+fn the_crawl_delay_of_either_scheme_holds_for_both() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.add_seeds(&[url("http://a.org/"), url("https://a.org/")], 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.url, url("http://a.org/robots.txt"));
+    let slow = RobotsAnswer::Rules("User-agent: *\nCrawl-delay: 50\n".into());
+    robots(&mut f, &task, slow, 0);
+    let mut now = 50_000;
+    let task = f.lease(now).unwrap().unwrap();
+    assert_eq!(task.url, url("http://a.org/"));
+    done(&mut f, &task, vec![], now);
+    now += 50_000;
+    let task = f.lease(now).unwrap().unwrap();
+    assert_eq!(task.url, url("https://a.org/robots.txt"));
+    robots(&mut f, &task, RobotsAnswer::Missing, now);
+    assert_eq!(f.next_event(), Some(now + 50_000), "http still asks for it");
+    let host = f.look_up_host(&task.host).unwrap().unwrap();
+    assert_eq!(host.crawl_delay, Some(50_000));
+}
+
+fn rules_are_asked_for_once_however_many_connections_a_host_has() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    f.policy.connections = 4;
+    f.add_seeds(&[1, 2, 3, 4].map(|i| url(&format!("http://a.org/{i}"))), 0)
+        .unwrap();
+    let task = f.lease(0).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Robots);
+    assert_eq!(f.lease(5_000).unwrap(), None, "nothing before the rules");
+    robots(&mut f, &task, RobotsAnswer::Missing, 5_000);
+    for i in 1..=4 {
+        let task = f.lease(5_000 + i * 1_000).unwrap().unwrap();
+        assert_eq!(task.kind, TaskKind::Page);
+    }
+    assert_eq!(f.lease(100_000).unwrap(), None);
+}
+
+fn a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let year = 365 * 86_400_000;
+    let overloaded = Outcome::Retry {
+        reason: Reason::Overloaded,
+        retry_after: Some(Duration::from_millis(year)),
+        host_backs_off: true,
+    };
+    finish(&mut f, &task, overloaded, Effects::default(), now);
+    assert!(f.is_exhausted());
+    assert_eq!(f.hosts(), (1, 1));
+    assert_eq!(f.lease(now + year - 1).unwrap(), None);
+    assert!(f.lease(now + year).unwrap().is_some(), "but it is obeyed");
+}
+
+fn images_that_are_refused_leave_no_words_behind() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_with(folder.path(), "reject = ['net,ads']", 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://s.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let effects = Effects {
+        images: vec![
+            image("http://ads.net/a.gif", "http://s.org/", 1.0),
+            image("http://i.org/private.gif", "http://s.org/", 1.0),
+        ],
+        ..Effects::default()
+    };
+    finish(&mut f, &task, Outcome::Done, effects, now);
+    assert_eq!(f.contexts(&url("http://ads.net/a.gif")).unwrap(), []);
+    let private = url("http://i.org/private.gif");
+    assert_eq!(f.contexts(&private).unwrap().len(), 1);
+    let task = f.lease(now).unwrap().unwrap();
+    let rules = RobotsAnswer::Rules("User-agent: *\nDisallow: /private\n".into());
+    robots(&mut f, &task, rules, now);
+    assert_eq!(f.lease(now + 100_000).unwrap(), None);
+    assert_eq!(f.contexts(&private).unwrap(), []);
+    assert_eq!(f.counts().dropped[&Reason::Robots], 1);
+    check(&f);
+}
+
+fn cached_rules_are_bounded_in_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let seeds: Vec<_> = (0..20).map(|i| url(&format!("http://h{i}.org/"))).collect();
+    f.add_seeds(&seeds, 0).unwrap();
+    let long = format!(
+        "User-agent: *\nDisallow: /x\n{}",
+        format!("#{}\n", "x".repeat(5_000)).repeat(20)
+    );
+    while let Some(task) = f.lease(0).unwrap() {
+        robots(&mut f, &task, RobotsAnswer::Rules(long.clone().into()), 0);
+        assert!(f.rules_bytes <= MAX_CACHED_RULES);
+    }
+    let held: usize = f.rules.values().map(|r| r.size()).sum();
+    assert_eq!(held, f.rules_bytes);
+    assert!(f.rules.len() < 20);
+    let task = f.lease(10_000).unwrap().unwrap();
+    assert_eq!(task.kind, TaskKind::Page, "forgotten rules are read again");
+}
+
 fn another_format_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     {
-        let mut store = SledStore::open(folder.path()).unwrap();
+        let mut store = store::open(BACKEND.get(), folder.path()).unwrap();
         let mut batch = store::Batch::default();
         let meta = Meta {
             format: FORMAT + 1,
@@ -570,7 +838,7 @@ fn another_format_is_refused() {
         store.apply(batch).unwrap();
         store.flush().unwrap();
     }
-    let store = Box::new(SledStore::open(folder.path()).unwrap());
+    let store = store::open(BACKEND.get(), folder.path()).unwrap();
     let text = "[job]\nname = \"test\"\n";
     let scope = Scope::new(Config::parse(text, "test.toml").unwrap().scope);
     let error = Frontier::open(store, test_policy(), scope, 0)
@@ -623,7 +891,8 @@ proptest! {
     /// Any sequence of events leaves every URL in one state, the counters exact,
     /// one request a host, and the hosts' delays kept, over restarts too.
     #[test]
-    fn whatever_happens_the_promises_hold(moves in moves()) {
+    fn whatever_happens_the_promises_hold(moves in moves(), fjall: bool) {
+        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let mut f = open(folder.path(), now);

@@ -182,15 +182,18 @@ pub fn drive<C: Crew>(
             frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
             last_tick = Instant::now();
         }
-        let permit = match stopped {
-            true => Permit::End,
+        let (permit, full) = match stopped {
+            true => (Permit::End, false),
             false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
         };
         if frontier.leased() == 0 && (stopped || permit == Permit::End || frontier.is_exhausted()) {
             frontier.flush()?;
             return Ok(stopped);
         }
-        let wait = wait_for(frontier, permit, now);
+        let wait = match permit {
+            Permit::Lease if !full => wait_for(frontier, now),
+            _ => MAX_WAIT,
+        };
         match control.receiver.recv_timeout(wait) {
             Ok(Signal::Stop) => stopped = true,
             Ok(Signal::Arrived)
@@ -207,25 +210,26 @@ pub fn drive<C: Crew>(
     }
 }
 
-/// Leases all that may be leased now; returns the last permit.
-fn lease_all<C: Crew>(
+/// Leases all that may be leased now; returns the last permit, and whether there
+/// was no room for more.
+pub(super) fn lease_all<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,
     fetcher: &Fetcher,
     pace: &Pace,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<Permit, C::Error> {
+) -> Result<(Permit, bool), C::Error> {
     loop {
         let permit = crew.permit(frontier, now)?;
         let full =
             frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes;
         if permit != Permit::Lease || full {
-            return Ok(permit);
+            return Ok((permit, full));
         }
         match frontier.lease(now)? {
             Some(task) => spawn(task),
-            None => return Ok(permit),
+            None => return Ok((permit, false)),
         }
     }
 }
@@ -236,11 +240,12 @@ pub fn now() -> u64 {
     u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
 }
 
-fn wait_for(frontier: &Frontier, permit: Permit, now: u64) -> Duration {
-    let due = match (permit, frontier.next_event()) {
-        (Permit::Lease, Some(at)) if at > now => Duration::from_millis(at - now),
-        _ => MAX_WAIT,
-    };
+/// How long nothing can be leased. Nothing at all where the frontier gave none
+/// though something is ready: it only paused after dropping many addresses.
+pub(super) fn wait_for(frontier: &Frontier, now: u64) -> Duration {
+    let due = frontier
+        .next_event()
+        .map_or(MAX_WAIT, |at| Duration::from_millis(at.saturating_sub(now)));
     due.min(MAX_WAIT)
 }
 
@@ -313,6 +318,16 @@ impl<B: Send + 'static> Journey<B> {
 }
 
 impl<B> Arrival<B> {
+    /// An arrival that no request brought.
+    #[cfg(test)]
+    pub(super) fn made(task: Task, outcome: Outcome, brought: Option<B>) -> Self {
+        Self {
+            outcome,
+            brought,
+            ..Self::failed(task, "").without_error()
+        }
+    }
+
     fn failed(task: Task, error: &str) -> Self {
         Self {
             task,

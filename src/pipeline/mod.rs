@@ -14,6 +14,8 @@
 //! the pipeline's back.
 
 mod drive;
+#[cfg(test)]
+mod tests;
 mod work;
 
 use std::time::Duration;
@@ -24,7 +26,7 @@ use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::store::{NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
-pub use work::{Brought, ImageRules, Reader};
+pub use work::{Brought, ImageRules, PageBrought, Reader};
 
 /// Why a crawl cannot go on.
 #[derive(Debug, thiserror::Error)]

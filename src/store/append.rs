@@ -1,7 +1,7 @@
 //! Files that only grow, and are cut back after a crash.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder};
@@ -16,7 +16,8 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// Opens or creates a file and cuts it to `length`, if given.
+    /// Opens or creates a file and cuts it to `length`, if given. Otherwise it
+    /// is kept whole, and a last line that a crash cut short is ended.
     pub fn open(path: PathBuf, length: Option<u64>) -> Result<Self, OutputError> {
         let file = OpenOptions::new()
             .create(true)
@@ -24,23 +25,33 @@ impl Appender {
             .open(&path)
             .map_err(io(&path, "opening"))?;
         let found = file.metadata().map_err(io(&path, "measuring"))?.len();
-        let length = match length {
+        let mut appender = Self {
+            path,
+            file,
+            length: found,
+        };
+        match length {
             Some(expected) if found < expected => {
                 return Err(OutputError::Short {
-                    path,
+                    path: appender.path,
                     found,
                     expected,
                 });
             }
             Some(expected) => {
                 if found > expected {
-                    file.set_len(expected).map_err(io(&path, "cutting"))?;
+                    let cut = appender.file.set_len(expected);
+                    cut.map_err(io(&appender.path, "cutting"))?;
+                    appender.length = expected;
                 }
-                expected
             }
-            None => found,
-        };
-        Ok(Self { path, file, length })
+            None => {
+                if found > 0 && last_byte(&appender.path)? != Some(b'\n') {
+                    appender.append(b"\n")?;
+                }
+            }
+        }
+        Ok(appender)
     }
 
     pub fn length(&self) -> u64 {
@@ -74,20 +85,35 @@ impl Appender {
     }
 }
 
-/// The number of the newest sentence file, 0 where there is none.
-pub(super) fn last_segment(folder: &Path) -> Result<u32, OutputError> {
-    Ok(segments(folder)?.into_iter().max().unwrap_or(0))
+/// The number of the first sentence file after all that exist.
+pub(super) fn next_segment(folder: &Path) -> Result<u32, OutputError> {
+    let last = segments(folder)?.into_iter().max();
+    Ok(last.map_or(0, |n| n.saturating_add(1)))
+}
+
+/// Name of the sentence file with that number.
+pub(super) fn segment_name(number: u32) -> String {
+    format!("{number:05}.txt.gz")
 }
 
 /// Removes sentence files that the frontier does not know of.
-pub(super) fn remove_segments_after(folder: &Path, last: u32) -> Result<(), OutputError> {
+pub(super) fn remove_segments_from(folder: &Path, first: u32) -> Result<(), OutputError> {
     for number in segments(folder)? {
-        if number > last {
-            let path = folder.join(format!("{number:05}.txt.gz"));
+        if number >= first {
+            let path = folder.join(segment_name(number));
             std::fs::remove_file(&path).map_err(io(&path, "removing"))?;
         }
     }
     Ok(())
+}
+
+fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
+    let mut file = File::open(path).map_err(io(path, "opening"))?;
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))
+        .and_then(|_| file.read_exact(&mut last))
+        .map_err(io(path, "reading"))?;
+    Ok(last.first().copied())
 }
 
 fn segments(folder: &Path) -> Result<Vec<u32>, OutputError> {
@@ -98,7 +124,9 @@ fn segments(folder: &Path) -> Result<Vec<u32>, OutputError> {
         let number: Option<u32> = name
             .to_str()
             .and_then(|n| n.strip_suffix(".txt.gz"))
-            .and_then(|n| n.parse().ok());
+            .and_then(|n| n.parse().ok())
+            // Other people's files are left alone, as `7.txt.gz` or `+7.txt.gz`.
+            .filter(|n| name.to_str() == Some(&segment_name(*n)));
         numbers.extend(number);
     }
     Ok(numbers)

@@ -92,13 +92,13 @@ pub(super) fn image_row(sidecar: &Sidecar, context: &ImageContext) -> String {
     let nth = |list: &[String], i: usize| cell(list.get(i).map(String::as_str));
     let info = sidecar.info();
     let cells = [
-        cell(Some(sidecar.url())),
-        cell(Some(sidecar.file())),
+        sidecar.url().to_owned(),
+        sidecar.file().to_owned(),
         info.format.clone(),
         info.width.to_string(),
         info.height.to_string(),
         sidecar.bytes().to_string(),
-        cell(Some(context.page.as_str())),
+        context.page.as_str().to_owned(),
         cell(context.page_title.as_deref()),
         number(context.document_perplexity),
         number(context.rank),
@@ -126,18 +126,31 @@ fn number(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// One cell: no tabs or line ends, at most 500 characters, and nothing that a
-/// spreadsheet would take for a formula.
+/// The image file and the page that a row of `images.tsv` names; `None` for the
+/// header and for a row that a crash cut short before it named both.
+pub(super) fn file_and_page(row: &str) -> Option<(&str, &str)> {
+    let mut cells = row.split('\t');
+    let file = cells.nth(1).filter(|f| f.starts_with("images/"))?;
+    let page = cells.nth(4)?;
+    // The cell after it is there, so this one is whole.
+    cells.next().map(|_| (file, page))
+}
+
+/// One cell of running text: no tabs or line ends, at most 500 characters, and
+/// nothing that a spreadsheet would take for a formula or for the beginning of a
+/// quoted cell. Addresses and paths are no running text: they contain nothing of
+/// this, and are of no use in a part.
 fn cell(text: Option<&str>) -> String {
     let text = text.unwrap_or_default();
-    let mut out = String::new();
-    if text.starts_with(['=', '+', '-', '@']) {
-        out.push('\'');
+    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let short = text
+        .chars()
+        .take(500)
+        .map(|c| if breaks(c) { ' ' } else { c });
+    match text.chars().next() {
+        Some('=' | '+' | '-' | '@') => std::iter::once('\'').chain(short).collect(),
+        // RFC 4180 section 2: a cell that begins with a quote is quoted whole.
+        Some('"') => format!("\"{}\"", short.collect::<String>().replace('"', "\"\"")),
+        _ => short.collect(),
     }
-    out.extend(
-        text.chars()
-            .take(500)
-            .map(|c| if c.is_control() { ' ' } else { c }),
-    );
-    out
 }

@@ -5,13 +5,14 @@
 //! file is; the frontier keeps that in the same batch as the effects of the
 //! task, and [`Outputs::open`] cuts the files back to it, so that after a crash
 //! the outputs and the frontier agree to the byte. Image files and sidecars are
-//! written whole under a temporary name and renamed; writing the same one twice
-//! changes nothing.
+//! written whole under a temporary name and renamed. The row in `images.tsv` goes
+//! before them, so that the rows beyond the stamp name every image and every
+//! context that must be taken back with them (`undo`).
 //!
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `image`
-//! (looking into the bytes), `names` (where an image lies), `sidecar`.
+//! (looking into the bytes), `names` (where an image lies), `sidecar`, `undo`.
 
 mod append;
 mod image;
@@ -20,6 +21,7 @@ mod names;
 mod sidecar;
 #[cfg(test)]
 mod tests;
+mod undo;
 
 use std::path::{Path, PathBuf};
 
@@ -60,7 +62,7 @@ pub enum OutputError {
         expected: u64,
     },
     /// A sidecar is no valid sidecar.
-    #[error("{}: not a sidecar that spoor wrote ({why}); move it away, the image is then fetched for new pages only", path.display())]
+    #[error("{}: not a sidecar that spoor wrote ({why}); move it away: the image stays, and pages met later are not recorded with it", path.display())]
     Sidecar {
         /// The file.
         path: PathBuf,
@@ -86,7 +88,7 @@ struct Stamp {
 
 /// Sentences are collected in files of this size, compressed, so that a corpus
 /// can be read and moved in pieces.
-const SEGMENT_BYTES: u64 = 256 * 1024 * 1024;
+const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
 
 /// An image that is ready to be kept.
 #[derive(Debug)]
@@ -117,7 +119,9 @@ pub struct Outputs {
 impl Outputs {
     /// Opens the outputs in a job's folder. `stamp` is what [`Outputs::stamp`]
     /// gave at the last commit: all beyond is cut off. An empty one means that no
-    /// frontier knows these files, so what lies there is kept and added to.
+    /// frontier knows these files, so what lies there is kept and added to;
+    /// sentences begin a new file then, as the last one may end in the middle of
+    /// a gzip member.
     ///
     /// # Errors
     /// [`OutputError`] names the file.
@@ -133,6 +137,9 @@ impl Outputs {
         make_folder(&logs)?;
         make_folder(&folder.join("images"))?;
         make_folder(&folder.join("sentences"))?;
+        if let Some(known) = &known {
+            undo::images_after(folder, known.images)?;
+        }
         let log = Appender::open(logs.join("crawl.jsonl"), known.as_ref().map(|k| k.log))?;
         let mut images =
             Appender::open(folder.join("images.tsv"), known.as_ref().map(|k| k.images))?;
@@ -141,7 +148,7 @@ impl Outputs {
         }
         let segment = match &known {
             Some(known) => known.segment,
-            None => append::last_segment(&folder.join("sentences"))?,
+            None => append::next_segment(&folder.join("sentences"))?,
         };
         let mut outputs = Self {
             folder: folder.to_owned(),
@@ -151,12 +158,12 @@ impl Outputs {
             segment,
         };
         if let Some(known) = known {
-            append::remove_segments_after(&folder.join("sentences"), known.segment)?;
-            if known.sentences > 0 || outputs.segment_path().exists() {
-                outputs.sentences = Some(Appender::open(
-                    outputs.segment_path(),
-                    Some(known.sentences),
-                )?);
+            let has_segment = known.sentences > 0;
+            let unknown = known.segment.saturating_add(u32::from(has_segment));
+            append::remove_segments_from(&folder.join("sentences"), unknown)?;
+            if has_segment {
+                let length = Some(known.sentences);
+                outputs.sentences = Some(Appender::open(outputs.segment_path(), length)?);
             }
         }
         Ok(outputs)
@@ -198,7 +205,7 @@ impl Outputs {
             .is_some_and(|s| s.length() >= SEGMENT_BYTES)
         {
             self.sentences = None;
-            self.segment += 1;
+            self.segment = self.segment.saturating_add(1);
         }
         let file = match &mut self.sentences {
             Some(file) => file,
@@ -218,28 +225,38 @@ impl Outputs {
     pub fn image(&mut self, new: NewImageFile<'_>) -> Result<String, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
         let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        let rows: String = new
+            .contexts
+            .iter()
+            .map(|context| log::image_row(&sidecar, context))
+            .collect();
         for context in new.contexts {
             sidecar.add(context);
         }
+        self.images.append(rows.as_bytes())?;
         write_whole(&self.folder.join(&file), new.bytes)?;
         sidecar.save(&self.folder)?;
-        for context in sidecar.contexts() {
-            self.images
-                .append(log::image_row(&sidecar, context).as_bytes())?;
-        }
         Ok(file)
     }
 
-    /// Adds a context to the sidecar of an image that lies at `file`.
+    /// Adds a context to the sidecar of an image that lies at `file`, unless it
+    /// is full, and a row. Where the sidecar was moved away, neither.
     ///
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
+        let path = sidecar::path_of(&self.folder, file);
+        if !path.exists() {
+            tracing::warn!(path = %path.display(), page = %context.page, "no sidecar to add this page to");
+            return Ok(());
+        }
         let mut sidecar = Sidecar::load(&self.folder, file)?;
         let row = log::image_row(&sidecar, &context);
-        sidecar.add(context);
-        sidecar.save(&self.folder)?;
-        self.images.append(row.as_bytes())
+        self.images.append(row.as_bytes())?;
+        match sidecar.add(context) {
+            true => sidecar.save(&self.folder),
+            false => Ok(()),
+        }
     }
 
     /// The job's folder.
@@ -250,7 +267,7 @@ impl Outputs {
     fn segment_path(&self) -> PathBuf {
         self.folder
             .join("sentences")
-            .join(format!("{:05}.txt.gz", self.segment))
+            .join(append::segment_name(self.segment))
     }
 }
 
@@ -264,11 +281,16 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    let part = path.with_file_name(name);
+    let part = part_of(path);
     std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
     std::fs::rename(&part, path).map_err(io(path, "renaming"))
+}
+
+/// The temporary name beside a file.
+fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".part");
+    path.with_file_name(name)
 }
 
 fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OutputError + 'a {

@@ -1,7 +1,7 @@
 //! The sidecar of an image: what it is, and the words around it on every page
 //! that embeds it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -12,6 +12,11 @@ use crate::page::ImageContext;
 
 /// Version of the sidecar's layout; keys are only ever added within one.
 pub const VERSION: u32 = 1;
+
+/// Contexts that a sidecar holds at most. A picture in the frame of a site stands
+/// on every one of its pages, and each context rewrites the file: without a bound
+/// that costs the square of the pages. Later contexts have a row in `images.tsv`.
+pub const MAX_CONTEXTS: usize = 1_000;
 
 /// The JSON beside an image. Keys are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,7 +39,7 @@ impl Sidecar {
     /// # Errors
     /// [`OutputError`] where it is missing or no sidecar.
     pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
-        let path = folder.join(format!("{file}.json"));
+        let path = path_of(folder, file);
         let bytes = std::fs::read(&path).map_err(io(&path, "reading"))?;
         serde_json::from_slice(&bytes).map_err(|e| OutputError::Sidecar {
             path,
@@ -43,12 +48,20 @@ impl Sidecar {
     }
 
     /// Adds the words of one page; those of the same page are replaced, so that
-    /// adding them twice is harmless.
-    pub fn add(&mut self, context: ImageContext) {
+    /// adding them twice is harmless. Returns false where the sidecar is full.
+    pub fn add(&mut self, context: ImageContext) -> bool {
+        let full = self.contexts.len() >= MAX_CONTEXTS;
         match self.contexts.iter_mut().find(|c| c.page == context.page) {
             Some(known) => *known = context,
+            None if full => return false,
             None => self.contexts.push(context),
         }
+        true
+    }
+
+    /// Keeps only the words of the pages that `keep` names.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.contexts.retain(|c| keep(c.page.as_str()));
     }
 
     /// The words around the image, one entry a page.
@@ -77,7 +90,7 @@ impl Sidecar {
     }
 
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
-        let path = folder.join(format!("{}.json", self.file));
+        let path = path_of(folder, &self.file);
         let mut json = serde_json::to_vec_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path.clone(),
             why: e.to_string(),
@@ -85,6 +98,11 @@ impl Sidecar {
         json.push(b'\n');
         write_whole(&path, &json)
     }
+}
+
+/// Where the sidecar of the image at `file` lies.
+pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
+    folder.join(format!("{file}.json"))
 }
 
 /// Finds the path of a new image and its sidecar: a fresh one, or the one that
@@ -98,7 +116,7 @@ pub(super) fn place(
     let own = names::image_path(date, new.url, &new.info.format, new.info.extension);
     let beside = names::beside(&own, new.url);
     for file in [own, beside.clone()] {
-        if !folder.join(format!("{file}.json")).exists() {
+        if !path_of(folder, &file).exists() {
             let sidecar = fresh(&file, new);
             return Ok((file, sidecar));
         }

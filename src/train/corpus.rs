@@ -117,8 +117,9 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         match self.config.train.documents {
             Documents::File => documents.push(Document::of_blocks(&[text])),
             Documents::BlankLine => {
-                for part in text.split("\n\n") {
-                    documents.push(Document::of_blocks(&[part]));
+                let lines: Vec<&str> = text.lines().collect();
+                for part in lines.split(|line| line.trim().is_empty()) {
+                    documents.push(Document::of_blocks(&[part.join("\n")]));
                 }
             }
         }

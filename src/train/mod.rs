@@ -134,6 +134,13 @@ pub fn train(
             sources: section.positive.iter().map(ToString::to_string).collect(),
         });
     }
+    if held_out.is_empty() {
+        tracing::warn!(
+            held_out = section.held_out,
+            "no sentence is held out (train.held_out, or too little text), so the bucket \
+             boundaries cannot be measured: set buckets.boundaries and its keys"
+        );
+    }
     let estimate = lm::estimate(training.iter().copied(), section.order)?;
     for order in estimate.fallbacks() {
         tracing::warn!(

@@ -147,7 +147,11 @@ impl Draft {
         if self.place.exists() {
             std::fs::rename(&self.place, &old).map_err(io(&self.place, "moving aside"))?;
         }
-        std::fs::rename(&self.draft, &self.place).map_err(io(&self.place, "moving into place"))?;
+        if let Err(error) = std::fs::rename(&self.draft, &self.place) {
+            // The first error is the one to tell; the earlier model goes back.
+            std::fs::rename(&old, &self.place).ok();
+            return Err(io(&self.place, "moving into place")(error));
+        }
         remove(&old)
     }
 }

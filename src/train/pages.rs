@@ -62,7 +62,7 @@ pub(super) fn fetch(
         _ => Ok(()),
     };
     clear()?;
-    let pages = {
+    let crawl = || -> Result<Pages, TrainError> {
         let store = Box::new(SledStore::open(&folder)?);
         let policy = Policy::new(&config.politeness, &config.network);
         // The operator chose these pages by name, so no scope rule applies.
@@ -85,10 +85,11 @@ pub(super) fn fetch(
         };
         let control = Control::default();
         drive(runtime, &mut frontier, fetcher, &pace, control, &mut crew)?;
-        crew.checked(&frontier, urls)?
+        crew.checked(&frontier, urls)
     };
+    let pages = crawl();
     clear()?;
-    Ok(pages)
+    pages
 }
 
 /// Training waits for its pages, so whoever waits for training must hear why.

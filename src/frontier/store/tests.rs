@@ -26,6 +26,8 @@ over_all! {
     damaged_files_are_an_error_and_no_panic
     a_store_does_what_a_map_does
     the_other_backend_is_refused_by_name
+    a_store_that_was_just_closed_opens_again
+    compacting_loses_nothing
 }
 
 fn pairs(store: &dyn Store, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
@@ -75,6 +77,37 @@ fn a_second_opening_is_refused_with_advice(kind: StoreKind) {
     let error = open(kind, &path).err().unwrap().to_string();
     assert!(error.contains("another spoor"), "{error}");
     assert!(error.contains(&path.display().to_string()), "{error}");
+}
+
+fn a_store_that_was_just_closed_opens_again(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    for n in 0..20_u32 {
+        let mut store = open(kind, folder.path()).unwrap();
+        assert_eq!(pairs(&*store, b"k", b"").len(), n as usize);
+        let mut batch = Batch::default();
+        batch.put(format!("k{n:02}").into_bytes(), vec![1; 1_000]);
+        store.apply(batch).unwrap();
+    }
+}
+
+fn compacting_loses_nothing(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(kind, folder.path()).unwrap();
+    for round in 0..10_u8 {
+        let mut batch = Batch::default();
+        for i in 0..500_u32 {
+            let key = i.to_be_bytes().to_vec();
+            match i % 5 {
+                0 => batch.delete(key),
+                _ => batch.put(key, vec![round; 200]),
+            }
+        }
+        store.apply(batch).unwrap();
+    }
+    let before = pairs(&*store, b"", b"");
+    assert_eq!(before.len(), 400);
+    assert_eq!(store.compact().unwrap(), kind == StoreKind::Fjall);
+    assert_eq!(pairs(&*store, b"", b""), before);
 }
 
 /// The files below a folder, largest first.

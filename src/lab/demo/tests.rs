@@ -349,28 +349,74 @@ fn the_banks_are_rich_and_the_training_texts_are_apart() {
         let pages: HashSet<_> = subject.sentences(Share::Pages).into_iter().collect();
         assert!(training.iter().all(|sentence| !pages.contains(sentence)));
     }
+}
+
+#[test]
+fn the_training_texts_are_large_varied_and_apart_from_the_pages() {
     let training = training();
     assert_eq!(training, super::training());
+    // White space and entities aside, all that any page says.
     let pages: String = web()
         .pages
         .iter()
-        .map(|page| String::from_utf8_lossy(&page.body).into_owned())
+        .map(|page| {
+            let text = encoding_rs::WINDOWS_1252.decode(&page.body).0;
+            let utf8 = std::str::from_utf8(&page.body).unwrap_or(&text);
+            let html = Html::parse_document(utf8);
+            html.root_element().text().collect::<String>() + "\n"
+        })
         .collect();
-    for (name, text) in training.positive.iter().chain(&training.neutral) {
-        assert!(name.ends_with(".txt"));
-        for sentence in text.lines() {
-            let sentence = sentence.replace('"', "&quot;");
+    let banks: String = Subject::ALL
+        .into_iter()
+        .flat_map(|subject| subject.sentences(Share::Pages))
+        .collect();
+    let mut names = HashSet::new();
+    let mut seen = HashSet::new();
+    for (part, files) in [
+        ("positive", &training.positive),
+        ("neutral", &training.neutral),
+    ] {
+        let (mut sentences, mut words) = (0, 0);
+        for (name, text) in files {
             assert!(
-                !pages.contains(&sentence),
-                "{name} shares a sentence with a page: {sentence}"
+                name.ends_with(".txt") && names.insert((part, name)),
+                "{name}"
             );
+            for sentence in text.lines() {
+                assert!(!sentence.contains(['{', '}']), "{name}: {sentence}");
+                assert!(
+                    seen.insert(training::without_digits(sentence)),
+                    "{name} repeats: {sentence}"
+                );
+                assert!(
+                    !pages.contains(sentence) && !banks.contains(sentence),
+                    "{name} shares a sentence with a page: {sentence}"
+                );
+                sentences += 1;
+                words += sentence.split_whitespace().count();
+            }
         }
+        eprintln!(
+            "{part}: {} files, {sentences} sentences, {words} words",
+            files.len()
+        );
+        assert!(sentences >= 900 && words >= 15_000, "{part}");
     }
-    let tokens = training
-        .positive
-        .iter()
-        .map(|(_, t)| t.split_whitespace().count());
-    assert!(tokens.sum::<usize>() > 3_000);
+    // The topic's texts are no small set of moulds filled over and over.
+    let patterns: HashSet<_> = include_str!("training/lighthouses.txt").lines().collect();
+    assert!(patterns.len() >= 700);
+    let bees = |(_, text): &&(String, String)| text.contains(" hive") || text.contains("beekeep");
+    let all = training.positive.iter().chain(&training.neutral);
+    assert_eq!(all.filter(bees).count(), 0, "the other topic is trained on");
+}
+
+#[test]
+fn the_demo_job_begins_at_the_seeds() {
+    let job = include_str!("../../../config/demo.toml");
+    let seeds = job.split("[seeds]").nth(1).unwrap();
+    let list = seeds.split_once('[').unwrap().1.split_once(']').unwrap().0;
+    let listed: Vec<_> = list.split('"').skip(1).step_by(2).collect();
+    assert_eq!(listed, web().seeds);
 }
 
 #[test]

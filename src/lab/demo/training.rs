@@ -15,7 +15,10 @@ use super::bank::{Dice, Share, Slots, Subject};
 const FILE: usize = 50;
 
 /// How often a pattern with a slot for a place or a person is filled at most.
-const FILLINGS: usize = 4;
+/// On the topic rarely, because what is held out should not be known by its
+/// pattern; the neutral texts only have their words counted.
+const FILLINGS: usize = 2;
+const NEUTRAL_FILLINGS: usize = 7;
 
 /// Texts about other things: the file's name, its own text, and the bank that
 /// adds to it.
@@ -57,22 +60,27 @@ const NEUTRAL: &[(&str, &str, Subject)] = &[
 pub(super) fn texts() -> Training {
     let positive = include_str!("training/lighthouses.txt");
     Training {
-        positive: files("lighthouses", positive, Subject::Lighthouses),
+        positive: files("lighthouses", positive, Subject::Lighthouses, FILLINGS),
         neutral: NEUTRAL
             .iter()
-            .flat_map(|(name, own, subject)| files(name, own, *subject))
+            .flat_map(|(name, own, subject)| files(name, own, *subject, NEUTRAL_FILLINGS))
             .collect(),
     }
 }
 
 /// The sentences of one subject, mixed and dealt to files.
-fn files(name: &str, own: &'static str, subject: Subject) -> Vec<(String, String)> {
+fn files(
+    name: &str,
+    own: &'static str,
+    subject: Subject,
+    fillings: usize,
+) -> Vec<(String, String)> {
     let mut dice = Dice::new(&format!("training {name}"));
     let mut seen = HashSet::new();
     let mut all = Vec::new();
     let patterns = own.lines().chain(subject.sentences(Share::Training));
     for pattern in patterns {
-        for _ in 0..FILLINGS {
+        for _ in 0..fillings {
             let sentence = Slots::draw(&mut dice, Share::Training).fill(pattern);
             if seen.insert(without_digits(&sentence)) {
                 all.push(sentence);

@@ -1,0 +1,105 @@
+//! Taking back images and contexts whose commit was lost.
+//!
+//! The store under the frontier may lose the last commits before a crash, though
+//! never the outputs that were written for them. What is beyond a length is cut
+//! off; images and sidecars have no such mark, but each has a row in
+//! `images.tsv`, written before it. So the rows that are about to be cut off say
+//! what to undo. Undoing twice is harmless: the rows go last.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Component, Path};
+
+use super::{OutputError, Sidecar, io, log, part_of, sidecar};
+
+/// Pages by image file.
+type Pages = BTreeMap<String, BTreeSet<String>>;
+
+/// Undoes every image and context in `folder` whose row lies beyond the first
+/// `length` bytes of `images.tsv`. Where there is none it costs nothing;
+/// otherwise the table is read once.
+pub(super) fn images_after(folder: &Path, length: u64) -> Result<(), OutputError> {
+    let table = folder.join("images.tsv");
+    let mut file = match File::open(&table) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => opened.map_err(io(&table, "opening"))?,
+    };
+    let found = file.metadata().map_err(io(&table, "measuring"))?.len();
+    if found <= length {
+        return Ok(());
+    }
+    let mut lost = Pages::new();
+    file.seek(SeekFrom::Start(length))
+        .map_err(io(&table, "reading"))?;
+    each_row(&table, &mut file, |image, page| {
+        let pages = lost.entry(image.to_owned()).or_default();
+        pages.insert(page.to_owned());
+    })?;
+    let mut kept = Pages::new();
+    file.seek(SeekFrom::Start(0))
+        .map_err(io(&table, "reading"))?;
+    each_row(&table, &mut file.take(length), |image, page| {
+        if lost.contains_key(image) {
+            let pages = kept.entry(image.to_owned()).or_default();
+            pages.insert(page.to_owned());
+        }
+    })?;
+    for (image, pages) in &lost {
+        if is_below(image) {
+            undo(folder, image, pages, kept.get(image))?;
+        }
+    }
+    Ok(())
+}
+
+/// Undoes what `lost` pages brought of one image, of which the pages in `kept`
+/// remain; where none does, the image itself was lost.
+fn undo(
+    folder: &Path,
+    image: &str,
+    lost: &BTreeSet<String>,
+    kept: Option<&BTreeSet<String>>,
+) -> Result<(), OutputError> {
+    let bytes = folder.join(image);
+    let beside = sidecar::path_of(folder, image);
+    remove(&part_of(&bytes))?;
+    remove(&part_of(&beside))?;
+    let Some(kept) = kept else {
+        remove(&beside)?;
+        return remove(&bytes);
+    };
+    if !beside.exists() {
+        return Ok(());
+    }
+    let mut sidecar = Sidecar::load(folder, image)?;
+    sidecar.retain(|page| kept.contains(page) || !lost.contains(page));
+    sidecar.save(folder)
+}
+
+fn each_row(
+    table: &Path,
+    rows: &mut dyn Read,
+    mut visit: impl FnMut(&str, &str),
+) -> Result<(), OutputError> {
+    for row in BufReader::new(rows).split(b'\n') {
+        let row = row.map_err(io(table, "reading"))?;
+        if let Some((image, page)) = log::file_and_page(&String::from_utf8_lossy(&row)) {
+            visit(image, page);
+        }
+    }
+    Ok(())
+}
+
+/// A table that was edited must not make us remove a file elsewhere.
+fn is_below(image: &str) -> bool {
+    let mut parts = Path::new(image).components();
+    parts.all(|part| matches!(part, Component::Normal(_)))
+}
+
+fn remove(path: &Path) -> Result<(), OutputError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != ErrorKind::NotFound => Err(io(path, "removing")(e)),
+        _ => Ok(()),
+    }
+}

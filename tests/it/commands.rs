@@ -1,0 +1,421 @@
+//! What each command says, and how it ends.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use spoor::lab::{Behaviour, Lab, MemoryTree};
+
+use crate::support::texts::{self, image, link, page, some, topical};
+use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
+
+/// A host of `n` pages, each with an image of its own and a link to the next.
+fn chain(n: usize) -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    for i in 0..n {
+        let anchor = some(topical(), i, 1);
+        let paragraphs = [
+            some(topical(), i, 4),
+            link(&format!("/{}.html", i + 1), &anchor),
+            image(&format!("/{i}.png"), &anchor),
+        ];
+        tree.insert(
+            "a.test",
+            &format!("/{i}.html"),
+            page("A page", "", &paragraphs),
+        );
+        tree.image(&format!("http://a.test/{i}.png"), 120, 120);
+    }
+    tree
+}
+
+const FIRST: &[&str] = &["http://a.test/0.html"];
+
+fn text(rest: &str) -> JobText<'_> {
+    JobText {
+        seeds: FIRST,
+        rest,
+        ..JobText::default()
+    }
+}
+
+/// Rows of the log of one kind; all of them must be of different addresses.
+fn finished(job: &Job, kind: &str) -> usize {
+    let log = job.log();
+    let rows: Vec<&str> = log
+        .iter()
+        .filter(|row| row["kind"] == kind)
+        .map(|row| row["url"].as_str().unwrap())
+        .collect();
+    let distinct: BTreeSet<&&str> = rows.iter().collect();
+    assert_eq!(distinct.len(), rows.len(), "something was fetched twice");
+    rows.len()
+}
+
+fn package(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+#[test]
+fn config_check_shows_every_error_with_its_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken.toml");
+    let broken = "[job]\nname = \"x\"\ncontakt = \"mailto:a@b.example\"\n\n\
+                  [limits]\ndocuments = 0\n\n[politeness]\nmin_delay = \"soon\"\n";
+    std::fs::write(&file, broken).unwrap();
+    let file = file.to_str().unwrap();
+    let good = package("config/cats.toml");
+    let error =
+        Ran::of(spoor(&["config", "check", file, good.to_str().unwrap()]).current_dir(package("")))
+            .refused();
+    for part in [
+        ":3:",
+        "job.contakt",
+        "contact",
+        ":6:",
+        "limits.documents",
+        ":9:",
+        "politeness.min_delay",
+        "3 errors",
+        "1 file has errors",
+    ] {
+        assert!(error.contains(part), "`{part}` is missing in\n{error}");
+    }
+    assert_eq!(error.matches(file).count(), 4, "{error}");
+    let out =
+        Ran::of(spoor(&["config", "check", "config/cats.toml"]).current_dir(package(""))).good();
+    assert!(out.contains("config/cats.toml: in order"), "{out}");
+}
+
+#[test]
+fn config_reference_is_the_file_that_is_shipped() {
+    let out = Ran::of(&mut spoor(&["config", "reference"])).good();
+    let file = std::fs::read_to_string(package("config/reference.toml")).unwrap();
+    assert_eq!(out, file);
+}
+
+#[test]
+fn a_crawl_without_contact_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.toml");
+    let text = format!(
+        "[job]\nname = \"x\"\nfolder = {:?}\n[seeds]\nurls = [\"http://a.test/\"]\n",
+        folder.path()
+    );
+    std::fs::write(&file, text).unwrap();
+    let error = Ran::of(&mut spoor(&["crawl", file.to_str().unwrap()])).refused();
+    assert!(error.contains("job.contact"), "{error}");
+    assert!(!folder.path().join("x").exists());
+}
+
+#[test]
+fn what_a_job_names_and_is_not_there_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("job.toml");
+    let write = |rest: &str| {
+        let text = format!(
+            "[job]\nname = \"x\"\ncontact = \"mailto:a@b.example\"\nfolder = {:?}\n\
+             [model]\nfolder = {:?}\n{rest}",
+            folder.path(),
+            folder.path().join("models")
+        );
+        std::fs::write(&file, text).unwrap();
+    };
+    let file_name = file.to_str().unwrap();
+    let run = |command: &str| Ran::of(&mut spoor(&[command, file_name])).refused();
+    write("[seeds]\nfiles = [\"no-such-seeds.txt\"]");
+    assert!(run("crawl").contains("no-such-seeds.txt"));
+    write("[seeds]\nurls = [\"http://a.test/\"]\n[train]\npositive = [\"no-such-texts\"]");
+    assert!(run("crawl").contains("no-such-texts"));
+    assert!(run("train").contains("no-such-texts"));
+    write("[train]\npositive = []");
+    assert!(run("crawl").contains("seeds.urls"));
+    assert!(run("train").contains("train.positive"));
+    let error = Ran::of(&mut spoor(&["crawl", "no-such-job.toml"])).refused();
+    assert!(error.contains("no-such-job.toml"), "{error}");
+    assert!(!folder.path().join("models").exists());
+}
+
+/// The number behind a label.
+fn figure(out: &str, label: &str) -> f64 {
+    let line = out.lines().find_map(|line| line.strip_prefix(label));
+    let line = line.unwrap_or_else(|| panic!("no `{label}` in\n{out}"));
+    line.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn score_prints_figures_that_fit_each_other() {
+    let (folder, name) = texts::model();
+    let model = folder.join(name);
+    let score = |more: &[&str]| {
+        let mut arguments = vec!["score", "--model", model.to_str().unwrap()];
+        arguments.extend(more);
+        spoor(&arguments)
+    };
+    let sentence = &topical()[0];
+    let near = Ran::of(&mut score(&[sentence])).good();
+    let far = Ran::of(&mut score(&["Zqx vrrt plonk wibbet frumious gyre."])).good();
+    let perplexity = figure(&near, "perplexity");
+    assert!(perplexity < figure(&far, "perplexity") / 5.0, "{near}{far}");
+    let weighted = (perplexity * (1.0 - 3.0 * figure(&near, "keyword score"))).max(1.0);
+    assert!(
+        (figure(&near, "weighted perplexity") - weighted).abs() < 1e-5 * perplexity,
+        "{near}"
+    );
+
+    // The formula of the link score, from the printed parts, on both its sides.
+    for (document, anchor) in [
+        ("600", "the lighthouse keeper"),
+        ("3", "the lighthouse keeper"),
+        ("90000", "zqx vrrt"),
+    ] {
+        let out = Ran::of(&mut score(&[
+            "--link",
+            "--document-perplexity",
+            document,
+            anchor,
+        ]))
+        .good();
+        let d = figure(&out, "document perplexity");
+        let a = figure(&out, "anchor perplexity");
+        let k = figure(&out, "anchor keyword");
+        assert_eq!(d, document.parse::<f64>().unwrap());
+        let base = if a <= 3000.0 && a <= d {
+            0.7 * d + 0.3 * a
+        } else {
+            d
+        };
+        let raw = base * (1.0 - 3.0 * k);
+        let expected = if raw < 0.0 { 1.0 } else { raw };
+        assert!(
+            (figure(&out, "link score") - expected).abs() < 1e-5 * base,
+            "{out}"
+        );
+    }
+
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), sentence).unwrap();
+    let input = std::fs::File::open(file.path()).unwrap();
+    let read = Ran::of(score(&["-"]).stdin(Stdio::from(input))).good();
+    assert_eq!(read, near);
+
+    let error = Ran::of(&mut spoor(&["score", "--model", "no-such-model", "x"])).refused();
+    assert!(error.contains("no-such-model"), "{error}");
+}
+
+#[test]
+fn sigterm_drains_and_the_next_run_goes_on() {
+    let slow = Behaviour::of("a.test").latency(Duration::from_millis(10));
+    let wire = Wire::serve(Lab::from_memory(chain(60)).with_behaviour(slow));
+    let job = Job::new(&wire, &text(""));
+    let process = Live::start(&mut job.crawl());
+    wire.wait(|n| n.requests.len() >= 20, || false);
+    process.signal(Signal::SIGTERM);
+    let out = process.ended().good();
+    assert!(out.contains("stopped; run the job again to go on"), "{out}");
+    // What was asked was waited for, and written down.
+    let asked = wire.requests();
+    assert!(asked.iter().all(|r| r.status.is_some()));
+    assert!((20..121).contains(&asked.len()));
+    assert_eq!(job.log().len(), asked.len());
+
+    let out = job.run();
+    assert!(out.contains("nothing is left to fetch"), "{out}");
+    assert!(out.contains("pages     60 done of 61 fetches"), "{out}");
+    assert!(out.contains("images    60 kept"), "{out}");
+    // 60 pages, the missing one at the end, 60 images, robots.txt, each once.
+    assert_eq!(wire.requests().len(), 122);
+    assert_eq!((finished(&job, "page"), finished(&job, "image")), (61, 60));
+}
+
+#[test]
+fn limits_end_a_crawl() {
+    let wire = Wire::serve(Lab::from_memory(chain(60)));
+    let run = |rest: &str| {
+        let job = Job::new(&wire, &text(rest));
+        let out = job.run();
+        (job, out)
+    };
+    let (job, out) = run("[limits]\ndocuments = 7");
+    assert!(out.contains("limits.documents is reached"), "{out}");
+    assert!(out.contains("images    7 kept"), "{out}");
+    assert_eq!((finished(&job, "page"), finished(&job, "image")), (7, 7));
+    // Raised, it goes on where it was.
+    job.write(
+        &wire,
+        &text("[limits]\ndocuments = 9\n[images]\nafter_limit = false"),
+    );
+    job.run();
+    assert_eq!(finished(&job, "page"), 9);
+
+    let (job, out) = run("[limits]\nfetches = 5\n[images]\nenabled = false");
+    assert!(out.contains("limits.fetches is reached"), "{out}");
+    assert_eq!((finished(&job, "page"), finished(&job, "image")), (5, 0));
+
+    // Hard limits: nothing more is asked after them, images neither. One request
+    // is open at a time here, so the last one crosses the line.
+    let (job, out) = run("[limits]\nbytes = 5000");
+    assert!(out.contains("limits.bytes is reached"), "{out}");
+    let bytes: Vec<u64> = job
+        .log()
+        .iter()
+        .map(|row| row["bytes"].as_u64().unwrap())
+        .collect();
+    let (last, before) = bytes.split_last().unwrap();
+    let before: u64 = before.iter().sum();
+    assert!(before < 5000 && before + last >= 5000, "{bytes:?}");
+
+    let slow = Behaviour::of("a.test").latency(Duration::from_millis(40));
+    let wire = Wire::serve(Lab::from_memory(chain(60)).with_behaviour(slow));
+    let job = Job::new(&wire, &text("[limits]\ntime = 1"));
+    let out = job.run();
+    assert!(out.contains("limits.time is reached"), "{out}");
+    let (first, last) = (
+        wire.requests()[0].began,
+        wire.requests().last().unwrap().began,
+    );
+    // 122 requests of 40 ms and more would have taken five seconds.
+    assert!(
+        last - first <= Duration::from_millis(1010),
+        "{:?}",
+        last - first
+    );
+    let asked = wire.requests().len();
+    let out = job.run();
+    assert!(out.contains("limits.time is reached"), "{out}");
+    assert_eq!(
+        wire.requests().len(),
+        asked,
+        "the time counts over all runs"
+    );
+}
+
+#[test]
+fn a_second_process_on_the_same_job_is_refused() {
+    let slow = Behaviour::of("a.test")
+        .under("/0")
+        .latency(Duration::from_secs(600));
+    let wire = Wire::serve(Lab::from_memory(chain(2)).with_behaviour(slow));
+    let job = Job::new(&wire, &text(""));
+    let mut first = Live::start(&mut job.crawl());
+    wire.wait_for("a.test/0.html");
+    let error = Ran::of(&mut job.crawl()).refused();
+    assert!(error.contains("another spoor works on this job"), "{error}");
+    assert!(error.contains(job.folder().to_str().unwrap()), "{error}");
+    assert_eq!(wire.requests().len(), 2);
+    assert!(first.kill());
+}
+
+#[test]
+fn a_damaged_store_is_told_and_nothing_is_asked() {
+    let wire = Wire::serve(Lab::from_memory(chain(40)));
+    let job = Job::new(&wire, &text(""));
+    job.run();
+    let before = wire.requests().len();
+    let images = job.files("images");
+    let store = job.folder().join("frontier");
+    let file = store.join("db");
+    let mut bytes = std::fs::read(&file).unwrap();
+    for at in (0..bytes.len()).step_by(61) {
+        bytes[at] ^= 0x5a;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let error = Ran::of(&mut job.crawl()).refused();
+    assert!(error.contains(store.to_str().unwrap()), "{error}");
+    assert!(error.contains("move that folder away"), "{error}");
+    assert_eq!(wire.requests().len(), before);
+
+    // The advice works: what was saved is kept, and the crawl begins again.
+    std::fs::rename(&store, job.folder().join("away")).unwrap();
+    let out = job.run();
+    assert!(out.contains("images    40 kept"), "{out}");
+    assert_eq!(job.files("images"), images);
+}
+
+#[test]
+fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_links() {
+    let folder = tempfile::tempdir().unwrap();
+    let ran = Ran::of(spoor(&["demo"]).current_dir(folder.path()));
+    let all = format!("{}{}", ran.out, ran.err);
+    let control = all.chars().find(|c| c.is_control() && *c != '\n');
+    assert_eq!(control, None, "{all:?}");
+    let out = ran.good();
+    let found = |strategy: &str| -> Vec<f64> {
+        let line = out.lines().find_map(|line| line.strip_prefix(strategy));
+        let cells = line
+            .unwrap_or_else(|| panic!("no {strategy} in\n{out}"))
+            .split_whitespace();
+        cells
+            .map(|c| c.trim_end_matches('%').parse().unwrap())
+            .collect()
+    };
+    let (link, plain) = (found("link "), found("unfocused "));
+    assert_eq!(link[0], plain[0], "the same budget\n{out}");
+    assert!(link[1] > 1.5 * plain[1], "{out}");
+    assert!(link[3] > 0.0 && plain[3] > 0.0, "{out}");
+    for line in out
+        .lines()
+        .filter(|line| line.contains("  jobs/") || line.contains("  models/"))
+    {
+        let path = line.split_whitespace().last().unwrap();
+        assert!(folder.path().join(path).exists(), "{path}");
+    }
+
+    // Both jobs are at their limits, so another run fetches nothing more.
+    let again = Ran::of(spoor(&["demo"]).current_dir(folder.path())).good();
+    let fetches = |out: &str| {
+        out.lines()
+            .find(|l| l.starts_with("link "))
+            .unwrap()
+            .split_whitespace()
+            .nth(1)
+            .map(str::to_owned)
+    };
+    assert_eq!(fetches(&again), fetches(&out));
+}
+
+#[test]
+fn lab_serve_says_where_and_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let web = folder.path().join("web");
+    let out = Ran::of(&mut spoor(&["lab", "demo", web.to_str().unwrap()])).good();
+    assert!(out.contains("pages written to"), "{out}");
+    let mut server = Live::start(&mut spoor(&["lab", "serve", web.to_str().unwrap()]));
+    let line = server.first_line();
+    let addr = line.rsplit("http://").next().unwrap();
+    let addr: std::net::SocketAddr = addr.parse().unwrap_or_else(|e| panic!("{e}: {line}"));
+    let answer = get(addr, "gateway.test", "/");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.to_lowercase().contains("<title>"), "{answer}");
+    assert!(get(addr, "gateway.test", "/none").starts_with("HTTP/1.1 404"));
+    server.signal(Signal::SIGINT);
+    server.ended().good();
+
+    let public = Ran::of(&mut spoor(&[
+        "lab",
+        "serve",
+        web.to_str().unwrap(),
+        "--listen",
+        "0.0.0.0:0",
+    ]));
+    assert!(public.refused().contains("loopback"));
+}
+
+/// The answer to one request, as text.
+fn get(addr: std::net::SocketAddr, host: &str, path: &str) -> String {
+    use std::io::{Read, Write};
+    let mut stream = std::net::TcpStream::connect(addr).unwrap();
+    stream
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    String::from_utf8_lossy(&answer).into_owned()
+}

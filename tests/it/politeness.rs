@@ -1,0 +1,503 @@
+//! What hosts are asked, when, and in whose name: seen from their side.
+
+use std::time::Duration;
+
+use spoor::lab::{Behaviour, Fault, Lab, MemoryTree};
+
+use crate::support::job::CONTACT;
+use crate::support::texts::{image, link, page, some, topical};
+use crate::support::wire::{GRAIN, too_close};
+use crate::support::{Job, JobText, Live, Wire};
+
+/// A page on topic with these links and images.
+fn plain(links: &[&str], images: &[&str]) -> String {
+    with_head("", links, images)
+}
+
+fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
+    let mut paragraphs = vec![some(topical(), links.len(), 4)];
+    let anchor = some(topical(), 3, 1);
+    paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
+    paragraphs.extend(images.iter().map(|src| image(src, &anchor)));
+    page("A page", head, &paragraphs)
+}
+
+/// A web of HTML pages, named by `host/path`.
+fn tree(pages: &[(&str, String)]) -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    for (address, html) in pages {
+        let (host, path) = address.split_at(address.find('/').unwrap());
+        let kind = match path {
+            "/robots.txt" => "text/plain",
+            _ => "text/html; charset=utf-8",
+        };
+        tree.insert_as(host, path, kind, html.clone());
+    }
+    tree
+}
+
+fn seeds<'a>(seeds: &'a [&'a str]) -> JobText<'a> {
+    JobText {
+        seeds,
+        ..JobText::default()
+    }
+}
+
+fn asked(wire: &Wire) -> Vec<String> {
+    wire.requests().iter().map(|r| r.address()).collect()
+}
+
+fn busy(code: u16, seconds: &str) -> Fault {
+    Fault::Status {
+        code,
+        retry_after: Some(seconds.to_owned()),
+    }
+}
+
+#[test]
+fn a_crawl_delay_is_honoured_from_the_first_page_on() {
+    let lab = Lab::from_memory(tree(&[
+        (
+            "a.test/robots.txt",
+            "User-agent: spoor\nCrawl-delay: 0.25\n".into(),
+        ),
+        ("a.test/", plain(&["/1", "/2"], &["/a.png"])),
+        ("a.test/1", plain(&[], &[])),
+        ("a.test/2", plain(&[], &[])),
+    ]));
+    let wire = Wire::serve(lab);
+    Job::new(&wire, &seeds(&["http://a.test/"])).run();
+    let requests = wire.requests();
+    assert_eq!(requests.len(), 5, "{:?}", asked(&wire));
+    let delay = |_: &str| Duration::from_millis(250);
+    assert_eq!(too_close(&requests, delay), Vec::<String>::new());
+}
+
+#[test]
+fn a_slow_host_is_asked_less_often() {
+    let pages: Vec<String> = (0..4)
+        .map(|i| plain(&[&format!("/{}", i + 1)], &[]))
+        .collect();
+    let names = ["a.test/", "a.test/1", "a.test/2", "a.test/3"];
+    let pages: Vec<(&str, String)> = names.into_iter().zip(pages).collect();
+    let latency = Duration::from_millis(40);
+    let lab =
+        Lab::from_memory(tree(&pages)).with_behaviour(Behaviour::of("a.test").latency(latency));
+    let wire = Wire::serve(lab);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 5.0",
+        ..seeds(&["http://a.test/"])
+    };
+    Job::new(&wire, &text).run();
+    let requests = wire.requests();
+    assert_eq!(requests.len(), 6, "{:?}", asked(&wire));
+    // Five times the time that each answer took, which was the latency at least.
+    assert_eq!(too_close(&requests, |_| 5 * latency), Vec::<String>::new());
+}
+
+#[test]
+fn nothing_but_the_rules_is_asked_while_they_cannot_be_had() {
+    let fault = |code| Fault::Status {
+        code,
+        retry_after: None,
+    };
+    let hosts = [
+        "five.test",
+        "drop.test",
+        "loop.test",
+        "open.test",
+        "gone.test",
+    ];
+    let pages: Vec<(String, String)> = hosts
+        .iter()
+        .map(|host| (format!("{host}/"), plain(&[], &["/a.png"])))
+        .collect();
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let mut tree = tree(&pages);
+    tree.redirect("http://loop.test/robots.txt", "/other/robots.txt");
+    tree.redirect("http://loop.test/other/robots.txt", "/robots.txt");
+    let lab = Lab::from_memory(tree)
+        .with_behaviour(
+            Behaviour::of("five.test")
+                .under("/robots.txt")
+                .fault(fault(500)),
+        )
+        .with_behaviour(
+            Behaviour::of("drop.test")
+                .under("/robots.txt")
+                .fault(Fault::Drop),
+        )
+        .with_behaviour(
+            Behaviour::of("open.test")
+                .under("/robots.txt")
+                .fault(fault(403)),
+        )
+        .with_behaviour(
+            Behaviour::of("gone.test")
+                .under("/robots.txt")
+                .fault(fault(410)),
+        );
+    let wire = Wire::serve(lab);
+    let urls: Vec<String> = hosts.iter().map(|h| format!("http://{h}/")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 2\nback_off = \"5ms\"",
+        ..seeds(&urls)
+    };
+    let out = Job::new(&wire, &text).run();
+    assert!(out.contains("parked    3 hosts"), "{out}");
+    let asked = asked(&wire);
+    let count = |address: &str| asked.iter().filter(|a| *a == address).count();
+    for host in ["five.test", "drop.test"] {
+        assert_eq!(count(&format!("{host}/robots.txt")), 3, "{asked:?}");
+    }
+    // Three times the address itself and the five redirects of RFC 9309.
+    assert_eq!(count("loop.test/robots.txt"), 9, "{asked:?}");
+    assert_eq!(count("loop.test/other/robots.txt"), 9, "{asked:?}");
+    for host in ["five.test", "drop.test", "loop.test"] {
+        let other = asked
+            .iter()
+            .find(|a| a.starts_with(host) && !a.ends_with("/robots.txt"));
+        assert_eq!(other, None);
+    }
+    // 4xx means that there are no rules.
+    for host in ["open.test", "gone.test"] {
+        assert_eq!(count(&format!("{host}/robots.txt")), 1, "{asked:?}");
+        assert_eq!(count(&format!("{host}/")), 1, "{asked:?}");
+        assert_eq!(count(&format!("{host}/a.png")), 1, "{asked:?}");
+    }
+}
+
+#[test]
+fn what_robots_txt_forbids_is_never_asked() {
+    let rules = "User-agent: *\nAllow: /\n\n\
+                 User-agent: spoor\nDisallow: /no\nAllow: /no/but\nDisallow: /*.cgi$\nDisallow: /img/\n";
+    let links = [
+        "/no/1",
+        "/no/but-this",
+        "/x.cgi",
+        "/x.cgi?q",
+        "/yes",
+        "/moved",
+    ];
+    let mut tree = tree(&[
+        ("a.test/robots.txt", rules.into()),
+        ("a.test/", plain(&links, &["/img/a.png", "/pic/b.png"])),
+        ("a.test/yes", plain(&["http://b.test/"], &[])),
+        ("a.test/no/but-this", plain(&[], &[])),
+        ("b.test/robots.txt", "User-agent: *\nDisallow: /\n".into()),
+    ]);
+    tree.redirect("http://a.test/moved", "http://a.test/no/2");
+    let wire = Wire::serve(Lab::from_memory(tree));
+    Job::new(&wire, &seeds(&["http://a.test/"])).run();
+    let mut asked = asked(&wire);
+    asked.sort();
+    let expected = [
+        "a.test/",
+        "a.test/moved",
+        "a.test/no/but-this",
+        "a.test/pic/b.png",
+        "a.test/robots.txt",
+        "a.test/x.cgi?q",
+        "a.test/yes",
+        "b.test/robots.txt",
+    ];
+    assert_eq!(asked, expected);
+}
+
+#[test]
+fn retry_after_holds_for_the_whole_host() {
+    let pages = [
+        ("a.test/", plain(&["/1", "/2", "/3"], &[])),
+        ("a.test/1", plain(&[], &[])),
+        ("a.test/2", plain(&[], &[])),
+        ("a.test/3", plain(&[], &[])),
+        ("b.test/", plain(&["/1"], &[])),
+        ("b.test/1", plain(&[], &[])),
+    ];
+    let lab = Lab::from_memory(tree(&pages))
+        .with_behaviour(
+            Behaviour::of("a.test")
+                .under("/1")
+                .fault(busy(503, "1"))
+                .times(1),
+        )
+        .with_behaviour(
+            Behaviour::of("b.test")
+                .under("/1")
+                .fault(busy(429, "1"))
+                .times(1),
+        );
+    let wire = Wire::serve(lab);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"\nmax_back_off = \"2s\"",
+        ..seeds(&["http://a.test/", "http://b.test/"])
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    let requests = wire.requests();
+    let mut pauses = 0;
+    for (at, busy) in requests.iter().enumerate() {
+        if !matches!(busy.status, Some(503 | 429)) {
+            continue;
+        }
+        let next = requests[at + 1..]
+            .iter()
+            .find(|r| r.host == busy.host)
+            .unwrap();
+        let waited = next.began - busy.ended.unwrap();
+        assert!(
+            waited + GRAIN >= Duration::from_secs(1),
+            "{waited:?} at {}",
+            busy.host
+        );
+        pauses += 1;
+    }
+    assert_eq!(pauses, 2);
+    let done = job
+        .endings()
+        .iter()
+        .filter(|e| e.starts_with("page done"))
+        .count();
+    assert_eq!(done, pages.len());
+}
+
+#[test]
+fn retry_after_outlives_a_kill() {
+    let chain: Vec<String> = (0..400).map(|i| format!("/{i}")).collect();
+    let mut pages = vec![("a.test/".to_owned(), plain(&[], &[]))];
+    pages.extend(
+        chain
+            .windows(2)
+            .map(|w| (format!("b.test{}", w[0]), plain(&[&w[1]], &[]))),
+    );
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let lab = Lab::from_memory(tree(&pages))
+        .with_behaviour(Behaviour::of("a.test").under("/robots.txt").times(1))
+        .with_behaviour(Behaviour::of("a.test").fault(busy(503, "2")).times(1));
+    let wire = Wire::serve(lab);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"",
+        ..seeds(&["http://a.test/", "http://b.test/0"])
+    };
+    let job = Job::new(&wire, &text);
+    let mut process = Live::start(&mut job.crawl());
+    // When the other host has gone on for twenty pages, the answer is noted.
+    let noted = |n: &crate::support::wire::Notes| {
+        let busy = n.requests.iter().position(|r| r.status == Some(503));
+        busy.is_some_and(|at| n.requests.len() > at + 20)
+    };
+    wire.wait(noted, || false);
+    assert!(process.kill());
+    wire.settle();
+    let killed = wire.requests().len();
+    job.run();
+    let requests = wire.requests();
+    let busy = requests.iter().find(|r| r.status == Some(503)).unwrap();
+    let next = requests[killed..]
+        .iter()
+        .find(|r| r.host == "a.test")
+        .unwrap();
+    let waited = next.began - busy.ended.unwrap();
+    assert!(waited + GRAIN >= Duration::from_secs(2), "{waited:?}");
+    assert_eq!(next.path, "/");
+    assert!(
+        job.endings()
+            .contains(&"page done http://a.test/".to_owned())
+    );
+}
+
+#[test]
+fn every_request_names_the_crawler_and_its_operator() {
+    let lab = Lab::from_memory(tree(&[("a.test/", plain(&["/1"], &["/a.png"]))]));
+    let wire = Wire::serve(lab);
+    Job::new(&wire, &seeds(&["http://a.test/"])).run();
+    let requests = wire.requests();
+    assert_eq!(requests.len(), 4);
+    let agent = format!("spoor/{} (+{CONTACT})", env!("CARGO_PKG_VERSION"));
+    assert!(requests.iter().all(|r| r.agent == agent), "{requests:#?}");
+}
+
+#[test]
+fn private_addresses_are_not_even_connected_to() {
+    let wire = Wire::serve(Lab::from_memory(tree(&[("a.test/", plain(&[], &[]))])));
+    let literal = format!("http://{}/", wire.addr);
+    let named = format!("http://localhost:{}/", wire.addr.port());
+    let text = JobText {
+        seeds: &["http://a.test/", &literal, &named],
+        network: "",
+        politeness: "min_delay = 0\nretries = 0\nback_off = \"1ms\"",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let out = job.run();
+    assert!(out.contains("pages     0 done of 0 fetches"), "{out}");
+    assert_eq!(wire.notes().accepted, 0);
+    let mut reasons: Vec<String> = job.log().iter().map(|r| r["reason"].to_string()).collect();
+    reasons.sort();
+    // A name that means this machine is not even looked up.
+    let expected = ["dns", "private_address", "private_address"];
+    assert_eq!(reasons, expected.map(|r| format!("\"{r}\"")));
+
+    // The same with leave to do so.
+    let text = JobText {
+        network: "allow_private = true",
+        ..text
+    };
+    Job::new(&wire, &text).run();
+    assert!(asked(&wire).contains(&"a.test/".to_owned()));
+    assert!(asked(&wire).contains(&format!("{}/", wire.addr)));
+}
+
+#[test]
+fn a_redirect_is_judged_like_a_link() {
+    let mut tree = tree(&[
+        (
+            "a.test/",
+            plain(&["/in", "/out", "/file", "/round", "/far"], &["/old.png"]),
+        ),
+        ("a.test/new", plain(&[], &[])),
+    ]);
+    for (from, to) in [
+        ("/in", "/new"),
+        ("/out", "http://out.test/"),
+        ("/file", "/archive.zip"),
+        ("/round", "/round"),
+        ("/far", "http://b.test/"),
+        ("/old.png", "http://out.test/new.png"),
+    ] {
+        tree.redirect(&format!("http://a.test{from}"), to);
+    }
+    let wire = Wire::serve(Lab::from_memory(tree));
+    let text = JobText {
+        rest: "[scope]\naccept = [\"test,a\"]\nreject = [\"test,out\"]",
+        ..seeds(&["http://a.test/"])
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    let mut asked = asked(&wire);
+    asked.sort();
+    let expected = [
+        "",
+        "far",
+        "file",
+        "in",
+        "new",
+        "old.png",
+        "out",
+        "robots.txt",
+        "round",
+    ];
+    assert_eq!(asked, expected.map(|p| format!("a.test/{p}")));
+    assert!(
+        job.endings()
+            .contains(&"page done http://a.test/new".to_owned())
+    );
+}
+
+#[test]
+fn redirects_in_a_row_have_an_end() {
+    let mut tree = tree(&[
+        ("a.test/", plain(&["/0", "/b0"], &[])),
+        ("a.test/b5", plain(&[], &[])),
+    ]);
+    for i in 0..9 {
+        tree.redirect(&format!("http://a.test/{i}"), &format!("/{}", i + 1));
+    }
+    for i in 0..5 {
+        tree.redirect(&format!("http://a.test/b{i}"), &format!("/b{}", i + 1));
+    }
+    let wire = Wire::serve(Lab::from_memory(tree));
+    let job = Job::new(&wire, &seeds(&["http://a.test/"]));
+    job.run();
+    let endings = job.endings();
+    assert!(
+        endings.contains(&"page dropped:redirect_limit http://a.test/5".to_owned()),
+        "{endings:#?}"
+    );
+    assert!(
+        endings.contains(&"page done http://a.test/b5".to_owned()),
+        "{endings:#?}"
+    );
+    assert!(!asked(&wire).contains(&"a.test/6".to_owned()));
+}
+
+#[test]
+fn nofollow_and_noindex_are_obeyed() {
+    let meta = |content: &str| format!("<meta name=\"robots\" content=\"{content}\">");
+    let anchor = some(topical(), 5, 1);
+    let own = |word: &str| {
+        format!("The {word} lighthouse {word} stands on its {word} rock above the {word} sea.")
+    };
+    let body = |word: &str, head: &str, target: &str| {
+        let src = format!("/{word}.png");
+        let rest = format!(
+            "<p>{}</p>{}<p><a rel=\"ugc nofollow\" href=\"/rel-{word}\">{anchor}</a></p>",
+            own(word),
+            link(target, &anchor)
+        );
+        page(word, head, &[rest, image(&src, &own(word))])
+    };
+    let mut tree = tree(&[
+        ("a.test/", body("plain", "", "/noindex")),
+        (
+            "a.test/noindex",
+            body("noindexed", &meta("noindex"), "/nofollow"),
+        ),
+        (
+            "a.test/nofollow",
+            body("nofollowed", &meta("nofollow"), "/never"),
+        ),
+        ("b.test/", body("trained", &meta("noai"), "/images")),
+        (
+            "b.test/images",
+            body("pictured", &meta("noimageai"), "/end"),
+        ),
+        ("b.test/end", body("ended", "", "/noindex")),
+    ]);
+    for word in ["plain", "noindexed", "nofollowed"] {
+        tree.image(&format!("http://a.test/{word}.png"), 120, 120);
+    }
+    for word in ["trained", "pictured", "ended"] {
+        tree.image(&format!("http://b.test/{word}.png"), 120, 120);
+    }
+    let wire = Wire::serve(Lab::from_memory(tree));
+    let job = Job::new(&wire, &seeds(&["http://a.test/", "http://b.test/"]));
+    job.run();
+    let mut asked = asked(&wire);
+    asked.sort();
+    let expected = [
+        "a.test/",
+        "a.test/nofollow",
+        "a.test/nofollowed.png",
+        "a.test/noindex",
+        "a.test/plain.png",
+        "a.test/robots.txt",
+        "b.test/",
+        "b.test/end",
+        "b.test/ended.png",
+        "b.test/images",
+        "b.test/noindex",
+        "b.test/robots.txt",
+    ];
+    assert_eq!(asked, expected);
+    let text = job.sentences().join("\n");
+    for (word, kept) in [
+        ("plain", true),
+        ("noindexed", false),
+        ("nofollowed", true),
+        ("trained", false),
+        ("pictured", true),
+        ("ended", true),
+    ] {
+        assert_eq!(
+            text.contains(&own(word).to_lowercase().replace('.', "")),
+            kept,
+            "{word}"
+        );
+    }
+    let mut images: Vec<String> = job.image_rows().iter().map(|r| r["url"].clone()).collect();
+    images.sort();
+    let kept = ["a.test/nofollowed", "a.test/plain", "b.test/ended"];
+    assert_eq!(images, kept.map(|i| format!("http://{i}.png")));
+}

@@ -1,0 +1,193 @@
+//! A job in a folder of its own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::process::{Ran, spoor};
+use super::{Wire, texts};
+
+/// How the operator of these tests is reached.
+pub const CONTACT: &str = "mailto:tests@spoor.example";
+
+/// What a job's file says besides what all of them do.
+#[derive(Debug, Clone)]
+pub struct JobText<'a> {
+    /// Where it begins.
+    pub seeds: &'a [&'a str],
+    /// Keys of `[network]` besides `connect_to`.
+    pub network: &'a str,
+    /// Keys of `[politeness]`; the pauses are none and all failures final
+    /// without it.
+    pub politeness: &'a str,
+    /// Further sections.
+    pub rest: &'a str,
+}
+
+impl Default for JobText<'_> {
+    fn default() -> Self {
+        Self {
+            seeds: &[],
+            network: "allow_private = true",
+            politeness: "min_delay = 0\ndelay_factor = 0\nretries = 0\nback_off = \"1ms\"",
+            rest: "",
+        }
+    }
+}
+
+/// A job file and the folder that its results go to; removed when dropped.
+#[derive(Debug)]
+pub struct Job {
+    root: TempDir,
+}
+
+impl Job {
+    /// Writes the job file for a crawl of the web on `wire`.
+    pub fn new(wire: &Wire, text: &JobText<'_>) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let job = Self { root };
+        job.write(wire, text);
+        job
+    }
+
+    /// Writes the job file anew, for another run of the same job.
+    pub fn write(&self, wire: &Wire, text: &JobText<'_>) {
+        let (models, model) = texts::model();
+        let JobText {
+            seeds,
+            network,
+            politeness,
+            rest,
+        } = text;
+        let text = format!(
+            "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
+             [seeds]\nurls = {seeds:?}\n\
+             [model]\nname = \"{model}\"\nfolder = {models:?}\n\
+             [network]\nconnect_to = [\"*.test:80:{}\"]\n{network}\n\
+             [politeness]\n{politeness}\n{rest}\n",
+            self.root.path(),
+            wire.addr,
+        );
+        std::fs::write(self.file(), text).unwrap();
+    }
+
+    /// The job file.
+    pub fn file(&self) -> PathBuf {
+        self.root.path().join("job.toml")
+    }
+
+    /// The folder of the results.
+    pub fn folder(&self) -> PathBuf {
+        self.root.path().join("job")
+    }
+
+    /// `spoor crawl` on it.
+    pub fn crawl(&self) -> Command {
+        spoor(&["crawl", self.file().to_str().unwrap()])
+    }
+
+    /// Crawls to the end of the run and returns what was printed.
+    pub fn run(&self) -> String {
+        Ran::of(&mut self.crawl()).good()
+    }
+
+    /// The crawl log; every line must be one of JSON.
+    pub fn log(&self) -> Vec<Value> {
+        let text = std::fs::read_to_string(self.folder().join("logs/crawl.jsonl")).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'), "a cut last line");
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
+            .collect()
+    }
+
+    /// Lines of the log, `kind outcome url`, or with the reason after the outcome.
+    pub fn endings(&self) -> Vec<String> {
+        let word = |row: &Value, key: &str| row[key].as_str().map(str::to_owned);
+        self.log()
+            .iter()
+            .map(|row| {
+                let outcome = [word(row, "outcome"), word(row, "reason")];
+                let outcome: Vec<String> = outcome.into_iter().flatten().collect();
+                format!(
+                    "{} {} {}",
+                    word(row, "kind").unwrap(),
+                    outcome.join(":"),
+                    word(row, "url").unwrap()
+                )
+            })
+            .collect()
+    }
+
+    /// Every file below a folder of the results, relative to that folder.
+    pub fn files(&self, below: &str) -> Vec<PathBuf> {
+        let root = self.folder().join(below);
+        let mut found = Vec::new();
+        walk(&root, &mut found);
+        let strip = |path: PathBuf| path.strip_prefix(&root).unwrap().to_owned();
+        found.into_iter().map(strip).collect()
+    }
+
+    /// Every sidecar.
+    pub fn sidecars(&self) -> Vec<Value> {
+        let files = self.files("images");
+        let sidecars = files
+            .iter()
+            .filter(|f| f.extension().is_some_and(|e| e == "json"));
+        sidecars
+            .map(|file| {
+                let text = std::fs::read(self.folder().join("images").join(file)).unwrap();
+                serde_json::from_slice(&text).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+            })
+            .collect()
+    }
+
+    /// Rows of `images.tsv` by column name; all must have every column.
+    pub fn image_rows(&self) -> Vec<BTreeMap<String, String>> {
+        let text = std::fs::read_to_string(self.folder().join("images.tsv")).unwrap();
+        assert!(text.ends_with('\n'), "a cut last row");
+        let mut lines = text.lines();
+        let header: Vec<&str> = lines.next().unwrap().split('\t').collect();
+        lines
+            .map(|line| {
+                let cells: Vec<&str> = line.split('\t').collect();
+                assert_eq!(cells.len(), header.len(), "{line}");
+                let pairs = header.iter().zip(cells);
+                pairs
+                    .map(|(k, v)| ((*k).to_owned(), v.to_owned()))
+                    .collect()
+            })
+            .collect()
+    }
+
+    /// Every line of every sentence file.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut files = self.files("sentences");
+        files.sort();
+        let mut lines = Vec::new();
+        for file in files {
+            let bytes = std::fs::read(self.folder().join("sentences").join(&file)).unwrap();
+            let mut text = String::new();
+            let mut decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+            std::io::Read::read_to_string(&mut decoder, &mut text)
+                .unwrap_or_else(|e| panic!("{}: {e}", file.display()));
+            lines.extend(text.lines().map(str::to_owned));
+        }
+        lines
+    }
+}
+
+fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => walk(&path, found),
+            false => found.push(path),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! What every test here needs: the program as a process, a job folder, a trained
+//! model, and a web whose wire is watched.
+
+pub mod job;
+pub mod process;
+pub mod texts;
+pub mod wire;
+
+pub use job::{Job, JobText};
+pub use process::{Live, Ran, spoor};
+pub use wire::{Seen, Wire};

@@ -1,0 +1,339 @@
+//! A lab web behind a tap: every request is noted when its first byte arrives,
+//! before the lab or the crawler can go on.
+//!
+//! The lab's own observer is told of a request when it is answered, and of one
+//! whose asker died in between not at all; but those are what a kill test must
+//! see. So the tap stands on the wire: what it notes happened no later than it
+//! says at the beginning and no earlier at the end, whatever the machine does.
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::{SocketAddr, TcpStream as StdStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use spoor::lab::{self, Lab};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Runtime;
+
+use super::process::GUARD;
+
+/// A request as it was seen on the wire.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seen {
+    /// When its first byte was read.
+    pub began: Instant,
+    /// When the last part of its answer was about to be passed on; `None` while
+    /// there is none.
+    pub ended: Option<Instant>,
+    /// The `Host` header.
+    pub host: String,
+    /// Path and query.
+    pub path: String,
+    /// The `User-Agent` header.
+    pub agent: String,
+    /// The status of the answer; `None` where there is none.
+    pub status: Option<u16>,
+}
+
+impl Seen {
+    /// Host and path.
+    pub fn address(&self) -> String {
+        format!("{}{}", self.host, self.path)
+    }
+}
+
+/// All that the tap has noted.
+#[derive(Debug, Default)]
+pub struct Notes {
+    /// Requests in the order of their beginnings.
+    pub requests: Vec<Seen>,
+    /// Connections that were accepted.
+    pub accepted: usize,
+    /// Parts of answers that were passed on.
+    pub parts: usize,
+    open: usize,
+    peers: HashSet<u16>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    notes: Mutex<Notes>,
+    changed: Condvar,
+}
+
+impl Notes {
+    /// Beginnings of requests and parts of answers: the crawl's own clock.
+    pub fn events(&self) -> usize {
+        self.requests.len() + self.parts
+    }
+}
+
+impl Shared {
+    fn note<T>(&self, change: impl FnOnce(&mut Notes) -> T) -> T {
+        let result = change(&mut self.notes.lock().unwrap());
+        self.changed.notify_all();
+        result
+    }
+}
+
+/// A web that is served and watched until this is dropped.
+#[derive(Debug)]
+pub struct Wire {
+    /// Where it is served.
+    pub addr: SocketAddr,
+    shared: Arc<Shared>,
+    _runtime: Runtime,
+}
+
+impl Wire {
+    /// Serves a lab.
+    pub fn serve(lab: Lab) -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
+        let shared = Arc::new(Shared::default());
+        let local = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (listener, addr, behind) = runtime.block_on(async {
+            let behind = lab::spawn(lab, local).await.unwrap();
+            let listener = TcpListener::bind(local).await.unwrap();
+            let addr = listener.local_addr().unwrap();
+            (listener, addr, behind)
+        });
+        let notes = Arc::clone(&shared);
+        runtime.spawn(async move {
+            // Held as long as this runs: dropping it ends the lab.
+            let held = behind;
+            loop {
+                let (stream, peer) = listener.accept().await.unwrap();
+                stream.set_nodelay(true).unwrap();
+                notes.note(|n| {
+                    n.accepted += 1;
+                    n.open += 1;
+                    n.peers.insert(peer.port());
+                });
+                let notes = Arc::clone(&notes);
+                let to = held.addr;
+                tokio::spawn(async move {
+                    tap(stream, to, &notes).await;
+                    notes.note(|n| n.open -= 1);
+                });
+            }
+        });
+        Self {
+            addr,
+            shared,
+            _runtime: runtime,
+        }
+    }
+
+    /// What was noted so far.
+    pub fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.shared.notes.lock().unwrap()
+    }
+
+    /// The requests so far.
+    pub fn requests(&self) -> Vec<Seen> {
+        self.notes().requests.clone()
+    }
+
+    /// Waits until the notes are as wanted; false where `until` says so first,
+    /// which is asked now and then.
+    pub fn wait(
+        &self,
+        wanted: impl Fn(&Notes) -> bool,
+        mut given_up: impl FnMut() -> bool,
+    ) -> bool {
+        const LOOK: Duration = Duration::from_millis(50);
+        let deadline = Instant::now() + GUARD;
+        let mut notes = self.notes();
+        loop {
+            if wanted(&notes) {
+                return true;
+            }
+            assert!(
+                Instant::now() < deadline,
+                "what was waited for did not happen; {} requests were seen",
+                notes.requests.len()
+            );
+            (notes, _) = self.shared.changed.wait_timeout(notes, LOOK).unwrap();
+            if given_up() && !wanted(&notes) {
+                return false;
+            }
+        }
+    }
+
+    /// Waits until a request for this host and path has begun.
+    pub fn wait_for(&self, address: &str) {
+        self.wait(
+            |n| n.requests.iter().any(|r| r.address() == address),
+            || false,
+        );
+    }
+
+    /// Returns when everything that was sent before this call is noted and all
+    /// connections are closed. To be called when their other end is dead.
+    pub fn settle(&self) {
+        // Connections are accepted in the order in which they were made, so when
+        // this one is, all of them were.
+        let mark = StdStream::connect(self.addr).unwrap();
+        let port = mark.local_addr().unwrap().port();
+        drop(mark);
+        self.wait(|n| n.peers.contains(&port) && n.open == 0, || false);
+        self.shared.note(|n| {
+            n.peers.clear();
+            n.accepted -= 1;
+        });
+    }
+}
+
+/// Passes bytes on in both directions until either side ends.
+async fn tap(client: TcpStream, to: SocketAddr, notes: &Shared) {
+    let Ok(server) = TcpStream::connect(to).await else {
+        return;
+    };
+    server.set_nodelay(true).unwrap();
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    // The number of the request that is being answered on this connection.
+    let current = Mutex::new(None);
+    tokio::select! {
+        () = forth(from_client, to_server, notes, &current) => {}
+        () = back(from_server, to_client, notes, &current) => {}
+    }
+}
+
+async fn forth(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    notes: &Shared,
+    current: &Mutex<Option<usize>>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    let mut head = Vec::new();
+    let mut began = Instant::now();
+    while let Ok(n @ 1..) = from.read(&mut buffer).await {
+        if head.is_empty() {
+            began = Instant::now();
+        }
+        head.extend_from_slice(&buffer[..n]);
+        // The crawler sends no bodies, so a blank line ends a request.
+        while let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n") {
+            let text = String::from_utf8_lossy(&head[..end]).into_owned();
+            head.drain(..end + 4);
+            let seen = parse(&text, began);
+            let number = notes.note(|n| {
+                n.requests.push(seen);
+                n.requests.len() - 1
+            });
+            *current.lock().unwrap() = Some(number);
+        }
+        if to.write_all(&buffer[..n]).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn back(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    notes: &Shared,
+    current: &Mutex<Option<usize>>,
+) {
+    let mut buffer = vec![0; 16 * 1024];
+    loop {
+        let n = from.read(&mut buffer).await.unwrap_or(0);
+        let number = *current.lock().unwrap();
+        let status = buffer[..n]
+            .strip_prefix(b"HTTP/1.1 ")
+            .and_then(|rest| std::str::from_utf8(rest.get(..3)?).ok()?.parse().ok());
+        notes.note(|notes| {
+            notes.parts += 1;
+            if let Some(seen) = number.and_then(|i| notes.requests.get_mut(i)) {
+                // A connection that is closed when it has long answered ends nothing.
+                if n > 0 || seen.status.is_none() {
+                    seen.ended = Some(Instant::now());
+                }
+                seen.status = seen.status.or(status);
+            }
+        });
+        if n == 0 || to.write_all(&buffer[..n]).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn parse(head: &str, began: Instant) -> Seen {
+    let mut lines = head.lines();
+    let path = lines.next().and_then(|line| line.split(' ').nth(1));
+    let headers: BTreeMap<String, String> = lines
+        .filter_map(|line| line.split_once(':'))
+        .map(|(name, value)| (name.to_lowercase(), value.trim().to_owned()))
+        .collect();
+    let header = |name: &str| headers.get(name).cloned().unwrap_or_default();
+    Seen {
+        began,
+        ended: None,
+        host: header("host"),
+        path: path.unwrap_or_default().to_owned(),
+        agent: header("user-agent"),
+        status: None,
+    }
+}
+
+/// How much earlier than promised a request may be seen: spoor's clock counts
+/// whole milliseconds.
+pub const GRAIN: Duration = Duration::from_millis(2);
+
+/// Requests to one host that overlap, or between which there was less than
+/// `delay(host)` from the end of the one to the beginning of the next.
+pub fn too_close(requests: &[Seen], delay: impl Fn(&str) -> Duration) -> Vec<String> {
+    let mut last: BTreeMap<&str, &Seen> = BTreeMap::new();
+    let mut wrong = Vec::new();
+    for seen in requests {
+        if let Some(before) = last.insert(&seen.host, seen) {
+            let free = before.ended.unwrap_or(before.began) + delay(&seen.host);
+            if seen.began + GRAIN < free {
+                let early = free - seen.began;
+                let (a, b) = (&before.path, &seen.path);
+                wrong.push(format!("{}: {b} {early:?} too early after {a}", seen.host));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn requests_that_are_too_close_are_found() {
+    let zero = Instant::now();
+    let ms = Duration::from_millis;
+    let seen = |host: &str, began: u64, ended: Option<u64>| Seen {
+        began: zero + ms(began),
+        ended: ended.map(|e| zero + ms(e)),
+        host: host.to_owned(),
+        path: format!("/{began}"),
+        agent: String::new(),
+        status: Some(200),
+    };
+    let fine = [
+        seen("a", 0, Some(5)),
+        seen("b", 1, Some(3)),
+        seen("a", 25, None),
+        seen("a", 45, None),
+    ];
+    let delay = |_: &str| ms(20);
+    assert_eq!(too_close(&fine, delay), Vec::<String>::new());
+    for (second, early) in [(seen("a", 22, None), "3ms"), (seen("a", 4, None), "21ms")] {
+        let wrong = too_close(&[seen("a", 0, Some(5)), second], delay);
+        assert_eq!(wrong.len(), 1);
+        assert!(wrong[0].contains(early), "{wrong:?}");
+    }
+    // A request that was never answered still counts.
+    assert_eq!(
+        too_close(&[seen("a", 0, None), seen("a", 10, None)], delay).len(),
+        1
+    );
+}
