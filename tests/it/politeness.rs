@@ -230,7 +230,7 @@ fn retry_after_holds_for_the_whole_host() {
         );
     let wire = Wire::serve(lab);
     let text = JobText {
-        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"\nmax_back_off = \"2s\"",
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"",
         ..seeds(&["http://a.test/", "http://b.test/"])
     };
     let job = Job::new(&wire, &text);
@@ -260,6 +260,29 @@ fn retry_after_holds_for_the_whole_host() {
         .filter(|e| e.starts_with("page done"))
         .count();
     assert_eq!(done, pages.len());
+}
+
+#[test]
+fn a_host_that_wants_a_long_pause_is_not_waited_for() {
+    let lab = Lab::from_memory(tree(&[
+        ("a.test/", plain(&["/1"], &[])),
+        ("b.test/", plain(&[], &[])),
+    ]))
+    .with_behaviour(Behaviour::of("a.test").under("/1").fault(busy(503, "3600")));
+    let wire = Wire::serve(lab);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nback_off = \"1ms\"\nmax_back_off = \"1m\"",
+        ..seeds(&["http://a.test/", "http://b.test/"])
+    };
+    let job = Job::new(&wire, &text);
+    let out = job.run();
+    assert!(out.contains("parked    1 hosts"), "{out}");
+    let requests = wire.requests().len();
+    assert_eq!(requests, 5, "{:?}", asked(&wire));
+    // It is not forgotten either.
+    let out = job.run();
+    assert!(out.contains("parked    1 hosts"), "{out}");
+    assert_eq!(wire.requests().len(), requests);
 }
 
 #[test]
