@@ -769,6 +769,10 @@ impl Store for Lossy {
         Ok(0)
     }
 
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
     fn path(&self) -> &Path {
         Path::new("memory")
     }

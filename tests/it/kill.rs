@@ -13,8 +13,8 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::address::PageUrl;
-use spoor::config::Config;
-use spoor::frontier::store::SledStore;
+use spoor::config::{Config, StoreKind};
+use spoor::frontier::store;
 use spoor::frontier::{Frontier, Policy, State};
 use spoor::lab::{Behaviour, Fault, Lab, MemoryTree};
 use spoor::page::TaskKind;
@@ -307,9 +307,9 @@ impl Harvest {
 /// What the store says of every known address, image or page.
 fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String), String> {
     let config = Config::load(&job.file()).unwrap();
-    let store = SledStore::open(&job.folder().join("frontier")).unwrap();
+    let store = store::open(config.frontier.store, &job.folder().join("frontier")).unwrap();
     let frontier = Frontier::open(
-        Box::new(store),
+        store,
         Policy::new(&config.politeness, &config.network),
         Scope::new(config.scope.clone()),
         spoor::pipeline::now(),
@@ -350,15 +350,20 @@ fn job_text() -> String {
     )
 }
 
-fn make_job(wire: &Wire) -> Job {
+fn make_job(wire: &Wire, store: StoreKind) -> Job {
+    let rest = format!(
+        "[images]\nmin_width = 20\nmin_height = 20\n\
+         [buckets]\nboundaries = \"fixed\"\n\
+         high = 140\nmedium = 200\nnormal = 300\nrazor = 550\n\
+         [frontier]\nstore = \"{}\"",
+        store.name()
+    );
     Job::new(
         wire,
         &JobText {
             seeds: &["http://hub.test/", "http://h00.test/"],
             politeness: &job_text(),
-            rest: "[images]\nmin_width = 20\nmin_height = 20\n\
-                   [buckets]\nboundaries = \"fixed\"\n\
-                   high = 140\nmedium = 200\nnormal = 300\nrazor = 550",
+            rest: &rest,
             ..JobText::default()
         },
     )
@@ -414,17 +419,26 @@ fn impatience(all: &[Seen], killed: &[Instant]) -> Vec<String> {
 
 #[test]
 fn a_crawl_that_is_killed_brings_what_an_undisturbed_one_does() {
+    kill_and_compare(StoreKind::Sled);
+}
+
+#[test]
+fn a_crawl_that_is_killed_brings_the_same_with_the_other_store() {
+    kill_and_compare(StoreKind::Fjall);
+}
+
+fn kill_and_compare(store: StoreKind) {
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => spoor::pipeline::now(),
     };
-    println!("SPOOR_KILL_SEED={seed}");
+    println!("SPOOR_KILL_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
 
     let whole = plan();
     let (pages, images, known) = (whole.pages, whole.images, whole.known);
     let wire = Wire::serve(whole.lab);
-    let job = make_job(&wire);
+    let job = make_job(&wire, store);
     let begun = Instant::now();
     let out = job.run();
     assert!(out.contains("nothing is left to fetch"), "{out}");
@@ -454,7 +468,7 @@ fn a_crawl_that_is_killed_brings_what_an_undisturbed_one_does() {
 
     let again = plan();
     let wire = Wire::serve(again.lab);
-    let job = make_job(&wire);
+    let job = make_job(&wire, store);
     let begun = Instant::now();
     let mut killed = Vec::new();
     while killed.len() < MAX_KILLS {

@@ -2,39 +2,12 @@
 
 use std::time::Duration;
 
-use spoor::lab::{Behaviour, Fault, Lab, MemoryTree};
+use spoor::lab::{Behaviour, Fault, Lab};
 
 use crate::support::job::CONTACT;
-use crate::support::texts::{image, link, page, some, topical};
+use crate::support::texts::{image, link, page, plain, some, topical, tree};
 use crate::support::wire::{GRAIN, too_close};
 use crate::support::{Job, JobText, Live, Wire};
-
-/// A page on topic with these links and images.
-fn plain(links: &[&str], images: &[&str]) -> String {
-    with_head("", links, images)
-}
-
-fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
-    let mut paragraphs = vec![some(topical(), links.len(), 4)];
-    let anchor = some(topical(), 3, 1);
-    paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
-    paragraphs.extend(images.iter().map(|src| image(src, &anchor)));
-    page("A page", head, &paragraphs)
-}
-
-/// A web of HTML pages, named by `host/path`.
-fn tree(pages: &[(&str, String)]) -> MemoryTree {
-    let mut tree = MemoryTree::default();
-    for (address, html) in pages {
-        let (host, path) = address.split_at(address.find('/').unwrap());
-        let kind = match path {
-            "/robots.txt" => "text/plain",
-            _ => "text/html; charset=utf-8",
-        };
-        tree.insert_as(host, path, kind, html.clone());
-    }
-    tree
-}
 
 fn seeds<'a>(seeds: &'a [&'a str]) -> JobText<'a> {
     JobText {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use spoor::lab::demo;
+use spoor::lab::{MemoryTree, demo};
 
 use super::process::{Ran, spoor};
 
@@ -83,4 +83,32 @@ pub fn model() -> (&'static Path, &'static str) {
         folder
     });
     (folder, NAME)
+}
+
+/// A page on topic with these links and images.
+pub fn plain(links: &[&str], images: &[&str]) -> String {
+    with_head("", links, images)
+}
+
+/// The same with more in its head.
+fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
+    let mut paragraphs = vec![some(topical(), links.len(), 4)];
+    let anchor = some(topical(), 3, 1);
+    paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
+    paragraphs.extend(images.iter().map(|src| image(src, &anchor)));
+    page("A page", head, &paragraphs)
+}
+
+/// A web of HTML pages, named by `host/path`.
+pub fn tree(pages: &[(&str, String)]) -> MemoryTree {
+    let mut tree = MemoryTree::default();
+    for (address, html) in pages {
+        let (host, path) = address.split_at(address.find('/').unwrap());
+        let kind = match path {
+            "/robots.txt" => "text/plain",
+            _ => "text/html; charset=utf-8",
+        };
+        tree.insert_as(host, path, kind, html.clone());
+    }
+    tree
 }
