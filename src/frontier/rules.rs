@@ -204,7 +204,10 @@ impl Frontier {
         self.release(task.lease, slot, &value, asked, now)?;
         touched.insert(owner);
         self.refresh_hosts(touched, now)?;
-        self.store.flush()?;
+        if matches!(settled, Settled::Retrying { .. }) {
+            // As for a page: a promise to a struggling host must not be lost.
+            self.store.flush()?;
+        }
         Ok(settled)
     }
 
