@@ -291,36 +291,58 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
 /// The first signal drains, the second one ends the process.
 fn watch_signals(runtime: &Handle, stopper: Stopper) {
     runtime.spawn(async move {
-        let mut first = true;
-        while signal().await {
-            if !first {
-                std::process::exit(130);
-            }
-            first = false;
+        let Some(mut signals) = Signals::listen() else {
+            tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
+            return;
+        };
+        if signals.next().await {
             tracing::info!("stopping: what is in flight is finished; once more to end at once");
             stopper.stop();
+            if signals.next().await {
+                std::process::exit(130);
+            }
         }
     });
 }
 
-/// Waits for SIGINT or SIGTERM; false where none can be waited for.
+/// SIGINT and SIGTERM, listened to from the beginning so that none is missed
+/// between two.
 #[cfg(unix)]
-async fn signal() -> bool {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut interrupt), Ok(mut terminate)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-    ) else {
-        tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
-        return false;
-    };
-    tokio::select! {
-        got = interrupt.recv() => got.is_some(),
-        got = terminate.recv() => got.is_some(),
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> Option<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Some(Self {
+            interrupt: signal(SignalKind::interrupt()).ok()?,
+            terminate: signal(SignalKind::terminate()).ok()?,
+        })
+    }
+
+    /// Waits for the next one; false where none can come any more.
+    async fn next(&mut self) -> bool {
+        tokio::select! {
+            got = self.interrupt.recv() => got.is_some(),
+            got = self.terminate.recv() => got.is_some(),
+        }
     }
 }
 
 #[cfg(not(unix))]
-async fn signal() -> bool {
-    tokio::signal::ctrl_c().await.is_ok()
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn listen() -> Option<Self> {
+        Some(Self)
+    }
+
+    /// Waits for the next one; false where none can come any more.
+    async fn next(&mut self) -> bool {
+        tokio::signal::ctrl_c().await.is_ok()
+    }
 }

@@ -133,6 +133,8 @@ fn write_texts(config: &Config) -> Result<()> {
     ];
     for (sources, documents) in lists {
         let folder = PathBuf::from(sources.first().map(ToString::to_string).unwrap_or_default());
+        // Texts of an earlier version would be trained on as well.
+        remove(&folder)?;
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;
         for (file, text) in documents {
