@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use super::clock::test_policy;
 use super::*;
 use crate::config::{Config, StoreKind};
-use crate::page::{ImageScores, ImageTexts, Outcome};
+use crate::page::{ImageScores, ImageTexts, Outcome, Reason, Task};
 
 thread_local! {
     /// The backend of the stores that a test opens; each test has its thread.
