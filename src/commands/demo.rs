@@ -68,26 +68,20 @@ impl Demo {
             println!("{line}");
         }
         let results = focused.job_folder();
-        println!(
-            "\nimages, and their words beside them  {}",
-            results.join("images").display()
-        );
-        println!(
-            "the same as a table                  {}",
-            results.join("images.tsv").display()
-        );
-        println!(
-            "sentences                            {}",
-            results.join("sentences").display()
-        );
-        println!(
-            "a line for every fetch               {}",
-            results.join("logs/crawl.jsonl").display()
-        );
-        println!(
-            "the model                            {}",
-            focused.model_folder().display()
-        );
+        println!();
+        for (what, place) in [
+            (
+                "images, and their words beside them",
+                results.join("images"),
+            ),
+            ("the same as a table", results.join("images.tsv")),
+            ("sentences", results.join("sentences")),
+            ("a line for every fetch", results.join("logs/crawl.jsonl")),
+            ("the model", focused.model_folder()),
+        ] {
+            println!("{what:<36} {}", place.display());
+        }
+        println!("to begin anew                        spoor demo --fresh");
         runtime
             .block_on(server.stop())
             .context("stopping the server")
