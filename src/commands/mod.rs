@@ -4,6 +4,7 @@
 mod config;
 mod crawl;
 mod demo;
+mod explain;
 mod lab;
 mod progress;
 mod score;
@@ -43,6 +44,20 @@ pub enum Command {
         /// The job's TOML file.
         job: PathBuf,
     },
+    /// Say what a stopped job knows of an address: state, reason, score, robots.
+    Explain {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The address.
+        url: String,
+    },
+    /// Say what a stopped job knows of a host: clock, failures, robots rules.
+    Host {
+        /// The job's TOML file.
+        job: PathBuf,
+        /// The host, as www.example.org.
+        name: String,
+    },
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -65,6 +80,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Demo(demo) => demo.run(),
         Command::Train { job } => train::run(&job),
         Command::Crawl { job } => crawl::run(&job),
+        Command::Explain { job, url } => explain::url(&job, &url),
+        Command::Host { job, name } => explain::host(&job, &name),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

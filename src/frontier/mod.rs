@@ -28,7 +28,8 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive` and `audit`.
+//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
+//! `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -47,6 +48,7 @@ mod schedule;
 pub mod store;
 #[cfg(test)]
 mod tests;
+pub mod view;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
