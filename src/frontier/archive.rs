@@ -13,11 +13,12 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::{class_of, rank_of, unpack};
+use super::change::{class_of, rank_of};
+use super::codec;
+use super::contexts::{pack, unpack};
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Batch, Store, StoreError};
-use super::{change, codec};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
@@ -293,8 +294,7 @@ impl Building {
             Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
             Fact::Context { image, context } => {
                 let image = keys::url(&image, TaskKind::Image);
-                let packed =
-                    change::pack(&context).map_err(|why| codec::corrupt(store, &image, why))?;
+                let packed = pack(store, &image, &context)?;
                 self.batch.put(keys::context(&image, &context.page), packed);
             }
             Fact::Document { id, url } => {

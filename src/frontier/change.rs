@@ -5,12 +5,12 @@
 //! does is visible until the frontier commits it.
 
 use std::collections::BTreeSet;
-use std::io::{Read, Write};
 
 use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
-use super::store::{Batch, Store, StoreError, Visit};
-use super::{NewImage, NewTask, codec};
+use super::schedule::Schedule;
+use super::store::{Batch, Store, StoreError};
+use super::{NewImage, NewTask, codec, contexts};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Reason, TaskKind};
 use crate::scope::Scope;
@@ -29,8 +29,8 @@ const MAX_CONTEXT_HOPS: usize = 20;
 pub(super) struct Change<'a> {
     store: &'a dyn Store,
     scope: &'a Scope,
-    /// Records that are leased out now; their queue entry must stay as it is.
-    leased: &'a dyn Fn(&HostKey, &[u8]) -> bool,
+    /// Knows what is leased out now; its queue entry must stay as it is.
+    schedule: &'a Schedule,
     pub batch: Batch,
     pub meta: Meta,
     /// Hosts whose queues changed.
@@ -40,16 +40,11 @@ pub(super) struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    pub fn new(
-        store: &'a dyn Store,
-        scope: &'a Scope,
-        leased: &'a dyn Fn(&HostKey, &[u8]) -> bool,
-        meta: Meta,
-    ) -> Self {
+    pub fn new(store: &'a dyn Store, scope: &'a Scope, schedule: &'a Schedule, meta: Meta) -> Self {
         Self {
             store,
             scope,
-            leased,
+            schedule,
             batch: Batch::default(),
             meta,
             touched: BTreeSet::new(),
@@ -64,14 +59,9 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Scans what is stored, not what is pending.
-    pub fn scan(&self, prefix: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        self.store.scan(prefix, &[], visit)
-    }
-
-    /// An error that names the store and `key`.
-    pub fn corrupt(&self, key: &[u8], why: String) -> StoreError {
-        codec::corrupt(self.store, key, why)
+    /// What is stored, without what is pending.
+    pub fn store(&self) -> &'a dyn Store {
+        self.store
     }
 
     pub fn record(&self, key: &[u8]) -> Result<Option<UrlRecord>, StoreError> {
@@ -210,11 +200,12 @@ impl<'a> Change<'a> {
         let Ok(bucket) = target else {
             return Ok(());
         };
+        let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
+        let new_rank = Rank::new(bucket, new.score, known.seq);
+        let better = new_rank.is_better_than(&rank_of(&known));
         let mut record = known.clone();
         record.hops = known.hops.min(origin.hops);
-        let new_rank = Rank::new(bucket, new.score, known.seq);
-        let better = new_rank.is_better_than(&Rank::new(known.bucket, known.score, known.seq));
-        if better {
+        if better || revived {
             record.bucket = bucket;
             record.score = new.score;
             record.parts = new.parts;
@@ -222,7 +213,7 @@ impl<'a> Change<'a> {
             record.redirects = origin.redirects;
         }
         match known.state {
-            State::Queued if better && !(self.leased)(host, key) => {
+            State::Queued if better && !self.schedule.is_leased(host, key) => {
                 self.dequeue(kind, host, &known);
                 self.enqueue(key, kind, host, &record)
             }
@@ -231,14 +222,9 @@ impl<'a> Change<'a> {
                 self.put_record(key, &UrlRecord { hops, ..known })
             }
             State::Waiting { .. } if record != known => self.put_record(key, &record),
-            State::Dropped { reason } if is_judgement(reason) => {
+            State::Dropped { reason } if revived => {
                 uncount_dropped(&mut self.meta.counts, reason);
                 record.state = State::Queued;
-                record.bucket = bucket;
-                record.score = new.score;
-                record.parts = new.parts;
-                record.via = origin.via;
-                record.redirects = origin.redirects;
                 self.enqueue(key, kind, host, &record)
             }
             _ => Ok(()),
@@ -294,8 +280,16 @@ impl<'a> Change<'a> {
 
     /// Keeps a context until the image's bytes are there.
     pub fn put_context(&mut self, image: &[u8], context: &ImageContext) -> Result<(), StoreError> {
-        let packed = pack(context).map_err(|why| codec::corrupt(self.store, image, why))?;
+        let packed = contexts::pack(self.store, image, context)?;
         self.batch.put(keys::context(image, &context.page), packed);
+        Ok(())
+    }
+
+    /// Forgets the stored contexts of an image.
+    pub fn forget_contexts(&mut self, image: &[u8]) -> Result<(), StoreError> {
+        for key in contexts::keys_of(self.store, image)? {
+            self.batch.delete(key);
+        }
         Ok(())
     }
 
@@ -336,22 +330,4 @@ pub(super) fn class_of(kind: TaskKind) -> u8 {
         TaskKind::Page => class::PAGE,
         TaskKind::Image => class::IMAGE,
     }
-}
-
-/// Contexts hold the same words up to six times over (an element and those
-/// around it), so they are stored deflated.
-pub(super) fn pack(context: &ImageContext) -> Result<Vec<u8>, String> {
-    let json = serde_json::to_vec(context).map_err(|e| e.to_string())?;
-    let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&json).map_err(|e| e.to_string())?;
-    encoder.finish().map_err(|e| e.to_string())
-}
-
-/// Reverses the packing of a stored context.
-pub(super) fn unpack(bytes: &[u8]) -> Result<ImageContext, String> {
-    let mut json = Vec::new();
-    flate2::read::DeflateDecoder::new(bytes)
-        .read_to_end(&mut json)
-        .map_err(|e| e.to_string())?;
-    serde_json::from_slice(&json).map_err(|e| e.to_string())
 }

@@ -1,14 +1,13 @@
 //! Outcomes: what a finished task changes, committed as one batch.
 
-use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::change::{Change, Origin};
 use super::record::{State, UrlRecord};
 use super::schedule::Slot;
 use super::store::StoreError;
-use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, keys};
-use crate::address::{HostKey, PageUrl};
+use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, contexts};
+use crate::address::PageUrl;
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 
 /// What a page brought; empty for everything else.
@@ -110,12 +109,7 @@ impl Frontier {
             } => self.policy.failed(&mut host, *retry_after, now),
             _ => self.policy.answered(&mut host, elapsed, now),
         }
-        let schedule = &self.schedule;
-        let leased = |host: &HostKey, key: &[u8]| {
-            let active = schedule.slot(host).and_then(|s| schedule.host(s));
-            active.is_some_and(|h| h.leased.iter().any(|l| l == key))
-        };
-        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         let Some(record) = change.record(&key)? else {
             let why = "a leased address has no record".to_owned();
             return Err(super::codec::corrupt(&*self.store, &key, why).into());
@@ -258,7 +252,7 @@ impl Step<'_> {
         )?;
         if self.task.kind == TaskKind::Image {
             change.meta.counts.images += 1;
-            forget_contexts(change, self.key)?;
+            change.forget_contexts(self.key)?;
             return Ok((Settled::Done, Some(id)));
         }
         change.meta.counts.documents += 1;
@@ -306,7 +300,7 @@ impl Step<'_> {
             },
         )?;
         if self.task.kind == TaskKind::Image {
-            for context in stored_contexts(change, self.key)? {
+            for context in contexts::of(change.store(), self.key)? {
                 let image = NewImage {
                     url: to.clone(),
                     bucket,
@@ -315,7 +309,7 @@ impl Step<'_> {
                 };
                 change.add_image(&image, origin)?;
             }
-            forget_contexts(change, self.key)?;
+            change.forget_contexts(self.key)?;
         } else {
             let page = NewTask {
                 url: to,
@@ -335,7 +329,7 @@ impl Step<'_> {
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
         if self.task.kind == TaskKind::Image {
-            forget_contexts(change, self.key)?;
+            change.forget_contexts(self.key)?;
         }
         change.drop_record(self.key, self.record, reason)?;
         Ok((Settled::Dropped { reason }, None))
@@ -368,33 +362,6 @@ impl Step<'_> {
         };
         Ok((Settled::Retrying { reason, due }, None))
     }
-}
-
-fn stored_contexts(change: &Change<'_>, key: &[u8]) -> Result<Vec<ImageContext>, StoreError> {
-    let mut contexts = Vec::new();
-    for (key, value) in context_entries(change, key)? {
-        let context = super::change::unpack(&value).map_err(|why| change.corrupt(&key, why))?;
-        contexts.push(context);
-    }
-    Ok(contexts)
-}
-
-pub(super) fn forget_contexts(change: &mut Change<'_>, key: &[u8]) -> Result<(), StoreError> {
-    for (key, _) in context_entries(change, key)? {
-        change.batch.delete(key);
-    }
-    Ok(())
-}
-
-type Entries = Vec<(Vec<u8>, Vec<u8>)>;
-
-fn context_entries(change: &Change<'_>, key: &[u8]) -> Result<Entries, StoreError> {
-    let mut entries = Vec::new();
-    change.scan(&keys::contexts_of(key), &mut |key, value| {
-        entries.push((key.to_vec(), value.to_vec()));
-        ControlFlow::Continue(())
-    })?;
-    Ok(entries)
 }
 
 pub(super) fn unknown_lease(frontier: &Frontier, task: &Task) -> StoreError {

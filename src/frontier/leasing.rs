@@ -6,8 +6,8 @@ use super::change::Change;
 use super::keys::{self, class};
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec, finish};
-use crate::address::{HostKey, PageUrl};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec};
+use crate::address::PageUrl;
 use crate::page::{Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
@@ -176,12 +176,11 @@ impl Frontier {
         let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
             return Ok(());
         };
-        let leased = |_: &HostKey, _: &[u8]| false;
-        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         change.dequeue(kind, &host, &record);
         change.drop_record(&head.value, record, reason)?;
         if kind == TaskKind::Image {
-            finish::forget_contexts(&mut change, &head.value)?;
+            change.forget_contexts(&head.value)?;
         }
         let Change { batch, meta, .. } = change;
         self.commit(batch, meta)?;
@@ -216,8 +215,8 @@ impl Frontier {
             if due > now {
                 return Ok(());
             }
-            let leased = |_: &HostKey, _: &[u8]| false;
-            let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+            let mut change =
+                Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
             let key = change.get(&waiting_key)?;
             change.batch.delete(waiting_key);
             if let Some(key) = key {

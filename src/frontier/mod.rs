@@ -39,6 +39,7 @@ pub mod audit;
 mod change;
 mod clock;
 mod codec;
+mod contexts;
 mod finish;
 mod keys;
 mod leasing;
@@ -198,8 +199,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is added then.
     pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
-        let leased = |_: &HostKey, _: &[u8]| false;
-        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         for url in seeds {
             let new = NewTask {
                 url: url.clone(),
@@ -288,18 +288,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn contexts(&self, image: &PageUrl) -> Result<Vec<ImageContext>, StoreError> {
-        let prefix = keys::contexts_of(&keys::url(image, TaskKind::Image));
-        let mut packed = Vec::new();
-        self.store.scan(&prefix, &[], &mut |key, value| {
-            packed.push((key.to_vec(), value.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        packed
-            .iter()
-            .map(|(key, value)| {
-                change::unpack(value).map_err(|why| codec::corrupt(&*self.store, key, why))
-            })
-            .collect()
+        contexts::of(&*self.store, &keys::url(image, TaskKind::Image))
     }
 
     /// Makes everything committed so far survive the death of the process.

@@ -128,8 +128,7 @@ impl Frontier {
             other => other,
         };
         let other = self.other_delay(owner_slot, scheme)?;
-        let leased = |_: &HostKey, _: &[u8]| false;
-        let mut change = Change::new(&*self.store, &self.scope, &leased, self.meta.clone());
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         let mut rules = None;
         let settled = match answer {
             RobotsAnswer::Rules(body) => {
@@ -183,13 +182,11 @@ impl Frontier {
         if let Errand::Redirected { queue_key, .. } = &errand {
             change.batch.delete(queue_key.clone());
         }
-        if owner == task.host {
-            asked = own;
+        let same = owner == task.host;
+        if same {
+            asked = own.clone();
         } else {
             change.put_host(&owner, &own)?;
-            if let Some(host) = self.schedule.host_mut(owner_slot) {
-                host.record = own;
-            }
         }
         change.put_host(&task.host, &asked)?;
         change.meta.stamp = write(&settled)?;
@@ -200,6 +197,9 @@ impl Frontier {
             ..
         } = change;
         self.commit(batch, meta)?;
+        if !same && let Some(host) = self.schedule.host_mut(owner_slot) {
+            host.record = own;
+        }
         self.cache(&owner, scheme, rules.map(Arc::new));
         self.release(task.lease, slot, &value, asked, now)?;
         touched.insert(owner);

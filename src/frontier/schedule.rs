@@ -72,6 +72,12 @@ impl Schedule {
         self.slots.get_mut(slot).and_then(Option::as_mut)
     }
 
+    /// Whether the queue entry with this value is leased out.
+    pub fn is_leased(&self, key: &HostKey, value: &[u8]) -> bool {
+        let host = self.slot(key).and_then(|slot| self.host(slot));
+        host.is_some_and(|host| host.leased.iter().any(|leased| leased == value))
+    }
+
     /// Adds a host that has no entry yet.
     pub fn insert(&mut self, key: HostKey, record: HostRecord) -> Slot {
         let slot = self.free.pop().unwrap_or(self.slots.len());
