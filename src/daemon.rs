@@ -290,11 +290,16 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
 
 /// The first signal drains, the second one ends the process.
 fn watch_signals(runtime: &Handle, stopper: Stopper) {
+    // Listening begins here and not in the task, so that no signal comes before.
+    let listening = {
+        let _entered = runtime.enter();
+        Signals::listen()
+    };
+    let Some(mut signals) = listening else {
+        tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
+        return;
+    };
     runtime.spawn(async move {
-        let Some(mut signals) = Signals::listen() else {
-            tracing::warn!("signals cannot be watched; end the process to stop, it resumes");
-            return;
-        };
         if signals.next().await {
             tracing::info!("stopping: what is in flight is finished; once more to end at once");
             stopper.stop();
@@ -308,14 +313,15 @@ fn watch_signals(runtime: &Handle, stopper: Stopper) {
 /// SIGINT and SIGTERM, listened to from the beginning so that none is missed
 /// between two.
 #[cfg(unix)]
-struct Signals {
+pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> Option<Self> {
+    /// Begins to listen, inside a runtime; `None` where the system refuses.
+    pub fn listen() -> Option<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Some(Self {
             interrupt: signal(SignalKind::interrupt()).ok()?,
@@ -324,7 +330,7 @@ impl Signals {
     }
 
     /// Waits for the next one; false where none can come any more.
-    async fn next(&mut self) -> bool {
+    pub async fn next(&mut self) -> bool {
         tokio::select! {
             got = self.interrupt.recv() => got.is_some(),
             got = self.terminate.recv() => got.is_some(),
@@ -332,17 +338,19 @@ impl Signals {
     }
 }
 
+/// Ctrl-C.
 #[cfg(not(unix))]
-struct Signals;
+pub struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn listen() -> Option<Self> {
+    /// Begins to listen, inside a runtime; `None` where the system refuses.
+    pub fn listen() -> Option<Self> {
         Some(Self)
     }
 
     /// Waits for the next one; false where none can come any more.
-    async fn next(&mut self) -> bool {
+    pub async fn next(&mut self) -> bool {
         tokio::signal::ctrl_c().await.is_ok()
     }
 }

@@ -69,6 +69,8 @@ fn serve(dir: &Path, listen: SocketAddr) -> Result<()> {
     }
     let lab = lab::Lab::open(dir)?;
     daemon::runtime()?.block_on(async {
+        // Before the address is told: whoever reads it may stop the server.
+        let mut signals = daemon::Signals::listen().context("listening for signals")?;
         let running = lab::spawn(lab, listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
@@ -79,9 +81,7 @@ fn serve(dir: &Path, listen: SocketAddr) -> Result<()> {
         );
         // The first line is what scripts wait for.
         std::io::stdout().flush().context("printing the address")?;
-        tokio::signal::ctrl_c()
-            .await
-            .context("waiting for Ctrl-C")?;
+        signals.next().await;
         running.stop().await.context("stopping the server")
     })
 }
