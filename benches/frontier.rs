@@ -26,7 +26,7 @@ use spoor::scope::Scope;
 
 const LINKS: usize = 20;
 /// Pages in one measured round.
-const ROUND: usize = 2_000;
+const ROUND: usize = 10_000;
 const SMALL: u64 = 100_000;
 
 struct Load {
@@ -58,7 +58,16 @@ fn main() {
     let large = crawl.measure();
     println!("at {:>10} URLs: {large:>7.0} pages/s", crawl.queued());
     println!("rate kept:  {:.0} %", 100.0 * large / small);
-    println!("resident:   {:.0} MB", resident_mb());
+    println!(
+        "resident:   {:.0} MB, {:.0} at most",
+        resident_mb("VmRSS:"),
+        resident_mb("VmHWM:")
+    );
+    let (asked, stored) = crawl.frontier.questions().asked_and_stored();
+    println!(
+        "seen:       {:.1} % of {asked} questions answered from memory",
+        100.0 * (asked - stored) as f64 / asked as f64
+    );
     let queued = crawl.queued();
     let known = crawl.known;
     crawl.frontier.close().unwrap();
@@ -197,7 +206,7 @@ impl Crawl {
                 eprintln!(
                     "  {} queued, {:.0} MB resident",
                     self.queued(),
-                    resident_mb()
+                    resident_mb("VmRSS:")
                 );
             }
         }
@@ -244,9 +253,9 @@ fn arguments() -> Load {
     load
 }
 
-fn resident_mb() -> f64 {
+fn resident_mb(field: &str) -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|l| l.starts_with("VmRSS:"));
+    let line = status.lines().find(|l| l.starts_with(field));
     let kb = line.and_then(|l| l.split_whitespace().nth(1));
     kb.and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(f64::NAN) / 1e3
 }

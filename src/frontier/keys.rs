@@ -73,6 +73,7 @@ pub(super) mod class {
 }
 
 pub(super) const META: &[u8] = b"M";
+pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
 

@@ -22,11 +22,13 @@
 //! - A host's clock is in its record, so it survives; after an unclean end no
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.
-//! - Memory holds the hosts that have something queued or leased, and no URLs.
+//! - Memory holds the hosts that have something queued or leased, and of the URLs
+//!   a filter of about two bytes each and the records met last.
 //!
 //! # Reading order
 //!
-//! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
+//! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
+//! memory), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
 //! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
 //! `view`.
@@ -46,6 +48,7 @@ mod leasing;
 mod record;
 mod rules;
 mod schedule;
+mod seen;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -63,12 +66,14 @@ use change::{Change, Origin};
 use keys::{Rank, class};
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
+use seen::Seen;
 use store::{Store, StoreError};
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
 pub use rules::RobotsAnswer;
+pub use seen::Questions;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
 /// as long a robots.txt as is read.
@@ -130,6 +135,7 @@ struct Lease {
 /// See the module's documentation.
 pub struct Frontier {
     store: Box<dyn Store>,
+    questions: Arc<Questions>,
     policy: Policy,
     scope: Scope,
     meta: Meta,
@@ -173,8 +179,10 @@ impl Frontier {
         }
         let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
         let unclean_since = (!meta.clean).then_some(now);
+        let seen = Seen::over(store, keys::URLS);
         let mut frontier = Self {
-            store,
+            questions: seen.questions(),
+            store: Box::new(seen),
             policy,
             scope,
             meta,
@@ -227,6 +235,11 @@ impl Frontier {
     /// Hosts in memory, and how many of them are given up for now.
     pub fn hosts(&self) -> (usize, usize) {
         (self.schedule.active(), self.schedule.parked())
+    }
+
+    /// How often it was asked whether an address is known, and who answered.
+    pub fn questions(&self) -> &Questions {
+        &self.questions
     }
 
     /// How much of everything there is.

@@ -21,6 +21,11 @@ const CACHE_BYTES: u64 = 128 * 1024 * 1024;
 /// Writes gathered in memory before they are sorted into a table, in bytes.
 const MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 
+/// Threads that write and merge tables. With more than one, fjall 3.1 keeps its
+/// first free for flushes by handing it every request to merge again and again,
+/// which takes a whole core for as long as another one merges.
+const WORKERS: usize = 1;
+
 /// Journals kept until their writes are in tables, in bytes; the least fjall
 /// takes. They are read again at opening, so they bound its time.
 const JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
@@ -41,6 +46,7 @@ impl FjallStore {
         let open = || -> fjall::Result<(Database, Keyspace)> {
             let db = Database::builder(path)
                 .cache_size(CACHE_BYTES)
+                .worker_threads(WORKERS)
                 .max_journaling_size(JOURNAL_BYTES)
                 .open()?;
             let options = || KeyspaceCreateOptions::default().max_memtable_size(MEMTABLE_BYTES);

@@ -111,6 +111,15 @@ pub trait Store: Send {
 
     /// The folder of the store, for messages.
     fn path(&self) -> &Path;
+
+    /// Reads at most `keys` keys ahead, where something is kept in memory that a
+    /// restart emptied; otherwise does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Io`] where the backend fails.
+    fn warm(&mut self, _keys: usize) -> Result<(), StoreError> {
+        Ok(())
+    }
 }
 
 /// Opens the store in `folder` with the backend that a job asks for, or makes an
@@ -172,6 +181,15 @@ impl Batch {
     /// `Some(None)` where it removes it.
     pub fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.writes.get(key).map(|v| v.as_deref())
+    }
+
+    /// The writes to keys with this prefix, in the order of their keys; `None`
+    /// removes.
+    pub fn writes_of(&self, prefix: &[u8]) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        self.writes
+            .range(prefix.to_vec()..)
+            .take_while(move |(key, _)| key.starts_with(prefix))
+            .map(|(key, value)| (key.as_slice(), value.as_deref()))
     }
 
     /// The writes in the order of their keys.

@@ -1,0 +1,356 @@
+//! The seen set in memory, in front of the store.
+//!
+//! Most links of a page are either new or have just been met. For the new ones a
+//! Bloom filter over all keys of the seen set says *certainly absent*; for the
+//! others the records met last are kept. Neither is ever the last word on what
+//! is there: a "perhaps" of the filter is always looked up in the store, so a
+//! false "seen" is impossible; and while the filter does not know every key yet,
+//! after a restart, its "absent" is looked up as well, so nothing is forgotten.
+//!
+//! This is a [`Store`] over a store. It knows one prefix of keys and nothing of
+//! what they mean.
+
+use std::hash::{DefaultHasher, Hasher};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use fastbloom::BloomFilter;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use super::store::{Batch, Store, StoreError, Visit};
+
+/// Keys the first layer of the filter holds; every further one holds four times
+/// as many as the one before, so that ten million keys need five.
+const FIRST_LAYER: usize = 100_000;
+
+/// Share of absent keys that a full layer takes for present, at most.
+const FALSE_POSITIVES: f64 = 0.002;
+
+/// What the records met last may take, in bytes with their keys.
+const RECENT_BYTES: u64 = 32 * 1024 * 1024;
+
+/// What an entry takes beside its bytes, roughly.
+const ENTRY_OVERHEAD: u64 = 100;
+
+/// How many questions were asked, and by whom they were answered.
+#[derive(Debug, Default)]
+pub struct Questions {
+    asked: AtomicU64,
+    stored: AtomicU64,
+}
+
+impl Questions {
+    /// All questions since the store was opened, and how many of them needed the
+    /// store itself.
+    pub fn asked_and_stored(&self) -> (u64, u64) {
+        let asked = self.asked.load(Ordering::Relaxed);
+        (asked, self.stored.load(Ordering::Relaxed))
+    }
+}
+
+/// A store whose keys with one prefix are remembered.
+pub(super) struct Seen {
+    store: Box<dyn Store>,
+    prefix: &'static [u8],
+    filter: Filter,
+    /// Where the reading of what was there before goes on; `None` when all is read.
+    unread: Option<Vec<u8>>,
+    recent: Cache<Box<[u8]>, Box<[u8]>, Bytes>,
+    questions: Arc<Questions>,
+}
+
+impl Seen {
+    pub fn over(store: Box<dyn Store>, prefix: &'static [u8]) -> Self {
+        let items = usize::try_from(RECENT_BYTES / 256).unwrap_or(usize::MAX);
+        Self {
+            store,
+            prefix,
+            filter: Filter::default(),
+            unread: Some(prefix.to_vec()),
+            recent: Cache::with_weighter(items, RECENT_BYTES, Bytes),
+            questions: Arc::default(),
+        }
+    }
+
+    pub fn questions(&self) -> Arc<Questions> {
+        Arc::clone(&self.questions)
+    }
+}
+
+impl Store for Seen {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        if !key.starts_with(self.prefix) {
+            return self.store.get(key);
+        }
+        self.questions.asked.fetch_add(1, Ordering::Relaxed);
+        if let Some(value) = self.recent.get(key) {
+            return Ok(Some(value.into_vec()));
+        }
+        if self.unread.is_none() && !self.filter.may_contain(key) {
+            return Ok(None);
+        }
+        self.questions.stored.fetch_add(1, Ordering::Relaxed);
+        let value = self.store.get(key)?;
+        if let Some(value) = &value {
+            self.recent.insert(key.into(), value.as_slice().into());
+        }
+        Ok(value)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        self.store.scan(prefix, from, visit)
+    }
+
+    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+        for (key, value) in batch.writes_of(self.prefix) {
+            // Before it is written: an address that the filter names in vain is
+            // only looked up, one that it lacked would be forgotten.
+            self.filter.insert(key);
+            match value {
+                Some(value) => self.recent.insert(key.into(), value.into()),
+                None => {
+                    self.recent.remove(key);
+                }
+            }
+        }
+        let written: Vec<Vec<u8>> = batch
+            .writes_of(self.prefix)
+            .map(|(key, _)| key.to_vec())
+            .collect();
+        self.store.apply(batch).inspect_err(|_| {
+            for key in &written {
+                self.recent.remove(key.as_slice());
+            }
+        })
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.store.flush()
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        self.store.size()
+    }
+
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        self.store.compact()
+    }
+
+    fn path(&self) -> &Path {
+        self.store.path()
+    }
+
+    fn warm(&mut self, keys: usize) -> Result<(), StoreError> {
+        let Some(from) = self.unread.take() else {
+            return Ok(());
+        };
+        let mut left = keys;
+        let mut next = None;
+        let filter = &mut self.filter;
+        let scanned = self.store.scan(self.prefix, &from, &mut |key, _| {
+            if left == 0 {
+                next = Some(key.to_vec());
+                return ControlFlow::Break(());
+            }
+            left -= 1;
+            filter.insert(key);
+            ControlFlow::Continue(())
+        });
+        self.unread = if scanned.is_err() { Some(from) } else { next };
+        scanned
+    }
+}
+
+/// A Bloom filter that grows by layers (Almeida et al. 2007, *Scalable Bloom
+/// Filters*): about two bytes a key.
+#[derive(Default)]
+struct Filter {
+    layers: Vec<BloomFilter>,
+    /// Keys the last layer still has room for, and had at first.
+    room: usize,
+    capacity: usize,
+}
+
+impl Filter {
+    fn may_contain(&self, key: &[u8]) -> bool {
+        let hash = hash(key);
+        self.layers.iter().any(|layer| layer.contains_hash(hash))
+    }
+
+    fn insert(&mut self, key: &[u8]) {
+        let hash = hash(key);
+        if self.layers.iter().any(|layer| layer.contains_hash(hash)) {
+            return;
+        }
+        if self.room == 0 {
+            self.capacity = match self.capacity {
+                0 => FIRST_LAYER,
+                last => last.saturating_mul(4),
+            };
+            self.room = self.capacity;
+            let layer = BloomFilter::with_false_pos(FALSE_POSITIVES);
+            self.layers.push(layer.expected_items(self.capacity));
+        }
+        self.room -= 1;
+        if let Some(layer) = self.layers.last_mut() {
+            layer.insert_hash(hash);
+        }
+    }
+}
+
+fn hash(key: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    hasher.write(key);
+    hasher.finish()
+}
+
+/// Weighs an entry of the cache by what it takes in memory.
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<Box<[u8]>, Box<[u8]>> for Bytes {
+    fn weight(&self, key: &Box<[u8]>, value: &Box<[u8]>) -> u64 {
+        (key.len() + value.len()) as u64 + ENTRY_OVERHEAD
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// A store in memory that counts the questions it is asked.
+    #[derive(Default)]
+    struct Counting {
+        pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+        asked: Arc<Mutex<Vec<Vec<u8>>>>,
+    }
+
+    impl Store for Counting {
+        fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+            self.asked.lock().unwrap().push(key.to_vec());
+            Ok(self.pairs.get(key).cloned())
+        }
+        fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+            let start = prefix.max(from).to_vec();
+            for (key, value) in self.pairs.range(start..) {
+                if !key.starts_with(prefix) || visit(key, value).is_break() {
+                    break;
+                }
+            }
+            Ok(())
+        }
+        fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+            for (key, value) in batch.into_writes() {
+                match value {
+                    Some(value) => self.pairs.insert(key, value),
+                    None => self.pairs.remove(&key),
+                };
+            }
+            Ok(())
+        }
+        fn flush(&mut self) -> Result<(), StoreError> {
+            Ok(())
+        }
+        fn size(&self) -> Result<u64, StoreError> {
+            Ok(0)
+        }
+        fn compact(&mut self) -> Result<bool, StoreError> {
+            Ok(true)
+        }
+        fn path(&self) -> &Path {
+            Path::new("")
+        }
+    }
+
+    fn key(n: usize) -> Vec<u8> {
+        format!("Uhost-{n}.example\0phs/page").into_bytes()
+    }
+
+    fn write(seen: &mut Seen, n: usize, value: &[u8]) {
+        let mut batch = Batch::default();
+        batch.put(key(n), value.to_vec());
+        seen.apply(batch).unwrap();
+    }
+
+    #[test]
+    fn what_is_there_is_always_found_and_what_is_not_is_not() {
+        let mut before = Counting::default();
+        for n in 0..1_000 {
+            before.pairs.insert(key(n), vec![1]);
+        }
+        let mut seen = Seen::over(Box::new(before), b"U");
+        for n in 1_000..1_500 {
+            write(&mut seen, n, &[2]);
+        }
+        // While reading what was there, and after.
+        for slice in 0..25 {
+            for n in (0..1_000).step_by(37) {
+                assert_eq!(seen.get(&key(n)).unwrap(), Some(vec![1]), "{slice} {n}");
+            }
+            assert_eq!(seen.get(&key(1_400)).unwrap(), Some(vec![2]));
+            assert_eq!(seen.get(&key(9_999)).unwrap(), None);
+            seen.warm(100).unwrap();
+        }
+        assert_eq!(seen.unread, None);
+        write(&mut seen, 3, &[3]);
+        assert_eq!(seen.get(&key(3)).unwrap(), Some(vec![3]));
+        let mut batch = Batch::default();
+        batch.delete(key(3));
+        seen.apply(batch).unwrap();
+        assert_eq!(seen.get(&key(3)).unwrap(), None);
+    }
+
+    #[test]
+    fn new_and_recent_keys_do_not_touch_the_store() {
+        let store = Counting::default();
+        let asked = Arc::clone(&store.asked);
+        let mut seen = Seen::over(Box::new(store), b"U");
+        seen.warm(1).unwrap();
+        for n in 0..20_000 {
+            assert_eq!(seen.get(&key(n)).unwrap(), None);
+            write(&mut seen, n, &[7]);
+        }
+        for n in 19_000..20_000 {
+            assert_eq!(seen.get(&key(n)).unwrap(), Some(vec![7]));
+        }
+        let touched = asked.lock().unwrap().len();
+        assert!(touched < 20_000 / 100, "{touched} of 21,000");
+        let (all, stored) = seen.questions().asked_and_stored();
+        assert_eq!((all, stored), (21_000, touched as u64));
+        // Other keys are none of its business.
+        seen.get(b"Hhost").unwrap();
+        assert_eq!(asked.lock().unwrap().len(), touched + 1);
+    }
+
+    #[test]
+    fn the_filter_grows_and_stays_sharp() {
+        let mut filter = Filter::default();
+        for n in 0..600_000 {
+            filter.insert(&key(n));
+        }
+        assert_eq!(filter.layers.len(), 3);
+        assert!((0..600_000).all(|n| filter.may_contain(&key(n))));
+        let false_positives = (600_000..700_000)
+            .filter(|n| filter.may_contain(&key(*n)))
+            .count();
+        assert!(false_positives < 1_000, "{false_positives} of 100,000");
+        let bits: usize = filter.layers.iter().map(BloomFilter::num_bits).sum();
+        assert!(bits / 8 < 600_000 * 6, "{} bytes", bits / 8);
+    }
+
+    #[test]
+    fn the_recent_records_are_bounded_in_bytes() {
+        let mut seen = Seen::over(Box::new(Counting::default()), b"U");
+        for n in 0..1_000 {
+            write(&mut seen, n, &vec![0; 100_000]);
+        }
+        assert!(seen.recent.weight() <= RECENT_BYTES);
+        assert_eq!(seen.get(&key(0)).unwrap(), Some(vec![0; 100_000]));
+    }
+}
