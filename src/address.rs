@@ -244,6 +244,22 @@ impl HostKey {
         &self.0
     }
 
+    /// The domain that this host was registered under, by the public suffix list
+    /// (<https://publicsuffix.org>, its private part included, so that
+    /// `a.github.io` and `b.github.io` are two): `example.co.uk` of
+    /// `www.example.co.uk:8080`. An IP address, and a name that is a public suffix
+    /// itself, stand for themselves, without port.
+    pub fn registered_domain(&self) -> &str {
+        let host = match self.0.rsplit_once(':') {
+            Some((host, _)) if !self.0.ends_with(']') => host,
+            _ => &self.0,
+        };
+        if host.starts_with('[') || host.parse::<std::net::Ipv4Addr>().is_ok() {
+            return host;
+        }
+        psl::domain_str(host).unwrap_or(host)
+    }
+
     /// Takes a key from text that one of these wrote earlier.
     pub fn from_stored(text: &str) -> Self {
         Self(text.to_owned())
@@ -391,6 +407,26 @@ mod tests {
             PageUrl::parse("http://example.org/").unwrap().host_key(),
             PageUrl::parse("https://example.org/").unwrap().host_key()
         );
+    }
+
+    #[test]
+    fn registered_domains() {
+        for (url, expected) in [
+            ("http://example.org/", "example.org"),
+            ("http://a.b.example.org:8080/", "example.org"),
+            ("http://www.example.co.uk/", "example.co.uk"),
+            ("http://cat.github.io/", "cat.github.io"),
+            ("http://co.uk/", "co.uk"),
+            ("http://www.calendar.test/", "calendar.test"),
+            ("http://localhost:1/", "localhost"),
+            ("http://127.0.0.1:8080/", "127.0.0.1"),
+            ("http://[::1]:8080/", "[::1]"),
+            ("http://[2001:db8::1]/", "[2001:db8::1]"),
+            ("http://www.bücher.example.de/", "example.de"),
+        ] {
+            let key = PageUrl::parse(url).unwrap().host_key();
+            assert_eq!(key.registered_domain(), expected, "{url}");
+        }
     }
 
     #[test]
