@@ -78,6 +78,8 @@ pub struct LinkParts {
 pub struct Task {
     /// Number of the lease, unique while the process lives.
     pub lease: u64,
+    /// Only the host's address is asked for, of the name service.
+    pub locate: bool,
     /// What is asked for.
     pub kind: TaskKind,
     /// The address to fetch.

@@ -122,6 +122,10 @@ section! {
         delay_factor: f64 = 5.0, within 0.0..=100.0;
         /// Requests to one host at the same time.
         connections_per_host: usize = 1, within 1..=16;
+        /// The shortest pause between two requests to one IP address, whatever hosts stand on it; 0 keeps no watch over addresses.
+        address_delay: Duration = ms(500), within secs(0)..=hours(1);
+        /// The shortest pause between two requests to the hosts of one registered domain; 0 keeps no watch over domains.
+        domain_delay: Duration = secs(0), within secs(0)..=hours(1);
         /// The longest Crawl-delay of a robots.txt that is waited for; a host that asks for more is left alone for a day.
         max_crawl_delay: Duration = minutes(10), within secs(1)..=days(30);
         /// Requests a second over all hosts; without it, no limit.

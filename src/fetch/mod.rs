@@ -36,6 +36,7 @@ mod route;
 #[cfg(test)]
 mod tests;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -130,6 +131,17 @@ impl Fetcher {
                 options,
             }),
         })
+    }
+
+    /// The address that a request for `url` would go to, where the operator does
+    /// not send it elsewhere (`connect_to`): then `None`. Only the name service
+    /// is asked.
+    ///
+    /// # Errors
+    /// [`FetchError::Dns`], [`FetchError::PrivateAddress`], and
+    /// [`FetchError::Unsendable`] as for a fetch.
+    pub async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
+        self.inner.router.locate(url).await
     }
 
     /// Asks for `url` once, with the headers and caps of its kind.

@@ -140,7 +140,7 @@ impl Resolve for GuardedResolver {
 }
 
 impl GuardedResolver {
-    async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailed> {
+    pub(super) async fn look_up(&self, name: &str) -> Result<Vec<IpAddr>, LookupFailed> {
         if never_looked_up(name) {
             return Err(LookupFailed::NeverLookedUp);
         }

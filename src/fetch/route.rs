@@ -32,6 +32,8 @@ const PLACEHOLDER: &str = "mapped.invalid";
 #[derive(Debug)]
 pub(super) struct Router {
     direct: Client,
+    /// What `direct` asks for addresses.
+    resolver: GuardedResolver,
     rules: Vec<Rule>,
     allow_private: bool,
 }
@@ -57,14 +59,12 @@ impl Router {
     pub(super) fn new(options: &Options) -> Result<Self, SetupError> {
         let tls = client::tls(options.extra_ca.as_deref())?;
         let lookups = lookups();
-        let build = |target: Target, http2: bool| {
-            let resolver = GuardedResolver {
-                target,
-                allow_private: options.allow_private,
-                lookups: lookups.clone(),
-            };
-            client::build(options, &tls, resolver, http2)
+        let resolver = |target: Target| GuardedResolver {
+            target,
+            allow_private: options.allow_private,
+            lookups: lookups.clone(),
         };
+        let build = |target, http2: bool| client::build(options, &tls, resolver(target), http2);
         let rules = options.connect_to.iter().map(|rule| {
             let target = Target::of(rule)?;
             Ok(Rule {
@@ -76,6 +76,7 @@ impl Router {
         Ok(Self {
             rules: rules.collect::<Result<_, SetupError>>()?,
             direct: build(Target::Asked(0), options.http2)?,
+            resolver: resolver(Target::Asked(0)),
             allow_private: options.allow_private,
         })
     }
@@ -110,6 +111,37 @@ impl Router {
                 host_header: None,
             }),
         }
+    }
+
+    /// The address that requests for `url` go to, where no rule replaces its host.
+    ///
+    /// # Errors
+    /// As [`Router::route`], and [`FetchError::Dns`].
+    pub(super) async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
+        self.route(url)?;
+        let port = url.url().port_or_known_default().unwrap_or(0);
+        let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
+        if rule.is_some_and(|rule| !rule.keeps_the_host()) {
+            return Ok(None);
+        }
+        if let Some(address) = literal(url.url()) {
+            return Ok(Some(address));
+        }
+        let host = || url.host().to_owned();
+        let found = self.resolver.look_up(url.host()).await;
+        let found = found.map_err(|why| FetchError::Dns {
+            host: host(),
+            why: why.to_string(),
+            seen: Seen::default(),
+        })?;
+        let found = permitted(found, self.allow_private);
+        let found = found.map_err(|address| FetchError::PrivateAddress {
+            host: host(),
+            address,
+            seen: Seen::default(),
+        })?;
+        // A name with several addresses may give them in any order.
+        Ok(found.into_iter().min())
     }
 }
 

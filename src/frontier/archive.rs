@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::change::{class_of, rank_of};
 use super::codec;
 use super::contexts::{pack, unpack};
+use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Batch, Store, StoreError};
@@ -91,6 +92,11 @@ enum Fact {
         id: u64,
         url: String,
     },
+    Group {
+        group: String,
+        #[serde(flatten)]
+        record: GroupRecord,
+    },
     Errand {
         host: HostKey,
         bucket: Bucket,
@@ -152,7 +158,7 @@ pub fn export(
         })?;
     }
     // Counters come first, so that an importer knows the format.
-    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"Q"] {
+    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"A", b"Q"] {
         let scanned = store.scan(prefix, &[], &mut |key, value| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -301,6 +307,10 @@ impl Building {
                 self.highest_id = self.highest_id.max(id);
                 self.batch.put(keys::document(id), url.into_bytes());
             }
+            Fact::Group { group, record } => {
+                let key = keys::stored_group(&group);
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
             Fact::Errand {
                 host,
                 bucket,
@@ -403,6 +413,10 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 body: String::from_utf8_lossy(value).into_owned(),
             }
         }
+        b'A' => Fact::Group {
+            group: text(key.get(1..)?)?,
+            record: postcard::from_bytes(value).ok()?,
+        },
         b'D' => Fact::Document {
             id: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
             url: text(value)?,

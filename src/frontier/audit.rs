@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use super::archive::tally;
 use super::change::{class_of, rank_of};
 use super::codec;
+use super::groups::GroupRecord;
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
@@ -67,6 +68,12 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         audit.hosts += 1;
         if codec::decode::<HostRecord>(store, key, value).is_err() {
             audit.add(key, "the host's record cannot be read");
+        }
+        Ok(())
+    })?;
+    each(store, b"A", |key, value| {
+        if codec::decode::<GroupRecord>(store, key, value).is_err() {
+            audit.add(key, "the group's record cannot be read");
         }
         Ok(())
     })?;

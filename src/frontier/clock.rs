@@ -30,6 +30,10 @@ pub struct Policy {
     pub max_crawl_delay: u64,
     /// How long robots rules hold.
     pub robots_max_age: u64,
+    /// Least pause between two requests to one IP address; 0 for none.
+    pub address_delay: u64,
+    /// Least pause between two requests to one registered domain; 0 for none.
+    pub domain_delay: u64,
     /// Redirects in a row that are followed.
     pub max_redirects: u8,
     /// Product token that robots.txt groups are matched against.
@@ -49,6 +53,8 @@ impl Policy {
             max_back_off: millis(politeness.max_back_off),
             max_crawl_delay: millis(politeness.max_crawl_delay),
             robots_max_age: millis(politeness.robots_max_age),
+            address_delay: millis(politeness.address_delay),
+            domain_delay: millis(politeness.domain_delay),
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
         }
@@ -113,6 +119,8 @@ pub(super) fn test_policy() -> Policy {
         max_back_off: 86_400_000,
         max_crawl_delay: 600_000,
         robots_max_age: 86_400_000,
+        address_delay: 0,
+        domain_delay: 0,
         max_redirects: 5,
         agent: "spoor".to_owned(),
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::change::{Change, Origin};
+use super::groups::{GroupKey, GroupRecord, News};
 use super::record::{State, UrlRecord};
 use super::schedule::Slot;
 use super::store::StoreError;
@@ -85,15 +86,13 @@ impl Frontier {
             slot,
             value,
             errand: Errand::Url { key },
+            ..
         }) = self.leases.get(&task.lease).cloned()
         else {
             return Err(unknown_lease(self, task).into());
         };
-        let mut host = self
-            .schedule
-            .host(slot)
-            .map(|h| h.record.clone())
-            .unwrap_or_default();
+        let mut host = self.record_of(slot);
+        let news = News::of(&outcome, elapsed);
         let backs_off = matches!(
             outcome,
             Outcome::Retry {
@@ -128,6 +127,7 @@ impl Frontier {
         };
         let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
         change.put_host(&task.host, &host)?;
+        let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
         let finished = Finished {
             settled,
             id,
@@ -154,6 +154,7 @@ impl Frontier {
             self.next_waiting = Some(self.next_waiting.map_or(due, |d| d.min(due)));
         }
         touched.remove(&task.host);
+        self.set_groups(groups);
         self.release(task.lease, slot, &value, host, now)?;
         self.refresh_hosts(touched, now)?;
         if backs_off {
@@ -172,9 +173,23 @@ impl Frontier {
         let Some(lease) = self.leases.get(&task.lease).cloned() else {
             return Err(unknown_lease(self, task));
         };
-        let record = self.schedule.host(lease.slot).map(|h| h.record.clone());
-        let record = record.unwrap_or_default();
+        let record = self.record_of(lease.slot);
         self.release(task.lease, lease.slot, &lease.value, record, now)
+    }
+
+    /// The record of a host in memory.
+    pub(super) fn record_of(&self, slot: Slot) -> HostRecord {
+        self.schedule
+            .host(slot)
+            .map(|h| h.record.clone())
+            .unwrap_or_default()
+    }
+
+    /// Sets the clocks of groups once they are committed.
+    pub(super) fn set_groups(&mut self, groups: Vec<(GroupKey, GroupRecord)>) {
+        for (key, record) in groups {
+            self.schedule.set_group(&key, record);
+        }
     }
 
     /// Ends a lease in memory, with the host's new record.

@@ -10,12 +10,14 @@
 //! | `W due rank` | the `U` key of a URL that waits to be tried again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
+//! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages, 2 for
 //! images; `rank` is bucket, score and sequence number, so that the order of the
 //! bytes is the order of leasing. Hosts contain no NUL byte, so none is a prefix
 //! of another's keys. Everything about a host lies under that host's name.
 
+use super::groups::GroupKey;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, TaskKind};
 
@@ -76,6 +78,15 @@ pub(super) const META: &[u8] = b"M";
 pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
+
+pub(super) fn group(group: &GroupKey) -> Vec<u8> {
+    stored_group(&group.to_string())
+}
+
+/// The key of a group by its name, as `address 192.0.2.1`.
+pub(super) fn stored_group(name: &str) -> Vec<u8> {
+    join(b'A', name.as_bytes())
+}
 
 pub(super) fn host(host: &HostKey) -> Vec<u8> {
     join(b'H', host.as_str().as_bytes())

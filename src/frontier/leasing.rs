@@ -1,13 +1,17 @@
 //! Leasing: the choice of what is asked next, and the last look before it is.
 
+use std::net::IpAddr;
 use std::ops::ControlFlow;
 
 use super::change::Change;
+use super::finish::unknown_lease;
+use super::groups::{GroupKey, GroupRecord, News};
 use super::keys::{self, class};
+use super::record::Located;
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
 use super::{Errand, Frontier, Lease, State, UrlRecord, codec};
-use crate::address::PageUrl;
+use crate::address::{HostKey, PageUrl};
 use crate::page::{Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
@@ -27,11 +31,9 @@ impl Frontier {
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
-        for slot in self.schedule.due_by(now) {
-            self.schedule.settle(slot, now, self.policy.connections);
-        }
+        self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
-            let Some(slot) = self.schedule.best() else {
+            let Some(slot) = self.schedule.best(now, self.policy.connections) else {
                 return Ok(None);
             };
             if let Some(task) = self.lease_from(slot, now)? {
@@ -107,9 +109,10 @@ impl Frontier {
         let errand = Errand::Url {
             key: head.value.clone(),
         };
-        let lease = self.grant(slot, head.value, errand, now)?;
+        let (lease, locate) = self.grant(slot, head.value, errand, now)?;
         Ok(Some(Task {
             lease,
+            locate,
             kind,
             host: key,
             via,
@@ -123,30 +126,116 @@ impl Frontier {
         }))
     }
 
-    /// Books a lease and sets the host's clock for the next one.
+    /// Books a lease and sets the clocks of the host and of its groups for the
+    /// next one. Returns its number, and whether it is only for the host's address.
     pub(super) fn grant(
         &mut self,
         slot: Slot,
         value: Vec<u8>,
         errand: Errand,
         now: u64,
-    ) -> Result<u64, StoreError> {
+    ) -> Result<(u64, bool), StoreError> {
         self.last_lease += 1;
+        let mut locate = false;
+        let mut due = 0;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(value.clone());
             if let Errand::Robots { scheme } = &errand {
                 host.asking = Some(scheme);
             }
+            due = host.record.due;
+            locate = self.policy.must_locate(&host.record, now);
             host.record.due = now.saturating_add(self.policy.delay(&host.record));
+        }
+        if !locate {
+            self.schedule.occupy(slot, now);
         }
         let lease = Lease {
             slot,
             value,
             errand,
+            due,
         };
         self.leases.insert(self.last_lease, lease);
         self.refresh(slot, now)?;
-        Ok(self.last_lease)
+        Ok((self.last_lease, locate))
+    }
+
+    /// Takes back a lease that was for the host's address: `None` where it has
+    /// none of its own. Nothing was asked of the host, so its clock stands as it
+    /// did, and what was leased is queued as before.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn located(
+        &mut self,
+        task: &Task,
+        address: Option<IpAddr>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let Some(lease) = self.leases.get(&task.lease).cloned() else {
+            return Err(unknown_lease(self, task));
+        };
+        let mut record = self.record_of(lease.slot);
+        record.due = lease.due;
+        record.located = Some(Located { address, at: now });
+        self.release(task.lease, lease.slot, &lease.value, record, now)?;
+        self.join_groups(lease.slot, now)
+    }
+
+    /// Puts a host into the groups that its record and name say.
+    pub(super) fn join_groups(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
+        let Some(host) = self.schedule.host(slot) else {
+            return Ok(());
+        };
+        let groups = self.policy.groups_of(&host.key, &host.record);
+        let known = self.schedule.groups_of(slot);
+        if groups.iter().eq(known.iter().map(|(key, _)| key)) {
+            return Ok(());
+        }
+        let Self {
+            schedule,
+            store,
+            policy,
+            opened,
+            ..
+        } = self;
+        let record = |group: &GroupKey| {
+            let key = keys::group(group);
+            let stored: Option<GroupRecord> = codec::read(&**store, &key, store.get(&key)?)?;
+            let mut record = stored.unwrap_or_default();
+            record.delay = record.delay.max(policy.group_delay(group));
+            // Somebody may have been asked just before this process began.
+            record.due = record.due.max(opened.saturating_add(record.delay));
+            Ok(record)
+        };
+        schedule.join(slot, groups, record, now, policy.connections)
+    }
+
+    /// What an answer makes of the clocks of a host's groups; those that must
+    /// survive a restart are written.
+    pub(super) fn book_groups(
+        &self,
+        change: &mut Change<'_>,
+        slot: Slot,
+        host: &HostKey,
+        news: News,
+        now: u64,
+    ) -> Result<Vec<(GroupKey, GroupRecord)>, StoreError> {
+        let mut groups = self.schedule.groups_of(slot);
+        for (key, record) in &mut groups {
+            let backed_off = record.failures > 0;
+            self.policy.book(key, record, host, news, now);
+            match (record.failures > 0, backed_off) {
+                (true, _) => {
+                    let bytes = codec::encode(&*self.store, record)?;
+                    change.batch.put(keys::group(key), bytes);
+                }
+                (false, true) => change.batch.delete(keys::group(key)),
+                (false, false) => {}
+            }
+        }
+        Ok(groups)
     }
 
     /// Why a queued address is not asked for after all, judged at the last moment.

@@ -29,7 +29,7 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses),
-//! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
+//! `groups` (clocks that hosts share), `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
 //! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
 //! `view`.
 //!
@@ -43,6 +43,7 @@ mod clock;
 mod codec;
 mod contexts;
 mod finish;
+mod groups;
 mod keys;
 mod leasing;
 mod record;
@@ -71,7 +72,7 @@ use store::{Store, StoreError};
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
-pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
+pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord};
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
 
@@ -130,6 +131,8 @@ struct Lease {
     /// The queue value that is marked as leased at the host.
     value: Vec<u8>,
     errand: Errand,
+    /// The host's clock before it was leased.
+    due: u64,
 }
 
 /// See the module's documentation.
@@ -144,6 +147,8 @@ pub struct Frontier {
     last_lease: u64,
     /// When this process opened the store, if the last one did not close it.
     unclean_since: Option<u64>,
+    /// When this process opened the store.
+    opened: u64,
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
     pages_closed: bool,
@@ -190,6 +195,7 @@ impl Frontier {
             leases: HashMap::new(),
             last_lease: 0,
             unclean_since,
+            opened: now,
             next_waiting: None,
             pages_closed: false,
             rules: HashMap::new(),
@@ -379,7 +385,9 @@ impl Frontier {
                 .due
                 .max(opened.saturating_add(self.policy.delay(&record)));
         }
-        Ok(self.schedule.insert(host.clone(), record))
+        let slot = self.schedule.insert(host.clone(), record);
+        self.join_groups(slot, self.opened)?;
+        Ok(slot)
     }
 
     fn refresh_hosts(

@@ -4,13 +4,14 @@
 //! layout raises it, and a store of another format is refused at opening.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
 use crate::page::{Bucket, LinkParts, Reason};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +106,17 @@ pub struct HostRecord {
     pub documents: u64,
     /// Robots state for http and https.
     pub robots: [RobotsState; 2],
+    /// What its name resolved to when that was last asked.
+    pub located: Option<Located>,
+}
+
+/// Where a host is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    /// Its address; `None` where the operator sends its requests elsewhere.
+    pub address: Option<IpAddr>,
+    /// When it was asked, in milliseconds since 1970.
+    pub at: u64,
 }
 
 impl HostRecord {

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::change::Change;
 use super::clock::millis;
 use super::finish::unknown_lease;
+use super::groups::News;
 use super::keys::{self, Rank};
 use super::record::{HostRecord, RobotsErrand, RobotsState};
 use super::schedule::{Head, Slot};
@@ -67,6 +68,19 @@ impl RobotsAnswer {
     }
 }
 
+impl RobotsAnswer {
+    fn news(&self, elapsed: Duration) -> News {
+        match self {
+            Self::Unreachable {
+                reason: Reason::Overloaded | Reason::Connection | Reason::Timeout,
+                retry_after,
+            } => News::Troubled(*retry_after),
+            Self::Unreachable { .. } => News::None,
+            _ => News::Answered(elapsed),
+        }
+    }
+}
+
 impl Frontier {
     /// Takes back a leased robots.txt; `write` as in [`Frontier::finish`].
     ///
@@ -84,6 +98,7 @@ impl Frontier {
             slot,
             value,
             errand,
+            ..
         }) = self.leases.get(&task.lease).cloned()
         else {
             return Err(unknown_lease(self, task).into());
@@ -99,6 +114,7 @@ impl Frontier {
         };
         let owner_slot = self.activate(&owner)?;
         let mut asked = self.record_of(slot);
+        let news = answer.news(elapsed);
         match &answer {
             // The host that owns the rules books its own failure below.
             RobotsAnswer::Unreachable { .. } if owner == task.host => {}
@@ -189,6 +205,7 @@ impl Frontier {
             change.put_host(&owner, &own)?;
         }
         change.put_host(&task.host, &asked)?;
+        let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
         change.meta.stamp = write(&settled)?;
         let Change {
             batch,
@@ -201,6 +218,7 @@ impl Frontier {
             host.record = own;
         }
         self.cache(&owner, scheme, rules.map(Arc::new));
+        self.set_groups(groups);
         self.release(task.lease, slot, &value, asked, now)?;
         touched.insert(owner);
         self.refresh_hosts(touched, now)?;
@@ -271,7 +289,7 @@ impl Frontier {
         };
         // Only one request for the rules: the host's heads are hidden while it is open.
         let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
-        Ok(Some(self.robots_task(lease, url, host, head, 0)))
+        Ok(Some(robots_task(lease, url, host, head, 0)))
     }
 
     /// Leases a robots.txt that lies at this host for another one.
@@ -289,37 +307,7 @@ impl Frontier {
         let queue_key = head.queue_key.clone();
         let what = Errand::Redirected { queue_key, errand };
         let lease = self.grant(slot, head.value.clone(), what, now)?;
-        Ok(Some(self.robots_task(lease, url, host, head, redirects)))
-    }
-
-    fn robots_task(
-        &self,
-        lease: u64,
-        url: PageUrl,
-        host: &HostKey,
-        head: &Head,
-        redirects: u8,
-    ) -> Task {
-        Task {
-            lease,
-            kind: TaskKind::Robots,
-            url,
-            host: host.clone(),
-            via: None,
-            hops: 0,
-            redirects,
-            attempts: 0,
-            bucket: head.rank.bucket,
-            score: 0.0,
-            parts: None,
-        }
-    }
-
-    fn record_of(&self, slot: Slot) -> HostRecord {
-        self.schedule
-            .host(slot)
-            .map(|h| h.record.clone())
-            .unwrap_or_default()
+        Ok(Some(robots_task(lease, url, host, head, redirects)))
     }
 
     fn cache(&mut self, host: &HostKey, scheme: &'static str, rules: Option<Arc<Robots>>) {
@@ -354,6 +342,29 @@ impl super::Policy {
             record.parked_until = Some(now.saturating_add(self.robots_max_age));
         }
         record.due = record.due.max(now.saturating_add(self.delay(record)));
+    }
+}
+
+fn robots_task(
+    (lease, locate): (u64, bool),
+    url: PageUrl,
+    host: &HostKey,
+    head: &Head,
+    redirects: u8,
+) -> Task {
+    Task {
+        lease,
+        locate,
+        kind: TaskKind::Robots,
+        url,
+        host: host.clone(),
+        via: None,
+        hops: 0,
+        redirects,
+        attempts: 0,
+        bucket: head.rank.bucket,
+        score: 0.0,
+        parts: None,
     }
 }
 

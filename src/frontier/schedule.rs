@@ -1,14 +1,19 @@
 //! The hosts in memory: who may be asked now, who later, and in which order.
 //!
 //! Every host that has something queued or leased has an entry, and stands in at
-//! most one of three ordered sets: *ready* by the rank of its head, *due* by the
+//! most one of four ordered sets: *ready* by the rank of its head, *due* by the
 //! time it may be asked again, *parked* by the time it is tried again after it
-//! was given up. Leasing is the first of the ready set, so priorities hold
-//! across hosts. All operations cost the logarithm of the number of active
-//! hosts. This module reads no store and no clock.
+//! was given up, *held* by its rank at a group whose clock runs. Leasing is the
+//! first of the ready set, so priorities hold across hosts. All operations cost
+//! the logarithm of the number of active hosts. This module reads no store and no
+//! clock.
+//!
+//! Where hosts are held at a group, one host of that group is ready, or the group
+//! stands in the due set itself; so none is held for ever.
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::groups::{GroupKey, GroupRecord, Groups};
 use super::keys::Rank;
 use super::record::HostRecord;
 use crate::address::HostKey;
@@ -27,12 +32,20 @@ pub(super) struct Head {
 /// Index of a host in the schedule.
 pub(super) type Slot = usize;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Idle,
     Ready(Rank),
     Due(u64),
     Parked(u64),
+    Held(GroupKey, Rank),
+}
+
+/// Who is looked at again at a time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Waiter {
+    Host(Slot),
+    Group(GroupKey),
 }
 
 /// An active host.
@@ -45,6 +58,8 @@ pub(super) struct Host {
     pub leased: Vec<Vec<u8>>,
     /// The scheme whose robots.txt is being asked for, if one is.
     pub asking: Option<&'static str>,
+    /// Those it shares a clock with.
+    groups: Vec<GroupKey>,
     place: Place,
 }
 
@@ -54,8 +69,11 @@ pub(super) struct Schedule {
     slots: Vec<Option<Host>>,
     free: Vec<Slot>,
     by_key: HashMap<HostKey, Slot>,
+    groups: Groups,
     ready: BTreeSet<(Rank, Slot)>,
-    due: BTreeSet<(u64, Slot)>,
+    due: BTreeSet<(u64, Waiter)>,
+    /// Groups without hosts, by the end of their clocks.
+    empty: BTreeSet<(u64, GroupKey)>,
     parked: BTreeSet<(u64, Slot)>,
 }
 
@@ -87,6 +105,7 @@ impl Schedule {
             head: None,
             leased: Vec::new(),
             asking: None,
+            groups: Vec::new(),
             place: Place::Idle,
         };
         if slot == self.slots.len() {
@@ -98,62 +117,269 @@ impl Schedule {
         slot
     }
 
+    /// Puts a host into its groups; `record` gives the clock of those that are not
+    /// in memory.
+    ///
+    /// # Errors
+    /// Those of `record`; the host stays in the groups it was in.
+    pub fn join<E>(
+        &mut self,
+        slot: Slot,
+        groups: Vec<GroupKey>,
+        mut record: impl FnMut(&GroupKey) -> Result<GroupRecord, E>,
+        now: u64,
+        connections: usize,
+    ) -> Result<(), E> {
+        let mut records = Vec::with_capacity(groups.len());
+        for key in &groups {
+            let known = self.groups.get(key).map(|g| g.record.clone());
+            records.push(known.map_or_else(|| record(key), Ok)?);
+        }
+        for (key, record) in groups.iter().zip(records) {
+            self.groups.join(key, record);
+        }
+        let stood = self.host(slot).is_some_and(|h| h.place != Place::Idle);
+        self.take_out(slot);
+        for key in self.leave_groups(slot, now) {
+            self.release(&key, now, connections);
+        }
+        if let Some(host) = self.host_mut(slot) {
+            host.groups = groups;
+        }
+        // One that is only being read in has no head yet.
+        if stood {
+            self.settle(slot, now, connections);
+        }
+        Ok(())
+    }
+
+    /// The clocks of a host's groups.
+    pub fn groups_of(&self, slot: Slot) -> Vec<(GroupKey, GroupRecord)> {
+        let keys = self.host(slot).map(|h| h.groups.as_slice());
+        let record = |key: &GroupKey| Some((key.clone(), self.groups.get(key)?.record.clone()));
+        keys.unwrap_or_default().iter().filter_map(record).collect()
+    }
+
+    /// Sets the clock of a group.
+    pub fn set_group(&mut self, key: &GroupKey, record: GroupRecord) {
+        if let Some(group) = self.groups.get_mut(key) {
+            group.record = record;
+        }
+    }
+
+    /// Books a request to a host at its groups.
+    pub fn occupy(&mut self, slot: Slot, now: u64) {
+        let keys = self.host(slot).map(|h| h.groups.clone());
+        for key in keys.unwrap_or_default() {
+            if let Some(group) = self.groups.get_mut(&key) {
+                let due = now.saturating_add(group.record.delay);
+                group.record.due = group.record.due.max(due);
+                if !group.held.is_empty() {
+                    self.plan(&key);
+                }
+            }
+        }
+    }
+
     /// Puts a host where its head, clock and open requests say it belongs, or
     /// forgets it where it has neither; its record is in the store.
     pub fn settle(&mut self, slot: Slot, now: u64, connections: usize) {
+        let was_ready = self.take_out(slot);
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        match host.place {
-            Place::Idle => {}
-            Place::Ready(rank) => {
-                self.ready.remove(&(rank, slot));
+        let groups = match was_ready {
+            true => host.groups.clone(),
+            false => Vec::new(),
+        };
+        match &host.head {
+            None if host.leased.is_empty() => self.forget(slot, now),
+            None => {}
+            Some(_) if host.leased.len() >= connections => {}
+            Some(head) => {
+                let rank = head.rank;
+                let parked = host.record.parked_until.filter(|until| *until > now);
+                host.place = if let Some(until) = parked {
+                    self.parked.insert((until, slot));
+                    Place::Parked(until)
+                } else if host.record.due > now {
+                    self.due.insert((host.record.due, Waiter::Host(slot)));
+                    Place::Due(host.record.due)
+                } else {
+                    self.ready.insert((rank, slot));
+                    for key in &host.groups {
+                        if let Some(group) = self.groups.get_mut(key) {
+                            group.ready += 1;
+                        }
+                    }
+                    Place::Ready(rank)
+                };
             }
+        }
+        for key in &groups {
+            self.release(key, now, connections);
+        }
+    }
+
+    /// Settles the hosts and groups whose time has come by `now`.
+    pub fn wake(&mut self, now: u64, connections: usize) {
+        while let Some((at, _)) = self.due.first()
+            && *at <= now
+        {
+            match self.due.pop_first() {
+                Some((_, Waiter::Host(slot))) => self.settle(slot, now, connections),
+                Some((_, Waiter::Group(key))) => {
+                    let first = self.groups.get_mut(&key).and_then(|group| {
+                        group.wake = None;
+                        let due = group.record.due <= now;
+                        group.held.first().filter(|_| due).map(|(_, slot)| *slot)
+                    });
+                    // The best one may go before one that is ready already.
+                    if let Some(slot) = first {
+                        self.settle(slot, now, connections);
+                    }
+                    self.release(&key, now, connections);
+                }
+                None => {}
+            }
+        }
+        while let Some((at, _)) = self.empty.first()
+            && *at <= now
+        {
+            if let Some((_, key)) = self.empty.pop_first() {
+                self.tidy(&key, now);
+            }
+        }
+        while let Some((at, slot)) = self.parked.first().copied()
+            && at <= now
+        {
+            self.settle(slot, now, connections);
+        }
+    }
+
+    /// The host to ask next; those whose groups may not be asked yet are held.
+    pub fn best(&mut self, now: u64, connections: usize) -> Option<Slot> {
+        loop {
+            let (rank, slot) = *self.ready.first()?;
+            let groups = self.host(slot).map(|h| h.groups.clone());
+            let groups = groups.unwrap_or_default();
+            let runs = |key: &GroupKey| self.groups.get(key).filter(|g| g.record.due > now);
+            let blocking = groups.iter().find_map(|key| Some((key, runs(key)?)));
+            let Some((key, group)) = blocking else {
+                return Some(slot);
+            };
+            let (due, parked) = (group.record.due, group.record.parked);
+            self.take_out(slot);
+            let place = match parked {
+                true => {
+                    self.parked.insert((due, slot));
+                    Place::Parked(due)
+                }
+                false => {
+                    if let Some(group) = self.groups.get_mut(key) {
+                        group.held.insert((rank, slot));
+                    }
+                    self.plan(key);
+                    Place::Held(key.clone(), rank)
+                }
+            };
+            if let Some(host) = self.host_mut(slot) {
+                host.place = place;
+            }
+            for other in groups.iter().filter(|other| *other != key) {
+                self.release(other, now, connections);
+            }
+        }
+    }
+
+    /// Takes a host out of the set it stands in; returns whether it was ready.
+    fn take_out(&mut self, slot: Slot) -> bool {
+        let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            return false;
+        };
+        match std::mem::replace(&mut host.place, Place::Idle) {
+            Place::Idle => {}
             Place::Due(at) => {
-                self.due.remove(&(at, slot));
+                self.due.remove(&(at, Waiter::Host(slot)));
             }
             Place::Parked(at) => {
                 self.parked.remove(&(at, slot));
             }
-        }
-        host.place = Place::Idle;
-        let Some(head) = &host.head else {
-            if host.leased.is_empty() {
-                self.by_key.remove(&host.key);
-                if let Some(place) = self.slots.get_mut(slot) {
-                    *place = None;
+            Place::Held(key, rank) => {
+                if let Some(group) = self.groups.get_mut(&key) {
+                    group.held.remove(&(rank, slot));
                 }
-                self.free.push(slot);
             }
-            return;
-        };
-        if host.leased.len() >= connections {
-            return;
+            Place::Ready(rank) => {
+                self.ready.remove(&(rank, slot));
+                for key in &host.groups {
+                    if let Some(group) = self.groups.get_mut(key) {
+                        group.ready = group.ready.saturating_sub(1);
+                    }
+                }
+                return true;
+            }
         }
-        let parked = host.record.parked_until.filter(|until| *until > now);
-        host.place = if let Some(until) = parked {
-            self.parked.insert((until, slot));
-            Place::Parked(until)
-        } else if host.record.due > now {
-            self.due.insert((host.record.due, slot));
-            Place::Due(host.record.due)
-        } else {
-            self.ready.insert((head.rank, slot));
-            Place::Ready(head.rank)
+        false
+    }
+
+    /// Where no host of a group is ready, makes the best one that is held so, or
+    /// looks at the group again when it is due.
+    fn release(&mut self, key: &GroupKey, now: u64, connections: usize) {
+        while let Some(group) = self.groups.get(key)
+            && group.ready == 0
+            && let Some((_, slot)) = group.held.first().copied()
+        {
+            if group.record.due > now {
+                return self.plan(key);
+            }
+            self.settle(slot, now, connections);
+        }
+    }
+
+    /// Sees to it that a group is looked at when it is due.
+    fn plan(&mut self, key: &GroupKey) {
+        if let Some(group) = self.groups.get_mut(key)
+            && group.wake.is_none()
+        {
+            group.wake = Some(group.record.due);
+            let waiter = Waiter::Group(key.clone());
+            self.due.insert((group.record.due, waiter));
+        }
+    }
+
+    fn forget(&mut self, slot: Slot, now: u64) {
+        self.leave_groups(slot, now);
+        if let Some(host) = self.slots.get_mut(slot).and_then(Option::take) {
+            self.by_key.remove(&host.key);
+            self.free.push(slot);
+        }
+    }
+
+    /// Takes a host that stands in no set out of its groups; returns these.
+    fn leave_groups(&mut self, slot: Slot, now: u64) -> Vec<GroupKey> {
+        let groups = self.host_mut(slot).map(|h| std::mem::take(&mut h.groups));
+        let groups = groups.unwrap_or_default();
+        for key in &groups {
+            if let Some(group) = self.groups.get_mut(key) {
+                group.members = group.members.saturating_sub(1);
+                self.tidy(key, now);
+            }
+        }
+        groups
+    }
+
+    /// Forgets a group without hosts as soon as its clock has run out: until then
+    /// a host that is read in must find it. A longer back-off is in the store.
+    fn tidy(&mut self, key: &GroupKey, now: u64) {
+        let Some(group) = self.groups.get(key).filter(|g| g.members == 0) else {
+            return;
         };
-    }
-
-    /// Hosts whose time has come by `now`.
-    pub fn due_by(&self, now: u64) -> Vec<Slot> {
-        let until = (now, Slot::MAX);
-        let due = self.due.range(..=until);
-        let parked = self.parked.range(..=until);
-        due.chain(parked).map(|(_, slot)| *slot).collect()
-    }
-
-    /// The host to ask next.
-    pub fn best(&self) -> Option<Slot> {
-        self.ready.first().map(|(_, slot)| *slot)
+        if group.record.due > now && group.record.failures == 0 {
+            self.empty.insert((group.record.due, key.clone()));
+        } else if let Some(at) = self.groups.forget(key) {
+            self.due.remove(&(at, Waiter::Group(key.clone())));
+        }
     }
 
     /// When the next host that is not parked may be asked.
@@ -212,20 +438,21 @@ mod tests {
         let worse = add(&mut s, "a", 0, head(5.0, 1));
         let better = add(&mut s, "b", 100, head(2.0, 2));
         let later = add(&mut s, "c", 150, head(1.0, 3));
-        assert_eq!(s.best(), Some(better));
+        assert_eq!(s.best(100, 1), Some(better));
         assert_eq!(s.next_due(), Some(150));
-        assert!(s.due_by(149).is_empty());
-        assert_eq!(s.due_by(150), [later]);
-        s.settle(later, 150, 1);
-        assert_eq!(s.best(), Some(later));
+        s.wake(149, 1);
+        assert_eq!(s.best(149, 1), Some(better));
+        s.wake(150, 1);
+        assert_eq!(s.best(100, 1), Some(later));
         s.host_mut(later).unwrap().leased.push(vec![1]);
         s.settle(later, 150, 1);
-        assert_eq!(s.best(), Some(better));
+        assert_eq!(s.best(100, 1), Some(better));
         s.host_mut(better).unwrap().record.parked_until = Some(1_000);
         s.settle(better, 150, 1);
-        assert_eq!(s.best(), Some(worse));
+        assert_eq!(s.best(100, 1), Some(worse));
         assert_eq!((s.parked(), s.ready(), s.active()), (1, 1, 3));
-        assert_eq!(s.due_by(1_000), [better]);
+        s.wake(1_000, 1);
+        assert_eq!((s.parked(), s.best(1_000, 1)), (0, Some(better)));
     }
 
     #[test]
@@ -235,7 +462,7 @@ mod tests {
         s.host_mut(slot).unwrap().head = None;
         s.settle(slot, 100, 1);
         assert_eq!(s.active(), 0);
-        assert!(s.best().is_none() && s.host(slot).is_none());
+        assert!(s.best(100, 1).is_none() && s.host(slot).is_none());
         assert_eq!(add(&mut s, "b", 0, head(1.0, 1)), slot);
         assert_eq!(s.slot(&HostKey::from_stored("a")), None);
     }

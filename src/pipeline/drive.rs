@@ -4,6 +4,7 @@
 //! tasks, CPU work on a bounded pool. Back-pressure is counted in bytes: while
 //! the bodies in memory exceed a limit nothing new is leased.
 
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -49,6 +50,9 @@ pub struct Arrival<B> {
     pub elapsed: Duration,
     /// The error in words.
     pub error: Option<String>,
+    /// Nothing was asked of the host; only its address was found out, if it has
+    /// one of its own.
+    located: Option<Option<IpAddr>>,
     /// Gives the body's bytes back when the arrival is settled.
     _held: Option<HeldBytes>,
 }
@@ -200,7 +204,10 @@ pub fn drive<C: Crew>(
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         while let Ok(arrival) = arrived.try_recv() {
-            crew.settle(frontier, arrival, self::now())?;
+            match arrival.located {
+                Some(address) => frontier.located(&arrival.task, address, self::now())?,
+                None => crew.settle(frontier, arrival, self::now())?,
+            }
         }
         if last_flush.elapsed() >= pace.checkpoint {
             frontier.flush()?;
@@ -266,6 +273,15 @@ impl<B: Send + 'static> Journey<B> {
     }
 
     async fn travel(self, task: Task) -> Arrival<B> {
+        if task.locate {
+            return match self.fetcher.locate(&task.url).await {
+                Ok(address) => Arrival {
+                    located: Some(address),
+                    ..Arrival::failed(task, "").without_error()
+                },
+                Err(error) => Arrival::of_error(task, &error),
+            };
+        }
         match self.fetcher.fetch(&task.url, task.kind).await {
             Err(error) => Arrival::of_error(task, &error),
             Ok(Answer::Redirect {
@@ -312,6 +328,7 @@ impl<B: Send + 'static> Journey<B> {
             bytes,
             elapsed,
             error,
+            located: None,
             _held: Some(held),
         }
     }
@@ -339,6 +356,7 @@ impl<B> Arrival<B> {
             bytes: 0,
             elapsed: Duration::ZERO,
             error: Some(error.to_owned()),
+            located: None,
             _held: None,
         }
     }

@@ -73,6 +73,7 @@ fn url(text: &str) -> PageUrl {
 fn task(address: &str, kind: TaskKind) -> Task {
     let url = url(address);
     Task {
+        locate: false,
         lease: 1,
         kind,
         host: url.host_key(),
