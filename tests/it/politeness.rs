@@ -497,3 +497,46 @@ fn nofollow_and_noindex_are_obeyed() {
     let kept = ["a.test/nofollowed", "a.test/plain", "b.test/ended"];
     assert_eq!(images, kept.map(|i| format!("http://{i}.png")));
 }
+
+#[test]
+fn hosts_on_one_address_share_its_clock() {
+    let pages = || {
+        tree(&[
+            ("127.0.0.1/", plain(&["/1", "/2"], &["/a.png"])),
+            ("127.0.0.1/1", plain(&[], &[])),
+            ("127.0.0.1/2", plain(&[], &[])),
+        ])
+    };
+    // Three hosts by their ports, on one machine.
+    let wires: Vec<Wire> = (0..3)
+        .map(|_| Wire::serve(Lab::from_memory(pages())))
+        .collect();
+    let urls: Vec<String> = wires
+        .iter()
+        .map(|w| format!("http://{}/", w.addr))
+        .collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let crawl = |address_delay: &str| {
+        let politeness =
+            format!("min_delay = 0\ndelay_factor = 0\naddress_delay = {address_delay}");
+        let text = JobText {
+            politeness: &politeness,
+            ..seeds(&urls)
+        };
+        let before: Vec<usize> = wires.iter().map(|w| w.requests().len()).collect();
+        let job = Job::new(&wires[0], &text);
+        job.run();
+        let asked = wires.iter().zip(before);
+        let mut began: Vec<_> = asked
+            .flat_map(|(wire, before)| wire.requests().split_off(before))
+            .map(|seen| seen.began)
+            .collect();
+        began.sort();
+        assert_eq!(began.len(), 15, "rules, three pages and an image of each");
+        began.windows(2).map(|w| w[1] - w[0]).min().unwrap()
+    };
+    let pause = Duration::from_millis(60);
+    assert!(crawl("\"60ms\"") + GRAIN >= pause);
+    // Without it they are asked side by side.
+    assert!(crawl("0") + GRAIN < pause);
+}
