@@ -328,7 +328,7 @@ pub enum Reason {
     ClientError,
     /// The status says that the server failed (500 to 599).
     ServerError,
-    /// The status asks for patience: 429, or 503 with `Retry-After`.
+    /// The status asks for patience: 429 or 503.
     Overloaded,
     /// A redirect without a usable target.
     BadRedirect,

@@ -60,7 +60,7 @@ const TABLE: &[Row] = &[
 
     // The server asks for patience.
     row(All,    Status(429, 429),           BackOff(Reason::Overloaded)),
-    row(All,    StatusRetryAfter(503, 503), BackOff(Reason::Overloaded)),
+    row(All,    Status(503, 503),           BackOff(Reason::Overloaded)),
     row(All,    Status(500, 599),           BackOff(Reason::ServerError)),
 
     // It waited too long, was asked too early, or over the wrong connection.
@@ -123,22 +123,12 @@ enum Class {
     Local,
     /// A status from the first to the second number.
     Status(u16, u16),
-    /// The same, with a `Retry-After` header.
-    StatusRetryAfter(u16, u16),
 }
 
 impl Class {
     fn covers(&self, error: &FetchError) -> bool {
         match (self, error) {
             (Status(from, to), FetchError::Status { status, .. }) => (from..=to).contains(&status),
-            (
-                StatusRetryAfter(from, to),
-                FetchError::Status {
-                    status,
-                    retry_after: Some(_),
-                    ..
-                },
-            ) => (from..=to).contains(&status),
             _ => matches!(
                 (self, error),
                 (Dns, FetchError::Dns { .. })
@@ -280,6 +270,51 @@ mod tests {
         assert_eq!(unreached, None, "the row of this index decides nothing");
     }
 
+    /// The README's table, made from the one above.
+    fn readable() -> String {
+        let line = |row: &Row| {
+            let what = match row.class {
+                Dns => "the name does not resolve".to_owned(),
+                PrivateAddress => "its address is not of the public internet".to_owned(),
+                Connection => "no connection, or cut".to_owned(),
+                Tls => "no secure connection".to_owned(),
+                Timeout => "too slow".to_owned(),
+                Protocol => "no valid HTTP".to_owned(),
+                Decoding => "the body cannot be decoded".to_owned(),
+                BadRedirect => "a redirect to nowhere".to_owned(),
+                TooLarge => "larger than the cap".to_owned(),
+                Unsendable => "cannot be asked for".to_owned(),
+                Local => "this machine has no connection left".to_owned(),
+                Status(0, u16::MAX) => "any other status".to_owned(),
+                Status(from, to) if from == to => format!("status {from}"),
+                Status(from, to) => format!("status {from} to {to}"),
+            };
+            let kind = match row.kinds {
+                All => "",
+                Robots => ", of a robots.txt",
+            };
+            let (then, reason) = match row.then {
+                Done => ("there are no rules", ""),
+                Drop(reason) => ("drop", reason.name()),
+                Retry(reason) => ("retry", reason.name()),
+                BackOff(reason) => ("host waits, retry", reason.name()),
+            };
+            format!("| {what}{kind} | {then} | {reason} |\n")
+        };
+        let rows: String = TABLE.iter().map(line).collect();
+        format!("| what happened | what follows | reason in the log |\n|---|---|---|\n{rows}")
+    }
+
+    #[test]
+    fn the_readme_has_the_table() {
+        let readme = include_str!("../../README.md");
+        assert!(
+            readme.contains(&readable()),
+            "it should be:\n{}",
+            readable()
+        );
+    }
+
     #[test]
     fn statuses() {
         let page = |s, after| outcome(TaskKind::Page, &status(s, after));
@@ -301,7 +336,7 @@ mod tests {
                 Some(1_000_000),
                 retry(Reason::Overloaded, Some(1_000_000), true),
             ),
-            (503, None, retry(Reason::ServerError, None, true)),
+            (503, None, retry(Reason::Overloaded, None, true)),
             (503, Some(0), retry(Reason::Overloaded, Some(0), true)),
             (500, Some(7), retry(Reason::ServerError, Some(7), true)),
             (304, None, retry(Reason::Protocol, None, false)),
