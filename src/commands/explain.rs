@@ -37,8 +37,16 @@ pub fn url(job: &Path, url: &str) -> Result<()> {
     }
     let agent = config.network.user_agent.as_str();
     match view.robots(&url, agent)? {
-        Some(rules) if rules.allows(&url) => println!("robots     allowed"),
-        Some(_) => println!("robots     forbidden to {agent}"),
+        Some(rules) => {
+            let verdict = match rules.allows(&url) {
+                true => "allowed".to_owned(),
+                false => format!("forbidden to {agent}"),
+            };
+            match rules.rule_for(&url) {
+                Some(rule) => println!("robots     {verdict} by `{rule}`"),
+                None => println!("robots     {verdict}"),
+            }
+        }
         None => println!("robots     not known yet"),
     }
     match view.host(&url.host_key())? {

@@ -159,7 +159,7 @@ impl Frontier {
                 Settled::Done
             }
             RobotsAnswer::Missing => {
-                let parsed = Robots::allow_all(&self.policy.agent);
+                let parsed = Robots::allow_all();
                 self.policy.rules_known(&mut own, scheme, other, true, now);
                 change.batch.delete(keys::robots_body(&owner, scheme));
                 rules = Some(parsed);
@@ -260,7 +260,7 @@ impl Frontier {
         scheme: &'static str,
     ) -> Result<Arc<Robots>, StoreError> {
         let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
-            return Ok(Arc::new(Robots::allow_all(&self.policy.agent)));
+            return Ok(Arc::new(Robots::allow_all()));
         };
         if let Some(rules) = self.rules.get(&(host.clone(), scheme)) {
             return Ok(Arc::clone(rules));
@@ -268,7 +268,7 @@ impl Frontier {
         let body = self.store.get(&keys::robots_body(&host, scheme))?;
         let rules = Arc::new(match body {
             Some(body) => Robots::parse(&self.policy.agent, &body),
-            None => Robots::allow_all(&self.policy.agent),
+            None => Robots::allow_all(),
         });
         self.cache(&host, scheme, Some(Arc::clone(&rules)));
         Ok(rules)

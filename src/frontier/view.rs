@@ -81,7 +81,7 @@ impl View {
         let host = url.host_key();
         let known = self.host(&host)?;
         match known.map(|h| h.robots(url.scheme()).clone()) {
-            Some(RobotsState::Known { missing: true, .. }) => Ok(Some(Robots::allow_all(agent))),
+            Some(RobotsState::Known { missing: true, .. }) => Ok(Some(Robots::allow_all())),
             Some(RobotsState::Known { .. }) => {
                 let body = self.0.get(&keys::robots_body(&host, url.scheme()))?;
                 Ok(body.map(|body| Robots::parse(agent, &body)))

@@ -1,0 +1,266 @@
+//! The rules of a robots.txt, by RFC 9309: parse once, then ask.
+//!
+//! Parsing is the `robotstxt` crate's, a port of Google's own parser with its
+//! tolerance for typing errors. Of what it reads only the rules that govern this
+//! crawler are kept, in the order in which they decide ([`rules`]), so that an
+//! address costs one pass over a host's own rules and not over the whole file.
+//!
+//! This module is pure: when robots.txt is fetched, how long it holds and what an
+//! unreachable one means is the frontier's business.
+//!
+//! Where the parser and RFC 9309 part, the RFC is followed:
+//! - A `Sitemap` or an unknown line between two `User-agent` lines does not end
+//!   their group (section 2.2.4). A `Crawl-delay` does: to a crawler that honours
+//!   it, it is a rule of the group before it.
+//! - `%62` in a rule or an address means `b` (section 2.2.2).
+//! - A line is read without the white space before it, also where it has no colon.
+
+#[cfg(test)]
+mod google;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use robotstxt::RobotsParseHandler;
+
+use crate::address::PageUrl;
+pub use rules::Rule;
+
+/// What is parsed of a robots.txt at most, in bytes (RFC 9309 section 2.5 asks
+/// for at least 500 kibibytes).
+pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
+
+/// Longer lines are cut: no address that is ever asked for is that long, and the
+/// parser's own cut at 16 KiB miscounts characters of several bytes.
+const MAX_LINE_BYTES: usize = 8 * 1024;
+
+/// A host that lists thousands of sitemaps gains nothing by it here.
+const MAX_SITEMAPS: usize = 1_000;
+
+/// The rules of one host for one crawler.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Robots {
+    /// In the order in which they decide.
+    rules: Vec<Rule>,
+    crawl_delay: Option<Duration>,
+    sitemaps: Vec<String>,
+}
+
+impl Robots {
+    /// Rules that allow everything: what a missing robots.txt means (RFC 9309
+    /// section 2.3.1.3).
+    pub fn allow_all() -> Self {
+        Self::default()
+    }
+
+    /// Reads the bytes of a robots.txt for the product token `agent`, which
+    /// consists of letters, `-` and `_`. Every input has a reading; what is no
+    /// directive is passed over, and so is all beyond [`MAX_ROBOTS_BYTES`], with
+    /// the line that this bound cuts: `Allow: /` left of `Allow: /open` would
+    /// open everything.
+    pub fn parse(agent: &str, bytes: &[u8]) -> Self {
+        // A body of just this length was cut by whoever fetched it.
+        let cut = match bytes.get(..MAX_ROBOTS_BYTES) {
+            Some(cut) => {
+                let is_end = |b: &u8| matches!(b, b'\n' | b'\r');
+                &cut[..cut.iter().rposition(is_end).unwrap_or(0)]
+            }
+            None => bytes,
+        };
+        // A byte order mark, or as much of one as there is.
+        let mark = [0xEF_u8, 0xBB, 0xBF];
+        let cut = mark
+            .iter()
+            .fold(cut, |rest, b| rest.strip_prefix(&[*b]).unwrap_or(rest));
+        let mut reader = Reader::new(agent);
+        robotstxt::parse_robotstxt(&tidy(&String::from_utf8_lossy(cut)), &mut reader);
+        let governing = match reader.saw_own {
+            true => reader.own,
+            false => reader.star,
+        };
+        Self {
+            rules: rules::in_order(governing.rules),
+            crawl_delay: governing.delay,
+            sitemaps: reader.sitemaps,
+        }
+    }
+
+    /// Whether the crawler may ask for `url`. `/robots.txt` itself always may be
+    /// asked for (RFC 9309 section 2.2.2).
+    pub fn allows(&self, url: &PageUrl) -> bool {
+        self.rule_for(url).is_none_or(Rule::allows)
+    }
+
+    /// The rule that decides about `url`: the longest that matches, and of an
+    /// equally long pair the one that allows. `None` where no rule says anything.
+    pub fn rule_for(&self, url: &PageUrl) -> Option<&Rule> {
+        if self.rules.is_empty() || url.path() == "/robots.txt" {
+            return None;
+        }
+        let path = rules::comparable(url.path_and_query());
+        self.rules.iter().find(|rule| rule.covers(&path))
+    }
+
+    /// Whether both give every address the same answer for the same reason.
+    pub fn same_rules(&self, other: &Self) -> bool {
+        self.rules == other.rules
+    }
+
+    /// The pause the host asks for between requests; not part of RFC 9309 but
+    /// widely written. A group of the crawler's own name goes before `*`.
+    pub fn crawl_delay(&self) -> Option<Duration> {
+        self.crawl_delay
+    }
+
+    /// What the rules take in memory, in bytes, with an allocation's overhead.
+    pub fn size(&self) -> usize {
+        const OVERHEAD: usize = 16;
+        let rules: usize = self.rules.iter().map(|r| r.pattern().len()).sum();
+        let sitemaps: usize = self.sitemaps.iter().map(String::capacity).sum();
+        size_of::<Self>()
+            + rules
+            + self.rules.capacity() * (size_of::<Rule>() + OVERHEAD)
+            + sitemaps
+            + self.sitemaps.capacity() * (size_of::<String>() + OVERHEAD)
+    }
+
+    /// The `Sitemap` lines, as written.
+    pub fn sitemaps(&self) -> &[String] {
+        &self.sitemaps
+    }
+}
+
+/// Removes NUL bytes and indentation and cuts overlong lines.
+fn tidy(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for line in text.split_inclusive(['\n', '\r']) {
+        let end = line.floor_char_boundary(MAX_LINE_BYTES);
+        // Without a colon the parser takes white space before the key for the
+        // separator.
+        let mut kept: Cow<str> = line[..end].trim_start_matches([' ', '\t']).into();
+        if kept.contains('\0') {
+            kept = kept.replace('\0', "").into();
+        }
+        if kept.contains('%') {
+            // The parser loses three characters at a `%` that begins no escape
+            // where the same rule has anything to escape.
+            kept = rules::escaped(&kept).into();
+        }
+        out.push_str(&kept);
+        if end < line.len() {
+            out.push('\n');
+        }
+    }
+    out
+}
+
+/// The rules of one or more groups.
+#[derive(Default)]
+struct Group {
+    rules: Vec<Rule>,
+    delay: Option<Duration>,
+}
+
+/// Takes what the parser reads, and keeps what may govern this crawler.
+struct Reader<'a> {
+    agent: &'a str,
+    /// True from a `User-agent` line to the first rule after it.
+    in_agents: bool,
+    /// Whether the group that is being read names the crawler, or `*`.
+    group_own: bool,
+    group_star: bool,
+    saw_own: bool,
+    own: Group,
+    star: Group,
+    sitemaps: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(agent: &'a str) -> Self {
+        Self {
+            agent,
+            in_agents: false,
+            group_own: false,
+            group_star: false,
+            saw_own: false,
+            own: Group::default(),
+            star: Group::default(),
+            sitemaps: Vec::new(),
+        }
+    }
+
+    fn rule(&mut self, allow: bool, pattern: &str) {
+        self.in_agents = false;
+        for (in_group, group) in [
+            (self.group_own, &mut self.own),
+            (self.group_star, &mut self.star),
+        ] {
+            if in_group {
+                group.rules.extend(Rule::of_line(allow, pattern));
+            }
+        }
+    }
+}
+
+impl RobotsParseHandler for Reader<'_> {
+    fn handle_robots_start(&mut self) {}
+
+    fn handle_robots_end(&mut self) {}
+
+    fn handle_user_agent(&mut self, _line: u32, name: &str) {
+        if !self.in_agents {
+            self.group_own = false;
+            self.group_star = false;
+        }
+        self.in_agents = true;
+        let mut token = name.split(|c: char| !(c.is_ascii_alphabetic() || c == '-' || c == '_'));
+        if name == "*"
+            || name
+                .strip_prefix('*')
+                .is_some_and(|n| n.starts_with(char::is_whitespace))
+        {
+            self.group_star = true;
+        } else if token
+            .next()
+            .is_some_and(|t| t.eq_ignore_ascii_case(self.agent))
+        {
+            self.group_own = true;
+            self.saw_own = true;
+        }
+    }
+
+    fn handle_allow(&mut self, _line: u32, value: &str) {
+        self.rule(true, value);
+    }
+
+    fn handle_disallow(&mut self, _line: u32, value: &str) {
+        self.rule(false, value);
+    }
+
+    fn handle_sitemap(&mut self, _line: u32, value: &str) {
+        if self.sitemaps.len() < MAX_SITEMAPS {
+            self.sitemaps.push(value.to_owned());
+        }
+    }
+
+    fn handle_unknown_action(&mut self, _line: u32, action: &str, value: &str) {
+        if !action.eq_ignore_ascii_case("crawl-delay") {
+            return;
+        }
+        self.in_agents = false;
+        let delay = value
+            .trim()
+            .parse::<f64>()
+            .ok()
+            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        if self.group_own {
+            self.own.delay = self.own.delay.max(delay);
+        }
+        if self.group_star {
+            self.star.delay = self.star.delay.max(delay);
+        }
+    }
+}

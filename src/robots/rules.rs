@@ -1,0 +1,204 @@
+//! One rule of a robots.txt: what it covers, and which of two decides (RFC 9309
+//! sections 2.2.2 and 2.2.3).
+//!
+//! The matching is written here because the `robotstxt` crate's is wrong beyond
+//! the first place at which a `*` may end: it takes `/*.html$` not to cover
+//! `/a.b.html`. It knows one path and one pattern, no group and no file.
+
+use std::cmp::Reverse;
+use std::fmt;
+
+/// A rule of the groups that govern the crawler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rule {
+    allow: bool,
+    /// In the form of [`comparable`].
+    pattern: Box<str>,
+}
+
+impl Rule {
+    /// The rules that a line stands for, given the value that was parsed: none
+    /// where it is empty. As Google has it, who allows `/index.html` of a folder
+    /// allows the folder's own address as well.
+    pub(super) fn of_line(allow: bool, value: &str) -> Vec<Self> {
+        let rule = |pattern: &str| Self {
+            allow,
+            pattern: comparable(pattern).into(),
+        };
+        let mut rules = Vec::new();
+        if !value.is_empty() {
+            rules.push(rule(value));
+        }
+        if allow
+            && let Some((folder, name)) = value.rsplit_once('/')
+            && name.starts_with("index.htm")
+        {
+            rules.push(rule(&format!("{folder}/$")));
+        }
+        rules
+    }
+
+    /// Whether what the rule covers may be asked for.
+    pub fn allows(&self) -> bool {
+        self.allow
+    }
+
+    /// What it covers, with escapes in the form in which they are compared.
+    pub fn pattern(&self) -> &str {
+        &self.pattern
+    }
+
+    /// Whether the rule covers `path`, with its query, in the form of
+    /// [`comparable`]. A pattern covers all that begins as it says; `*` stands for
+    /// any text, and `$` at the end for the end of the address.
+    pub(super) fn covers(&self, path: &str) -> bool {
+        let (pattern, anchored) = match self.pattern.strip_suffix('$') {
+            Some(pattern) => (pattern, true),
+            None => (&*self.pattern, false),
+        };
+        let (first, others) = match pattern.split_once('*') {
+            Some((first, others)) => (first, Some(others)),
+            None => (pattern, None),
+        };
+        let Some(mut rest) = path.strip_prefix(first) else {
+            return false;
+        };
+        let Some(others) = others else {
+            return !anchored || rest.is_empty();
+        };
+        let (between, last) = match others.rsplit_once('*') {
+            Some((between, last)) => (between, last),
+            None => ("", others),
+        };
+        // The earliest place for each part leaves the most for those after it.
+        for part in between.split('*') {
+            match rest.find(part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        match anchored {
+            true => rest.ends_with(last),
+            false => rest.contains(last),
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = if self.allow { "Allow" } else { "Disallow" };
+        write!(f, "{name}: {}", self.pattern)
+    }
+}
+
+/// Puts rules so that the first that covers an address decides about it: the
+/// longest in bytes, and of equally long ones those that allow.
+pub(super) fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
+    let key = |r: &Rule| (Reverse(r.pattern.len()), !r.allow);
+    rules.sort_by(|a, b| (key(a), &a.pattern).cmp(&(key(b), &b.pattern)));
+    rules.dedup();
+    rules.shrink_to_fit();
+    rules
+}
+
+/// The form in which paths and patterns are compared (RFC 9309 section 2.2.2):
+/// bytes beyond ASCII are escaped, escapes are in upper case, and those that mean
+/// the same as the bare character are decoded. Besides the unreserved characters
+/// of RFC 3986 these are the ones that URL parsers escape by themselves, which
+/// authors of rules write bare.
+pub(super) fn comparable(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~ \"'<>^`{|}".contains(&b);
+    rewrite(text, plain)
+}
+
+/// The same text with bytes beyond ASCII escaped and escapes in upper case.
+pub(super) fn escaped(text: &str) -> String {
+    rewrite(text, |_| false)
+}
+
+fn rewrite(text: &str, decode: impl Fn(u8) -> bool) -> String {
+    let bytes = text.as_bytes();
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = bytes.get(at) {
+        let escape = match byte {
+            b'%' => bytes.get(at + 1..at + 3).and_then(hex),
+            _ => None,
+        };
+        at += if escape.is_some() { 3 } else { 1 };
+        let bare = escape.map_or(byte.is_ascii(), &decode);
+        let byte = escape.unwrap_or(byte);
+        match bare {
+            true => out.push(char::from(byte)),
+            false => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+fn hex(digits: &[u8]) -> Option<u8> {
+    let digits = std::str::from_utf8(digits).ok()?;
+    let only_digits = digits.bytes().all(|b| b.is_ascii_hexdigit());
+    u8::from_str_radix(digits, 16).ok().filter(|_| only_digits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rule(pattern: &str) -> Rule {
+        Rule {
+            allow: false,
+            pattern: pattern.into(),
+        }
+    }
+
+    #[test]
+    fn stars_and_dollars() {
+        for (pattern, path, expected) in [
+            ("/", "/", true),
+            ("/a", "/abc", true),
+            ("/a$", "/abc", false),
+            ("/a$", "/a", true),
+            ("/a$b", "/a$bc", true),
+            ("*", "/", true),
+            ("$", "/", false),
+            ("*$", "/x", true),
+            ("/*/*/c", "/a/b/c", true),
+            ("/*/*/c$", "/a/b/c/d", false),
+            ("/*.html$", "/a.b.html", true),
+            ("/a*b*b$", "/ab", false),
+            ("/a*b*b$", "/abb", true),
+            ("/a*ab$", "/ab", false),
+            ("/a**b", "/a/b", true),
+            ("a", "/a", false),
+        ] {
+            assert_eq!(rule(pattern).covers(path), expected, "{pattern} {path}");
+        }
+    }
+
+    #[test]
+    fn comparable_forms() {
+        for (given, expected) in [
+            ("/%7euser/%C3%bc", "/~user/%C3%BC"),
+            ("/ü", "/%C3%BC"),
+            ("/a%2fb%2Eb%20c", "/a%2Fb.b c"),
+            ("/100%/%+1/%4", "/100%/%+1/%4"),
+            ("/%25%2A%24", "/%25%2A%24"),
+        ] {
+            assert_eq!(comparable(given), expected);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn covers_as_a_regular_expression_would(pattern in "/?[ab*/]{0,8}[$]?", path in "/[ab/]{0,10}") {
+            let parts = pattern.strip_suffix('$').unwrap_or(&pattern).split('*');
+            let parts: Vec<String> = parts.map(regex::escape).collect();
+            let end = if pattern.ends_with('$') { "$" } else { "" };
+            let regex = regex::Regex::new(&format!("^{}{end}", parts.join(".*"))).unwrap();
+            prop_assert_eq!(rule(&pattern).covers(&path), regex.is_match(&path));
+        }
+    }
+}
