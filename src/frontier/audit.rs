@@ -3,12 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use super::archive::tally;
+use super::archive::{self, tally};
 use super::change::{class_of, rank_of};
-use super::codec;
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
+use super::{codec, mark};
 use crate::page::TaskKind;
 
 /// Problems named at most; the rest is only counted.
@@ -70,6 +70,18 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
+    for prefix in [b"B", b"C", b"D"] {
+        each(store, prefix, |key, value| {
+            if !archive::is_readable(key, value) {
+                audit.add(key, "cannot be read");
+            }
+            Ok(())
+        })?;
+    }
+    let commits = meta.as_ref().map_or(0, |m| m.commits);
+    if let Err(error) = mark::check(store.path(), commits) {
+        audit.add(keys::META, &error.to_string());
+    }
     if let Some(meta) = meta {
         let mut known = meta.counts;
         known.dropped.retain(|_, n| *n > 0);

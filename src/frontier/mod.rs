@@ -28,8 +28,8 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
-//! `view`.
+//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit`, `mark`
+//! and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -43,6 +43,7 @@ mod contexts;
 mod finish;
 mod keys;
 mod leasing;
+mod mark;
 mod record;
 mod rules;
 mod schedule;
@@ -63,7 +64,7 @@ use change::{Change, Origin};
 use keys::{Rank, class};
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
-use store::{Store, StoreError};
+use store::{Readable, Store, StoreError};
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
@@ -172,6 +173,7 @@ impl Frontier {
             }
         }
         let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
+        mark::check(store.path(), meta.commits)?;
         let unclean_since = (!meta.clean).then_some(now);
         let mut frontier = Self {
             store,
@@ -254,7 +256,7 @@ impl Frontier {
             ..self.meta.clone()
         };
         self.commit(store::Batch::default(), meta)?;
-        self.store.flush()
+        self.flush()
     }
 
     /// Where the outputs stood at the last commit; empty before the first.
@@ -296,7 +298,14 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
-        self.store.flush()
+        self.store.flush()?;
+        mark::write(self.store.path(), self.meta.commits)
+    }
+
+    /// Everything as of the last commit, to be read on any thread while the crawl
+    /// goes on. To be dropped before the store is opened again.
+    pub fn snapshot(&self) -> Box<dyn Readable> {
+        self.store.snapshot()
     }
 
     /// Bytes the store takes on disk.
@@ -323,10 +332,11 @@ impl Frontier {
             ..self.meta.clone()
         };
         self.commit(store::Batch::default(), meta)?;
-        self.store.flush()
+        self.flush()
     }
 
-    fn commit(&mut self, mut batch: store::Batch, meta: Meta) -> Result<(), StoreError> {
+    fn commit(&mut self, mut batch: store::Batch, mut meta: Meta) -> Result<(), StoreError> {
+        meta.commits = self.meta.commits.saturating_add(1);
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
         self.store.apply(batch)?;
         self.meta = meta;

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::page::{Bucket, LinkParts, Reason};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -171,6 +171,8 @@ pub(super) struct Meta {
     pub active: u64,
     /// Where the outputs stood at the last commit; opaque to the frontier.
     pub stamp: Vec<u8>,
+    /// Commits over all runs.
+    pub commits: u64,
 }
 
 impl Default for Meta {
@@ -183,6 +185,7 @@ impl Default for Meta {
             counts: Counts::default(),
             active: 0,
             stamp: Vec::new(),
+            commits: 0,
         }
     }
 }
