@@ -4,14 +4,18 @@
 //! says. A lock file keeps a second process out for as long as the first one
 //! lives, and is released by the system however that one ends.
 
+mod exports;
+
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
 use crate::frontier::store::{self, StoreError};
-use crate::frontier::{Frontier, Policy};
+use crate::frontier::{Counts, Frontier, Policy};
 use crate::scope::Scope;
 use crate::store::{OutputError, Outputs};
+
+pub use exports::Exports;
 
 /// Why a job cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +36,14 @@ pub enum OpenError {
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The frontier is damaged, and an export of it lies there.
+    #[error("{source}; the newest export is {}", export.display())]
+    Damaged {
+        /// What is wrong.
+        source: StoreError,
+        /// The export.
+        export: PathBuf,
+    },
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
@@ -61,20 +73,25 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let store_folder = folder.join("frontier");
     let log = folder.join("logs/crawl.jsonl");
     let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
-    let store = store::open(config.frontier.store, &store_folder)?;
     let policy = Policy::new(&config.politeness, &config.network);
-    let mut frontier = Frontier::open(store, policy, Scope::new(config.scope.clone()), now)?;
-    let resumed = !frontier.stamp().is_empty();
+    let scope = Scope::new(config.scope.clone());
+    let mut frontier = store::open(config.frontier.store, &store_folder)
+        .and_then(|store| Frontier::open(store, policy, scope, now))
+        .map_err(|error| told(error, &folder))?;
+    let has_stamp = !frontier.stamp().is_empty();
+    let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
         // sled begins anew where it can read nothing of what it wrote; the whole
         // crawl would be repeated into the same outputs.
-        return Err(OpenError::Store(StoreError::Open {
+        let error = StoreError::Damaged {
             path: store_folder,
-            why: "it is empty, but the job's log is not, so its files are damaged".to_owned(),
-        }));
+            why: "it is empty, but the job's log is not".to_owned(),
+        };
+        return Err(told(error, &folder));
     }
     let outputs = Outputs::open(&folder, frontier.stamp())?;
-    if !resumed {
+    if !has_stamp {
+        // It is new, or was repaired without the record that holds the stamp.
         frontier.set_stamp(outputs.stamp())?;
     }
     // A record for people of what this corpus was made with.
@@ -99,6 +116,21 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::Busy(folder.to_owned())),
         Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+    }
+}
+
+/// Names the export that a damaged frontier can be made from, if there is one.
+fn told(error: StoreError, job: &Path) -> OpenError {
+    use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
+    match (&error, exports::newest(job)) {
+        (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(export)) => {
+            OpenError::Damaged {
+                source: error,
+                export,
+            }
+        }
+        (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
+        | (Io { .. } | Version { .. }, _) => error.into(),
     }
 }
 

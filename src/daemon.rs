@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Handle, Runtime};
 
-use crate::checkpoint::{self, OpenError, OpenJob};
+use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
 use crate::extract;
@@ -178,7 +178,13 @@ pub fn crawl(
         checkpoint: config.checkpoint.interval,
     };
     watch_signals(runtime, control.stopper());
-    let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| observer.crawl(frontier, row);
+    let mut exports = Exports::new(config, &frontier, now());
+    let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
+        if row.is_none() {
+            exports.round(frontier, now());
+        }
+        observer.crawl(frontier, row);
+    };
     let mut crew = Crawl::new(reader, outputs, limits(config), &mut progress);
     let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
     let end = match (stopped, crew.limit_reached()) {
@@ -193,6 +199,7 @@ pub fn crawl(
         hosts: frontier.hosts(),
         folder,
     };
+    drop(exports);
     frontier.close()?;
     drop(lock);
     Ok(summary)

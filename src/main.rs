@@ -33,12 +33,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// sled panics on damaged files; the library turns that into an error that says
-/// what to do, so its backtrace only frightens. All other panics speak.
+/// sled panics on damaged files, and fjall on some; the library turns that into an
+/// error that says what to do, so its backtrace only frightens. All other panics speak.
 fn quiet_store_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let in_store = info.location().is_some_and(|l| l.file().contains("/sled-"));
+        let stores = ["/sled-", "/fjall-", "/lsm-tree-"];
+        let in_store = info
+            .location()
+            .is_some_and(|l| stores.iter().any(|s| l.file().contains(s)));
         if in_store {
             tracing::debug!("{info}");
         } else {

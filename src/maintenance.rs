@@ -6,12 +6,7 @@
 //! job's lock is held all the while.
 
 use std::fs::File;
-use std::io::{BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
-
-use flate2::Compression;
-use flate2::read::MultiGzDecoder;
-use flate2::write::GzEncoder;
 
 use crate::checkpoint::{self, OpenError};
 use crate::config::{Config, StoreKind};
@@ -112,12 +107,12 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     let kind = place.kind()?;
     let old = place.open()?;
     let file = place.beside("repair.jsonl.gz");
-    let found = write_archive(&*old, &file)?;
+    let found = archive::write_file(&*old, &file)?;
     drop(old);
     let new_folder = place.beside("new");
     remove(&new_folder)?;
     let mut new = store::open(kind, &new_folder)?;
-    read_archive(&mut *new, &file)?;
+    archive::read_file(&mut *new, &file)?;
     drop(new);
     let damaged = place.beside("damaged");
     remove(&damaged)?;
@@ -133,7 +128,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
 /// [`MaintenanceError`].
 pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let place = Place::lock(config)?;
-    write_archive(&*place.open()?, file)
+    Ok(archive::write_file(&*place.open()?, file)?)
 }
 
 /// Makes a job's frontier from an export.
@@ -150,33 +145,10 @@ pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let new_folder = place.beside("new");
     remove(&new_folder)?;
     let mut new = store::open(config.frontier.store, &new_folder)?;
-    let found = read_archive(&mut *new, file)?;
+    let found = archive::read_file(&mut *new, file)?;
     drop(new);
     rename(&new_folder, &place.frontier)?;
     Ok(found)
-}
-
-/// Writes an archive under a temporary name and renames it.
-///
-/// # Errors
-/// [`MaintenanceError`].
-pub fn write_archive(store: &dyn Store, file: &Path) -> Result<Found, MaintenanceError> {
-    let mut part = file.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let created = File::create(&part).map_err(io(&part, "creating"))?;
-    let mut out = GzEncoder::new(BufWriter::new(created), Compression::fast());
-    let found = archive::export(store, &mut out, &part)?;
-    let mut inner = out.finish().map_err(io(&part, "writing"))?;
-    inner.flush().map_err(io(&part, "writing"))?;
-    rename(&part, file)?;
-    Ok(found)
-}
-
-fn read_archive(store: &mut dyn Store, file: &Path) -> Result<Found, MaintenanceError> {
-    let opened = File::open(file).map_err(io(file, "opening"))?;
-    let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
-    Ok(archive::import(store, &mut input, file)?)
 }
 
 /// A job's frontier folder, locked.

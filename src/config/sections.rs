@@ -240,6 +240,8 @@ section! {
     pub struct Checkpoint = "checkpoint" {
         /// How often the frontier is flushed to disk.
         interval: Duration = secs(30), within secs(1)..=hours(1);
+        /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor store import` makes a frontier of one where the store is damaged.
+        export: Duration = hours(6), within secs(1)..=days(30);
     }
 }
 

@@ -7,10 +7,14 @@
 //! anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
-use std::io::{BufRead, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
 use super::change::{class_of, rank_of};
@@ -19,12 +23,19 @@ use super::contexts::{pack, unpack};
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
-use super::store::{Batch, Store, StoreError};
+use super::store::{Batch, Readable, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
 /// Lines written in one batch while importing.
 const BATCH_LINES: usize = 2_000;
+
+/// Damaged places of a store beyond which is read on, for each kind of record.
+const MAX_STUMBLES: usize = 1_000;
+
+/// Halvings by which the end of a damaged place is sought; eight are one byte of
+/// a key.
+const MAX_HALVINGS: usize = 512;
 
 /// Why an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -117,11 +128,16 @@ pub struct Found {
     pub damaged: Vec<String>,
     /// How many records could not be read.
     pub damaged_count: u64,
-    /// Why reading ended before the end of the store, if it did.
+    /// Why a part of the store could not be read at all, if one could not.
     pub cut_short: Option<String>,
 }
 
 impl Found {
+    /// True where everything was read.
+    pub fn is_whole(&self) -> bool {
+        self.damaged_count == 0 && self.cut_short.is_none()
+    }
+
     fn damage(&mut self, key: &[u8]) {
         self.damaged_count += 1;
         if self.damaged.len() < 100 {
@@ -136,9 +152,9 @@ impl Found {
 /// # Errors
 /// [`ArchiveError::Io`] where `out` fails, named by `path`.
 pub fn export(
-    store: &dyn Store,
+    store: &dyn Readable,
     out: &mut dyn Write,
-    path: &std::path::Path,
+    path: &Path,
 ) -> Result<Found, ArchiveError> {
     let mut found = Found::default();
     let mut failed = None;
@@ -159,7 +175,7 @@ pub fn export(
     }
     // Counters come first, so that an importer knows the format.
     for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"A", b"Q"] {
-        let scanned = store.scan(prefix, &[], &mut |key, value| {
+        let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
             }
@@ -181,16 +197,126 @@ pub fn export(
                     ControlFlow::Break(())
                 }
             }
-        });
+        };
+        let unreadable = scan_around_damage(store, prefix, &mut visit);
         if let Some(source) = failed {
             let path = path.to_owned();
             return Err(ArchiveError::Io { path, source });
         }
-        if let Err(error) = scanned {
-            found.cut_short = Some(error.to_string());
-        }
+        found.cut_short = found.cut_short.or(unreadable);
     }
     Ok(found)
+}
+
+/// Visits all pairs under a prefix that can be read, around what is damaged.
+/// Returns why the backend first stumbled, if it did.
+fn scan_around_damage(
+    store: &dyn Readable,
+    prefix: &[u8],
+    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
+) -> Option<String> {
+    let mut first = None;
+    let mut from = prefix.to_vec();
+    for _ in 0..MAX_STUMBLES {
+        let mut last = None;
+        let scanned = store.scan(prefix, &from, &mut |key, value| {
+            last = Some(key.to_vec());
+            visit(key, value)
+        });
+        let Err(error) = scanned else { break };
+        first = first.or(Some(error.to_string()));
+        let mut at = last.unwrap_or(from);
+        at.push(0);
+        from = beyond(store, prefix, at);
+        if !from.starts_with(prefix) {
+            break;
+        }
+    }
+    first
+}
+
+/// The nearest key after `at`, as far as that can be found, from which the store
+/// can be read again; one that does not begin with `prefix` where there is none.
+/// What is readable between two damaged places close together may be passed over.
+fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
+    let readable = |from: &[u8]| {
+        let mut stop = |_: &[u8], _: &[u8]| ControlFlow::Break(());
+        store.scan(prefix, from, &mut stop).is_ok()
+    };
+    let mut low = at.clone();
+    let mut high = prefix.to_vec();
+    // Ever longer steps: the next key after all that share ever less with it.
+    for length in (1..=at.len()).rev() {
+        let mut next = at.get(..length).unwrap_or_default().to_vec();
+        match next.last_mut() {
+            Some(last) if *last < u8::MAX => *last += 1,
+            _ => continue,
+        }
+        high = next;
+        if !high.starts_with(prefix) || readable(&high) {
+            break;
+        }
+        low.clone_from(&high);
+    }
+    for _ in 0..MAX_HALVINGS {
+        let Some(middle) = between(&low, &high) else {
+            break;
+        };
+        match readable(&middle) {
+            true => high = middle,
+            false => low = middle,
+        }
+    }
+    high
+}
+
+/// A key about half-way between two.
+fn between(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
+    let shared = low.iter().zip(high).take_while(|(l, h)| l == h).count();
+    // As many bytes behind what they share as a number takes, with one to spare.
+    let number = |key: &[u8]| {
+        let tail = key.iter().skip(shared).chain(std::iter::repeat(&0));
+        tail.take(15).fold(0, |n: u128, b| n << 8 | u128::from(*b))
+    };
+    let middle = number(low).midpoint(number(high));
+    let mut key = low.get(..shared)?.to_vec();
+    key.extend(middle.to_be_bytes().iter().skip(1));
+    (low < key.as_slice() && key.as_slice() < high).then_some(key)
+}
+
+/// Writes every fact of `store` to a compressed file: under a temporary name,
+/// synced, and renamed, so that no crash leaves half of one.
+///
+/// # Errors
+/// [`ArchiveError::Io`]; nothing is left then.
+pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, ArchiveError> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let write = || {
+        let created = File::create(&part).map_err(io(&part))?;
+        let mut out = GzEncoder::new(BufWriter::new(created), Compression::fast());
+        let found = export(store, &mut out, &part)?;
+        let inner = out.finish().map_err(io(&part))?;
+        let created = inner.into_inner().map_err(|e| io(&part)(e.into_error()))?;
+        created.sync_all().map_err(io(&part))?;
+        std::fs::rename(&part, file).map_err(io(file))?;
+        Ok(found)
+    };
+    write().inspect_err(|_| {
+        // The first error is the one to tell.
+        std::fs::remove_file(&part).ok();
+    })
+}
+
+/// Fills an empty store from a file of [`write_file`].
+///
+/// # Errors
+/// As [`import`].
+pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, ArchiveError> {
+    let opened = File::open(file).map_err(io(file))?;
+    let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
+    import(store, &mut input, file)
 }
 
 /// Fills an empty store from the lines of `input`.
@@ -201,7 +327,7 @@ pub fn export(
 pub fn import(
     store: &mut dyn Store,
     input: &mut dyn BufRead,
-    path: &std::path::Path,
+    path: &Path,
 ) -> Result<Found, ArchiveError> {
     let mut building = Building::default();
     let mut line = String::new();
@@ -214,7 +340,7 @@ pub fn import(
                 path: path.to_owned(),
                 source,
             })?;
-        if read == 0 {
+        if read == 0 && number > 0 {
             break;
         }
         number += 1;
@@ -272,6 +398,13 @@ pub fn copy(from: &dyn Store, to: &mut dyn Store) -> Result<u64, StoreError> {
     to.apply(batch)?;
     to.flush()?;
     Ok(pairs)
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ArchiveError + '_ {
+    |source| ArchiveError::Io {
+        path: path.to_owned(),
+        source,
+    }
 }
 
 #[derive(Default)]
@@ -392,6 +525,11 @@ pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, is_image: bool) {
 fn is_errand(key: &[u8]) -> bool {
     keys::host_of_queue_key(key)
         .is_some_and(|host| key.starts_with(&keys::queue_class(&host, class::ROBOTS)))
+}
+
+/// Whether a pair stands for a fact.
+pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
+    read(key, value).is_some()
 }
 
 /// The fact that a pair stands for; `None` where it cannot be read.

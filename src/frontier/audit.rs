@@ -3,13 +3,12 @@
 
 use std::ops::ControlFlow;
 
-use super::archive::tally;
+use super::archive::{self, tally};
 use super::change::{class_of, rank_of};
-use super::codec;
-use super::groups::GroupRecord;
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
+use super::{codec, mark};
 use crate::page::TaskKind;
 
 /// Problems named at most; the rest is only counted.
@@ -71,12 +70,18 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
-    each(store, b"A", |key, value| {
-        if codec::decode::<GroupRecord>(store, key, value).is_err() {
-            audit.add(key, "the group's record cannot be read");
-        }
-        Ok(())
-    })?;
+    for prefix in [b"A", b"B", b"C", b"D"] {
+        each(store, prefix, |key, value| {
+            if !archive::is_readable(key, value) {
+                audit.add(key, "cannot be read");
+            }
+            Ok(())
+        })?;
+    }
+    let commits = meta.as_ref().map_or(0, |m| m.commits);
+    if let Err(error) = mark::check(store.path(), commits) {
+        audit.add(keys::META, &error.to_string());
+    }
     if let Some(meta) = meta {
         let mut known = meta.counts;
         known.dropped.retain(|_, n| *n > 0);

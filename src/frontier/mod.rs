@@ -28,9 +28,9 @@
 //! # Reading order
 //!
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
-//! memory), `clock` (pauses),
-//! `groups` (clocks that hosts share), `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
+//! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
+//! in memory), `change` (adding), this file (opening), `leasing`, `finish`
+//! (outcomes), `rules` (robots.txt); beside them `archive`, `audit`, `mark` and
 //! `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
@@ -46,6 +46,7 @@ mod finish;
 mod groups;
 mod keys;
 mod leasing;
+mod mark;
 mod record;
 mod rules;
 mod schedule;
@@ -68,7 +69,7 @@ use keys::{Rank, class};
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
 use seen::Seen;
-use store::{Store, StoreError};
+use store::{Readable, Store, StoreError};
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
@@ -183,6 +184,7 @@ impl Frontier {
             }
         }
         let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
+        mark::check(store.path(), meta.commits)?;
         let unclean_since = (!meta.clean).then_some(now);
         let seen = Seen::over(store, keys::URLS);
         let mut frontier = Self {
@@ -273,7 +275,7 @@ impl Frontier {
             ..self.meta.clone()
         };
         self.commit(store::Batch::default(), meta)?;
-        self.store.flush()
+        self.flush()
     }
 
     /// Where the outputs stood at the last commit; empty before the first.
@@ -315,7 +317,14 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
-        self.store.flush()
+        self.store.flush()?;
+        mark::write(self.store.path(), self.meta.commits)
+    }
+
+    /// Everything as of the last commit, to be read on any thread while the crawl
+    /// goes on. To be dropped before the store is opened again.
+    pub fn snapshot(&self) -> Box<dyn Readable> {
+        self.store.snapshot()
     }
 
     /// Bytes the store takes on disk.
@@ -342,10 +351,11 @@ impl Frontier {
             ..self.meta.clone()
         };
         self.commit(store::Batch::default(), meta)?;
-        self.store.flush()
+        self.flush()
     }
 
-    fn commit(&mut self, mut batch: store::Batch, meta: Meta) -> Result<(), StoreError> {
+    fn commit(&mut self, mut batch: store::Batch, mut meta: Meta) -> Result<(), StoreError> {
+        meta.commits = self.meta.commits.saturating_add(1);
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
         self.store.apply(batch)?;
         self.meta = meta;

@@ -183,6 +183,8 @@ pub(super) struct Meta {
     pub active: u64,
     /// Where the outputs stood at the last commit; opaque to the frontier.
     pub stamp: Vec<u8>,
+    /// Commits over all runs.
+    pub commits: u64,
 }
 
 impl Default for Meta {
@@ -195,6 +197,7 @@ impl Default for Meta {
             counts: Counts::default(),
             active: 0,
             stamp: Vec::new(),
+            commits: 0,
         }
     }
 }

@@ -20,7 +20,7 @@ use fastbloom::BloomFilter;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::store::{Batch, Store, StoreError, Visit};
+use super::store::{Batch, Readable, Store, StoreError, Visit};
 
 /// Keys the first layer of the filter holds; every further one holds four times
 /// as many as the one before, so that ten million keys need five.
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-impl Store for Seen {
+impl Readable for Seen {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         if !key.starts_with(self.prefix) {
             return self.store.get(key);
@@ -104,6 +104,12 @@ impl Store for Seen {
         self.store.scan(prefix, from, visit)
     }
 
+    fn path(&self) -> &Path {
+        self.store.path()
+    }
+}
+
+impl Store for Seen {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         for (key, value) in batch.writes_of(self.prefix) {
             // Before it is written: an address that the filter names in vain is
@@ -139,8 +145,8 @@ impl Store for Seen {
         self.store.compact()
     }
 
-    fn path(&self) -> &Path {
-        self.store.path()
+    fn snapshot(&self) -> Box<dyn Readable> {
+        self.store.snapshot()
     }
 
     fn warm(&mut self, keys: usize) -> Result<(), StoreError> {
@@ -231,7 +237,7 @@ mod tests {
         asked: Arc<Mutex<Vec<Vec<u8>>>>,
     }
 
-    impl Store for Counting {
+    impl Readable for Counting {
         fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
             self.asked.lock().unwrap().push(key.to_vec());
             Ok(self.pairs.get(key).cloned())
@@ -245,6 +251,12 @@ mod tests {
             }
             Ok(())
         }
+        fn path(&self) -> &Path {
+            Path::new("")
+        }
+    }
+
+    impl Store for Counting {
         fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
             for (key, value) in batch.into_writes() {
                 match value {
@@ -263,8 +275,11 @@ mod tests {
         fn compact(&mut self) -> Result<bool, StoreError> {
             Ok(true)
         }
-        fn path(&self) -> &Path {
-            Path::new("")
+        fn snapshot(&self) -> Box<dyn Readable> {
+            Box::new(Self {
+                pairs: self.pairs.clone(),
+                asked: Arc::default(),
+            })
         }
     }
 

@@ -135,6 +135,15 @@ pub trait Crew {
         now: u64,
     ) -> Result<(), Self::Error>;
 
+    /// Called every [`Pace::checkpoint`] and at the end: all that is committed
+    /// is to survive the loss of power from here on.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+        Ok(frontier.flush()?)
+    }
+
     /// Called after every round, for progress.
     fn round(&mut self, frontier: &Frontier);
 }
@@ -191,7 +200,7 @@ pub fn drive<C: Crew>(
             false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
         };
         if frontier.leased() == 0 && (stopped || permit == Permit::End || frontier.is_exhausted()) {
-            frontier.flush()?;
+            crew.checkpoint(frontier)?;
             return Ok(stopped);
         }
         let wait = match permit {
@@ -210,7 +219,7 @@ pub fn drive<C: Crew>(
             }
         }
         if last_flush.elapsed() >= pace.checkpoint {
-            frontier.flush()?;
+            crew.checkpoint(frontier)?;
             last_flush = Instant::now();
         }
         crew.round(frontier);

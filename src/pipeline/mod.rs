@@ -131,6 +131,9 @@ impl<'a> Crawl<'a> {
         frontier.finish_robots(&arrival.task, answer, arrival.elapsed, now, |settled| {
             let row = row(&arrival, &time, settled);
             outputs.log(&row)?;
+            if backs_off(&arrival.outcome) {
+                outputs.sync_lines()?;
+            }
             shown = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())
         })?;
@@ -172,6 +175,9 @@ impl<'a> Crawl<'a> {
                 file = write(outputs, &arrival, contexts, &time, finished)?;
                 let row = full_row(&arrival, &time, finished, file.as_deref());
                 outputs.log(&row)?;
+                if backs_off(&arrival.outcome) {
+                    outputs.sync_lines()?;
+                }
                 Ok::<_, CrawlError>(Written {
                     stamp: outputs.stamp(),
                     note: file.clone(),
@@ -245,9 +251,24 @@ impl Crew for Crawl<'_> {
         }
     }
 
+    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        // In this order, or the store could know more than the outputs hold.
+        self.outputs.sync()?;
+        Ok(frontier.flush()?)
+    }
+
     fn round(&mut self, frontier: &Frontier) {
         (self.progress)(frontier, None);
     }
+}
+
+/// Whether the frontier flushes its store after this outcome, before which the
+/// outputs must be on the disk.
+fn backs_off(outcome: &Outcome) -> bool {
+    let Outcome::Retry { host_backs_off, .. } = outcome else {
+        return false;
+    };
+    *host_backs_off
 }
 
 /// Writes what a task brought; returns where an image lies.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::config::{ConnectTo, HostPattern};
 use crate::extract;
 use crate::fetch::{Answer, Fetcher, Options};
-use crate::frontier::store::{Batch, SledStore, Store, Visit};
+use crate::frontier::store::{Batch, Readable, SledStore, Store, Visit};
 use crate::frontier::{Policy, State};
 use crate::keywords::KeywordTable;
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
@@ -705,8 +705,8 @@ fn a_crawl_brings_home_text_images_and_a_log() {
 
 /// A store in memory whose last batches can be lost, as sled's may be at a
 /// SIGKILL: never one before the last flush, and never one without all later.
-#[derive(Clone, Default)]
-struct Lossy(Arc<Mutex<Batches>>);
+#[derive(Clone)]
+struct Lossy(Arc<Mutex<Batches>>, PathBuf);
 
 #[derive(Default)]
 struct Batches {
@@ -737,7 +737,7 @@ impl Lossy {
     }
 }
 
-impl Store for Lossy {
+impl Readable for Lossy {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         Ok(self.0.lock().unwrap().now.get(key).cloned())
     }
@@ -752,6 +752,12 @@ impl Store for Lossy {
         Ok(())
     }
 
+    fn path(&self) -> &Path {
+        &self.1
+    }
+}
+
+impl Store for Lossy {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         let mut b = self.0.lock().unwrap();
         apply_to(&mut b.now, batch.clone());
@@ -774,8 +780,10 @@ impl Store for Lossy {
         Ok(false)
     }
 
-    fn path(&self) -> &Path {
-        Path::new("memory")
+    fn snapshot(&self) -> Box<dyn Readable> {
+        let mut now = Batches::default();
+        now.now = self.0.lock().unwrap().now.clone();
+        Box::new(Self(Arc::new(Mutex::new(now)), self.1.clone()))
     }
 }
 
@@ -801,7 +809,7 @@ fn small_web(n: usize) -> String {
 /// the process dies, and how many batches are lost then.
 fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
-    let store = Lossy::default();
+    let store = Lossy(Arc::default(), folder.path().to_owned());
     let png = Bytes::from(encoded(ImageFormat::Png, 64, 64));
     let mut deaths = deaths.iter();
     let mut now = 1_767_323_045_000;

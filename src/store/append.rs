@@ -68,6 +68,11 @@ impl Appender {
         Ok(())
     }
 
+    /// Returns when all that was appended is on the disk.
+    pub fn sync(&self) -> Result<(), OutputError> {
+        self.file.sync_data().map_err(io(&self.path, "syncing"))
+    }
+
     /// Appends lines as one gzip member. The member carries no time, so equal
     /// lines give equal bytes.
     pub fn append_gzip(&mut self, lines: &[String]) -> Result<(), OutputError> {

@@ -259,6 +259,26 @@ impl Outputs {
         }
     }
 
+    /// Returns when everything written so far, images included, survives the
+    /// loss of power. A store that is flushed before would know of tasks whose
+    /// outputs are lost.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`].
+    pub fn sync(&self) -> Result<(), OutputError> {
+        self.sync_lines()?;
+        sync_folder(&self.folder)
+    }
+
+    /// The same for what grows only: log, rows and sentences.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`].
+    pub fn sync_lines(&self) -> Result<(), OutputError> {
+        let files = [&self.log, &self.images].into_iter();
+        files.chain(&self.sentences).try_for_each(Appender::sync)
+    }
+
     /// The job's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -269,6 +289,27 @@ impl Outputs {
             .join("sentences")
             .join(append::segment_name(self.segment))
     }
+}
+
+/// Returns when every file below `folder` that was written so far is on the
+/// disk: one call for its whole file system, as there are a lot of images.
+///
+/// # Errors
+/// [`OutputError::Io`].
+#[cfg(target_os = "linux")]
+pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
+    let opened = std::fs::File::open(folder).map_err(io(folder, "opening"))?;
+    rustix::fs::syncfs(opened).map_err(|e| io(folder, "syncing")(e.into()))
+}
+
+/// Other systems have no call for a whole file system; images written shortly
+/// before a loss of power may be lost there.
+///
+/// # Errors
+/// None.
+#[cfg(not(target_os = "linux"))]
+pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
+    Ok(())
 }
 
 fn make_folder(path: &Path) -> Result<(), OutputError> {

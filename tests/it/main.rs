@@ -11,6 +11,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod checkpoints;
 mod commands;
 mod examples;
 mod kill;

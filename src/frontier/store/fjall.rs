@@ -1,16 +1,17 @@
 //! fjall 3 behind [`Store`]: an LSM tree, one keyspace, one write batch.
 //!
-//! It reports damage as errors (every block has a checksum) and was safe across
-//! power cuts where sled was not. A batch reaches the operating system when it is
-//! applied, so a SIGKILL costs nothing that was committed; [`Store::flush`] also
-//! syncs it to the disk.
+//! It reports damage as errors (every block has a checksum; where it panics
+//! instead, the panic becomes an error here) and was safe across power cuts where
+//! sled was not. A batch reaches the operating system when it is applied, so a
+//! SIGKILL costs nothing that was committed; [`Store::flush`] also syncs it to the
+//! disk.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapshot};
 
-use super::{Batch, Store, StoreError, Visit};
+use super::{Batch, Readable, Store, StoreError, Visit, guarded, tells_of_damage};
 
 /// The one keyspace that everything lives in.
 const KEYSPACE: &str = "frontier";
@@ -41,7 +42,8 @@ impl FjallStore {
     /// Opens the store in `path`, or makes an empty one there.
     ///
     /// # Errors
-    /// [`StoreError::Open`] where the folder is locked, unreadable or damaged.
+    /// [`StoreError::Open`] where the folder is locked or damaged,
+    /// [`StoreError::Io`] where the disk fails.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let open = || -> fjall::Result<(Database, Keyspace)> {
             let db = Database::builder(path)
@@ -53,50 +55,46 @@ impl FjallStore {
             let keyspace = db.keyspace(KEYSPACE, options)?;
             Ok((db, keyspace))
         };
-        match open() {
+        let opened = guarded(path, || {
+            open().map_err(|error| match error {
+                fjall::Error::Locked => StoreError::Open {
+                    path: path.to_owned(),
+                    why: "another process has it open".to_owned(),
+                },
+                other => failed(path)(other),
+            })
+        });
+        match opened {
             Ok((db, keyspace)) => Ok(Self {
                 db,
                 keyspace,
                 path: path.to_owned(),
             }),
-            Err(error) => Err(StoreError::Open {
-                path: path.to_owned(),
-                why: match error {
-                    fjall::Error::Locked => "another process has it open".to_owned(),
-                    other => other.to_string(),
-                },
-            }),
+            Err(StoreError::Damaged { path, why }) => Err(StoreError::Open { path, why }),
+            Err(other) => Err(other),
         }
     }
 
-    fn failed(&self) -> impl FnOnce(fjall::Error) -> StoreError + '_ {
-        |error| StoreError::Io {
-            path: self.path.clone(),
-            why: error.to_string(),
-        }
+    fn guarded<T>(&self, call: impl FnOnce() -> fjall::Result<T>) -> Result<T, StoreError> {
+        guarded(&self.path, || call().map_err(failed(&self.path)))
+    }
+}
+
+impl Readable for FjallStore {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.guarded(|| Ok(self.keyspace.get(key)?.map(|v| v.to_vec())))
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        self.guarded(|| visit_all(self.keyspace.range(start(prefix, from)..), prefix, visit))
+    }
+
+    fn path(&self) -> &Path {
+        &self.path
     }
 }
 
 impl Store for FjallStore {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        let value = self.keyspace.get(key).map_err(self.failed())?;
-        Ok(value.map(|v| v.to_vec()))
-    }
-
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let start = if from > prefix { from } else { prefix };
-        for pair in self.keyspace.range(start..) {
-            let (key, value) = pair.into_inner().map_err(self.failed())?;
-            if !key.starts_with(prefix) {
-                break;
-            }
-            if let ControlFlow::Break(()) = visit(&key, &value) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         let mut writes = self.db.batch();
         for (key, value) in batch.into_writes() {
@@ -105,27 +103,92 @@ impl Store for FjallStore {
                 None => writes.remove(&self.keyspace, key),
             }
         }
-        writes.commit().map_err(self.failed())
+        self.guarded(|| writes.commit())
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
-        self.db.persist(PersistMode::SyncAll).map_err(self.failed())
+        self.guarded(|| self.db.persist(PersistMode::SyncAll))
     }
 
     fn size(&self) -> Result<u64, StoreError> {
-        self.db.disk_space().map_err(self.failed())
+        self.guarded(|| self.db.disk_space())
     }
 
     fn compact(&mut self) -> Result<bool, StoreError> {
-        self.keyspace
-            .rotate_memtable_and_wait()
-            .map_err(self.failed())?;
-        self.keyspace.major_compact().map_err(self.failed())?;
+        self.guarded(|| {
+            self.keyspace.rotate_memtable_and_wait()?;
+            self.keyspace.major_compact()
+        })?;
         self.flush()?;
         Ok(true)
     }
 
+    fn snapshot(&self) -> Box<dyn Readable> {
+        Box::new(FjallSnapshot {
+            snapshot: self.db.snapshot(),
+            keyspace: self.keyspace.clone(),
+            path: self.path.clone(),
+        })
+    }
+}
+
+/// fjall keeps every version of a record that a snapshot can still see.
+struct FjallSnapshot {
+    snapshot: Snapshot,
+    keyspace: Keyspace,
+    path: PathBuf,
+}
+
+impl Readable for FjallSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        guarded(&self.path, || {
+            let value = fjall::Readable::get(&self.snapshot, &self.keyspace, key);
+            Ok(value.map_err(failed(&self.path))?.map(|v| v.to_vec()))
+        })
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        guarded(&self.path, || {
+            let from = start(prefix, from)..;
+            let pairs = fjall::Readable::range(&self.snapshot, &self.keyspace, from);
+            visit_all(pairs, prefix, visit).map_err(failed(&self.path))
+        })
+    }
+
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn start<'a>(prefix: &'a [u8], from: &'a [u8]) -> &'a [u8] {
+    if from > prefix { from } else { prefix }
+}
+
+fn visit_all(pairs: Iter, prefix: &[u8], visit: Visit<'_>) -> fjall::Result<()> {
+    for pair in pairs {
+        let (key, value) = pair.into_inner()?;
+        if !key.starts_with(prefix) {
+            break;
+        }
+        if let ControlFlow::Break(()) = visit(&key, &value) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn failed(path: &Path) -> impl FnOnce(fjall::Error) -> StoreError {
+    let path = path.to_owned();
+    move |error| {
+        let why = error.to_string();
+        match error {
+            fjall::Error::Io(e) | fjall::Error::Storage(fjall::LsmError::Io(e))
+                if !tells_of_damage(&e) =>
+            {
+                StoreError::Io { path, why }
+            }
+            fjall::Error::Poisoned => StoreError::Io { path, why },
+            _ => StoreError::Damaged { path, why },
+        }
     }
 }

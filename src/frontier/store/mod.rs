@@ -1,7 +1,7 @@
 //! The key-value store under the frontier: one small trait, and its backends.
 //!
 //! The trait asks for little on purpose, so that any ordered embedded store can
-//! stand here: get, ordered scan, one atomic batch, flush, size. All of a crawl
+//! stand here: get, ordered scan, one atomic batch, flush, snapshot. All of a crawl
 //! lives in **one** key space, because writes to several trees of one store are
 //! not atomic together. A backend knows nothing of URLs, hosts or queues; only
 //! the frontier and the backends in this folder use a store crate at all.
@@ -10,11 +10,17 @@ mod fjall;
 mod sled;
 
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 pub use self::fjall::FjallStore;
 pub use self::sled::SledStore;
 use crate::config;
+
+/// What to do about damaged files, in every message that tells of them.
+const WAY_OUT: &str = "`spoor store check JOB.toml --repair` keeps what can be read; where nothing \
+    can, move that folder away and `spoor store import` the newest file in the job's checkpoints \
+    folder, or start again: pages and images already saved are kept";
 
 /// Why the store cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -22,9 +28,9 @@ pub enum StoreError {
     /// The folder cannot be opened as a store.
     #[error(
         "the frontier in {} cannot be opened: {why}; if another spoor runs on this job, stop it; \
-         if the files are damaged, move that folder away and start again: pages and images \
-         already saved are kept",
-        path.display()
+         if the files are damaged, {}",
+        path.display(),
+        WAY_OUT
     )]
     Open {
         /// The store's folder.
@@ -33,15 +39,27 @@ pub enum StoreError {
         why: String,
     },
     /// Reading or writing failed.
-    #[error("the frontier in {} failed: {why}; free disk space or mend the disk, then run the job again: it resumes", path.display())]
+    #[error("the frontier in {} failed: {why}; free disk space, or mend the disk or the permissions, then run the job again: it resumes", path.display())]
     Io {
         /// The store's folder.
         path: PathBuf,
         /// What the backend said.
         why: String,
     },
+    /// The backend found its files damaged.
+    #[error("the frontier in {} is damaged: {why}; {}", path.display(), WAY_OUT)]
+    Damaged {
+        /// The store's folder.
+        path: PathBuf,
+        /// What the backend said.
+        why: String,
+    },
     /// A record does not decode.
-    #[error("the frontier in {} holds a damaged record under key {key}: {why}", path.display())]
+    #[error(
+        "the frontier in {} holds a damaged record under key {key}: {why}; {}",
+        path.display(),
+        WAY_OUT
+    )]
     Corrupt {
         /// The store's folder.
         path: PathBuf,
@@ -49,6 +67,21 @@ pub enum StoreError {
         key: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// The store is older than what had been flushed to it.
+    #[error(
+        "the frontier in {} has come back at commit {found}, though commit {flushed} had been \
+         flushed: files were damaged, lost or exchanged; {}",
+        path.display(),
+        WAY_OUT
+    )]
+    Older {
+        /// The store's folder.
+        path: PathBuf,
+        /// The commit found.
+        found: u64,
+        /// The commit of the last flush.
+        flushed: u64,
     },
     /// The store was written by another version of spoor.
     #[error(
@@ -69,21 +102,27 @@ pub enum StoreError {
 /// What a scan calls for each pair; `Break` ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
-/// An ordered map of bytes to bytes that survives the process. Keys are not empty.
-pub trait Store: Send {
+/// An ordered map of bytes to bytes, for reading. Keys are not empty.
+pub trait Readable: Send {
     /// The value under `key`.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] or [`StoreError::Damaged`] where the backend fails.
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Visits all pairs whose key begins with `prefix` and is at least `from`,
     /// in the order of their bytes.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the backend fails.
+    /// [`StoreError::Io`] or [`StoreError::Damaged`] where the backend fails.
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError>;
 
+    /// The folder of the store, for messages.
+    fn path(&self) -> &Path;
+}
+
+/// An ordered map of bytes to bytes that survives the process.
+pub trait Store: Readable {
     /// Applies all writes of the batch or none of them, also across a crash.
     ///
     /// # Errors
@@ -109,8 +148,10 @@ pub trait Store: Send {
     /// [`StoreError::Io`] where the backend fails.
     fn compact(&mut self) -> Result<bool, StoreError>;
 
-    /// The folder of the store, for messages.
-    fn path(&self) -> &Path;
+    /// Everything as it is now, to be read on any thread while later batches are
+    /// applied; none of them shows. It keeps the folder locked, so it must be
+    /// dropped before the folder can be opened again.
+    fn snapshot(&self) -> Box<dyn Readable>;
 
     /// Reads at most `keys` keys ahead, where something is kept in memory that a
     /// restart emptied; otherwise does nothing.
@@ -120,6 +161,35 @@ pub trait Store: Send {
     fn warm(&mut self, _keys: usize) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// Runs a call into a backend; one that panics found its files damaged.
+fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
+        Err(StoreError::Damaged {
+            path: path.to_owned(),
+            why: panic_text(panic.as_ref()),
+        })
+    })
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message");
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().take(200).collect()
+}
+
+/// Whether the system's error speaks of what is in a file and not of the disk.
+fn tells_of_damage(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
+    matches!(
+        error.kind(),
+        InvalidData | InvalidInput | NotFound | UnexpectedEof
+    )
 }
 
 /// Opens the store in `folder` with the backend that a job asks for, or makes an

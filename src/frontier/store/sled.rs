@@ -6,12 +6,14 @@
 //! last half second of batches missing (its background flush); not safe across
 //! a power cut, and its file never shrinks.
 
-use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::{Batch, Store, StoreError, Visit};
+use super::{Batch, Readable, Store, StoreError, Visit, guarded, tells_of_damage};
 
 /// How often sled writes its log in the background, in milliseconds: what a
 /// SIGKILL can cost in work that must be done again.
@@ -25,66 +27,77 @@ const CACHE_BYTES: u64 = 256 * 1024 * 1024;
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
+/// Pairs that a snapshot reads from the tree at a time.
+const PIECE: usize = if cfg!(test) { 3 } else { 1_000 };
+
 /// A store in a folder, by sled.
 pub struct SledStore {
     db: sled::Db,
     path: PathBuf,
+    /// The notes of the open snapshots.
+    snapshots: RefCell<Vec<Weak<Before>>>,
 }
 
 impl SledStore {
     /// Opens the store in `path`, or makes an empty one there.
     ///
     /// # Errors
-    /// [`StoreError::Open`] where the folder is locked, unreadable or damaged.
+    /// [`StoreError::Open`] where the folder is locked or damaged,
+    /// [`StoreError::Io`] where the disk fails.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
         let config = sled::Config::new()
             .path(path)
             .cache_capacity(CACHE_BYTES)
             .flush_every_ms(Some(FLUSH_EVERY_MS));
         let mut patience = LOCK_TRIES;
-        let opened = loop {
-            let opened = catch_unwind(AssertUnwindSafe(|| config.open()));
-            match &opened {
+        loop {
+            match guarded(path, || config.open().map_err(failed(path))) {
                 // sled's background threads may hold the file, and with it the
                 // lock, for a moment after a store was closed in this process.
-                Ok(Err(error)) if patience > 0 && is_lock(error) => {
+                Err(StoreError::Open { .. }) if patience > 0 => {
                     patience -= 1;
                     std::thread::sleep(LOCK_PAUSE);
                 }
-                _ => break opened,
+                Ok(db) => {
+                    return Ok(Self {
+                        db,
+                        path: path.to_owned(),
+                        snapshots: RefCell::default(),
+                    });
+                }
+                Err(StoreError::Damaged { path, why }) => {
+                    return Err(StoreError::Open { path, why });
+                }
+                Err(other) => return Err(other),
             }
-        };
-        let open_error = |why: String| StoreError::Open {
-            path: path.to_owned(),
-            why,
-        };
-        match opened {
-            Ok(Ok(db)) => Ok(Self {
-                db,
-                path: path.to_owned(),
-            }),
-            Ok(Err(error)) => Err(open_error(error.to_string())),
-            Err(panic) => Err(open_error(format!(
-                "sled found damaged files ({})",
-                panic_text(panic.as_ref())
-            ))),
         }
     }
 
     fn guarded<T>(&self, call: impl FnOnce() -> sled::Result<T>) -> Result<T, StoreError> {
-        let why = match catch_unwind(AssertUnwindSafe(call)) {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) => error.to_string(),
-            Err(panic) => format!("sled gave up ({})", panic_text(panic.as_ref())),
-        };
-        Err(StoreError::Io {
-            path: self.path.clone(),
-            why,
-        })
+        guarded(&self.path, || call().map_err(failed(&self.path)))
+    }
+
+    /// Notes for every open snapshot what these keys hold before they change.
+    fn keep_for_snapshots<'a>(
+        &self,
+        keys: impl Iterator<Item = &'a Vec<u8>> + Clone,
+    ) -> sled::Result<()> {
+        let mut snapshots = self.snapshots.borrow_mut();
+        snapshots.retain(|s| s.strong_count() > 0);
+        for before in snapshots.iter().filter_map(Weak::upgrade) {
+            let mut before = locked(&before);
+            for key in keys.clone() {
+                if !before.contains_key(key) {
+                    let value = self.db.get(key)?.map(|v| v.to_vec());
+                    before.insert(key.clone(), value);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
-impl Store for SledStore {
+impl Readable for SledStore {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         self.guarded(|| Ok(self.db.get(key)?.map(|v| v.to_vec())))
     }
@@ -105,15 +118,25 @@ impl Store for SledStore {
         })
     }
 
+    fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Store for SledStore {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        let mut writes = sled::Batch::default();
-        for (key, value) in batch.into_writes() {
-            match value {
-                Some(value) => writes.insert(key, value),
-                None => writes.remove(key),
+        let writes: Vec<_> = batch.into_writes().collect();
+        self.guarded(|| {
+            self.keep_for_snapshots(writes.iter().map(|(key, _)| key))?;
+            let mut batch = sled::Batch::default();
+            for (key, value) in writes {
+                match value {
+                    Some(value) => batch.insert(key, value),
+                    None => batch.remove(key),
+                }
             }
-        }
-        self.guarded(|| self.db.apply_batch(writes))
+            self.db.apply_batch(batch)
+        })
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -128,26 +151,100 @@ impl Store for SledStore {
         Ok(false)
     }
 
+    fn snapshot(&self) -> Box<dyn Readable> {
+        let before = Arc::default();
+        self.snapshots.borrow_mut().push(Arc::downgrade(&before));
+        Box::new(SledSnapshot {
+            db: self.db.clone(),
+            path: self.path.clone(),
+            before,
+        })
+    }
+}
+
+/// What keys held when a snapshot was taken, for those that changed since.
+type Before = Mutex<BTreeMap<Vec<u8>, Option<Vec<u8>>>>;
+
+/// sled has no snapshots, so the store tells each open one what it is about to
+/// change. A batch is noted before it is applied, and the notes are read after
+/// the tree is: whatever the tree shows by then of a later batch is noted.
+/// Memory grows with what is changed while the snapshot is open.
+struct SledSnapshot {
+    db: sled::Db,
+    path: PathBuf,
+    before: Arc<Before>,
+}
+
+impl Readable for SledSnapshot {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        guarded(&self.path, || {
+            let now = self.db.get(key).map_err(failed(&self.path))?;
+            let noted = locked(&self.before).get(key).cloned();
+            Ok(noted.unwrap_or_else(|| now.map(|v| v.to_vec())))
+        })
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let mut from = if from > prefix { from } else { prefix }.to_vec();
+        loop {
+            let mut pairs = BTreeMap::new();
+            let mut last = None;
+            guarded(&self.path, || {
+                for pair in self.db.range(from.clone()..).take(PIECE) {
+                    let (key, value) = pair.map_err(failed(&self.path))?;
+                    last = Some(key.to_vec());
+                    pairs.insert(key.to_vec(), Some(value.to_vec()));
+                }
+                Ok(())
+            })?;
+            // Up to the last key of a full piece; to the end after the last one.
+            let until = last.filter(|_| pairs.len() == PIECE);
+            let upper = until.as_ref().map_or(Bound::Unbounded, Bound::Included);
+            let noted = (Bound::Included(&from), upper);
+            for (key, value) in locked(&self.before).range::<Vec<u8>, _>(noted) {
+                pairs.insert(key.clone(), value.clone());
+            }
+            for (key, value) in &pairs {
+                if !key.starts_with(prefix) {
+                    return Ok(());
+                }
+                if let Some(value) = value
+                    && visit(key, value).is_break()
+                {
+                    return Ok(());
+                }
+            }
+            let Some(mut next) = until else {
+                return Ok(());
+            };
+            next.push(0);
+            from = next;
+        }
+    }
+
     fn path(&self) -> &Path {
         &self.path
+    }
+}
+
+fn locked(before: &Before) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>> {
+    // A map whose writer panicked is whole; the batch it noted was not applied.
+    before.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn failed(path: &Path) -> impl FnOnce(sled::Error) -> StoreError {
+    let path = path.to_owned();
+    move |error| {
+        let why = error.to_string();
+        match error {
+            e if is_lock(&e) => StoreError::Open { path, why },
+            sled::Error::Io(e) if !tells_of_damage(&e) => StoreError::Io { path, why },
+            _ => StoreError::Damaged { path, why },
+        }
     }
 }
 
 /// sled has no kind of its own for a lock that another holds.
 fn is_lock(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    text.lines()
-        .next()
-        .unwrap_or_default()
-        .chars()
-        .take(200)
-        .collect()
 }

@@ -28,9 +28,10 @@ over_all! {
     the_other_backend_is_refused_by_name
     a_store_that_was_just_closed_opens_again
     compacting_loses_nothing
+    a_snapshot_shows_one_moment
 }
 
-fn pairs(store: &dyn Store, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+fn pairs(store: &dyn Readable, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut found = Vec::new();
     store
         .scan(prefix, from, &mut |k, v| {
@@ -108,6 +109,56 @@ fn compacting_loses_nothing(kind: StoreKind) {
     assert_eq!(before.len(), 400);
     assert_eq!(store.compact().unwrap(), kind == StoreKind::Fjall);
     assert_eq!(pairs(&*store, b"", b""), before);
+}
+
+/// While one thread writes, another reads snapshots: each must show the store as
+/// it was between two batches, with all that was removed or replaced since.
+fn a_snapshot_shows_one_moment(kind: StoreKind) {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(kind, folder.path()).unwrap();
+    let (sender, snapshots) = std::sync::mpsc::channel::<(_, Box<dyn Readable>)>();
+    let reader = std::thread::spawn(move || {
+        let mut read = 0;
+        for (map, snapshot) in snapshots {
+            let map: BTreeMap<Vec<u8>, Vec<u8>> = map;
+            for prefix in [&b""[..], b"\x01", b"\x07"] {
+                let expected = map.iter().filter(|(k, _)| k.starts_with(prefix));
+                let expected: Vec<_> = expected.map(|(k, v)| (k.clone(), v.clone())).collect();
+                assert_eq!(pairs(&*snapshot, prefix, b""), expected);
+            }
+            for (key, value) in map.iter().take(20) {
+                assert_eq!(snapshot.get(key).unwrap().as_ref(), Some(value));
+            }
+            read += 1;
+        }
+        read
+    });
+    let mut map = BTreeMap::new();
+    for round in 0..400_u32 {
+        if round % 20 == 0 {
+            sender.send((map.clone(), store.snapshot())).unwrap();
+        }
+        let mut batch = Batch::default();
+        for i in 0..10 {
+            let n = (round * 7919 + i * 104_729) % 300;
+            let key = vec![(n % 11) as u8, (n / 11) as u8];
+            match (round + i) % 3 {
+                0 => {
+                    map.remove(&key);
+                    batch.delete(key);
+                }
+                _ => {
+                    let value = round.to_be_bytes().to_vec();
+                    map.insert(key.clone(), value.clone());
+                    batch.put(key, value);
+                }
+            }
+        }
+        store.apply(batch).unwrap();
+    }
+    drop(sender);
+    assert_eq!(reader.join().unwrap(), 20);
+    assert_eq!(pairs(&*store, b"", b"").len(), map.len());
 }
 
 /// The files below a folder, largest first.
