@@ -808,10 +808,10 @@ fn cached_rules_are_bounded_in_bytes() {
     let mut f = open(folder.path(), 0);
     let seeds: Vec<_> = (0..20).map(|i| url(&format!("http://h{i}.org/"))).collect();
     f.add_seeds(&seeds, 0).unwrap();
-    let long = format!(
-        "User-agent: *\nDisallow: /x\n{}",
-        format!("Disallow: /{}\n", "x".repeat(5_000)).repeat(20)
-    );
+    let long: String = (0..20)
+        .map(|i| format!("Disallow: /{i}{}\n", "x".repeat(5_000)))
+        .collect();
+    let long = format!("User-agent: *\n{long}");
     while let Some(task) = f.lease(0).unwrap() {
         robots(&mut f, &task, RobotsAnswer::Rules(long.clone().into()), 0);
         assert!(f.rules_bytes <= MAX_CACHED_RULES);
