@@ -22,7 +22,7 @@ use super::codec;
 use super::contexts::{pack, unpack};
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
-use super::store::{Batch, Readable, Store, StoreError};
+use super::store::{Batch, Readable, Store, StoreError, Visit};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
@@ -204,11 +204,7 @@ pub fn export(
 
 /// Visits all pairs under a prefix that can be read, around what is damaged.
 /// Returns why the backend first stumbled, if it did.
-fn scan_around_damage(
-    store: &dyn Readable,
-    prefix: &[u8],
-    visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-) -> Option<String> {
+fn scan_around_damage(store: &dyn Readable, prefix: &[u8], visit: Visit<'_>) -> Option<String> {
     let mut first = None;
     let mut from = prefix.to_vec();
     for _ in 0..MAX_STUMBLES {

@@ -14,6 +14,7 @@
 mod checkpoints;
 mod commands;
 mod examples;
+mod faults;
 mod kill;
 mod layers;
 mod politeness;
