@@ -13,6 +13,7 @@
 
 mod checkpoints;
 mod commands;
+mod damage;
 mod examples;
 mod faults;
 mod kill;
