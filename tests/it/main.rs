@@ -19,5 +19,6 @@ mod faults;
 mod kill;
 mod layers;
 mod politeness;
+mod powercut;
 mod support;
 mod upkeep;
