@@ -178,8 +178,13 @@ impl Place {
     }
 
     fn kind(&self) -> Result<StoreKind, MaintenanceError> {
-        store::backend_in(&self.frontier)
-            .ok_or_else(|| MaintenanceError::Missing(self.frontier.clone()))
+        store::backend_in(&self.frontier).ok_or_else(|| match self.before {
+            0 => MaintenanceError::Missing(self.frontier.clone()),
+            _ => MaintenanceError::Store(StoreError::Open {
+                path: self.frontier.clone(),
+                why: "files are missing that every store has".to_owned(),
+            }),
+        })
     }
 
     fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Subcommand, ValueEnum};
 use spoor::config::{Config, StoreKind};
-use spoor::maintenance::{self, Sizes};
+use spoor::maintenance::{self, MaintenanceError, Sizes};
 
 /// Upkeep of a job's frontier; no crawl may run on it meanwhile.
 #[derive(Debug, Subcommand)]
@@ -92,20 +92,26 @@ impl Store {
 }
 
 fn check(config: &Config, repair: bool) -> Result<()> {
-    let audit = maintenance::check(config)?;
-    println!("{} URLs on {} hosts read", audit.urls, audit.hosts);
-    if audit.is_sound() {
-        println!("everything holds together");
-        return Ok(());
-    }
-    for problem in &audit.problems {
-        println!("{problem}");
-    }
-    if !repair {
-        bail!(
-            "{} problems; `spoor store check --repair` keeps all it can",
-            audit.count
-        );
+    match maintenance::check(config) {
+        Ok(audit) => {
+            println!("{} URLs on {} hosts read", audit.urls, audit.hosts);
+            if audit.is_sound() {
+                println!("everything holds together");
+                return Ok(());
+            }
+            for problem in &audit.problems {
+                println!("{problem}");
+            }
+            if !repair {
+                bail!(
+                    "{} problems; `spoor store check --repair` keeps all it can",
+                    audit.count
+                );
+            }
+        }
+        // What lies around the damage may still be read.
+        Err(MaintenanceError::Store(error)) if repair => println!("{error}"),
+        Err(error) => return Err(error.into()),
     }
     let found = maintenance::repair(config)?;
     println!(
@@ -113,7 +119,7 @@ fn check(config: &Config, repair: bool) -> Result<()> {
         found.urls, found.hosts, found.damaged_count
     );
     if let Some(why) = found.cut_short {
-        println!("reading ended early: {why}");
+        println!("a part could not be read: {why}");
     }
     Ok(())
 }

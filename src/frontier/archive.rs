@@ -163,26 +163,23 @@ pub fn export(
         line.push(b'\n');
         out.write_all(&line)
     };
-    let counters = store.get(keys::META);
-    if !matches!(&counters, Ok(Some(bytes)) if read(keys::META, bytes).is_some()) {
-        // Everything else can do without; an importer counts anew.
+    let counters = store.get(keys::META).ok().flatten();
+    let counters = counters.and_then(|bytes| read(keys::META, &bytes));
+    // They come first, so that an importer knows the format. It counts anew and
+    // can do without.
+    let counters = counters.unwrap_or_else(|| {
         found.damage(keys::META);
         let meta = Meta::default();
-        line_out(&Fact::Meta { meta }).map_err(|source| ArchiveError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-    }
-    // Counters come first, so that an importer knows the format.
-    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"A", b"Q"] {
+        Fact::Meta { meta }
+    });
+    line_out(&counters).map_err(io(path))?;
+    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"Q"] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
             }
             let Some(fact) = read(key, value) else {
-                if prefix != b"M" {
-                    found.damage(key);
-                }
+                found.damage(key);
                 return ControlFlow::Continue(());
             };
             match &fact {
@@ -200,8 +197,7 @@ pub fn export(
         };
         let unreadable = scan_around_damage(store, prefix, &mut visit);
         if let Some(source) = failed {
-            let path = path.to_owned();
-            return Err(ArchiveError::Io { path, source });
+            return Err(io(path)(source));
         }
         found.cut_short = found.cut_short.or(unreadable);
     }

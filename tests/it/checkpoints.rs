@@ -5,40 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use spoor::config::StoreKind;
-use spoor::lab::{Behaviour, Lab};
 
-use crate::support::texts::{plain, tree};
-use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
-
-/// Enough hosts, pages and pictures for a crawl of some seconds where each answer
-/// takes `slow`.
-fn lab(slow: Duration) -> Lab {
-    let mut pages = Vec::new();
-    for host in 0..6 {
-        for n in 0..40 {
-            let next = format!("/{}", (n + 1) % 40);
-            let across = format!("http://h{}.test/{}", (host + 1) % 6, (n * 7 + 3) % 40);
-            let own = format!("http://h{host}.test/{n}.png");
-            let shared = format!("http://i.test/{}.png", n % 9);
-            let html = plain(&[&next, &across], &[&own, &shared]);
-            pages.push((format!("h{host}.test/{n}"), html));
-        }
-    }
-    let pages: Vec<_> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
-    let mut tree = tree(&pages);
-    for host in 0..6 {
-        for n in 0..40 {
-            assert!(tree.image(&format!("http://h{host}.test/{n}.png"), 30, 30));
-        }
-    }
-    for n in 0..9 {
-        assert!(tree.image(&format!("http://i.test/{n}.png"), 31, 30));
-    }
-    let hosts = (0..6).map(|host| format!("h{host}.test"));
-    hosts.fold(Lab::from_memory(tree), |lab, host| {
-        lab.with_behaviour(Behaviour::of(&host).latency(slow))
-    })
-}
+use crate::support::{Job, Live, Ran, Wire, small, spoor};
 
 fn exports(job: &Job) -> Vec<PathBuf> {
     let folder = job.folder().join("checkpoints");
@@ -52,49 +20,12 @@ fn exports(job: &Job) -> Vec<PathBuf> {
     found
 }
 
-/// The log's tasks with their endings, the rows and contexts of the images, and
-/// the sentences, each sorted: all that must be there exactly once.
-fn harvest(job: &Job) -> [Vec<String>; 4] {
-    let mut endings: Vec<String> = job.endings();
-    // A robots.txt may be asked for again after a restart.
-    endings.retain(|e| !e.starts_with("robots"));
-    let rows = job.image_rows();
-    let rows = rows.iter().map(|r| format!("{} {}", r["url"], r["page"]));
-    let sidecars = job.sidecars();
-    let contexts = sidecars.iter().flat_map(|s| {
-        let all = s["contexts"].as_array().unwrap();
-        let context = |c: &serde_json::Value| format!("{} {}", s["url"], c["page"]);
-        all.iter().map(context).collect::<Vec<_>>()
-    });
-    let mut all = [endings, rows.collect(), contexts.collect(), job.sentences()];
-    all.iter_mut().for_each(|list| list.sort());
-    all
-}
-
-fn text(rest: &str) -> JobText<'_> {
-    JobText {
-        seeds: &["http://h0.test/0"],
-        rest,
-        ..JobText::default()
-    }
-}
-
 fn a_lost_store_costs_hours(store: StoreKind) {
-    let images = "[images]\nmin_width = 20\nmin_height = 20\n";
-    let often = format!(
-        "{images}[frontier]\nstore = \"{}\"\n[checkpoint]\nexport = \"1s\"\n",
-        store.name()
-    );
-    let undisturbed = {
-        let wire = Wire::serve(lab(Duration::ZERO));
-        let job = Job::new(&wire, &text(&often));
-        job.run();
-        harvest(&job)
-    };
-    assert_eq!(undisturbed[0].len(), 6 * 40 + 6 * 40 + 9);
-
-    let wire = Wire::serve(lab(Duration::from_millis(60)));
-    let job = Job::new(&wire, &text(&often));
+    let often = "[checkpoint]\nexport = \"1s\"\n";
+    let often = small::rest(store, often);
+    let (undisturbed, _) = small::undisturbed(store);
+    let wire = Wire::serve(small::lab(Duration::from_millis(60)));
+    let job = Job::new(&wire, &small::text(&often));
     let mut process = Live::start(&mut job.crawl());
     assert!(wire.wait(|_| exports(&job).len() == 2, || process.has_ended()));
     let first = exports(&job).remove(0);
@@ -142,7 +73,7 @@ fn a_lost_store_costs_hours(store: StoreKind) {
     let had = std::fs::metadata(&log).unwrap().len();
     let out = job.run();
     assert!(out.contains("nothing is left to fetch"), "{out}");
-    assert_eq!(harvest(&job), undisturbed);
+    assert_eq!(&small::harvest(&job), undisturbed);
     println!(
         "{had} bytes of log before the import, {} at the end",
         std::fs::metadata(&log).unwrap().len()

@@ -13,9 +13,12 @@
 
 mod checkpoints;
 mod commands;
+mod damage;
 mod examples;
+mod faults;
 mod kill;
 mod layers;
 mod politeness;
+mod powercut;
 mod support;
 mod upkeep;

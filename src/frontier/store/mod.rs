@@ -185,10 +185,19 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 
 /// Whether the system's error speaks of what is in a file and not of the disk.
 fn tells_of_damage(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{InvalidData, InvalidInput, NotFound, UnexpectedEof};
+    use std::io::ErrorKind::{
+        AlreadyExists, InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound,
+        UnexpectedEof,
+    };
     matches!(
         error.kind(),
-        InvalidData | InvalidInput | NotFound | UnexpectedEof
+        AlreadyExists
+            | InvalidData
+            | InvalidInput
+            | IsADirectory
+            | NotADirectory
+            | NotFound
+            | UnexpectedEof
     )
 }
 

@@ -235,7 +235,11 @@ fn locked(before: &Before) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>>
 fn failed(path: &Path) -> impl FnOnce(sled::Error) -> StoreError {
     let path = path.to_owned();
     move |error| {
-        let why = error.to_string();
+        let why = match &error {
+            // Its own words for it end in an empty backtrace.
+            sled::Error::Corruption { .. } => "sled read corrupted data".to_owned(),
+            other => other.to_string(),
+        };
         match error {
             e if is_lock(&e) => StoreError::Open { path, why },
             sled::Error::Io(e) if !tells_of_damage(&e) => StoreError::Io { path, why },
