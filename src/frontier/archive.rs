@@ -324,7 +324,6 @@ impl Building {
     ) -> Result<(), StoreError> {
         let key = keys::url(url, kind);
         let rank = rank_of(&record);
-        let is_image = kind == TaskKind::Image;
         self.found.urls += 1;
         self.highest_seq = self.highest_seq.max(record.seq);
         match &record.state {
@@ -339,7 +338,7 @@ impl Building {
             }
             State::Dropped { .. } => {}
         }
-        tally(&mut self.counts, &record, is_image);
+        tally(&mut self.counts, &record, kind);
         self.batch.put(key, codec::encode(store, &record)?);
         Ok(())
     }
@@ -367,13 +366,16 @@ impl Building {
 }
 
 /// Counts a URL by its state.
-pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, is_image: bool) {
+pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
     match &record.state {
-        State::Queued if is_image => counts.queued_images += 1,
+        State::Queued if kind == TaskKind::Image => counts.queued_images += 1,
         State::Queued => counts.queued[record.bucket as usize] += 1,
         State::Waiting { .. } => counts.waiting += 1,
-        State::Done { .. } if is_image => counts.images += 1,
-        State::Done { .. } => counts.documents += 1,
+        State::Done { .. } => match kind {
+            TaskKind::Image => counts.images += 1,
+            TaskKind::Sitemap => counts.sitemaps += 1,
+            TaskKind::Page | TaskKind::Robots => counts.documents += 1,
+        },
         State::Redirected { .. } => {}
         State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }

@@ -9,7 +9,6 @@ use super::codec;
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
-use crate::page::TaskKind;
 
 /// Problems named at most; the rest is only counted.
 const MAX_NAMED: usize = 100;
@@ -94,7 +93,7 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
             audit.add(key, "the record cannot be read");
             return Ok(());
         };
-        tally(counts, &record, kind == TaskKind::Image);
+        tally(counts, &record, kind);
         let rank = rank_of(&record);
         let entry = match record.state {
             State::Queued => keys::queue(&url.host_key(), class_of(kind), &rank),

@@ -23,6 +23,10 @@ pub(super) struct Origin {
     pub redirects: u8,
 }
 
+/// Index files that may lie above a sitemap: by sitemaps.org an index lists no
+/// index, but some do.
+const MAX_SITEMAP_DEPTH: u32 = 2;
+
 /// Redirects of images that a new context is carried along at most.
 const MAX_CONTEXT_HOPS: usize = 20;
 
@@ -94,6 +98,23 @@ impl<'a> Change<'a> {
         let key = keys::url(&new.url, TaskKind::Page);
         let verdict = self.scope.page(&new.url, origin.hops);
         self.add(&key, TaskKind::Page, new, origin, verdict)
+    }
+
+    /// Adds a sitemap; `origin.hops` is how many index files lie above it. It
+    /// goes before every link of its class, which is that of what it lists.
+    pub fn add_sitemap(&mut self, url: PageUrl, origin: Origin) -> Result<(), StoreError> {
+        if origin.hops > MAX_SITEMAP_DEPTH {
+            return Ok(());
+        }
+        let key = keys::url(&url, TaskKind::Sitemap);
+        let verdict = self.scope.sitemap(&url);
+        let new = NewTask {
+            url,
+            bucket: Some(Bucket::Normal),
+            score: 0.0,
+            parts: None,
+        };
+        self.add(&key, TaskKind::Sitemap, &new, origin, verdict)
     }
 
     /// Adds an image with one context, or adds the context to what is known.
@@ -296,7 +317,9 @@ impl<'a> Change<'a> {
     fn queue_count(&mut self, kind: TaskKind, bucket: Bucket) -> &mut u64 {
         match kind {
             TaskKind::Image => &mut self.meta.counts.queued_images,
-            TaskKind::Page | TaskKind::Robots => &mut self.meta.counts.queued[bucket as usize],
+            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots => {
+                &mut self.meta.counts.queued[bucket as usize]
+            }
         }
     }
 }
@@ -327,7 +350,7 @@ pub(super) fn rank_of(record: &UrlRecord) -> Rank {
 pub(super) fn class_of(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Robots => class::ROBOTS,
-        TaskKind::Page => class::PAGE,
+        TaskKind::Page | TaskKind::Sitemap => class::PAGE,
         TaskKind::Image => class::IMAGE,
     }
 }

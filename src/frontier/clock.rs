@@ -34,10 +34,12 @@ pub struct Policy {
     pub max_redirects: u8,
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
+    /// Whether the sitemaps that robots.txt names are read.
+    pub sitemaps: bool,
 }
 
 impl Policy {
-    /// Takes the values of a checked config.
+    /// Takes the values of a checked config; sitemaps are not read.
     pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
         Self {
             min_delay: millis(politeness.min_delay),
@@ -51,6 +53,7 @@ impl Policy {
             robots_max_age: millis(politeness.robots_max_age),
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
+            sitemaps: false,
         }
     }
 
@@ -115,6 +118,7 @@ pub(super) fn test_policy() -> Policy {
         robots_max_age: 86_400_000,
         max_redirects: 5,
         agent: "spoor".to_owned(),
+        sitemaps: false,
     }
 }
 

@@ -5,14 +5,14 @@
 //! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
-//! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord) |
+//! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
 //! | `W due rank` | the `U` key of a URL that waits to be tried again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
 //!
-//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages, 2 for
-//! images; `rank` is bucket, score and sequence number, so that the order of the
+//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages
+//! and sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the order of the
 //! bytes is the order of leasing. Hosts contain no NUL byte, so none is a prefix
 //! of another's keys. Everything about a host lies under that host's name.
 
@@ -104,6 +104,7 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     key.push(0);
     key.push(match kind {
         TaskKind::Image => b'i',
+        TaskKind::Sitemap => b'm',
         TaskKind::Page | TaskKind::Robots => b'p',
     });
     key.push(scheme_byte(url.scheme()));
@@ -118,6 +119,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
     let kind = match rest.get(nul + 1)? {
         b'i' => TaskKind::Image,
+        b'm' => TaskKind::Sitemap,
         _ => TaskKind::Page,
     };
     let scheme = match rest.get(nul + 2)? {
@@ -232,11 +234,11 @@ mod tests {
 
         #[test]
         fn url_keys_name_their_url(
-            host in "[a-z]{1,8}(\\.[a-z]{2,4}){1,2}", path in "/[a-z%/ü]{0,12}", https: bool, image: bool
+            host in "[a-z]{1,8}(\\.[a-z]{2,4}){1,2}", path in "/[a-z%/ü]{0,12}", https: bool,
+            kind in proptest::sample::select(vec![TaskKind::Page, TaskKind::Image, TaskKind::Sitemap])
         ) {
             let scheme = if https { "https" } else { "http" };
             let address = PageUrl::parse(&format!("{scheme}://{host}:8080{path}?q")).unwrap();
-            let kind = if image { TaskKind::Image } else { TaskKind::Page };
             let key = url(&address, kind);
             prop_assert_eq!(url_of_key(&key), Some((address, kind)));
             prop_assert_eq!(scheme_of_key(&key), scheme);

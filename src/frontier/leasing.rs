@@ -139,6 +139,7 @@ impl Frontier {
             slot,
             value,
             errand,
+            number: None,
         };
         self.leases.insert(self.last_lease, lease);
         self.refresh(slot, now)?;

@@ -108,7 +108,7 @@ pub struct NewImage {
 /// What a lease is for.
 #[derive(Debug, Clone)]
 enum Errand {
-    /// A queued page or image.
+    /// A queued page, image or sitemap.
     Url { key: Vec<u8> },
     /// The robots.txt of the host itself.
     Robots { scheme: &'static str },
@@ -125,6 +125,9 @@ struct Lease {
     /// The queue value that is marked as leased at the host.
     value: Vec<u8>,
     errand: Errand,
+    /// The number among the finished that a sitemap was given when the first
+    /// part of what it lists was added.
+    number: Option<u64>,
 }
 
 /// See the module's documentation.

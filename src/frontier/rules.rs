@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::change::Change;
+use super::change::{Change, Origin};
 use super::clock::millis;
 use super::finish::unknown_lease;
 use super::keys::{self, Rank};
@@ -84,6 +84,7 @@ impl Frontier {
             slot,
             value,
             errand,
+            ..
         }) = self.leases.get(&task.lease).cloned()
         else {
             return Err(unknown_lease(self, task).into());
@@ -139,6 +140,14 @@ impl Frontier {
                 let key = keys::robots_body(&owner, scheme);
                 change.batch.put(key, cut.to_vec());
                 change.meta.counts.bytes += body.len() as u64;
+                if self.policy.sitemaps {
+                    for text in parsed.sitemaps() {
+                        // What is no address names nothing that could be read.
+                        if let Ok(url) = task.url.join(text) {
+                            change.add_sitemap(url, Origin::default())?;
+                        }
+                    }
+                }
                 rules = Some(parsed);
                 Settled::Done
             }

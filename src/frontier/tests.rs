@@ -36,6 +36,8 @@ macro_rules! over_all {
     )*};
 }
 
+mod sitemaps;
+
 over_all! {
     robots_first_then_the_best_over_all_hosts
     a_better_link_lifts_and_a_worse_one_changes_nothing
@@ -189,6 +191,7 @@ fn check(f: &Frontier) {
             State::Queued => counts.queued[record.bucket as usize] += 1,
             State::Waiting { .. } => counts.waiting += 1,
             State::Done { .. } if is_image => counts.images += 1,
+            State::Done { .. } if url_kind(key) == TaskKind::Sitemap => counts.sitemaps += 1,
             State::Done { .. } => counts.documents += 1,
             State::Redirected { .. } => {}
             State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
@@ -805,10 +808,8 @@ fn cached_rules_are_bounded_in_bytes() {
     let mut f = open(folder.path(), 0);
     let seeds: Vec<_> = (0..20).map(|i| url(&format!("http://h{i}.org/"))).collect();
     f.add_seeds(&seeds, 0).unwrap();
-    let long = format!(
-        "User-agent: *\nDisallow: /x\n{}",
-        format!("#{}\n", "x".repeat(5_000)).repeat(20)
-    );
+    let rules = (0..20).map(|i| format!("Disallow: /{i}{}\n", "x".repeat(5_000)));
+    let long = format!("User-agent: *\n{}", rules.collect::<String>());
     while let Some(task) = f.lease(0).unwrap() {
         robots(&mut f, &task, RobotsAnswer::Rules(long.clone().into()), 0);
         assert!(f.rules_bytes <= MAX_CACHED_RULES);
@@ -842,11 +843,7 @@ fn another_format_is_refused() {
     assert!(
         matches!(
             error,
-            StoreError::Version {
-                found: 2,
-                expected: 1,
-                ..
-            }
+            StoreError::Version { found, expected: FORMAT, .. } if found == FORMAT + 1
         ),
         "{error}"
     );

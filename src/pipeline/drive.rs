@@ -131,6 +131,12 @@ pub trait Crew {
         now: u64,
     ) -> Result<(), Self::Error>;
 
+    /// An arrival of which a part is not settled yet; it is given to `settle`
+    /// again, after others had their turn.
+    fn unsettled(&mut self) -> Option<Arrival<Self::Brought>> {
+        None
+    }
+
     /// Called after every round, for progress.
     fn round(&mut self, frontier: &Frontier);
 }
@@ -201,6 +207,11 @@ pub fn drive<C: Crew>(
         }
         while let Ok(arrival) = arrived.try_recv() {
             crew.settle(frontier, arrival, self::now())?;
+        }
+        while let Some(arrival) = crew.unsettled() {
+            // Both ends are held here, so neither channel is closed.
+            arrivals.send(arrival).ok();
+            control.sender.send(Signal::Arrived).ok();
         }
         if last_flush.elapsed() >= pace.checkpoint {
             frontier.flush()?;
