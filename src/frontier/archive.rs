@@ -91,6 +91,12 @@ enum Fact {
         id: u64,
         url: String,
     },
+    /// Its addresses are to be held against new robots rules, from the first on:
+    /// how far that had come is not carried.
+    Rejudged {
+        host: HostKey,
+        scheme: String,
+    },
     Errand {
         host: HostKey,
         bucket: Bucket,
@@ -152,7 +158,7 @@ pub fn export(
         })?;
     }
     // Counters come first, so that an importer knows the format.
-    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"Q"] {
+    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"J", b"Q"] {
         let scanned = store.scan(prefix, &[], &mut |key, value| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -291,6 +297,9 @@ impl Building {
                 let key = keys::robots_body(&host, &scheme);
                 self.batch.put(key, body.into_bytes());
             }
+            Fact::Rejudged { host, scheme } => {
+                self.batch.put(keys::rejudged(&host, &scheme), Vec::new());
+            }
             Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
             Fact::Context { image, context } => {
                 let image = keys::url(&image, TaskKind::Image);
@@ -398,11 +407,18 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             record: postcard::from_bytes(value).ok()?,
         },
         b'B' => {
-            let (host, scheme) = keys::parts_of_robots_key(key)?;
+            let (host, scheme) = keys::host_and_scheme(key)?;
             Fact::Robots {
                 host,
                 scheme: scheme.to_owned(),
                 body: String::from_utf8_lossy(value).into_owned(),
+            }
+        }
+        b'J' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Rejudged {
+                host,
+                scheme: scheme.to_owned(),
             }
         }
         b'D' => Fact::Document {

@@ -69,6 +69,13 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
+    each(store, keys::REJUDGED, |key, value| {
+        let within = |host| value.is_empty() || value.starts_with(&keys::urls_of(&host));
+        if !keys::host_and_scheme(key).is_some_and(|(host, _)| within(host)) {
+            audit.add(key, "new robots rules, but of no host that can be read");
+        }
+        Ok(())
+    })?;
     if let Some(meta) = meta {
         let mut known = meta.counts;
         known.dropped.retain(|_, n| *n > 0);

@@ -243,13 +243,29 @@ impl<'a> Change<'a> {
                 self.put_record(key, &UrlRecord { hops, ..known })
             }
             State::Waiting { .. } if record != known => self.put_record(key, &record),
-            State::Dropped { reason } if revived => {
-                uncount_dropped(&mut self.meta.counts, reason);
-                record.state = State::Queued;
-                self.enqueue(key, kind, host, &record)
-            }
+            State::Dropped { reason } if revived => self.revive(key, kind, host, record, reason),
             _ => Ok(()),
         }
+    }
+
+    /// Queues a record that was dropped for `reason`.
+    pub fn revive(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        host: &HostKey,
+        mut record: UrlRecord,
+        reason: Reason,
+    ) -> Result<(), StoreError> {
+        uncount_dropped(&mut self.meta.counts, reason);
+        record.state = State::Queued;
+        self.enqueue(key, kind, host, &record)
+    }
+
+    /// Forgets a record that was dropped for `reason`, as if it had never been met.
+    pub fn forget(&mut self, key: Vec<u8>, reason: Reason) {
+        uncount_dropped(&mut self.meta.counts, reason);
+        self.batch.delete(key);
     }
 
     /// Writes a record as queued, with its queue entry.

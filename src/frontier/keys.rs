@@ -5,6 +5,7 @@
 //! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
+//! | `J host 0 scheme` | the robots rules changed: the `U` key at which to look again begins, or nothing |
 //! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
 //! | `W due rank` | the `U` key of a URL that waits to be tried again |
@@ -75,21 +76,30 @@ pub(super) mod class {
 pub(super) const META: &[u8] = b"M";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
+pub(super) const REJUDGED: &[u8] = b"J";
 
 pub(super) fn host(host: &HostKey) -> Vec<u8> {
     join(b'H', host.as_str().as_bytes())
 }
 
 pub(super) fn robots_body(host: &HostKey, scheme: &str) -> Vec<u8> {
-    let mut key = join(b'B', host.as_str().as_bytes());
+    by_scheme(b'B', host, scheme)
+}
+
+pub(super) fn rejudged(host: &HostKey, scheme: &str) -> Vec<u8> {
+    by_scheme(b'J', host, scheme)
+}
+
+fn by_scheme(prefix: u8, host: &HostKey, scheme: &str) -> Vec<u8> {
+    let mut key = join(prefix, host.as_str().as_bytes());
     key.push(0);
     key.push(scheme_byte(scheme));
     key
 }
 
-/// The host and scheme of a robots body's key.
-pub(super) fn parts_of_robots_key(key: &[u8]) -> Option<(HostKey, &'static str)> {
-    let rest = key.strip_prefix(b"B")?;
+/// The host and scheme of a `B` or `J` key.
+pub(super) fn host_and_scheme(key: &[u8]) -> Option<(HostKey, &'static str)> {
+    let rest = key.get(1..)?;
     let nul = rest.iter().position(|b| *b == 0)?;
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
     let scheme = match rest.get(nul + 1)? {
@@ -100,8 +110,7 @@ pub(super) fn parts_of_robots_key(key: &[u8]) -> Option<(HostKey, &'static str)>
 }
 
 pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
-    let mut key = join(b'U', url.host_key().as_str().as_bytes());
-    key.push(0);
+    let mut key = urls_of(&url.host_key());
     key.push(match kind {
         TaskKind::Image => b'i',
         TaskKind::Sitemap => b'm',
@@ -109,6 +118,13 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     });
     key.push(scheme_byte(url.scheme()));
     key.extend_from_slice(url.path_and_query().as_bytes());
+    key
+}
+
+/// What all `U` keys of a host begin with.
+pub(super) fn urls_of(host: &HostKey) -> Vec<u8> {
+    let mut key = join(b'U', host.as_str().as_bytes());
+    key.push(0);
     key
 }
 

@@ -23,6 +23,7 @@ impl Frontier {
     /// [`StoreError`] where the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.wake_waiting(now)?;
+        self.rejudge(now)?;
         for slot in self.schedule.due_by(now) {
             self.schedule.settle(slot, now, self.policy.connections);
         }
@@ -41,7 +42,7 @@ impl Frontier {
     /// finished before. `None` where only finishing, or a parked host's return,
     /// can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.schedule.ready() > 0 {
+        if self.rejudging || self.schedule.ready() > 0 {
             return Some(0);
         }
         match (self.schedule.next_due(), self.next_waiting) {

@@ -28,7 +28,7 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
+//! `finish` (outcomes), `rules` (robots.txt), `rejudge` (when it changes); beside them `archive`, `audit` and
 //! `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
@@ -44,6 +44,7 @@ mod finish;
 mod keys;
 mod leasing;
 mod record;
+mod rejudge;
 mod rules;
 mod schedule;
 pub mod store;
@@ -144,6 +145,8 @@ pub struct Frontier {
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
     pages_closed: bool,
+    /// Whether some host's addresses are to be held against its new robots rules.
+    rejudging: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
     rules_bytes: usize,
@@ -187,12 +190,14 @@ impl Frontier {
             unclean_since,
             next_waiting: None,
             pages_closed: false,
+            rejudging: false,
             rules: HashMap::new(),
             rules_bytes: 0,
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
+        frontier.rejudging = frontier.first_rejudged()?.is_some();
         Ok(frontier)
     }
 

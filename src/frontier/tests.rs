@@ -36,6 +36,7 @@ macro_rules! over_all {
     )*};
 }
 
+mod rejudge;
 mod sitemaps;
 
 over_all! {
