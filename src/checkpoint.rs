@@ -73,7 +73,10 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let store_folder = folder.join("frontier");
     let log = folder.join("logs/crawl.jsonl");
     let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
-    let policy = Policy::new(&config.politeness, &config.network);
+    let policy = Policy {
+        sitemaps: config.seeds.sitemaps,
+        ..Policy::new(&config.politeness, &config.network)
+    };
     let scope = Scope::new(config.scope.clone());
     let mut frontier = store::open(config.frontier.store, &store_folder)
         .and_then(|store| Frontier::open(store, policy, scope, now))

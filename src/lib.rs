@@ -31,6 +31,7 @@
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps | address |
+//! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
 //! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
@@ -39,7 +40,7 @@
 //! | `keywords` | the TF-IDF difference table and the keyword score | lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, score, store, page |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
@@ -77,5 +78,6 @@ pub mod pipeline;
 pub mod robots;
 pub mod scope;
 pub mod score;
+pub mod sitemap;
 pub mod store;
 pub mod train;

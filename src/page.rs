@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
 
-/// What a task asks for. All three stand under the same host clock.
+/// What a task asks for. All stand under the same host clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskKind {
@@ -21,6 +21,8 @@ pub enum TaskKind {
     Page,
     /// The bytes of an image that a page embeds.
     Image,
+    /// A list of a site's addresses that robots.txt or another such list names.
+    Sitemap,
 }
 
 /// The priority class of a task, best first; the order of the variants is the
@@ -88,7 +90,7 @@ pub struct Task {
     pub host: HostKey,
     /// The page on which the address was found, `None` for seeds and robots.txt.
     pub via: Option<PageUrl>,
-    /// Links from the nearest seed.
+    /// Links from the nearest seed; for a sitemap, the index files above it.
     pub hops: u32,
     /// Redirects followed so far to come here.
     pub redirects: u8,
@@ -336,7 +338,7 @@ pub enum Reason {
     RedirectLimit,
     /// More bytes than the cap, and no use in a part.
     TooLarge,
-    /// Neither HTML nor text where a page was expected.
+    /// Neither HTML nor text where a page was expected, or no sitemap where one was.
     ContentType,
     /// The page asks not to be kept (`noindex`), or not to be used so (`noai`).
     Forbidden,

@@ -30,13 +30,21 @@ impl Scope {
             let mut files = self.0.reject_files.iter();
             files.any(|r| r.as_str().eq_ignore_ascii_case(e))
         };
+        if extension.is_some_and(rejected) {
+            return Err(Reason::Scope);
+        }
+        self.sitemap(url)
+    }
+
+    /// Whether a sitemap at `url` is read: as a page, but its file type and its
+    /// distance from the seeds say nothing.
+    ///
+    /// # Errors
+    /// The reason why it is not.
+    pub fn sitemap(&self, url: &PageUrl) -> Result<(), Reason> {
         let surt = url.surt();
         let accepted = self.0.accept.is_empty() || self.0.accept.iter().any(|r| r.covers(&surt));
-        if !accepted
-            || !self.has_scheme(url)
-            || self.rejects(&surt)
-            || extension.is_some_and(rejected)
-        {
+        if !accepted || !self.has_scheme(url) || self.rejects(&surt) {
             return Err(Reason::Scope);
         }
         if self.is_trap(url.path()) {
@@ -149,6 +157,15 @@ mod tests {
         );
         let deep: String = (0..40).map(|i| format!("/{i}")).collect();
         assert_eq!(page(&s, &format!("http://a.org{deep}")), Err(Reason::Trap));
+    }
+
+    #[test]
+    fn sitemaps_are_judged_as_pages_but_for_file_types() {
+        let s = scope("accept = ['org,example']\nreject = ['org,example)/no']\nmax_hops = 0");
+        let sitemap = |u: &str| s.sitemap(&PageUrl::parse(u).unwrap());
+        assert_eq!(sitemap("http://example.org/map.xml.gz"), Ok(()));
+        assert_eq!(sitemap("http://example.org/no/map.xml"), Err(Reason::Scope));
+        assert_eq!(sitemap("http://other.org/map.xml"), Err(Reason::Scope));
     }
 
     #[test]

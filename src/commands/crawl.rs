@@ -32,6 +32,9 @@ fn print(summary: &Summary) {
         summary.active.as_secs_f64()
     );
     println!("images    {} kept", counts.images);
+    if counts.sitemaps > 0 {
+        println!("sitemaps  {} read", counts.sitemaps);
+    }
     println!("received  {:.1} MB", counts.bytes as f64 / 1e6);
     let buckets: Vec<String> = Bucket::ALL
         .iter()

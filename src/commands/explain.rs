@@ -22,7 +22,12 @@ pub fn url(job: &Path, url: &str) -> Result<()> {
     println!("canonical  {url}");
     println!("surt       {}", url.surt());
     let mut found = false;
-    for (kind, name) in [(TaskKind::Page, "page"), (TaskKind::Image, "image")] {
+    let kinds = [
+        (TaskKind::Page, "page"),
+        (TaskKind::Image, "image"),
+        (TaskKind::Sitemap, "sitemap"),
+    ];
+    for (kind, name) in kinds {
         if let Some(record) = view.url(&url, kind)? {
             found = true;
             print_record(&view, name, &record)?;

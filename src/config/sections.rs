@@ -32,6 +32,8 @@ section! {
         urls: Vec<PageUrl> = Vec::new();
         /// Files of seed addresses, one a line; blank lines are skipped, and `#` begins a comment at the beginning of a line or after white space.
         files: Vec<PathBuf> = Vec::new();
+        /// Whether the sitemaps that robots.txt files name are read. What they list is of the class `normal` and one link from the seeds, and is asked for after the rated links of that class.
+        sitemaps: bool = false;
     }
 }
 

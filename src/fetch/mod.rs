@@ -146,7 +146,7 @@ impl Fetcher {
 
     /// Asks for `url` once, with the headers and caps of its kind.
     ///
-    /// A page or robots.txt beyond its cap comes truncated. Dropping the future
+    /// A page, robots.txt or sitemap beyond its cap comes truncated. Dropping the future
     /// ends the exchange and gives back what it held.
     ///
     /// # Errors

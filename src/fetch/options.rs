@@ -42,6 +42,9 @@ pub struct Options {
     /// Most bytes of a robots.txt; the rest is not read (RFC 9309 section 2.5
     /// asks for 500 KiB at least).
     pub robots_cap: usize,
+    /// Most bytes of a sitemap as it is served, packed or not; the rest is not
+    /// read.
+    pub sitemap_cap: usize,
     /// Requests per second over all hosts, more than 0; `None` is unlimited.
     pub requests_per_second: Option<f64>,
     /// Decoded body bytes per second over all hosts, 64 or more; `None` is
@@ -79,6 +82,7 @@ impl Default for Options {
             page_cap: 10 << 20,
             image_cap: 20 << 20,
             robots_cap: 500 << 10,
+            sitemap_cap: 50 << 20,
             requests_per_second: None,
             bytes_per_second: None,
             allow_private: false,
@@ -106,6 +110,7 @@ impl Options {
             TaskKind::Page => self.page_cap,
             TaskKind::Image => self.image_cap,
             TaskKind::Robots => self.robots_cap,
+            TaskKind::Sitemap => self.sitemap_cap,
         }
     }
 
@@ -133,7 +138,12 @@ impl Options {
                 return Err(SetupError::Timeout { name });
             }
         }
-        for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Robots] {
+        for kind in [
+            TaskKind::Page,
+            TaskKind::Image,
+            TaskKind::Robots,
+            TaskKind::Sitemap,
+        ] {
             if self.cap(kind) == 0 {
                 return Err(SetupError::Cap { kind });
             }

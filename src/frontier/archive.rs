@@ -108,6 +108,12 @@ enum Fact {
         #[serde(flatten)]
         record: GroupRecord,
     },
+    /// Its addresses are to be held against new robots rules, from the first on:
+    /// how far that had come is not carried.
+    Recheck {
+        host: HostKey,
+        scheme: String,
+    },
     Errand {
         host: HostKey,
         bucket: Bucket,
@@ -173,7 +179,7 @@ pub fn export(
         Fact::Meta { meta }
     });
     line_out(&counters).map_err(io(path))?;
-    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"Q"] {
+    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"Q"] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -422,6 +428,9 @@ impl Building {
                 let key = keys::robots_body(&host, &scheme);
                 self.batch.put(key, body.into_bytes());
             }
+            Fact::Recheck { host, scheme } => {
+                self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
+            }
             Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
             Fact::Context { image, context } => {
                 let image = keys::url(&image, TaskKind::Image);
@@ -459,7 +468,6 @@ impl Building {
     ) -> Result<(), StoreError> {
         let key = keys::url(url, kind);
         let rank = rank_of(&record);
-        let is_image = kind == TaskKind::Image;
         self.found.urls += 1;
         self.highest_seq = self.highest_seq.max(record.seq);
         match &record.state {
@@ -474,7 +482,7 @@ impl Building {
             }
             State::Dropped { .. } => {}
         }
-        tally(&mut self.counts, &record, is_image);
+        tally(&mut self.counts, &record, kind);
         self.batch.put(key, codec::encode(store, &record)?);
         Ok(())
     }
@@ -502,13 +510,16 @@ impl Building {
 }
 
 /// Counts a URL by its state.
-pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, is_image: bool) {
+pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
     match &record.state {
-        State::Queued if is_image => counts.queued_images += 1,
+        State::Queued if kind == TaskKind::Image => counts.queued_images += 1,
         State::Queued => counts.queued[record.bucket as usize] += 1,
         State::Waiting { .. } => counts.waiting += 1,
-        State::Done { .. } if is_image => counts.images += 1,
-        State::Done { .. } => counts.documents += 1,
+        State::Done { .. } => match kind {
+            TaskKind::Image => counts.images += 1,
+            TaskKind::Sitemap => counts.sitemaps += 1,
+            TaskKind::Page | TaskKind::Robots => counts.documents += 1,
+        },
         State::Redirected { .. } => {}
         State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }
@@ -536,7 +547,7 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             record: postcard::from_bytes(value).ok()?,
         },
         b'B' => {
-            let (host, scheme) = keys::parts_of_robots_key(key)?;
+            let (host, scheme) = keys::host_and_scheme(key)?;
             Fact::Robots {
                 host,
                 scheme: scheme.to_owned(),
@@ -547,6 +558,13 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             group: text(key.get(1..)?)?,
             record: postcard::from_bytes(value).ok()?,
         },
+        b'J' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Recheck {
+                host,
+                scheme: scheme.to_owned(),
+            }
+        }
         b'D' => Fact::Document {
             id: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
             url: text(value)?,

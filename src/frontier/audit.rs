@@ -9,7 +9,6 @@ use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
 use super::{codec, mark};
-use crate::page::TaskKind;
 
 /// Problems named at most; the rest is only counted.
 const MAX_NAMED: usize = 100;
@@ -82,6 +81,13 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
     if let Err(error) = mark::check(store.path(), commits) {
         audit.add(keys::META, &error.to_string());
     }
+    each(store, keys::RECHECKS, |key, value| {
+        let within = |host| value.is_empty() || value.starts_with(&keys::urls_of(&host));
+        if !keys::host_and_scheme(key).is_some_and(|(host, _)| within(host)) {
+            audit.add(key, "new robots rules, but of no host that can be read");
+        }
+        Ok(())
+    })?;
     if let Some(meta) = meta {
         let mut known = meta.counts;
         known.dropped.retain(|_, n| *n > 0);
@@ -106,7 +112,7 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
             audit.add(key, "the record cannot be read");
             return Ok(());
         };
-        tally(counts, &record, kind == TaskKind::Image);
+        tally(counts, &record, kind);
         let rank = rank_of(&record);
         let entry = match record.state {
             State::Queued => keys::queue(&url.host_key(), class_of(kind), &rank),

@@ -23,6 +23,10 @@ pub(super) struct Origin {
     pub redirects: u8,
 }
 
+/// Index files that may lie above a sitemap: by sitemaps.org an index lists no
+/// index, but some do.
+const MAX_SITEMAP_DEPTH: u32 = 2;
+
 /// Redirects of images that a new context is carried along at most.
 const MAX_CONTEXT_HOPS: usize = 20;
 
@@ -94,6 +98,23 @@ impl<'a> Change<'a> {
         let key = keys::url(&new.url, TaskKind::Page);
         let verdict = self.scope.page(&new.url, origin.hops);
         self.add(&key, TaskKind::Page, new, origin, verdict)
+    }
+
+    /// Adds a sitemap; `origin.hops` is how many index files lie above it. It
+    /// goes before every link of its class, which is that of what it lists.
+    pub fn add_sitemap(&mut self, url: PageUrl, origin: Origin) -> Result<(), StoreError> {
+        if origin.hops > MAX_SITEMAP_DEPTH {
+            return Ok(());
+        }
+        let key = keys::url(&url, TaskKind::Sitemap);
+        let verdict = self.scope.sitemap(&url);
+        let new = NewTask {
+            url,
+            bucket: Some(Bucket::Normal),
+            score: 0.0,
+            parts: None,
+        };
+        self.add(&key, TaskKind::Sitemap, &new, origin, verdict)
     }
 
     /// Adds an image with one context, or adds the context to what is known.
@@ -222,13 +243,29 @@ impl<'a> Change<'a> {
                 self.put_record(key, &UrlRecord { hops, ..known })
             }
             State::Waiting { .. } if record != known => self.put_record(key, &record),
-            State::Dropped { reason } if revived => {
-                uncount_dropped(&mut self.meta.counts, reason);
-                record.state = State::Queued;
-                self.enqueue(key, kind, host, &record)
-            }
+            State::Dropped { reason } if revived => self.revive(key, kind, host, record, reason),
             _ => Ok(()),
         }
+    }
+
+    /// Queues a record that was dropped for `reason`.
+    pub fn revive(
+        &mut self,
+        key: &[u8],
+        kind: TaskKind,
+        host: &HostKey,
+        mut record: UrlRecord,
+        reason: Reason,
+    ) -> Result<(), StoreError> {
+        uncount_dropped(&mut self.meta.counts, reason);
+        record.state = State::Queued;
+        self.enqueue(key, kind, host, &record)
+    }
+
+    /// Forgets a record that was dropped for `reason`, as if it had never been met.
+    pub fn forget(&mut self, key: Vec<u8>, reason: Reason) {
+        uncount_dropped(&mut self.meta.counts, reason);
+        self.batch.delete(key);
     }
 
     /// Writes a record as queued, with its queue entry.
@@ -296,7 +333,9 @@ impl<'a> Change<'a> {
     fn queue_count(&mut self, kind: TaskKind, bucket: Bucket) -> &mut u64 {
         match kind {
             TaskKind::Image => &mut self.meta.counts.queued_images,
-            TaskKind::Page | TaskKind::Robots => &mut self.meta.counts.queued[bucket as usize],
+            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots => {
+                &mut self.meta.counts.queued[bucket as usize]
+            }
         }
     }
 }
@@ -327,7 +366,7 @@ pub(super) fn rank_of(record: &UrlRecord) -> Rank {
 pub(super) fn class_of(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Robots => class::ROBOTS,
-        TaskKind::Page => class::PAGE,
+        TaskKind::Page | TaskKind::Sitemap => class::PAGE,
         TaskKind::Image => class::IMAGE,
     }
 }

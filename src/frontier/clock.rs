@@ -38,10 +38,12 @@ pub struct Policy {
     pub max_redirects: u8,
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
+    /// Whether the sitemaps that robots.txt names are read.
+    pub sitemaps: bool,
 }
 
 impl Policy {
-    /// Takes the values of a checked config.
+    /// Takes the values of a checked config; sitemaps are not read.
     pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
         Self {
             min_delay: millis(politeness.min_delay),
@@ -57,6 +59,7 @@ impl Policy {
             domain_delay: millis(politeness.domain_delay),
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
+            sitemaps: false,
         }
     }
 
@@ -123,6 +126,7 @@ pub(super) fn test_policy() -> Policy {
         domain_delay: 0,
         max_redirects: 5,
         agent: "spoor".to_owned(),
+        sitemaps: false,
     }
 }
 

@@ -11,13 +11,18 @@ use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, contexts};
 use crate::address::PageUrl;
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 
-/// What a page brought; empty for everything else.
+/// What a site lists is as near as a link on its front page.
+const HOPS_LISTED: u32 = 1;
+
+/// What a page or a sitemap brought; empty for everything else.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Its links.
     pub links: Vec<NewTask>,
     /// Its images.
     pub images: Vec<NewImage>,
+    /// The sitemaps that an index of them lists.
+    pub sitemaps: Vec<PageUrl>,
     /// Body bytes received, for the counters.
     pub bytes: u64,
 }
@@ -86,6 +91,7 @@ impl Frontier {
             slot,
             value,
             errand: Errand::Url { key },
+            number,
             ..
         }) = self.leases.get(&task.lease).cloned()
         else {
@@ -122,6 +128,7 @@ impl Frontier {
             task,
             key: &key,
             record,
+            number,
             policy: &self.policy,
             now,
         };
@@ -163,6 +170,46 @@ impl Frontier {
             self.store.flush()?;
         }
         Ok(finished)
+    }
+
+    /// Adds a part of what a leased sitemap lists, as a batch of its own: a long
+    /// one would hold up every host if it were added at once. The sitemap stays
+    /// leased; [`Frontier::finish`] takes the rest. Where the process dies before,
+    /// it is read again, and what is known already stays as it is.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing is added then.
+    pub fn add_listed(
+        &mut self,
+        task: &Task,
+        links: &[NewTask],
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let Some(lease) = self.leases.get(&task.lease) else {
+            return Err(unknown_lease(self, task));
+        };
+        let taken = lease.number;
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        let id = taken.unwrap_or_else(|| change.number(&task.url));
+        let origin = Origin {
+            via: Some(id),
+            hops: HOPS_LISTED,
+            redirects: 0,
+        };
+        for link in links {
+            change.add_page(link, origin)?;
+        }
+        let Change {
+            batch,
+            meta,
+            touched,
+            ..
+        } = change;
+        self.commit(batch, meta)?;
+        if let Some(lease) = self.leases.get_mut(&task.lease) {
+            lease.number = Some(id);
+        }
+        self.refresh_hosts(touched, now)
     }
 
     /// Gives a lease back without any change: the task is queued as before.
@@ -220,6 +267,7 @@ struct Step<'a> {
     task: &'a Task,
     key: &'a [u8],
     record: UrlRecord,
+    number: Option<u64>,
     policy: &'a super::Policy,
     now: u64,
 }
@@ -255,7 +303,8 @@ impl Step<'_> {
         host: &mut HostRecord,
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
-        let id = change.number(&self.task.url);
+        let taken = self.number;
+        let id = taken.unwrap_or_else(|| change.number(&self.task.url));
         let state = State::Done { id };
         let hops = self.record.hops;
         change.put_record(
@@ -270,13 +319,21 @@ impl Step<'_> {
             change.forget_contexts(self.key)?;
             return Ok((Settled::Done, Some(id)));
         }
-        change.meta.counts.documents += 1;
-        host.documents += 1;
-        let origin = Origin {
+        let mut origin = Origin {
             via: Some(id),
             hops: hops.saturating_add(1),
             redirects: 0,
         };
+        if self.task.kind == TaskKind::Sitemap {
+            change.meta.counts.sitemaps += 1;
+            for url in effects.sitemaps {
+                change.add_sitemap(url, origin)?;
+            }
+            origin.hops = HOPS_LISTED;
+        } else {
+            change.meta.counts.documents += 1;
+            host.documents += 1;
+        }
         for link in &effects.links {
             change.add_page(link, origin)?;
         }
@@ -325,6 +382,8 @@ impl Step<'_> {
                 change.add_image(&image, origin)?;
             }
             change.forget_contexts(self.key)?;
+        } else if self.task.kind == TaskKind::Sitemap {
+            change.add_sitemap(to, origin)?;
         } else {
             let page = NewTask {
                 url: to,

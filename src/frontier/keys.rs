@@ -5,15 +5,16 @@
 //! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
-//! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord) |
+//! | `J host 0 scheme` | the robots rules changed: the `U` key at which to look again begins, or nothing |
+//! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
 //! | `W due rank` | the `U` key of a URL that waits to be tried again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
 //! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
 //!
-//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages, 2 for
-//! images; `rank` is bucket, score and sequence number, so that the order of the
+//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages
+//! and sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the order of the
 //! bytes is the order of leasing. Hosts contain no NUL byte, so none is a prefix
 //! of another's keys. Everything about a host lies under that host's name.
 
@@ -78,6 +79,7 @@ pub(super) const META: &[u8] = b"M";
 pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
+pub(super) const RECHECKS: &[u8] = b"J";
 
 pub(super) fn group(group: &GroupKey) -> Vec<u8> {
     stored_group(&group.to_string())
@@ -93,15 +95,23 @@ pub(super) fn host(host: &HostKey) -> Vec<u8> {
 }
 
 pub(super) fn robots_body(host: &HostKey, scheme: &str) -> Vec<u8> {
-    let mut key = join(b'B', host.as_str().as_bytes());
+    by_scheme(b'B', host, scheme)
+}
+
+pub(super) fn rechecked(host: &HostKey, scheme: &str) -> Vec<u8> {
+    by_scheme(b'J', host, scheme)
+}
+
+fn by_scheme(prefix: u8, host: &HostKey, scheme: &str) -> Vec<u8> {
+    let mut key = join(prefix, host.as_str().as_bytes());
     key.push(0);
     key.push(scheme_byte(scheme));
     key
 }
 
-/// The host and scheme of a robots body's key.
-pub(super) fn parts_of_robots_key(key: &[u8]) -> Option<(HostKey, &'static str)> {
-    let rest = key.strip_prefix(b"B")?;
+/// The host and scheme of a `B` or `J` key.
+pub(super) fn host_and_scheme(key: &[u8]) -> Option<(HostKey, &'static str)> {
+    let rest = key.get(1..)?;
     let nul = rest.iter().position(|b| *b == 0)?;
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
     let scheme = match rest.get(nul + 1)? {
@@ -112,14 +122,21 @@ pub(super) fn parts_of_robots_key(key: &[u8]) -> Option<(HostKey, &'static str)>
 }
 
 pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
-    let mut key = join(b'U', url.host_key().as_str().as_bytes());
-    key.push(0);
+    let mut key = urls_of(&url.host_key());
     key.push(match kind {
         TaskKind::Image => b'i',
+        TaskKind::Sitemap => b'm',
         TaskKind::Page | TaskKind::Robots => b'p',
     });
     key.push(scheme_byte(url.scheme()));
     key.extend_from_slice(url.path_and_query().as_bytes());
+    key
+}
+
+/// What all `U` keys of a host begin with.
+pub(super) fn urls_of(host: &HostKey) -> Vec<u8> {
+    let mut key = join(b'U', host.as_str().as_bytes());
+    key.push(0);
     key
 }
 
@@ -130,6 +147,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
     let kind = match rest.get(nul + 1)? {
         b'i' => TaskKind::Image,
+        b'm' => TaskKind::Sitemap,
         _ => TaskKind::Page,
     };
     let scheme = match rest.get(nul + 2)? {
@@ -244,11 +262,11 @@ mod tests {
 
         #[test]
         fn url_keys_name_their_url(
-            host in "[a-z]{1,8}(\\.[a-z]{2,4}){1,2}", path in "/[a-z%/ü]{0,12}", https: bool, image: bool
+            host in "[a-z]{1,8}(\\.[a-z]{2,4}){1,2}", path in "/[a-z%/ü]{0,12}", https: bool,
+            kind in proptest::sample::select(vec![TaskKind::Page, TaskKind::Image, TaskKind::Sitemap])
         ) {
             let scheme = if https { "https" } else { "http" };
             let address = PageUrl::parse(&format!("{scheme}://{host}:8080{path}?q")).unwrap();
-            let kind = if image { TaskKind::Image } else { TaskKind::Page };
             let key = url(&address, kind);
             prop_assert_eq!(url_of_key(&key), Some((address, kind)));
             prop_assert_eq!(scheme_of_key(&key), scheme);

@@ -31,6 +31,7 @@ impl Frontier {
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
+        self.recheck(now)?;
         self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
             let Some(slot) = self.schedule.best(now, self.policy.connections) else {
@@ -47,7 +48,7 @@ impl Frontier {
     /// finished before. `None` where only finishing, or a parked host's return,
     /// can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.schedule.ready() > 0 {
+        if self.rechecking || self.schedule.ready() > 0 {
             return Some(0);
         }
         match (self.schedule.next_due(), self.next_waiting) {
@@ -155,6 +156,7 @@ impl Frontier {
             value,
             errand,
             due,
+            number: None,
         };
         self.leases.insert(self.last_lease, lease);
         self.refresh(slot, now)?;

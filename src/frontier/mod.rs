@@ -30,8 +30,8 @@
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish`
-//! (outcomes), `rules` (robots.txt); beside them `archive`, `audit`, `mark` and
-//! `view`.
+//! (outcomes), `rules` (robots.txt), `recheck` (when it changes); beside them
+//! `archive`, `audit`, `mark` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -47,6 +47,7 @@ mod groups;
 mod keys;
 mod leasing;
 mod mark;
+mod recheck;
 mod record;
 mod rules;
 mod schedule;
@@ -115,7 +116,7 @@ pub struct NewImage {
 /// What a lease is for.
 #[derive(Debug, Clone)]
 enum Errand {
-    /// A queued page or image.
+    /// A queued page, image or sitemap.
     Url { key: Vec<u8> },
     /// The robots.txt of the host itself.
     Robots { scheme: &'static str },
@@ -134,6 +135,9 @@ struct Lease {
     errand: Errand,
     /// The host's clock before it was leased.
     due: u64,
+    /// The number among the finished that a sitemap was given when the first
+    /// part of what it lists was added.
+    number: Option<u64>,
 }
 
 /// See the module's documentation.
@@ -153,6 +157,8 @@ pub struct Frontier {
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
     pages_closed: bool,
+    /// Whether some host's addresses are to be held against its new robots rules.
+    rechecking: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
     rules_bytes: usize,
@@ -200,12 +206,14 @@ impl Frontier {
             opened: now,
             next_waiting: None,
             pages_closed: false,
+            rechecking: false,
             rules: HashMap::new(),
             rules_bytes: 0,
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
+        frontier.rechecking = frontier.first_recheck()?.is_some();
         Ok(frontier)
     }
 

@@ -56,7 +56,7 @@ pub struct UrlRecord {
     pub parts: Option<LinkParts>,
     /// Order of discovery over the whole crawl.
     pub seq: u64,
-    /// Links from the nearest seed.
+    /// Links from the nearest seed; for a sitemap, the index files above it.
     pub hops: u32,
     /// Redirects that led here.
     pub redirects: u8,
@@ -153,7 +153,7 @@ pub struct Counts {
     pub images: u64,
     /// Body bytes received.
     pub bytes: u64,
-    /// Pages in a queue, by bucket in the order of [`Bucket::ALL`].
+    /// Pages and sitemaps in a queue, by bucket in the order of [`Bucket::ALL`].
     pub queued: [u64; 5],
     /// Images in a queue.
     pub queued_images: u64,
@@ -161,10 +161,12 @@ pub struct Counts {
     pub waiting: u64,
     /// URLs that are not followed, by reason.
     pub dropped: BTreeMap<Reason, u64>,
+    /// Sitemaps read.
+    pub sitemaps: u64,
 }
 
 impl Counts {
-    /// Pages in all queues.
+    /// Pages and sitemaps in all queues.
     pub fn queued_pages(&self) -> u64 {
         self.queued.iter().sum()
     }

@@ -1,12 +1,29 @@
 //! robots.txt as a matter of the frontier: when it is asked, what each answer
 //! means for the host, and the parsed rules in memory (RFC 9309 section 2.3).
+//!
+//! | answer | means |
+//! |---|---|
+//! | 2xx | these are the rules, for a day at most |
+//! | 3xx | the rules lie there; followed over hosts, five times in a row |
+//! | 4xx | there are none: everything is allowed |
+//! | all else | everything is forbidden until it answers |
+//!
+//! Where the RFC leaves a choice, the stricter way is taken:
+//! - A sixth redirect makes the rules unreachable (it might make them missing), and
+//!   so does a redirect that cannot be followed (section 2.3.1.2).
+//! - 429 is no word about rules but a plea for patience, so it makes them
+//!   unreachable though it is a 4xx; `Retry-After` is obeyed. 408, 421 and 425 were
+//!   not answers either and are asked again (`fetch/outcome.rs`).
+//! - Rules that are older than a day are not used while new ones cannot be had, and
+//!   a host that stays unreachable is never taken for one without rules (sections
+//!   2.3.1.4 and 2.4). It is parked, and asked again when that ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 
-use super::change::Change;
+use super::change::{Change, Origin};
 use super::clock::millis;
 use super::finish::unknown_lease;
 use super::groups::News;
@@ -144,8 +161,9 @@ impl Frontier {
             other => other,
         };
         let other = self.other_delay(owner_slot, scheme)?;
+        let before = self.rules_of(owner_slot, scheme)?;
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        let mut rules = None;
+        let mut rules: Option<Robots> = None;
         let settled = match answer {
             RobotsAnswer::Rules(body) => {
                 let parsed = Robots::parse(&self.policy.agent, &body);
@@ -155,6 +173,14 @@ impl Frontier {
                 let key = keys::robots_body(&owner, scheme);
                 change.batch.put(key, cut.to_vec());
                 change.meta.counts.bytes += body.len() as u64;
+                if self.policy.sitemaps {
+                    for text in parsed.sitemaps() {
+                        // What is no address names nothing that could be read.
+                        if let Ok(url) = task.url.join(text) {
+                            change.add_sitemap(url, Origin::default())?;
+                        }
+                    }
+                }
                 rules = Some(parsed);
                 Settled::Done
             }
@@ -195,6 +221,14 @@ impl Frontier {
                 }
             }
         };
+        // Rules that forbade nothing have dropped nothing.
+        let changed = rules.as_ref().is_some_and(|rules| {
+            !before.same_rules(&Robots::allow_all()) && !before.same_rules(rules)
+        });
+        if changed {
+            let key = keys::rechecked(&owner, scheme);
+            change.batch.put(key, Vec::new());
+        }
         if let Errand::Redirected { queue_key, .. } = &errand {
             change.batch.delete(queue_key.clone());
         }
@@ -214,6 +248,7 @@ impl Frontier {
             ..
         } = change;
         self.commit(batch, meta)?;
+        self.rechecking |= changed;
         if !same && let Some(host) = self.schedule.host_mut(owner_slot) {
             host.record = own;
         }

@@ -38,6 +38,8 @@ macro_rules! over_all {
 
 mod damage;
 mod groups;
+mod recheck;
+mod sitemaps;
 
 over_all! {
     robots_first_then_the_best_over_all_hosts
@@ -192,6 +194,7 @@ fn check(f: &Frontier) {
             State::Queued => counts.queued[record.bucket as usize] += 1,
             State::Waiting { .. } => counts.waiting += 1,
             State::Done { .. } if is_image => counts.images += 1,
+            State::Done { .. } if url_kind(key) == TaskKind::Sitemap => counts.sitemaps += 1,
             State::Done { .. } => counts.documents += 1,
             State::Redirected { .. } => {}
             State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,

@@ -57,16 +57,16 @@ impl View {
                 let why = format!("`{text}` is no address");
                 return Err(codec::corrupt(&*self.0, &key, why));
             };
-            let page = self.url(&url, TaskKind::Page)?;
             let numbered = |r: &UrlRecord| match r.state {
                 State::Done { id: own } | State::Redirected { id: own, .. } => own == id,
                 _ => false,
             };
-            let record = match page {
-                Some(page) if numbered(&page) => Some(page),
-                _ => self.url(&url, TaskKind::Image)?,
-            };
-            via = record.and_then(|r| r.via);
+            via = None;
+            for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
+                if let Some(record) = self.url(&url, kind)?.filter(numbered) {
+                    via = record.via;
+                }
+            }
             chain.push(url);
         }
         Ok(chain)

@@ -144,6 +144,12 @@ pub trait Crew {
         Ok(frontier.flush()?)
     }
 
+    /// An arrival of which a part is not settled yet; it is given to `settle`
+    /// again, after others had their turn.
+    fn unsettled(&mut self) -> Option<Arrival<Self::Brought>> {
+        None
+    }
+
     /// Called after every round, for progress.
     fn round(&mut self, frontier: &Frontier);
 }
@@ -217,6 +223,11 @@ pub fn drive<C: Crew>(
                 Some(address) => frontier.located(&arrival.task, address, self::now())?,
                 None => crew.settle(frontier, arrival, self::now())?,
             }
+        }
+        while let Some(arrival) = crew.unsettled() {
+            // Both ends are held here, so neither channel is closed.
+            arrivals.send(arrival).ok();
+            control.sender.send(Signal::Arrived).ok();
         }
         if last_flush.elapsed() >= pace.checkpoint {
             crew.checkpoint(frontier)?;

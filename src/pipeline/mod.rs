@@ -21,12 +21,16 @@ mod work;
 use std::time::Duration;
 
 use crate::frontier::store::StoreError;
-use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::frontier::{Effects, Finished, Frontier, NewTask, RobotsAnswer, Settled, Written};
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::store::{NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
-pub use work::{Brought, ImageRules, PageBrought, Reader};
+pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
+
+/// Addresses of a sitemap that are added before others have their turn: 50,000
+/// at once hold up the whole crawl for seconds on a slow disk.
+const MAX_LISTED_AT_ONCE: usize = 2_000;
 
 /// Why a crawl cannot go on.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +75,8 @@ pub struct Crawl<'a> {
     outputs: Outputs,
     limits: Limits,
     reached: Option<&'static str>,
+    /// Sitemaps of which a part is not added yet.
+    unsettled: Vec<Arrival<Brought>>,
     progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
 }
 
@@ -87,6 +93,7 @@ impl<'a> Crawl<'a> {
             outputs,
             limits,
             reached: None,
+            unsettled: Vec::new(),
             progress,
         }
     }
@@ -147,6 +154,14 @@ impl<'a> Crawl<'a> {
         mut arrival: Arrival<Brought>,
         now: u64,
     ) -> Result<(), CrawlError> {
+        if let Some(Brought::Sitemap(sitemap)) = &mut arrival.brought
+            && sitemap.pages.len() > MAX_LISTED_AT_ONCE
+        {
+            let part: Vec<NewTask> = sitemap.pages.drain(..MAX_LISTED_AT_ONCE).collect();
+            frontier.add_listed(&arrival.task, &part, now)?;
+            self.unsettled.push(arrival);
+            return Ok(());
+        }
         let time = timestamp(now);
         let contexts = match &arrival.brought {
             Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
@@ -156,9 +171,17 @@ impl<'a> Crawl<'a> {
             bytes: arrival.bytes,
             ..Effects::default()
         };
-        if let Some(Brought::Page(page)) = &mut arrival.brought {
-            effects.links = std::mem::take(&mut page.links);
-            effects.images = std::mem::take(&mut page.images);
+        match &mut arrival.brought {
+            Some(Brought::Page(page)) => {
+                effects.links = std::mem::take(&mut page.links);
+                effects.images = std::mem::take(&mut page.images);
+            }
+            Some(Brought::Sitemap(sitemap)) => {
+                effects.links = std::mem::take(&mut sitemap.pages);
+                effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
+                arrival.error = sitemap.trouble.take();
+            }
+            _ => {}
         }
         let outcome = arrival.outcome.clone();
         let Self {
@@ -247,7 +270,9 @@ impl Crew for Crawl<'_> {
     ) -> Result<(), CrawlError> {
         match arrival.task.kind {
             TaskKind::Robots => self.settle_robots(frontier, arrival, now),
-            TaskKind::Page | TaskKind::Image => self.settle_task(frontier, arrival, now),
+            TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
+                self.settle_task(frontier, arrival, now)
+            }
         }
     }
 
@@ -255,6 +280,10 @@ impl Crew for Crawl<'_> {
         // In this order, or the store could know more than the outputs hold.
         self.outputs.sync()?;
         Ok(frontier.flush()?)
+    }
+
+    fn unsettled(&mut self) -> Option<Arrival<Brought>> {
+        self.unsettled.pop()
     }
 
     fn round(&mut self, frontier: &Frontier) {
@@ -305,7 +334,7 @@ fn write(
             };
             outputs.image(new).map(Some)
         }
-        Some(Brought::Robots(_)) | None => Ok(None),
+        Some(Brought::Robots(_) | Brought::Sitemap(_)) | None => Ok(None),
     }
 }
 

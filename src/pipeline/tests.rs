@@ -839,7 +839,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                 continue;
             };
             let (outcome, brought) = match task.kind {
-                TaskKind::Robots => (Outcome::Done, None),
+                TaskKind::Robots | TaskKind::Sitemap => (Outcome::Done, None),
                 TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
                 TaskKind::Page => {
                     let n = task.url.path()[1..].parse().unwrap();

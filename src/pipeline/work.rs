@@ -1,6 +1,7 @@
 //! What happens to a body between its arrival and its commit: extract, score,
 //! and the choice of what is followed. Pure: the same bytes give the same result.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
@@ -10,10 +11,11 @@ use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask};
 use crate::page::{
-    Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Reason, Scored, Task,
-    TaskKind,
+    Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Reason, Scored,
+    Task, TaskKind,
 };
 use crate::score::{Boundaries, Scorer, Strategy};
+use crate::sitemap;
 use crate::store::{ImageInfo, inspect};
 
 /// What the work made of a body.
@@ -32,6 +34,19 @@ pub enum Brought {
     },
     /// The body of a robots.txt.
     Robots(Bytes),
+    /// What a sitemap lists.
+    Sitemap(SitemapBrought),
+}
+
+/// What a sitemap lists.
+#[derive(Debug)]
+pub struct SitemapBrought {
+    /// Pages, those that changed last first.
+    pub pages: Vec<NewTask>,
+    /// Further sitemaps, where it is an index.
+    pub sitemaps: Vec<PageUrl>,
+    /// Why it was not read to its end, if it was not.
+    pub trouble: Option<String>,
 }
 
 /// What is kept of a page.
@@ -104,7 +119,41 @@ impl Reader {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
             TaskKind::Image => self.image(fetched),
             TaskKind::Page => self.page(&task.url, &fetched),
+            TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
         }
+    }
+
+    /// Nothing is known of what a sitemap lists but its address: no anchor, and
+    /// no page whose topic it might share. So it goes behind every link of the
+    /// class `normal` that was rated, and before the class `low`; a link that is
+    /// met later and rated better lifts it.
+    fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+        let mut read = sitemap::read(url, &fetched.body);
+        if read.pages.is_empty()
+            && read.sitemaps.is_empty()
+            && let Some(trouble) = read.trouble
+        {
+            tracing::debug!(%url, trouble, "no sitemap");
+            let reason = Reason::ContentType;
+            return (Outcome::Drop { reason }, None);
+        }
+        read.pages.sort_by_key(|entry| Reverse(entry.modified));
+        let score = match self.strategy {
+            Strategy::Unfocused => 0.0,
+            Strategy::Document | Strategy::Link => self.boundaries.normal,
+        };
+        let pages = read.pages.into_iter().map(|entry| NewTask {
+            url: entry.url,
+            bucket: Some(Bucket::Normal),
+            score,
+            parts: None,
+        });
+        let brought = SitemapBrought {
+            pages: pages.collect(),
+            sitemaps: read.sitemaps.into_iter().map(|entry| entry.url).collect(),
+            trouble: read.trouble,
+        };
+        (Outcome::Done, Some(Brought::Sitemap(brought)))
     }
 
     fn page(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {

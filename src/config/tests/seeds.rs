@@ -15,6 +15,7 @@ fn seeds_of_the_file_and_of_other_files_each_once() {
     let seeds = Seeds {
         urls: vec![PageUrl::parse("http://c.org/").unwrap()],
         files: vec![path.clone(), path],
+        ..Seeds::default()
     };
     let read: Vec<String> = seeds
         .read()
@@ -35,8 +36,8 @@ fn every_error_of_every_file_at_once() {
     std::fs::write(&bad, "http://a.org\n\tb.org\n#\nmailto:a@b.org\n").unwrap();
     std::fs::write(&latin, b"http://a.org/\n# \xfc\nx\n").unwrap();
     let seeds = Seeds {
-        urls: Vec::new(),
         files: vec![bad.clone(), missing.clone(), latin.clone()],
+        ..Seeds::default()
     };
     let said = seeds.read().unwrap_err().to_string();
     let lines: Vec<&str> = said.lines().collect();
