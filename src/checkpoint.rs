@@ -62,7 +62,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let log = folder.join("logs/crawl.jsonl");
     let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
     let store = store::open(config.frontier.store, &store_folder)?;
-    let policy = Policy::new(&config.politeness, &config.network);
+    let policy = Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl);
     let mut frontier = Frontier::open(store, policy, Scope::new(config.scope.clone()), now)?;
     let resumed = !frontier.stamp().is_empty();
     if had_begun && !resumed {

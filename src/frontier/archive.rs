@@ -2,8 +2,8 @@
 //! possible: conversion, compaction by rewriting, and repair.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand. Queues and waiting lists are not among them, because
-//! they follow from the states of the URLs; importing builds them anew, and counts
+//! numbered page, an errand. Queues, waiting lists and visits to come are not among
+//! them, because they follow from the records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
@@ -19,6 +19,7 @@ use super::contexts::{pack, unpack};
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Batch, Store, StoreError};
+use super::visits::entry_of;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
@@ -339,6 +340,9 @@ impl Building {
             }
             State::Dropped { .. } => {}
         }
+        if let Some(entry) = entry_of(&record) {
+            self.batch.put(entry, key.clone());
+        }
         tally(&mut self.counts, &record, is_image);
         self.batch.put(key, codec::encode(store, &record)?);
         Ok(())
@@ -366,15 +370,19 @@ impl Building {
     }
 }
 
-/// Counts a URL by its state.
+/// Counts a URL by its state, and by what was fetched of it.
 pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, is_image: bool) {
+    match record.was_fetched() {
+        true if is_image => counts.images += 1,
+        true => counts.documents += 1,
+        false => {}
+    }
+    counts.watched += u64::from(entry_of(record).is_some());
     match &record.state {
         State::Queued if is_image => counts.queued_images += 1,
         State::Queued => counts.queued[record.bucket as usize] += 1,
         State::Waiting { .. } => counts.waiting += 1,
-        State::Done { .. } if is_image => counts.images += 1,
-        State::Done { .. } => counts.documents += 1,
-        State::Redirected { .. } => {}
+        State::Done { .. } | State::Redirected { .. } => {}
         State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }
 }

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::record::HostRecord;
+use super::visits::Recrawl;
 use crate::config;
 
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
@@ -34,6 +35,8 @@ pub struct Policy {
     pub max_redirects: u8,
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
+    /// When pages are visited again; `None` where they are fetched once.
+    pub recrawl: Option<Recrawl>,
 }
 
 impl Policy {
@@ -51,7 +54,18 @@ impl Policy {
             robots_max_age: millis(politeness.robots_max_age),
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
+            recrawl: None,
         }
+    }
+
+    /// The same, with pages visited again as `[recrawl]` says.
+    pub fn with_recrawl(self, section: &config::Recrawl) -> Self {
+        let recrawl = section.after.map(|after| Recrawl {
+            after: millis(after),
+            min: millis(section.min),
+            max: millis(section.max),
+        });
+        Self { recrawl, ..self }
     }
 
     /// The pause a host gets between requests.
@@ -115,6 +129,7 @@ pub(super) fn test_policy() -> Policy {
         robots_max_age: 86_400_000,
         max_redirects: 5,
         agent: "spoor".to_owned(),
+        recrawl: None,
     }
 }
 

@@ -23,6 +23,7 @@ impl Frontier {
     /// [`StoreError`] where the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
         self.wake_waiting(now)?;
+        self.wake_visits(now)?;
         for slot in self.schedule.due_by(now) {
             self.schedule.settle(slot, now, self.policy.connections);
         }
@@ -44,13 +45,14 @@ impl Frontier {
         if self.schedule.ready() > 0 {
             return Some(0);
         }
-        match (self.schedule.next_due(), self.next_waiting) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        // Once the budget of pages is spent no visit is made, and none waited for.
+        let visit = self.next_visit.filter(|_| !self.pages_closed);
+        let events = [self.schedule.next_due(), self.next_waiting, visit];
+        events.into_iter().flatten().min()
     }
 
     /// True where nothing is leased and nothing will be due but what is parked.
+    /// A frontier whose pages are visited again is never exhausted.
     pub fn is_exhausted(&self) -> bool {
         self.leases.is_empty() && self.next_event().is_none()
     }
@@ -95,11 +97,12 @@ impl Frontier {
             let why = "names an address that has no record".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
-        if let Some(reason) = self.obstacle(slot, &url, kind, scheme)? {
+        if let Some(reason) = self.obstacle(slot, &url, kind, scheme, record.was_fetched())? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
         let via = self.document(record.via)?;
+        let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
             key: head.value.clone(),
         };
@@ -116,6 +119,7 @@ impl Frontier {
             bucket: record.bucket,
             score: record.score,
             parts: record.parts,
+            validators,
         }))
     }
 
@@ -152,6 +156,7 @@ impl Frontier {
         url: &PageUrl,
         kind: TaskKind,
         scheme: &'static str,
+        again: bool,
     ) -> Result<Option<Reason>, StoreError> {
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
@@ -161,7 +166,8 @@ impl Frontier {
             .scope
             .host_documents()
             .is_some_and(|budget| documents >= budget);
-        Ok((kind == TaskKind::Page && spent).then_some(Reason::HostBudget))
+        // The budget counts pages, and this one was counted at its first visit.
+        Ok((kind == TaskKind::Page && spent && !again).then_some(Reason::HostBudget))
     }
 
     fn drop_queued(
@@ -178,12 +184,18 @@ impl Frontier {
         };
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         change.dequeue(kind, &host, &record);
-        change.drop_record(&head.value, record, reason)?;
+        // Rules may be lifted again: a page that is known is not lost to them.
+        let passing = reason == Reason::Robots;
+        self.visits
+            .fail(&mut change, &head.value, record, reason, passing, now)?;
         if kind == TaskKind::Image {
             change.forget_contexts(&head.value)?;
         }
-        let Change { batch, meta, .. } = change;
+        let Change {
+            batch, meta, visit, ..
+        } = change;
         self.commit(batch, meta)?;
+        self.expect_visit(visit);
         self.refresh(slot, now)
     }
 

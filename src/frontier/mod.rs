@@ -14,6 +14,9 @@
 //!    outcome of every lease. The new state, the new links and contexts, the
 //!    host's clock, the counters and the place up to which the outputs were
 //!    written become one batch: all of it happened, or none.
+//! 4. **Visited again**, where `[recrawl]` or a schedule of its own says so. A
+//!    finished record carries the date of its next visit and lies in an index by
+//!    that date; when it has come, the address is queued as it was at first.
 //!
 //! # What holds
 //!
@@ -28,7 +31,7 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
+//! `finish` (outcomes), `rules` (robots.txt), `visits` (again, and when); beside them `archive`, `audit` and
 //! `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
@@ -50,6 +53,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod view;
+mod visits;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -64,11 +68,13 @@ use keys::{Rank, class};
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
 use store::{Store, StoreError};
+use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
-pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
+pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord, Visit};
 pub use rules::RobotsAnswer;
+pub use visits::Recrawl;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
 /// as long a robots.txt as is read.
@@ -103,6 +109,16 @@ pub struct NewImage {
     pub score: f64,
     /// The words, kept until the bytes are there.
     pub context: ImageContext,
+}
+
+/// A page that the operator names.
+fn seed(url: &PageUrl) -> NewTask {
+    NewTask {
+        url: url.clone(),
+        bucket: Some(Bucket::Seed),
+        score: 0.0,
+        parts: None,
+    }
 }
 
 /// What a lease is for.
@@ -140,6 +156,10 @@ pub struct Frontier {
     unclean_since: Option<u64>,
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
+    /// Which pages are visited again, and when.
+    visits: Visits,
+    /// When the first of them is due.
+    next_visit: Option<u64>,
     pages_closed: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
@@ -175,6 +195,8 @@ impl Frontier {
         let unclean_since = (!meta.clean).then_some(now);
         let mut frontier = Self {
             store,
+            visits: Visits::new(policy.recrawl.clone()),
+            next_visit: None,
             policy,
             scope,
             meta,
@@ -190,6 +212,7 @@ impl Frontier {
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
+        frontier.next_visit = frontier.first_visit()?;
         Ok(frontier)
     }
 
@@ -201,13 +224,7 @@ impl Frontier {
     pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         for url in seeds {
-            let new = NewTask {
-                url: url.clone(),
-                bucket: Some(Bucket::Seed),
-                score: 0.0,
-                parts: None,
-            };
-            change.add_page(&new, Origin::default())?;
+            change.add_page(&seed(url), Origin::default())?;
         }
         let Change {
             batch,

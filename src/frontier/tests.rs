@@ -57,6 +57,8 @@ over_all! {
     damage_is_found_and_repaired
 }
 
+mod visits;
+
 const SECOND: Duration = Duration::from_millis(100);
 
 fn url(text: &str) -> PageUrl {
@@ -184,6 +186,10 @@ fn check(f: &Frontier) {
             waiting.contains(key),
             matches!(record.state, State::Waiting { .. })
         );
+        let visited = record.visit.as_ref();
+        counts.watched += u64::from(visited.is_some_and(|v| v.due.is_some()));
+        let earlier = visited.is_some_and(|v| v.visits > 0);
+        counts.documents += u64::from(earlier && !matches!(record.state, State::Done { .. }));
         match &record.state {
             State::Queued if is_image => counts.queued_images += 1,
             State::Queued => counts.queued[record.bucket as usize] += 1,
@@ -843,8 +849,8 @@ fn another_format_is_refused() {
         matches!(
             error,
             StoreError::Version {
-                found: 2,
-                expected: 1,
+                found: 3,
+                expected: 2,
                 ..
             }
         ),

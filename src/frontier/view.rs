@@ -60,7 +60,8 @@ impl View {
             let page = self.url(&url, TaskKind::Page)?;
             let numbered = |r: &UrlRecord| match r.state {
                 State::Done { id: own } | State::Redirected { id: own, .. } => own == id,
-                _ => false,
+                // Queued for another visit, or lost at one.
+                _ => r.visit.as_ref().and_then(|v| v.id) == Some(id),
             };
             let record = match page {
                 Some(page) if numbered(&page) => Some(page),

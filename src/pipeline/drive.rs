@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::Frontier;
 use crate::frontier::store::StoreError;
-use crate::page::{Fetched, Outcome, Reason, Task};
+use crate::page::{Fetched, Outcome, Reason, Task, Validators};
 
 /// The longest the loop waits without looking at the clock.
 const MAX_WAIT: Duration = Duration::from_secs(1);
@@ -47,6 +47,8 @@ pub struct Arrival<B> {
     pub bytes: u64,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
+    /// What the server calls this version of the page.
+    pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,
     /// Gives the body's bytes back when the arrival is settled.
@@ -266,7 +268,9 @@ impl<B: Send + 'static> Journey<B> {
     }
 
     async fn travel(self, task: Task) -> Arrival<B> {
-        match self.fetcher.fetch(&task.url, task.kind).await {
+        let fetcher = &self.fetcher;
+        let answer = fetcher.fetch_unless(&task.url, task.kind, &task.validators);
+        match answer.await {
             Err(error) => Arrival::of_error(task, &error),
             Ok(Answer::Redirect {
                 status,
@@ -278,6 +282,16 @@ impl<B: Send + 'static> Journey<B> {
                 elapsed,
                 ..Arrival::failed(task, "").without_error()
             },
+            Ok(Answer::NotModified {
+                validators,
+                elapsed,
+            }) => Arrival {
+                outcome: Outcome::Unchanged,
+                status: Some(304),
+                elapsed,
+                validators,
+                ..Arrival::failed(task, "").without_error()
+            },
             Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
         }
     }
@@ -286,6 +300,7 @@ impl<B: Send + 'static> Journey<B> {
         let status = Some(fetched.status);
         let bytes = fetched.body.len() as u64;
         let elapsed = fetched.elapsed;
+        let validators = fetched.validators.clone();
         let safe = task.clone();
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
@@ -311,6 +326,7 @@ impl<B: Send + 'static> Journey<B> {
             status,
             bytes,
             elapsed,
+            validators,
             error,
             _held: Some(held),
         }
@@ -338,6 +354,7 @@ impl<B> Arrival<B> {
             status: None,
             bytes: 0,
             elapsed: Duration::ZERO,
+            validators: Validators::default(),
             error: Some(error.to_owned()),
             _held: None,
         }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::extract;
@@ -53,6 +54,9 @@ pub struct PageBrought {
     pub directives: Directives,
     /// True where the body was longer than the cap.
     pub truncated: bool,
+    /// Digest of the letters of its text, by which a later visit sees whether the
+    /// page has changed.
+    pub digest: u64,
 }
 
 /// Which images are wanted.
@@ -116,6 +120,7 @@ impl Reader {
                 return (Outcome::Drop { reason }, None);
             }
         };
+        let digest = digest(&extracted.blocks);
         self.obey(&mut extracted);
         let Scored {
             document,
@@ -149,6 +154,7 @@ impl Reader {
             language: extracted.language,
             directives: extracted.directives,
             truncated: fetched.truncated,
+            digest,
         };
         (Outcome::Done, Some(Brought::Page(Box::new(page))))
     }
@@ -188,6 +194,23 @@ impl Reader {
         };
         (Outcome::Done, Some(image))
     }
+}
+
+/// What of a text must stay for it to count as the same: its letters. Clocks and
+/// counters change with every request, white space and block structure with the
+/// site's template, and none of them are words of the corpus.
+fn digest(blocks: &[String]) -> u64 {
+    let mut sha = Sha256::new();
+    let mut letters = String::new();
+    for block in blocks {
+        letters.clear();
+        letters.extend(block.chars().filter(|c| c.is_alphabetic()));
+        sha.update(&letters);
+    }
+    let digest = sha.finalize();
+    // A hash of this crate's own would have to stay the same over its versions.
+    let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or_default());
+    u64::from_be_bytes(first)
 }
 
 /// Keeps each address once, where it was first, with the better of its entries.
