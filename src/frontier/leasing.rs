@@ -39,20 +39,28 @@ impl Frontier {
     }
 
     /// When [`Frontier::lease`] may have something to give again, if nothing is
-    /// finished before. `None` where only finishing, or a parked host's return,
-    /// can bring more.
+    /// finished before. `None` where only finishing, or the return of a parked
+    /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
         if self.schedule.ready() > 0 {
             return Some(0);
         }
+        let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
         // Once the budget of pages is spent no visit is made, and none waited for.
-        let visit = self.next_visit.filter(|_| !self.pages_closed);
-        let events = [self.schedule.next_due(), self.next_waiting, visit];
+        if self.pages_closed {
+            visit = None;
+        }
+        // A crawl that watches pages outlives the downtime of their hosts.
+        if self.pages_closed || !self.visits.are_made() {
+            parked = None;
+        }
+        let events = [self.schedule.next_due(), self.next_waiting, visit, parked];
         events.into_iter().flatten().min()
     }
 
-    /// True where nothing is leased and nothing will be due but what is parked.
-    /// A frontier whose pages are visited again is never exhausted.
+    /// True where nothing is leased and nothing will be due but what is parked. A
+    /// frontier whose pages are visited again waits for both, and is exhausted
+    /// only where no page is left to visit.
     pub fn is_exhausted(&self) -> bool {
         self.leases.is_empty() && self.next_event().is_none()
     }

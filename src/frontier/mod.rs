@@ -21,7 +21,8 @@
 //! # What holds
 //!
 //! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only
-//!   if that state is *queued*.
+//!   if that state is *queued*. A `V` entry exists if and only if the record has the
+//!   date of a next visit, which only a finished one has.
 //! - A host's clock is in its record, so it survives; after an unclean end no
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.

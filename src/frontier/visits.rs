@@ -94,6 +94,11 @@ impl Visits {
         }
     }
 
+    /// Whether any pages are.
+    pub fn are_made(&self) -> bool {
+        self.recrawl.is_some() || !self.every.is_empty()
+    }
+
     /// Whether a page that `known` tells of has a visit behind it or a schedule.
     pub fn follows(&self, key: &[u8], known: Option<&Visit>) -> bool {
         known.is_some() || self.every.contains_key(key)

@@ -238,3 +238,27 @@ fn best_of_each<T>(
     }
     kept
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_the_same_where_its_letters_are() {
+        let of = |blocks: &[&str]| {
+            let blocks: Vec<String> = blocks.iter().map(|b| (*b).to_owned()).collect();
+            digest(&blocks)
+        };
+        let text = of(&["The lamp burns.", "Straße 7, 12:03"]);
+        // Kept in the store: a later version must find the same.
+        assert_eq!(text, 3_322_891_365_021_491_860);
+        assert_eq!(text, of(&["The lamp", "burns", "Straße 8", "23:59"]));
+        for other in [
+            &["The lamp burned.", "Straße 7"][..],
+            &["The lamp burns."],
+            &[],
+        ] {
+            assert_ne!(text, of(other));
+        }
+    }
+}

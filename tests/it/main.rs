@@ -5,7 +5,8 @@
 //! map against the source, [`commands`] what each command says and how it ends,
 //! [`politeness`] what hosts are asked and when, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
-//! can be run, [`upkeep`] the care of a job's frontier.
+//! can be run, [`upkeep`] the care of a job's frontier, [`recrawl`] that pages are
+//! visited again when they are due.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -16,5 +17,6 @@ mod examples;
 mod kill;
 mod layers;
 mod politeness;
+mod recrawl;
 mod support;
 mod upkeep;

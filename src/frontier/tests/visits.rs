@@ -8,6 +8,7 @@ over_all! {
     a_page_that_changes_is_visited_sooner_and_one_that_does_not_later
     without_recrawl_a_page_is_fetched_once
     downtime_does_not_cost_a_page_and_its_end_does
+    a_crawl_that_watches_waits_for_a_parked_host
     rules_that_forbid_a_visit_postpone_it
     a_schedule_is_kept_whatever_the_page_does
     a_schedule_goes_where_the_page_points
@@ -239,6 +240,29 @@ fn downtime_does_not_cost_a_page_and_its_end_does() {
     assert_eq!(visit(&f, page).due, None);
     assert!(f.is_exhausted());
     check(&f);
+}
+
+fn a_crawl_that_watches_waits_for_a_parked_host() {
+    for recrawl in [None, Some(RECRAWL)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open_again(folder.path(), "", recrawl.clone(), 0);
+        let mut now = 0;
+        f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+        let task = lease(&mut f, &mut now).unwrap();
+        let outcome = Outcome::Retry {
+            reason: Reason::Overloaded,
+            retry_after: Some(Duration::from_secs(100 * 3_600)),
+            host_backs_off: true,
+        };
+        end(&mut f, &task, outcome, now);
+        let back = recrawl.map(|_| now + 100 * HOUR);
+        assert_eq!(f.next_event(), back);
+        assert_eq!(f.is_exhausted(), back.is_none());
+        if let Some(mut back) = back {
+            assert_eq!(f.lease(back - 1).unwrap(), None);
+            assert!(lease(&mut f, &mut back).is_some());
+        }
+    }
 }
 
 fn rules_that_forbid_a_visit_postpone_it() {
