@@ -33,13 +33,13 @@ section! {
         urls: Vec<PageUrl> = Vec::new();
         /// Files of seed addresses, one a line; blank lines are skipped, and `#` begins a comment at the beginning of a line or after white space.
         files: Vec<PathBuf> = Vec::new();
-        /// Seeds with a schedule of their own, whatever [recrawl] says: each is visited again so long after its last visit, and never given up. A list of tables, or a block `[[seeds.watch]]` for each. Where such a seed redirects, the page it leads to is visited with it.
+        /// Seeds with a schedule of their own, whatever `[recrawl]` says: each is visited again so long after its last visit, and never given up. A list of tables, or a block `[[seeds.watch]]` for each. Where such a seed redirects, the page it leads to is visited with it.
         watch: Vec<WatchedSeed> = Vec::new();
     }
 }
 
 section! {
-    /// Whether pages are visited again. A page that has changed is visited after half of the last pause, one that has not after one and a half times the last pause. A crawl that visits pages again does not end by itself, but by [limits] or when it is stopped. Every visit is conditional where the server says which version a page has, and a page whose words are the same counts as unchanged.
+    /// Whether pages are visited again. A page that has changed is visited after half of the last pause, one that has not after one and a half times the last pause. A crawl that visits pages again does not end by itself, but by `[limits]` or when it is stopped. Every visit is conditional where the server says which version a page has, and a page whose words are the same counts as unchanged.
     pub struct Recrawl = "recrawl" {
         /// The pause between the first and the second visit of a page. Without it every page is fetched once. Pages that were fetched before it was set are not visited again.
         after: Option<Duration> = None, within ms(1)..=days(366);

@@ -199,6 +199,9 @@ impl Visits {
     }
 }
 
+/// An entry of the index: its key, and the `U` key of the page.
+type Entry = (Vec<u8>, Vec<u8>);
+
 /// The index key of a record whose next visit has a date.
 pub(super) fn entry_of(record: &UrlRecord) -> Option<Vec<u8>> {
     let visit = record.visit.as_ref()?;
@@ -406,13 +409,13 @@ impl Frontier {
     }
 
     /// The visits of one kind that are due by `until`, at most `limit`, earliest
-    /// first: their index keys and `U` keys. None where that kind rests.
+    /// first. None where that kind rests.
     fn visits_by(
         &self,
         scheduled: bool,
         until: u64,
         limit: usize,
-    ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    ) -> Result<Vec<Entry>, StoreError> {
         let mut found = Vec::new();
         if !self.visits.awake(scheduled) {
             return Ok(found);
