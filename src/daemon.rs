@@ -37,7 +37,9 @@ pub enum DaemonError {
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     /// There is nowhere to begin.
-    #[error("the job has no seeds; list addresses under seeds.urls or files under seeds.files")]
+    #[error(
+        "the job has no seeds; list addresses under seeds.urls, files under seeds.files or tables under seeds.watch"
+    )]
     NoSeeds,
     /// The model cannot be trained or loaded.
     #[error(transparent)]
@@ -146,7 +148,9 @@ pub fn crawl(
 ) -> Result<Summary, DaemonError> {
     config.contact()?;
     let seeds = config.seeds.read()?;
-    if seeds.is_empty() {
+    let watch = config.seeds.watch.iter();
+    let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
+    if seeds.is_empty() && watch.is_empty() {
         return Err(DaemonError::NoSeeds);
     }
     let model = model(config, runtime, observer)?;
@@ -172,6 +176,7 @@ pub fn crawl(
         false => format!("beginning {}", folder.display()),
     });
     frontier.add_seeds(&seeds, now())?;
+    frontier.watch(&watch, now())?;
     let pace = Pace {
         concurrency: config.network.concurrency,
         max_bytes: MAX_BYTES_IN_FLIGHT,

@@ -102,6 +102,30 @@ pub struct Task {
     pub score: f64,
     /// What the score was made of; `None` for seeds, images and robots.txt.
     pub parts: Option<LinkParts>,
+    /// What the server named the version that is known by; empty where the page
+    /// is fetched for the first time, and the request is unconditional then.
+    pub validators: Validators,
+}
+
+/// What a server calls one version of a page. Sent back with the next request,
+/// it lets the server answer 304 where that version still holds (RFC 9110
+/// sections 8.8 and 13.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Validators {
+    /// The `ETag` header as received, quotation marks and `W/` included. It means
+    /// nothing to us, so it is kept byte for byte: a byte beyond ASCII is the
+    /// character of that number.
+    pub etag: Option<String>,
+    /// The `Last-Modified` header as received, in the same way; not parsed,
+    /// because only the very text is certain to be recognised.
+    pub last_modified: Option<String>,
+}
+
+impl Validators {
+    /// True where there is nothing to make a request conditional with.
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
 }
 
 /// A response with a usable body.
@@ -113,6 +137,8 @@ pub struct Fetched {
     pub content_type: Option<String>,
     /// Every `X-Robots-Tag` header as sent.
     pub robots_tags: Vec<String>,
+    /// What the server calls this version.
+    pub validators: Validators,
     /// The body, content-decoded, at most the configured cap.
     pub body: Bytes,
     /// True where the body was longer than the cap and the rest not read.
@@ -387,6 +413,9 @@ impl Reason {
 pub enum Outcome {
     /// It was fetched and its effects are ready to be committed.
     Done,
+    /// The server says that the version which is known still holds (304); there
+    /// is no body.
+    Unchanged,
     /// It points elsewhere; the target re-enters the frontier as a new task.
     Redirect {
         /// Where to.

@@ -47,6 +47,9 @@ fn print(summary: &Summary) {
         counts.queued_images,
         counts.waiting
     );
+    if counts.watched > 0 {
+        println!("watched   {} pages that are visited again", counts.watched);
+    }
     let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
     let dropped: Vec<String> = dropped
         .map(|(reason, n)| format!("{} {n}", reason.name()))

@@ -110,6 +110,28 @@ fn print_record(view: &View, kind: &str, record: &UrlRecord) -> Result<()> {
             parts.document, parts.anchor, parts.keyword
         );
     }
+    if let Some(visit) = &record.visit {
+        if visit.last > 0 {
+            println!(
+                "visited    {} times, changed {} times, last {}",
+                visit.visits,
+                visit.changes,
+                timestamp(visit.last)
+            );
+        }
+        let rule = match visit.scheduled {
+            true => "by its schedule",
+            false => "by [recrawl]",
+        };
+        match visit.due {
+            Some(due) => println!(
+                "next       {}, {:.3} s after the last, {rule}",
+                timestamp(due),
+                visit.interval as f64 / 1000.0
+            ),
+            None => println!("next       none planned"),
+        }
+    }
     if record.attempts > 0 {
         println!("failed     {} times", record.attempts);
     }

@@ -1,9 +1,11 @@
 //! What must hold between keys.
 
-use super::Config;
-use super::errors::Findings;
+use std::collections::HashSet;
+
+use super::errors::{Findings, shown};
 use super::section::plain;
 use super::values::Value;
+use super::{Config, WatchedSeed};
 
 /// Notes every pair of keys that contradict each other, at the one given last.
 pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
@@ -25,6 +27,12 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         "politeness.max_back_off",
         &p.max_back_off,
     );
+    let r = &config.recrawl;
+    pairs.at_most("recrawl.min", &r.min, "recrawl.max", &r.max);
+    if let Some(after) = &r.after {
+        pairs.at_most("recrawl.min", &r.min, "recrawl.after", after);
+        pairs.at_most("recrawl.after", after, "recrawl.max", &r.max);
+    }
     let i = &config.images;
     pairs.at_most(
         "images.min_width",
@@ -39,6 +47,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         &i.max_height,
     );
     pairs.not_empty("scope.schemes", &config.scope.schemes);
+    pairs.one_schedule_each(&config.seeds.watch);
 }
 
 struct Pairs<'a>(&'a mut Findings);
@@ -70,6 +79,16 @@ impl Pairs<'_> {
         if let (true, Some(span)) = (list.is_empty(), self.0.place(key)) {
             let message = format!("is an empty list; allowed: {}", Vec::<T>::form());
             self.0.wrong(span.clone(), key, message);
+        }
+    }
+
+    fn one_schedule_each(&mut self, watch: &[WatchedSeed]) {
+        let mut seen = HashSet::new();
+        let twice = watch.iter().find(|seed| !seen.insert(&seed.url));
+        if let (Some(seed), Some(span)) = (twice, self.0.place("seeds.watch")) {
+            let url = shown(seed.url.as_str());
+            let message = format!("{url} has two schedules; allowed: one for each seed");
+            self.0.wrong(span.clone(), "seeds.watch", message);
         }
     }
 

@@ -13,7 +13,7 @@
 //! value is and holds the plain kinds, `units` durations and sizes, `kinds` and
 //! `rules` those that a crawler brings. `reading` is the walk that reads a file,
 //! `checks` what must hold between keys, `errors` how it is told, and `reference`
-//! the walks that write. `seeds` reads seed files.
+//! the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
 //!
 //! This module must not know who uses a value, whether a file or folder it names
 //! exists, or anything of the network. It reads no environment variable and no
@@ -47,8 +47,9 @@ pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
     Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network, Politeness,
-    Scope, Seeds, StrategySection, Text, Train,
+    Recrawl, Scope, Seeds, StrategySection, Text, Train,
 };
+pub use seeds::WatchedSeed;
 pub use units::Size;
 
 use section::Walker;
@@ -80,6 +81,8 @@ config! {
     job: Job,
     /// `[seeds]`
     seeds: Seeds,
+    /// `[recrawl]`
+    recrawl: Recrawl,
     /// `[train]`
     train: Train,
     /// `[model]`

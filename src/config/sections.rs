@@ -10,6 +10,7 @@ use super::kinds::{
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
+use super::seeds::WatchedSeed;
 use super::units::{Size, days, hours, minutes, ms, secs};
 use crate::address::PageUrl;
 
@@ -34,6 +35,20 @@ section! {
         files: Vec<PathBuf> = Vec::new();
         /// Whether the sitemaps that robots.txt files name are read. What they list is of the class `normal` and one link from the seeds, and is asked for after the rated links of that class.
         sitemaps: bool = false;
+        /// Seeds with a schedule of their own, whatever `[recrawl]` says: each is visited again so long after its last visit, and never given up. A list of tables, or a block `[[seeds.watch]]` for each. Where such a seed redirects, the page it leads to is visited with it.
+        watch: Vec<WatchedSeed> = Vec::new();
+    }
+}
+
+section! {
+    /// Whether pages are visited again. A page that has changed is visited after half of the last pause, one that has not after one and a half times the last pause. A crawl that visits pages again does not end by itself, but by `[limits]` or when it is stopped. Every visit is conditional where the server says which version a page has, and a page whose words are the same counts as unchanged.
+    pub struct Recrawl = "recrawl" {
+        /// The pause between the first and the second visit of a page. Without it every page is fetched once. Pages that were fetched before it was set are not visited again.
+        after: Option<Duration> = None, within ms(1)..=days(366);
+        /// The shortest pause between two visits of a page.
+        min: Duration = hours(1), within ms(1)..=days(366);
+        /// The longest pause between two visits of a page.
+        max: Duration = days(60), within ms(1)..=days(3660);
     }
 }
 
@@ -102,9 +117,9 @@ section! {
 section! {
     /// When the crawl ends by itself: as soon as one of the limits is reached, or when nothing is left to fetch.
     pub struct Limits = "limits" {
-        /// Pages fetched with success.
+        /// Pages fetched with success, each counted once however often it is visited.
         documents: Option<u64> = None, within 1..;
-        /// Page requests answered, whatever the status.
+        /// Page requests answered, whatever the status, further visits included.
         fetches: Option<u64> = None, within 1..;
         /// Bytes of all bodies received.
         bytes: Option<Size> = None, within Size(1)..;

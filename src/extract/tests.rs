@@ -18,6 +18,7 @@ fn fetched(content_type: Option<&str>, body: &[u8]) -> Fetched {
         status: 200,
         content_type: content_type.map(str::to_owned),
         robots_tags: Vec::new(),
+        validators: Default::default(),
         body: Bytes::copy_from_slice(body),
         truncated: false,
         elapsed: Duration::ZERO,

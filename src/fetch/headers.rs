@@ -1,10 +1,19 @@
-//! What the head of a response says: where it redirects, how long to wait.
+//! What the head of a response says: where it redirects, how long to wait, what
+//! version it is; and how a request asks for any other version than that.
 
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{HeaderMap, HeaderValue, LOCATION, RETRY_AFTER};
+use reqwest::header::{
+    ETAG, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+    LOCATION, RETRY_AFTER,
+};
 
 use crate::address::PageUrl;
+use crate::page::Validators;
+
+/// A longer validator is not kept: it is stored with every page and sent with
+/// every visit, and no server needs so much to tell two versions apart.
+const MAX_VALIDATOR: usize = 1024;
 
 /// Whether a status sends elsewhere (RFC 9110 section 15.4). 300 counts where it
 /// names a preferred choice; 304, 305 and 306 never do.
@@ -44,6 +53,39 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// What the server calls this version of the page (RFC 9110 section 8.8).
+pub(super) fn validators(headers: &HeaderMap) -> Validators {
+    let kept = |name: HeaderName| {
+        let value = headers.get(name)?.as_bytes();
+        let fits = (1..=MAX_VALIDATOR).contains(&value.len());
+        fits.then(|| value.iter().map(|byte| char::from(*byte)).collect())
+    };
+    Validators {
+        etag: kept(ETAG),
+        last_modified: kept(LAST_MODIFIED),
+    }
+}
+
+/// The condition that asks for any other version (RFC 9110 sections 13.1.2 and
+/// 13.1.3). Both headers are sent where both are known: a server that knows
+/// `If-None-Match` must ignore the other one.
+pub(super) fn condition(known: &Validators) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    for (name, value) in [
+        (IF_NONE_MATCH, &known.etag),
+        (IF_MODIFIED_SINCE, &known.last_modified),
+    ] {
+        let bytes = value.iter().flat_map(|text| text.chars());
+        let bytes: Result<Vec<u8>, _> = bytes.map(u8::try_from).collect();
+        if let (true, Ok(bytes)) = (value.is_some(), bytes)
+            && let Ok(value) = HeaderValue::from_bytes(&bytes)
+        {
+            headers.insert(name, value);
+        }
+    }
+    headers
 }
 
 /// A header's text, whatever its bytes.
@@ -133,6 +175,36 @@ mod tests {
         assert_eq!(retry_after(&HeaderMap::new(), now), None);
     }
 
+    #[test]
+    fn validators_come_back_as_they_were_received() {
+        for etag in [
+            &b"\"abc\""[..],
+            b"W/\"0815\"",
+            b"no-quotes",
+            b"\"\xfc\x80\"",
+            &[b'x'; MAX_VALIDATOR],
+        ] {
+            let date = b"Sun, 06 Nov 1994 08:49:37 +0000 or so";
+            let mut headers = HeaderMap::new();
+            headers.insert(ETAG, HeaderValue::from_bytes(etag).unwrap());
+            headers.insert(LAST_MODIFIED, HeaderValue::from_bytes(date).unwrap());
+            let sent = condition(&validators(&headers));
+            assert_eq!(sent.get(IF_NONE_MATCH).unwrap().as_bytes(), etag);
+            assert_eq!(sent.get(IF_MODIFIED_SINCE).unwrap().as_bytes(), date);
+        }
+        for none in [&[b'x'; MAX_VALIDATOR + 1][..], b""] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ETAG, HeaderValue::from_bytes(none).unwrap());
+            assert!(validators(&headers).is_empty());
+        }
+        // What no header can hold is left out, not sent in a part.
+        let odd = Validators {
+            etag: Some("\u{416}".to_owned()),
+            last_modified: Some("a\nb".to_owned()),
+        };
+        assert!(condition(&odd).is_empty());
+    }
+
     proptest! {
         #[test]
         fn no_header_panics(bytes in proptest::collection::vec(32u8..=255, 0..80)) {
@@ -140,6 +212,10 @@ mod tests {
                 let mut headers = HeaderMap::new();
                 headers.insert(LOCATION, value.clone());
                 headers.insert(RETRY_AFTER, value.clone());
+                headers.insert(ETAG, value.clone());
+                if let Some(sent) = condition(&validators(&headers)).get(IF_NONE_MATCH) {
+                    prop_assert_eq!(sent, &value);
+                }
                 let from = PageUrl::parse("https://example.org/").unwrap();
                 if let Ok(to) = redirect_target(&from, &headers) {
                     prop_assert_ne!(to, from);

@@ -13,7 +13,7 @@
 //! 3. `rate`: the global request rate lets it go.
 //! 4. `client`, `resolve`, [`guard`]: the name is looked up, special-purpose
 //!    addresses are taken out, and the connection goes to what is left.
-//! 5. `headers`: a redirect's target, a `Retry-After`.
+//! 5. `headers`: a redirect's target, a `Retry-After`, the version of a page.
 //! 6. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
 //!    and counted while they are in memory.
 //! 7. `error`: what went wrong, told apart by type.
@@ -40,10 +40,10 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use reqwest::header::{CONTENT_TYPE, HOST};
+use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
 
 use crate::address::PageUrl;
-use crate::page::{Fetched, TaskKind};
+use crate::page::{Fetched, TaskKind, Validators};
 
 pub use body::HeldBytes;
 pub use error::{FetchError, Phase, Seen};
@@ -87,6 +87,14 @@ pub enum Answer {
         /// From sending the request to the end of the head.
         elapsed: Duration,
     },
+    /// Status 304: the version that was known still holds. Only a request that
+    /// named one is answered so.
+    NotModified {
+        /// What the server calls that version now, where it says so.
+        validators: Validators,
+        /// From sending the request to the end of the head.
+        elapsed: Duration,
+    },
 }
 
 impl Answer {
@@ -95,6 +103,7 @@ impl Answer {
         match self {
             Self::Body { fetched, .. } => fetched.status,
             Self::Redirect { status, .. } => *status,
+            Self::NotModified { .. } => 304,
         }
     }
 
@@ -102,7 +111,7 @@ impl Answer {
     pub fn bytes(&self) -> u64 {
         match self {
             Self::Body { fetched, .. } => fetched.body.len() as u64,
-            Self::Redirect { .. } => 0,
+            Self::Redirect { .. } | Self::NotModified { .. } => 0,
         }
     }
 
@@ -111,7 +120,7 @@ impl Answer {
     pub fn elapsed(&self) -> Duration {
         match self {
             Self::Body { fetched, .. } => fetched.elapsed,
-            Self::Redirect { elapsed, .. } => *elapsed,
+            Self::Redirect { elapsed, .. } | Self::NotModified { elapsed, .. } => *elapsed,
         }
     }
 }
@@ -154,10 +163,25 @@ impl Fetcher {
     /// robots.txt, [`FetchError::Status`] is the caller's to interpret (RFC 9309
     /// section 2.3.1); [`outcome()`] does it.
     pub async fn fetch(&self, url: &PageUrl, kind: TaskKind) -> Result<Answer, FetchError> {
+        self.fetch_unless(url, kind, &Validators::default()).await
+    }
+
+    /// The same, unless the version that `known` names still holds: then the
+    /// answer is [`Answer::NotModified`]. Empty validators make no condition.
+    ///
+    /// # Errors
+    /// As [`Fetcher::fetch`].
+    pub async fn fetch_unless(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        known: &Validators,
+    ) -> Result<Answer, FetchError> {
         let route = self.inner.router.route(url)?;
         self.inner.rates.request().await;
         let mut watch = Watch::start(self.inner.options.total_timeout);
-        let answer = self.exchange(url, kind, route, &mut watch).await;
+        let condition = headers::condition(known);
+        let answer = self.exchange(url, kind, condition, route, &mut watch).await;
         answer.map_err(|e| e.with_seen(watch.seen()))
     }
 
@@ -178,12 +202,15 @@ impl Fetcher {
         &self,
         url: &PageUrl,
         kind: TaskKind,
+        condition: HeaderMap,
         route: route::Route<'_>,
         watch: &mut Watch,
     ) -> Result<Answer, FetchError> {
         let inner = &*self.inner;
         let host = url.host();
+        let conditional = !condition.is_empty();
         let mut request = route.client.get(route.url).headers(client::headers(kind));
+        request = request.headers(condition);
         if let Some(header) = route.host_header {
             request = request.header(HOST, header);
         }
@@ -203,6 +230,12 @@ impl Fetcher {
                 status,
                 to,
                 elapsed,
+            });
+        }
+        if status == 304 && conditional {
+            return Ok(Answer::NotModified {
+                validators: headers::validators(head),
+                elapsed: watch.elapsed(),
             });
         }
         if !(200..=299).contains(&status) {
@@ -225,6 +258,7 @@ impl Fetcher {
         let content_type = head.get(CONTENT_TYPE).map(headers::text);
         let robots_tags = head.get_all("x-robots-tag").iter().map(headers::text);
         let robots_tags = robots_tags.collect();
+        let validators = headers::validators(head);
         let held = HeldBytes::none(&inner.gauge);
         let body = body::read(host, response, cap, watch, &inner.rates, held).await?;
         if kind == TaskKind::Image && body.truncated {
@@ -235,6 +269,7 @@ impl Fetcher {
                 status,
                 content_type,
                 robots_tags,
+                validators,
                 body: body.bytes,
                 truncated: body.truncated,
                 elapsed: watch.elapsed(),

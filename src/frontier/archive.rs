@@ -2,8 +2,8 @@
 //! possible: conversion, compaction by rewriting, and repair.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand. Queues and waiting lists are not among them, because
-//! they follow from the states of the URLs; importing builds them anew, and counts
+//! numbered page, an errand. Queues, waiting lists and visits to come are not among
+//! them, because they follow from the records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
@@ -24,6 +24,7 @@ use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Batch, Readable, Store, StoreError, Visit};
+use super::visits::entry_of;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
@@ -482,6 +483,9 @@ impl Building {
             }
             State::Dropped { .. } => {}
         }
+        if let Some(entry) = entry_of(&record) {
+            self.batch.put(entry, key.clone());
+        }
         tally(&mut self.counts, &record, kind);
         self.batch.put(key, codec::encode(store, &record)?);
         Ok(())
@@ -509,18 +513,21 @@ impl Building {
     }
 }
 
-/// Counts a URL by its state.
+/// Counts a URL by its state, and by what was fetched of it.
 pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
+    if record.was_fetched() {
+        match kind {
+            TaskKind::Image => counts.images += 1,
+            TaskKind::Sitemap => counts.sitemaps += 1,
+            TaskKind::Page | TaskKind::Robots => counts.documents += 1,
+        }
+    }
+    counts.watched += u64::from(entry_of(record).is_some());
     match &record.state {
         State::Queued if kind == TaskKind::Image => counts.queued_images += 1,
         State::Queued => counts.queued[record.bucket as usize] += 1,
         State::Waiting { .. } => counts.waiting += 1,
-        State::Done { .. } => match kind {
-            TaskKind::Image => counts.images += 1,
-            TaskKind::Sitemap => counts.sitemaps += 1,
-            TaskKind::Page | TaskKind::Robots => counts.documents += 1,
-        },
-        State::Redirected { .. } => {}
+        State::Done { .. } | State::Redirected { .. } => {}
         State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }
 }

@@ -8,6 +8,7 @@ use super::change::{class_of, rank_of};
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
+use super::visits::entry_of;
 use super::{codec, mark};
 
 /// Problems named at most; the rest is only counted.
@@ -62,6 +63,7 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
     urls(store, &mut audit, &mut counts)?;
     queues(store, &mut audit)?;
     waiting(store, &mut audit)?;
+    visits(store, &mut audit)?;
     each(store, b"H", |key, value| {
         audit.hosts += 1;
         if codec::decode::<HostRecord>(store, key, value).is_err() {
@@ -113,6 +115,14 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
             return Ok(());
         };
         tally(counts, &record, kind);
+        if let Some(entry) = entry_of(&record) {
+            if matches!(record.state, State::Queued | State::Waiting { .. }) {
+                audit.add(key, "is to be fetched and to be visited again at once");
+            }
+            if store.get(&entry)?.as_deref() != Some(key) {
+                audit.add(key, "is to be visited again, but no list has it");
+            }
+        }
         let rank = rank_of(&record);
         let entry = match record.state {
             State::Queued => keys::queue(&url.host_key(), class_of(kind), &rank),
@@ -160,6 +170,22 @@ fn waiting(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {
         let agrees = |r: &UrlRecord| matches!(r.state, State::Waiting { due: d } if Some(d) == due);
         if !record.as_ref().is_some_and(agrees) {
             audit.add(key, "waits, but its record does not say so");
+        }
+        Ok(())
+    })
+}
+
+fn visits(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {
+    each(store, keys::VISITS, |key, value| {
+        let record: Option<UrlRecord> = match store.get(value)? {
+            Some(bytes) => codec::decode(store, value, &bytes).ok(),
+            None => None,
+        };
+        if record.as_ref().and_then(entry_of).as_deref() != Some(key) {
+            audit.add(
+                key,
+                "is to be visited again, but its record does not say so",
+            );
         }
         Ok(())
     })

@@ -41,6 +41,10 @@ pub(super) struct Change<'a> {
     pub touched: BTreeSet<HostKey>,
     /// Contexts that met an image which is kept already, with the note of its record.
     pub extend: Vec<(String, ImageContext)>,
+    /// The last visit to come that was booked: when, and whether by a schedule.
+    pub visit: Option<(u64, bool)>,
+    /// Whether the page that is finished has another text than before.
+    pub changed: Option<bool>,
 }
 
 impl<'a> Change<'a> {
@@ -53,6 +57,8 @@ impl<'a> Change<'a> {
             meta,
             touched: BTreeSet::new(),
             extend: Vec::new(),
+            visit: None,
+            changed: None,
         }
     }
 
@@ -193,6 +199,7 @@ impl<'a> Change<'a> {
             attempts: 0,
             via: origin.via,
             note: None,
+            visit: None,
         };
         self.meta.next_seq += 1;
         match target {
@@ -243,7 +250,7 @@ impl<'a> Change<'a> {
                 self.put_record(key, &UrlRecord { hops, ..known })
             }
             State::Waiting { .. } if record != known => self.put_record(key, &record),
-            State::Dropped { reason } if revived => self.revive(key, kind, host, record, reason),
+            State::Dropped { .. } if revived => self.rouse(key, kind, host, record),
             _ => Ok(()),
         }
     }
@@ -312,7 +319,7 @@ impl<'a> Change<'a> {
     ) -> Result<(), StoreError> {
         count_dropped(&mut self.meta.counts, reason);
         let state = State::Dropped { reason };
-        self.put_record(key, &UrlRecord { state, ..record })
+        self.rest(key, &UrlRecord { state, ..record })
     }
 
     /// Keeps a context until the image's bytes are there.
@@ -342,7 +349,7 @@ impl<'a> Change<'a> {
 
 /// Reasons that rest on the path by which an address was met, so that another
 /// path may lift them.
-fn is_judgement(reason: Reason) -> bool {
+pub(super) fn is_judgement(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::Razor | Reason::Hops | Reason::Scope | Reason::Trap
@@ -353,7 +360,7 @@ fn count_dropped(counts: &mut Counts, reason: Reason) {
     *counts.dropped.entry(reason).or_default() += 1;
 }
 
-fn uncount_dropped(counts: &mut Counts, reason: Reason) {
+pub(super) fn uncount_dropped(counts: &mut Counts, reason: Reason) {
     if let Some(n) = counts.dropped.get_mut(&reason) {
         *n = n.saturating_sub(1);
     }

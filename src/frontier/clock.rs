@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::record::HostRecord;
+use super::visits::Recrawl;
 use crate::config;
 
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
@@ -40,6 +41,8 @@ pub struct Policy {
     pub agent: String,
     /// Whether the sitemaps that robots.txt names are read.
     pub sitemaps: bool,
+    /// When pages are visited again; `None` where they are fetched once.
+    pub recrawl: Option<Recrawl>,
 }
 
 impl Policy {
@@ -60,7 +63,18 @@ impl Policy {
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
             sitemaps: false,
+            recrawl: None,
         }
+    }
+
+    /// The same, with pages visited again as `[recrawl]` says.
+    pub fn with_recrawl(self, section: &config::Recrawl) -> Self {
+        let recrawl = section.after.map(|after| Recrawl {
+            after: millis(after),
+            min: millis(section.min),
+            max: millis(section.max),
+        });
+        Self { recrawl, ..self }
     }
 
     /// The pause a host gets between requests.
@@ -127,6 +141,7 @@ pub(super) fn test_policy() -> Policy {
         max_redirects: 5,
         agent: "spoor".to_owned(),
         sitemaps: false,
+        recrawl: None,
     }
 }
 

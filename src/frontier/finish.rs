@@ -7,9 +7,10 @@ use super::groups::{GroupKey, GroupRecord, News};
 use super::record::{State, UrlRecord};
 use super::schedule::Slot;
 use super::store::StoreError;
+use super::visits::{Ended, Visits};
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, contexts};
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
+use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind, Validators};
 
 /// What a site lists is as near as a link on its front page.
 const HOPS_LISTED: u32 = 1;
@@ -25,13 +26,20 @@ pub struct Effects {
     pub sitemaps: Vec<PageUrl>,
     /// Body bytes received, for the counters.
     pub bytes: u64,
+    /// Digest of a page's text: where it is that of the visit before, the page
+    /// has not changed.
+    pub digest: Option<u64>,
+    /// What the server calls this version of the page.
+    pub validators: Validators,
 }
 
 /// What became of a finished task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settled {
-    /// Done, never asked again.
+    /// Done; asked again only where pages are visited again.
     Done,
+    /// Visited again, and the server says that nothing has changed.
+    Unchanged,
     /// Done, and its target added.
     Redirected,
     /// To be tried again.
@@ -41,7 +49,13 @@ pub enum Settled {
         /// Not before this time, in milliseconds since 1970.
         due: u64,
     },
-    /// Never asked again.
+    /// Not to be had at this visit. What is known of the page stays, and it is
+    /// asked again at its next one.
+    Postponed {
+        /// What went wrong.
+        reason: Reason,
+    },
+    /// Not asked again, but for a seed with a schedule of its own.
     Dropped {
         /// Why.
         reason: Reason,
@@ -55,6 +69,9 @@ pub struct Finished {
     pub settled: Settled,
     /// Its number among the finished, where it got one.
     pub id: Option<u64>,
+    /// Whether the text is another one than at the visit before; `None` where
+    /// there was none or no text came.
+    pub changed: Option<bool>,
     /// Contexts on this page of images that are kept already, with the note that
     /// was given when they were.
     pub extend: Vec<(String, ImageContext)>,
@@ -130,6 +147,7 @@ impl Frontier {
             record,
             number,
             policy: &self.policy,
+            visits: &self.visits,
             now,
         };
         let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
@@ -138,6 +156,7 @@ impl Frontier {
         let finished = Finished {
             settled,
             id,
+            changed: change.changed,
             extend: std::mem::take(&mut change.extend),
         };
         let written = write(&finished)?;
@@ -152,9 +171,11 @@ impl Frontier {
             batch,
             meta,
             mut touched,
+            visit,
             ..
         } = change;
         self.commit(batch, meta)?;
+        self.expect_visit(visit);
         if let Settled::Retrying { due, .. } = finished.settled
             && !backs_off
         {
@@ -269,6 +290,7 @@ struct Step<'a> {
     record: UrlRecord,
     number: Option<u64>,
     policy: &'a super::Policy,
+    visits: &'a Visits,
     now: u64,
 }
 
@@ -282,8 +304,9 @@ impl Step<'_> {
     ) -> Result<(Settled, Option<u64>), StoreError> {
         match outcome {
             Outcome::Done => self.done(change, effects, host),
+            Outcome::Unchanged => self.unchanged(change, &effects),
             Outcome::Redirect { to } => self.redirect(change, to),
-            Outcome::Drop { reason } => self.drop(change, reason),
+            Outcome::Drop { reason } => self.fail(change, reason, false),
             Outcome::Retry {
                 reason,
                 host_backs_off,
@@ -297,23 +320,24 @@ impl Step<'_> {
     }
 
     fn done(
-        self,
+        mut self,
         change: &mut Change<'_>,
         effects: Effects,
         host: &mut HostRecord,
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
-        let taken = self.number;
-        let id = taken.unwrap_or_else(|| change.number(&self.task.url));
-        let state = State::Done { id };
+        let id = self.number(change);
         let hops = self.record.hops;
-        change.put_record(
-            self.key,
-            &UrlRecord {
-                state,
-                ..self.record
-            },
-        )?;
+        let again = self.record.was_fetched();
+        self.record.state = State::Done { id };
+        if self.task.kind == TaskKind::Page {
+            let ended = Ended::Page {
+                digest: effects.digest,
+                validators: &effects.validators,
+            };
+            change.changed = self.visited(Some(id), ended);
+        }
+        change.rest(self.key, &self.record)?;
         if self.task.kind == TaskKind::Image {
             change.meta.counts.images += 1;
             change.forget_contexts(self.key)?;
@@ -330,7 +354,7 @@ impl Step<'_> {
                 change.add_sitemap(url, origin)?;
             }
             origin.hops = HOPS_LISTED;
-        } else {
+        } else if !again {
             change.meta.counts.documents += 1;
             host.documents += 1;
         }
@@ -343,16 +367,51 @@ impl Step<'_> {
         Ok((Settled::Done, Some(id)))
     }
 
+    /// The server says that nothing has changed: only the next visit is booked.
+    fn unchanged(
+        mut self,
+        change: &mut Change<'_>,
+        effects: &Effects,
+    ) -> Result<(Settled, Option<u64>), StoreError> {
+        let known = self.record.visit.as_ref();
+        let Some(id) = known.filter(|v| v.visits > 0).and_then(|v| v.id) else {
+            // It was not asked whether anything had.
+            return self.retry(change, Reason::Protocol, None);
+        };
+        self.leave_queue(change);
+        self.record.state = State::Done { id };
+        let validators = &effects.validators;
+        change.changed = self.visited(Some(id), Ended::Unchanged { validators });
+        change.rest(self.key, &self.record)?;
+        Ok((Settled::Unchanged, Some(id)))
+    }
+
+    /// Books the next visit in the record; whether the text has changed.
+    fn visited(&mut self, id: Option<u64>, ended: Ended<'_>) -> Option<bool> {
+        let known = self.record.visit.take();
+        let (visit, changed) = self.visits.after(self.key, known, id, ended, self.now);
+        self.record.visit = visit;
+        changed
+    }
+
+    /// Its number among the finished: that of an earlier visit or of its first
+    /// part, or a new one.
+    fn number(&self, change: &mut Change<'_>) -> u64 {
+        let known = self.record.visit.as_ref().and_then(|v| v.id);
+        let taken = self.number.or(known);
+        taken.unwrap_or_else(|| change.number(&self.task.url))
+    }
+
     fn redirect(
-        self,
+        mut self,
         change: &mut Change<'_>,
         to: PageUrl,
     ) -> Result<(Settled, Option<u64>), StoreError> {
         if self.record.redirects >= self.policy.max_redirects {
-            return self.drop(change, Reason::RedirectLimit);
+            return self.fail(change, Reason::RedirectLimit, false);
         }
         self.leave_queue(change);
-        let id = change.number(&self.task.url);
+        let id = self.number(change);
         let origin = Origin {
             via: Some(id),
             hops: self.record.hops,
@@ -360,17 +419,13 @@ impl Step<'_> {
         };
         let bucket = Some(self.record.bucket);
         let (score, parts) = (self.record.score, self.record.parts);
-        let state = State::Redirected {
+        self.record.state = State::Redirected {
             id,
             to: to.as_str().to_owned(),
         };
-        change.put_record(
-            self.key,
-            &UrlRecord {
-                state,
-                ..self.record
-            },
-        )?;
+        let again = self.visits.follows(self.key, self.record.visit.as_ref());
+        self.visited(Some(id), Ended::Moved);
+        change.rest(self.key, &self.record)?;
         if self.task.kind == TaskKind::Image {
             for context in contexts::of(change.store(), self.key)? {
                 let image = NewImage {
@@ -392,21 +447,28 @@ impl Step<'_> {
                 parts,
             };
             change.add_page(&page, origin)?;
+            if again {
+                change.visit_target(&page.url, origin.redirects)?;
+            }
         }
         Ok((Settled::Redirected, Some(id)))
     }
 
-    fn drop(
+    /// Ends without the page. `passing` where only this visit has failed.
+    fn fail(
         self,
         change: &mut Change<'_>,
         reason: Reason,
+        passing: bool,
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
         if self.task.kind == TaskKind::Image {
             change.forget_contexts(self.key)?;
         }
-        change.drop_record(self.key, self.record, reason)?;
-        Ok((Settled::Dropped { reason }, None))
+        let settled = self
+            .visits
+            .fail(change, self.key, self.record, reason, passing, self.now)?;
+        Ok((settled, None))
     }
 
     /// `host_due` is set where the whole host pauses: then the address keeps its
@@ -420,7 +482,7 @@ impl Step<'_> {
         self.record.attempts = self.record.attempts.saturating_add(1);
         let attempts = u32::from(self.record.attempts);
         if attempts > self.policy.retries {
-            return self.drop(change, reason);
+            return self.fail(change, reason, true);
         }
         let due = match host_due {
             Some(due) => {

@@ -9,13 +9,16 @@
 //! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
 //! | `W due rank` | the `U` key of a URL that waits to be tried again |
+//! | `V scheduled due seq` | the `U` key of a page to be visited again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
 //! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
 //!
-//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages
-//! and sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the order of the
-//! bytes is the order of leasing. Hosts contain no NUL byte, so none is a prefix
+//! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
+//! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
+//! order of the bytes is the order of leasing. `scheduled` is 1 for pages with a
+//! schedule of their own and 0 for the others, which rest while `[recrawl]` is
+//! off. Hosts contain no NUL byte, so none is a prefix
 //! of another's keys. Everything about a host lies under that host's name.
 
 use super::groups::GroupKey;
@@ -80,7 +83,9 @@ pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
 pub(super) const RECHECKS: &[u8] = b"J";
+pub(super) const VISITS: &[u8] = b"V";
 
+/// A group's own name stands in its key.
 pub(super) fn group(group: &GroupKey) -> Vec<u8> {
     stored_group(&group.to_string())
 }
@@ -206,6 +211,22 @@ pub(super) fn waiting(due: u64, rank: &Rank) -> Vec<u8> {
 
 pub(super) fn due_of_waiting_key(key: &[u8]) -> Option<u64> {
     key.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
+}
+
+/// All visits to come of one kind.
+pub(super) fn visits(scheduled: bool) -> [u8; 2] {
+    [b'V', u8::from(scheduled)]
+}
+
+pub(super) fn visit(scheduled: bool, due: u64, seq: u64) -> Vec<u8> {
+    let mut key = visits(scheduled).to_vec();
+    key.extend_from_slice(&due.to_be_bytes());
+    key.extend_from_slice(&seq.to_be_bytes());
+    key
+}
+
+pub(super) fn due_of_visit_key(key: &[u8]) -> Option<u64> {
+    key.get(2..10)?.try_into().ok().map(u64::from_be_bytes)
 }
 
 pub(super) fn contexts_of(image_key: &[u8]) -> Vec<u8> {

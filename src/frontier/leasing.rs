@@ -32,6 +32,7 @@ impl Frontier {
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
         self.recheck(now)?;
+        self.wake_visits(now)?;
         self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
             let Some(slot) = self.schedule.best(now, self.policy.connections) else {
@@ -45,19 +46,28 @@ impl Frontier {
     }
 
     /// When [`Frontier::lease`] may have something to give again, if nothing is
-    /// finished before. `None` where only finishing, or a parked host's return,
-    /// can bring more.
+    /// finished before. `None` where only finishing, or the return of a parked
+    /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
         if self.rechecking || self.schedule.ready() > 0 {
             return Some(0);
         }
-        match (self.schedule.next_due(), self.next_waiting) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
+        let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
+        // Once the budget of pages is spent no visit is made, and none waited for.
+        if self.pages_closed {
+            visit = None;
         }
+        // A crawl that watches pages outlives the downtime of their hosts.
+        if self.pages_closed || !self.visits.are_made() {
+            parked = None;
+        }
+        let events = [self.schedule.next_due(), self.next_waiting, visit, parked];
+        events.into_iter().flatten().min()
     }
 
-    /// True where nothing is leased and nothing will be due but what is parked.
+    /// True where nothing is leased and nothing will be due but what is parked. A
+    /// frontier whose pages are visited again waits for both, and is exhausted
+    /// only where no page is left to visit.
     pub fn is_exhausted(&self) -> bool {
         self.leases.is_empty() && self.next_event().is_none()
     }
@@ -102,11 +112,12 @@ impl Frontier {
             let why = "names an address that has no record".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
-        if let Some(reason) = self.obstacle(slot, &url, kind, scheme)? {
+        if let Some(reason) = self.obstacle(slot, &url, kind, scheme, record.was_fetched())? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
         let via = self.document(record.via)?;
+        let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
             key: head.value.clone(),
         };
@@ -124,6 +135,7 @@ impl Frontier {
             bucket: record.bucket,
             score: record.score,
             parts: record.parts,
+            validators,
         }))
     }
 
@@ -247,6 +259,7 @@ impl Frontier {
         url: &PageUrl,
         kind: TaskKind,
         scheme: &'static str,
+        again: bool,
     ) -> Result<Option<Reason>, StoreError> {
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
@@ -256,7 +269,8 @@ impl Frontier {
             .scope
             .host_documents()
             .is_some_and(|budget| documents >= budget);
-        Ok((kind == TaskKind::Page && spent).then_some(Reason::HostBudget))
+        // The budget counts pages, and this one was counted at its first visit.
+        Ok((kind == TaskKind::Page && spent && !again).then_some(Reason::HostBudget))
     }
 
     fn drop_queued(
@@ -273,12 +287,18 @@ impl Frontier {
         };
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         change.dequeue(kind, &host, &record);
-        change.drop_record(&head.value, record, reason)?;
+        // Rules may be lifted again: a page that is known is not lost to them.
+        let passing = reason == Reason::Robots;
+        self.visits
+            .fail(&mut change, &head.value, record, reason, passing, now)?;
         if kind == TaskKind::Image {
             change.forget_contexts(&head.value)?;
         }
-        let Change { batch, meta, .. } = change;
+        let Change {
+            batch, meta, visit, ..
+        } = change;
         self.commit(batch, meta)?;
+        self.expect_visit(visit);
         self.refresh(slot, now)
     }
 

@@ -14,11 +14,15 @@
 //!    outcome of every lease. The new state, the new links and contexts, the
 //!    host's clock, the counters and the place up to which the outputs were
 //!    written become one batch: all of it happened, or none.
+//! 4. **Visited again**, where `[recrawl]` or a schedule of its own says so. A
+//!    finished record carries the date of its next visit and lies in an index by
+//!    that date; when it has come, the address is queued as it was at first.
 //!
 //! # What holds
 //!
 //! - A URL is in exactly one state ([`State`]), and a `Q` entry exists if and only
-//!   if that state is *queued*.
+//!   if that state is *queued*. A `V` entry exists if and only if the record has the
+//!   date of a next visit, which only a finished one has.
 //! - A host's clock is in its record, so it survives; after an unclean end no
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.
@@ -30,8 +34,8 @@
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish`
-//! (outcomes), `rules` (robots.txt), `recheck` (when it changes); beside them
-//! `archive`, `audit`, `mark` and `view`.
+//! (outcomes), `rules` (robots.txt), `recheck` (when it changes), `visits` (again,
+//! and when); beside them `archive`, `audit`, `mark` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -56,6 +60,7 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 pub mod view;
+mod visits;
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -71,12 +76,14 @@ use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
 use seen::Seen;
 use store::{Readable, Store, StoreError};
+use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
-pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord};
+pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
+pub use visits::Recrawl;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
 /// as long a robots.txt as is read.
@@ -111,6 +118,16 @@ pub struct NewImage {
     pub score: f64,
     /// The words, kept until the bytes are there.
     pub context: ImageContext,
+}
+
+/// A page that the operator names.
+fn seed(url: &PageUrl) -> NewTask {
+    NewTask {
+        url: url.clone(),
+        bucket: Some(Bucket::Seed),
+        score: 0.0,
+        parts: None,
+    }
 }
 
 /// What a lease is for.
@@ -156,6 +173,10 @@ pub struct Frontier {
     opened: u64,
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
+    /// Which pages are visited again, and when.
+    visits: Visits,
+    /// When the first of them is due.
+    next_visit: Option<u64>,
     pages_closed: bool,
     /// Whether some host's addresses are to be held against its new robots rules.
     rechecking: bool,
@@ -196,6 +217,8 @@ impl Frontier {
         let mut frontier = Self {
             questions: seen.questions(),
             store: Box::new(seen),
+            visits: Visits::new(policy.recrawl.clone()),
+            next_visit: None,
             policy,
             scope,
             meta,
@@ -214,6 +237,7 @@ impl Frontier {
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
         frontier.rechecking = frontier.first_recheck()?.is_some();
+        frontier.next_visit = frontier.first_visit()?;
         Ok(frontier)
     }
 
@@ -225,13 +249,7 @@ impl Frontier {
     pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         for url in seeds {
-            let new = NewTask {
-                url: url.clone(),
-                bucket: Some(Bucket::Seed),
-                score: 0.0,
-                parts: None,
-            };
-            change.add_page(&new, Origin::default())?;
+            change.add_page(&seed(url), Origin::default())?;
         }
         let Change {
             batch,

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::page::{Bucket, LinkParts, Reason};
+use crate::page::{Bucket, LinkParts, Reason, Validators};
 
 /// Version of the layout of keys and records.
 pub(super) const FORMAT: u32 = 2;
@@ -66,6 +66,41 @@ pub struct UrlRecord {
     pub via: Option<u64>,
     /// Where the outputs keep it, in their own words; opaque to the frontier.
     pub note: Option<String>,
+    /// What is known for its next visit; `None` where there will be none.
+    pub visit: Option<Visit>,
+}
+
+impl UrlRecord {
+    /// Whether a page of this address was ever fetched with success: from then on
+    /// it is one of the documents, whatever becomes of it.
+    pub(super) fn was_fetched(&self) -> bool {
+        let visited = self.visit.as_ref().is_some_and(|v| v.visits > 0);
+        visited || matches!(self.state, State::Done { .. })
+    }
+}
+
+/// What is kept of a page so that it can be visited again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Its number among the finished, the same after every visit.
+    pub id: Option<u64>,
+    /// When the last visit ended, in milliseconds since 1970.
+    pub last: u64,
+    /// Visits that brought the page, or the news that it had not changed.
+    pub visits: u32,
+    /// Visits after the first that found another text than the one before.
+    pub changes: u32,
+    /// Digest of the text as last fetched.
+    pub digest: Option<u64>,
+    /// What the server calls the version that was last fetched.
+    pub validators: Validators,
+    /// The pause before the next visit, in milliseconds.
+    pub interval: u64,
+    /// When the next visit is due, in milliseconds since 1970. Only a record that
+    /// is neither queued nor waiting has it, and then the store's index too.
+    pub due: Option<u64>,
+    /// Due by a schedule of its own, not by how often it changes.
+    pub scheduled: bool,
 }
 
 /// What is known of a host's robots.txt, for one scheme.
@@ -145,7 +180,7 @@ pub(super) struct RobotsErrand {
 /// How much of everything there is; kept exact by every commit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Pages fetched with success.
+    /// Pages fetched with success, each counted once however often it is visited.
     pub documents: u64,
     /// Page requests that were answered or failed, redirects and errors included.
     pub fetches: u64,
@@ -163,6 +198,8 @@ pub struct Counts {
     pub dropped: BTreeMap<Reason, u64>,
     /// Sitemaps read.
     pub sitemaps: u64,
+    /// Pages whose next visit has a date.
+    pub watched: u64,
 }
 
 impl Counts {

@@ -66,6 +66,11 @@ impl RobotsAnswer {
             (Outcome::Redirect { to }, _) => Self::Redirect(to.clone()),
             (Outcome::Done, Some(body)) => Self::Rules(body),
             (Outcome::Done, None) => Self::Missing,
+            // Rules are asked for without a condition, so this is no answer.
+            (Outcome::Unchanged, _) => Self::Unreachable {
+                reason: Reason::Protocol,
+                retry_after: None,
+            },
             (
                 Outcome::Retry {
                     reason,
@@ -400,6 +405,7 @@ fn robots_task(
         bucket: head.rank.bucket,
         score: 0.0,
         parts: None,
+        validators: Default::default(),
     }
 }
 

@@ -387,6 +387,11 @@ impl Schedule {
         self.due.first().map(|(at, _)| *at)
     }
 
+    /// When the next host that is parked is tried again.
+    pub fn next_parked(&self) -> Option<u64> {
+        self.parked.first().map(|(at, _)| *at)
+    }
+
     /// All active hosts.
     pub fn slots(&self) -> Vec<Slot> {
         self.by_key.values().copied().collect()

@@ -62,6 +62,8 @@ over_all! {
     damage_is_found_and_repaired
 }
 
+mod visits;
+
 const SECOND: Duration = Duration::from_millis(100);
 
 fn url(text: &str) -> PageUrl {
@@ -189,6 +191,10 @@ fn check(f: &Frontier) {
             waiting.contains(key),
             matches!(record.state, State::Waiting { .. })
         );
+        let visited = record.visit.as_ref();
+        counts.watched += u64::from(visited.is_some_and(|v| v.due.is_some()));
+        let earlier = visited.is_some_and(|v| v.visits > 0);
+        counts.documents += u64::from(earlier && !matches!(record.state, State::Done { .. }));
         match &record.state {
             State::Queued if is_image => counts.queued_images += 1,
             State::Queued => counts.queued[record.bucket as usize] += 1,

@@ -59,7 +59,8 @@ impl View {
             };
             let numbered = |r: &UrlRecord| match r.state {
                 State::Done { id: own } | State::Redirected { id: own, .. } => own == id,
-                _ => false,
+                // Queued for another visit, or lost at one.
+                _ => r.visit.as_ref().and_then(|v| v.id) == Some(id),
             };
             via = None;
             for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {

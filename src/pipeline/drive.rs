@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::Frontier;
 use crate::frontier::store::StoreError;
-use crate::page::{Fetched, Outcome, Reason, Task};
+use crate::page::{Fetched, Outcome, Reason, Task, Validators};
 
 /// The longest the loop waits without looking at the clock.
 const MAX_WAIT: Duration = Duration::from_secs(1);
@@ -48,6 +48,8 @@ pub struct Arrival<B> {
     pub bytes: u64,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
+    /// What the server calls this version of the page.
+    pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,
     /// Nothing was asked of the host; only its address was found out, if it has
@@ -302,7 +304,9 @@ impl<B: Send + 'static> Journey<B> {
                 Err(error) => Arrival::of_error(task, &error),
             };
         }
-        match self.fetcher.fetch(&task.url, task.kind).await {
+        let fetcher = &self.fetcher;
+        let answer = fetcher.fetch_unless(&task.url, task.kind, &task.validators);
+        match answer.await {
             Err(error) => Arrival::of_error(task, &error),
             Ok(Answer::Redirect {
                 status,
@@ -314,6 +318,16 @@ impl<B: Send + 'static> Journey<B> {
                 elapsed,
                 ..Arrival::failed(task, "").without_error()
             },
+            Ok(Answer::NotModified {
+                validators,
+                elapsed,
+            }) => Arrival {
+                outcome: Outcome::Unchanged,
+                status: Some(304),
+                elapsed,
+                validators,
+                ..Arrival::failed(task, "").without_error()
+            },
             Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
         }
     }
@@ -322,6 +336,7 @@ impl<B: Send + 'static> Journey<B> {
         let status = Some(fetched.status);
         let bytes = fetched.body.len() as u64;
         let elapsed = fetched.elapsed;
+        let validators = fetched.validators.clone();
         let safe = task.clone();
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
@@ -347,6 +362,7 @@ impl<B: Send + 'static> Journey<B> {
             status,
             bytes,
             elapsed,
+            validators,
             error,
             located: None,
             _held: Some(held),
@@ -375,6 +391,7 @@ impl<B> Arrival<B> {
             status: None,
             bytes: 0,
             elapsed: Duration::ZERO,
+            validators: Validators::default(),
             error: Some(error.to_owned()),
             located: None,
             _held: None,

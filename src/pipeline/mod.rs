@@ -46,7 +46,7 @@ pub enum CrawlError {
 /// When a crawl ends by itself; `None` is without end.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
-    /// Pages fetched with success.
+    /// Pages fetched with success, each counted once.
     pub documents: Option<u64>,
     /// Page requests answered, whatever the status.
     pub fetches: Option<u64>,
@@ -169,12 +169,14 @@ impl<'a> Crawl<'a> {
         };
         let mut effects = Effects {
             bytes: arrival.bytes,
+            validators: std::mem::take(&mut arrival.validators),
             ..Effects::default()
         };
         match &mut arrival.brought {
             Some(Brought::Page(page)) => {
                 effects.links = std::mem::take(&mut page.links);
                 effects.images = std::mem::take(&mut page.images);
+                effects.digest = Some(page.digest);
             }
             Some(Brought::Sitemap(sitemap)) => {
                 effects.links = std::mem::take(&mut sitemap.pages);
@@ -308,6 +310,10 @@ fn write(
     time: &str,
     finished: &Finished,
 ) -> Result<Option<String>, OutputError> {
+    if finished.changed == Some(false) {
+        // The same words as at the visit before, which wrote them.
+        return Ok(None);
+    }
     for (file, context) in &finished.extend {
         outputs.extend_image(file, context.clone())?;
     }
@@ -346,6 +352,7 @@ fn full_row<'a>(
 ) -> Row<'a> {
     let mut row = row(arrival, time, &finished.settled);
     row.id = finished.id;
+    row.changed = finished.changed;
     row.file = file;
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
@@ -361,8 +368,10 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
     let task = &arrival.task;
     let (outcome, reason) = match settled {
         Settled::Done => ("done", None),
+        Settled::Unchanged => ("unchanged", None),
         Settled::Redirected => ("redirected", None),
         Settled::Retrying { reason, .. } => ("retrying", Some(*reason)),
+        Settled::Postponed { reason } => ("postponed", Some(*reason)),
         Settled::Dropped { reason } => ("dropped", Some(*reason)),
     };
     Row {
@@ -389,6 +398,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
             _ => None,
         },
         outcome,
+        changed: None,
         reason: reason.map(Reason::name),
         error: arrival.error.as_deref(),
     }

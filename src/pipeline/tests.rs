@@ -85,6 +85,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         bucket: Bucket::Seed,
         score: 0.0,
         parts: None,
+        validators: Default::default(),
     }
 }
 
@@ -93,6 +94,7 @@ fn fetched(content_type: &str, tags: &[&str], body: impl Into<Bytes>) -> Fetched
         status: 200,
         content_type: Some(content_type.to_owned()),
         robots_tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+        validators: Default::default(),
         body: body.into(),
         truncated: false,
         elapsed: Duration::from_millis(5),

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use bytes::Bytes;
+use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::extract;
@@ -68,6 +69,9 @@ pub struct PageBrought {
     pub directives: Directives,
     /// True where the body was longer than the cap.
     pub truncated: bool,
+    /// Digest of the letters of its text, by which a later visit sees whether the
+    /// page has changed.
+    pub digest: u64,
 }
 
 /// Which images are wanted.
@@ -165,6 +169,7 @@ impl Reader {
                 return (Outcome::Drop { reason }, None);
             }
         };
+        let digest = digest(&extracted.blocks);
         self.obey(&mut extracted);
         let Scored {
             document,
@@ -198,6 +203,7 @@ impl Reader {
             language: extracted.language,
             directives: extracted.directives,
             truncated: fetched.truncated,
+            digest,
         };
         (Outcome::Done, Some(Brought::Page(Box::new(page))))
     }
@@ -239,6 +245,23 @@ impl Reader {
     }
 }
 
+/// What of a text must stay for it to count as the same: its letters. Clocks and
+/// counters change with every request, white space and block structure with the
+/// site's template, and none of them are words of the corpus.
+fn digest(blocks: &[String]) -> u64 {
+    let mut sha = Sha256::new();
+    let mut letters = String::new();
+    for block in blocks {
+        letters.clear();
+        letters.extend(block.chars().filter(|c| c.is_alphabetic()));
+        sha.update(&letters);
+    }
+    let digest = sha.finalize();
+    // A hash of this crate's own would have to stay the same over its versions.
+    let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or_default());
+    u64::from_be_bytes(first)
+}
+
 /// Keeps each address once, where it was first, with the better of its entries.
 fn best_of_each<T>(
     items: impl Iterator<Item = T>,
@@ -263,4 +286,28 @@ fn best_of_each<T>(
         }
     }
     kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_the_same_where_its_letters_are() {
+        let of = |blocks: &[&str]| {
+            let blocks: Vec<String> = blocks.iter().map(|b| (*b).to_owned()).collect();
+            digest(&blocks)
+        };
+        let text = of(&["The lamp burns.", "Straße 7, 12:03"]);
+        // Kept in the store: a later version must find the same.
+        assert_eq!(text, 3_322_891_365_021_491_860);
+        assert_eq!(text, of(&["The lamp", "burns", "Straße 8", "23:59"]));
+        for other in [
+            &["The lamp burned.", "Straße 7"][..],
+            &["The lamp burns."],
+            &[],
+        ] {
+            assert_ne!(text, of(other));
+        }
+    }
 }

@@ -58,8 +58,12 @@ pub struct Row<'a> {
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,
-    /// `done`, `redirected`, `retrying` or `dropped`.
+    /// `done`, `unchanged`, `redirected`, `retrying`, `postponed` or `dropped`.
     pub outcome: &'static str,
+    /// Where a page was visited again: whether its text is another one than at the
+    /// visit before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed: Option<bool>,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,

@@ -251,6 +251,10 @@ impl Outputs {
             return Ok(());
         }
         let mut sidecar = Sidecar::load(&self.folder, file)?;
+        if sidecar.contexts().contains(&context) {
+            // A page that is visited again often still says the same.
+            return Ok(());
+        }
         let row = log::image_row(&sidecar, &context);
         self.images.append(row.as_bytes())?;
         match sidecar.add(context) {

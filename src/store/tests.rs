@@ -94,6 +94,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         file: None,
         redirect: None,
         outcome: "done",
+        changed: None,
         reason: None,
         error: None,
     }

@@ -140,6 +140,7 @@ fn html_blocks(path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TrainError> {
         status: 200,
         content_type: Some("text/html".to_owned()),
         robots_tags: Vec::new(),
+        validators: Default::default(),
         body: bytes.into(),
         truncated: false,
         elapsed: std::time::Duration::ZERO,

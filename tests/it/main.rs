@@ -5,7 +5,9 @@
 //! map against the source, [`commands`] what each command says and how it ends,
 //! [`politeness`] what hosts are asked and when, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
-//! can be run, [`sitemaps`] what sites list of themselves, [`upkeep`] the care of a job's frontier.
+//! can be run, [`recrawl`] that pages are visited again when they are due,
+//! [`sitemaps`] what sites list of themselves, [`upkeep`] the care of a job's
+//! frontier.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -20,6 +22,7 @@ mod kill;
 mod layers;
 mod politeness;
 mod powercut;
+mod recrawl;
 mod sitemaps;
 mod support;
 mod upkeep;

@@ -60,11 +60,39 @@ pdf = 1
             "x.toml:1:1: name: stands outside of every section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
-            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, frontier, images, job, limits, model, network, politeness, scope, seeds, strategy, text, train",
+            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, frontier, images, job, limits, model, network, politeness, recrawl, scope, seeds, strategy, text, train",
             "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
             "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
             "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, http2, user_agent",
             "7 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn pauses_between_visits_that_do_not_fit() {
+    refused(
+        "job.name = 'x'\n[recrawl]\nafter = \"30m\"\n",
+        &[
+            "x.toml:3:9: recrawl.after: is 30m; allowed: at least recrawl.min (1h, the default)",
+            "1 error in x.toml",
+        ],
+    );
+    refused(
+        "job.name = 'x'\n[recrawl]\nmin = \"2d\"\nmax = \"1d\"\n",
+        &[
+            "x.toml:4:7: recrawl.max: is 1d; allowed: at least recrawl.min (2d)",
+            "1 error in x.toml",
+        ],
+    );
+    refused(
+        "job.name = 'x'\n[recrawl]\nafter = \"61d\"\nmin = \"0s\"\n",
+        &[
+            "x.toml:3:9: recrawl.after: is 61d; allowed: at most recrawl.max (60d, the default)",
+            &format!(
+                "x.toml:4:7: recrawl.min: 0s is out of range; allowed: {DURATION}, from 1ms to 366d"
+            ),
+            "2 errors in x.toml",
         ],
     );
 }

@@ -1,7 +1,66 @@
-//! Seed files.
+//! Seed files, and seeds with a schedule.
+
+use std::time::Duration;
 
 use super::super::*;
+use super::{parsed, said};
 use crate::address::PageUrl;
+
+#[test]
+fn watched_seeds_in_either_form() {
+    let blocks = "[[seeds.watch]]\nurl = \"http://A.org\"\nevery = \"6h\"\n\
+                  [[seeds.watch]]\nurl = \"http://b.org/x\"\nevery = 0.25\n";
+    let list = "[seeds]\nwatch = [{ url = \"http://a.org/\", every = \"6h\" },\n\
+                { every = \"250ms\", url = \"http://b.org/x\" }]\n";
+    let expected = [("http://a.org/", 21_600_000), ("http://b.org/x", 250)];
+    for text in [blocks, list] {
+        let config = parsed(text);
+        let read: Vec<_> = config
+            .seeds
+            .watch
+            .iter()
+            .map(|w| (w.url.as_str(), w.every))
+            .collect();
+        let expected = expected.map(|(url, ms)| (url, Duration::from_millis(ms)));
+        assert_eq!(read, expected);
+        let written = config.to_toml();
+        assert_eq!(Config::parse(&written, "w.toml"), Ok(config), "{written}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_watched_seed() {
+    let said = said(
+        "job.name = \"x\"\n[[seeds.watch]]\nurl = \"ftp://a.org/\"\nevry = 1\n\
+         [[seeds.watch]]\nurl = \"http://a.org/\"\nevery = \"0s\"\n\
+         [[seeds.watch]]\nevery = \"soon\"\n",
+    );
+    let starts = [
+        "x.toml:2:1: seeds.watch: `every` is missing; allowed: a list of watched seeds, each a \
+         table as { url = \"https://example.org/news\", every = \"6h\" }",
+        "x.toml:3:7: seeds.watch: `ftp:` addresses are not crawled",
+        "x.toml:4:1: seeds.watch: \"evry\" is not a key of it; allowed: ",
+        "x.toml:7:9: seeds.watch: a schedule needs a pause above 0s; allowed: ",
+        "x.toml:8:1: seeds.watch: `url` is missing; allowed: ",
+        "x.toml:9:9: seeds.watch: \"soon\" is not a duration; allowed: ",
+        "6 errors in x.toml",
+    ];
+    assert_eq!(said.len(), starts.len(), "{said:#?}");
+    for (line, start) in said.iter().zip(starts) {
+        assert!(line.starts_with(start), "{line}");
+    }
+}
+
+#[test]
+fn a_seed_has_one_schedule() {
+    let said = said(
+        "job.name = \"x\"\n[seeds]\nwatch = [{ url = \"http://a.org\", every = 1 }, \
+         { url = \"http://A.org/\", every = 2 }]\n",
+    );
+    let expected =
+        "x.toml:3:9: seeds.watch: http://a.org/ has two schedules; allowed: one for each seed";
+    assert_eq!(said[0], expected);
+}
 
 #[test]
 fn seeds_of_the_file_and_of_other_files_each_once() {

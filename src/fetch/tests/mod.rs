@@ -5,6 +5,7 @@ mod bodies;
 mod failures;
 mod routing;
 mod tls;
+mod versions;
 
 use std::io::Write;
 use std::net::SocketAddr;

@@ -1,6 +1,7 @@
 //! A job in a folder of its own.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,14 +48,24 @@ pub struct Job {
 impl Job {
     /// Writes the job file for a crawl of the web on `wire`.
     pub fn new(wire: &Wire, text: &JobText<'_>) -> Self {
+        Self::at(wire.addr, text)
+    }
+
+    /// The same for a web that another server serves.
+    pub fn at(addr: SocketAddr, text: &JobText<'_>) -> Self {
         let root = tempfile::tempdir().unwrap();
         let job = Self { root };
-        job.write(wire, text);
+        job.write_at(addr, text);
         job
     }
 
     /// Writes the job file anew, for another run of the same job.
     pub fn write(&self, wire: &Wire, text: &JobText<'_>) {
+        self.write_at(wire.addr, text);
+    }
+
+    /// The same for a web that another server serves.
+    pub fn write_at(&self, addr: SocketAddr, text: &JobText<'_>) {
         let (models, model) = texts::model();
         let JobText {
             seeds,
@@ -69,7 +80,7 @@ impl Job {
              [network]\nconnect_to = [\"*.test:80:{}\"]\n{network}\n\
              [politeness]\n{politeness}\n{rest}\n",
             self.root.path(),
-            wire.addr,
+            addr,
         );
         std::fs::write(self.file(), text).unwrap();
     }
