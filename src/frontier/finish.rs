@@ -193,33 +193,21 @@ impl Frontier {
         Ok(finished)
     }
 
-    /// Adds a part of what a leased sitemap lists, as a batch of its own: a long
-    /// one would hold up every host if it were added at once. The sitemap stays
+    /// Adds a part of what a leased sitemap lists (its links and sitemaps), as a
+    /// batch of its own: a long one would hold up every host if it were added at once. The sitemap stays
     /// leased; [`Frontier::finish`] takes the rest. Where the process dies before,
     /// it is read again, and what is known already stays as it is.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is added then.
-    pub fn add_listed(
-        &mut self,
-        task: &Task,
-        links: &[NewTask],
-        now: u64,
-    ) -> Result<(), StoreError> {
+    pub fn add_listed(&mut self, task: &Task, part: Effects, now: u64) -> Result<(), StoreError> {
         let Some(lease) = self.leases.get(&task.lease) else {
             return Err(unknown_lease(self, task));
         };
         let taken = lease.number;
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         let id = taken.unwrap_or_else(|| change.number(&task.url));
-        let origin = Origin {
-            via: Some(id),
-            hops: HOPS_LISTED,
-            redirects: 0,
-        };
-        for link in links {
-            change.add_page(link, origin)?;
-        }
+        add_listing(&mut change, part, id, task.hops)?;
         let Change {
             batch,
             meta,
@@ -283,6 +271,27 @@ impl Frontier {
     }
 }
 
+/// Adds what the sitemap with this number lists, which lies below `depth` indexes.
+fn add_listing(
+    change: &mut Change<'_>,
+    listing: Effects,
+    id: u64,
+    depth: u32,
+) -> Result<(), StoreError> {
+    let origin = |hops| Origin {
+        via: Some(id),
+        hops,
+        redirects: 0,
+    };
+    for url in listing.sitemaps {
+        change.add_sitemap(url, origin(depth.saturating_add(1)))?;
+    }
+    for page in &listing.links {
+        change.add_page(page, origin(HOPS_LISTED))?;
+    }
+    Ok(())
+}
+
 /// One task's step from leased to its next state.
 struct Step<'a> {
     task: &'a Task,
@@ -343,21 +352,20 @@ impl Step<'_> {
             change.forget_contexts(self.key)?;
             return Ok((Settled::Done, Some(id)));
         }
-        let mut origin = Origin {
+        if self.task.kind == TaskKind::Sitemap {
+            change.meta.counts.sitemaps += 1;
+            add_listing(change, effects, id, hops)?;
+            return Ok((Settled::Done, Some(id)));
+        }
+        if !again {
+            change.meta.counts.documents += 1;
+            host.documents += 1;
+        }
+        let origin = Origin {
             via: Some(id),
             hops: hops.saturating_add(1),
             redirects: 0,
         };
-        if self.task.kind == TaskKind::Sitemap {
-            change.meta.counts.sitemaps += 1;
-            for url in effects.sitemaps {
-                change.add_sitemap(url, origin)?;
-            }
-            origin.hops = HOPS_LISTED;
-        } else if !again {
-            change.meta.counts.documents += 1;
-            host.documents += 1;
-        }
         for link in &effects.links {
             change.add_page(link, origin)?;
         }

@@ -2,14 +2,14 @@
 //!
 //! # The life of a URL
 //!
-//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page. The
-//!    scope judges it, its score gives the bucket; it is *queued* at its host,
-//!    or *dropped* with a reason. What is known already is only improved.
+//! 1. **Added.** [`Frontier::add_seeds`], or the effects of a finished page or
+//!    sitemap. The scope judges it, its score gives the bucket; it is *queued* at
+//!    its host, or *dropped* with a reason. What is known already is only improved.
 //! 2. **Leased.** [`Frontier::lease`] takes, of the hosts whose clock permits a
 //!    request now, the one whose head is in the best bucket, then has the best
 //!    score, then is oldest. Before a host's first address its robots.txt is
-//!    leased; what the rules forbid is dropped here. A lease leaves no mark in
-//!    the store: whatever is in flight at a crash is simply still queued.
+//!    leased; what the rules forbid is dropped here, and queued again where newer
+//!    rules allow it. A lease leaves no mark in the store: whatever is in flight at a crash is simply still queued.
 //! 3. **Finished.** [`Frontier::finish`] or [`Frontier::finish_robots`] takes the
 //!    outcome of every lease. The new state, the new links and contexts, the
 //!    host's clock, the counters and the place up to which the outputs were

@@ -14,13 +14,21 @@ use crate::page::{Reason, TaskKind};
 /// Records read in one batch.
 const MAX_LOOKS: usize = if cfg!(test) { 10 } else { 1_000 };
 
+/// A host that is to be looked at.
+pub(super) struct Pending {
+    /// The key that says so.
+    errand: Vec<u8>,
+    /// The `U` key to begin at; empty for the first.
+    from: Vec<u8>,
+}
+
 impl Frontier {
     /// Does the next batch, if a host's addresses are to be looked at.
     pub(super) fn recheck(&mut self, now: u64) -> Result<(), StoreError> {
         if !self.rechecking {
             return Ok(());
         }
-        let Some((errand, from)) = self.first_recheck()? else {
+        let Some(Pending { errand, from }) = self.first_recheck()? else {
             self.rechecking = false;
             return Ok(());
         };
@@ -85,12 +93,14 @@ impl Frontier {
         self.refresh(slot, now)
     }
 
-    /// The first host to be looked at: the key that says so, and the `U` key to
-    /// begin at.
-    pub(super) fn first_recheck(&self) -> Result<Option<(Vec<u8>, Vec<u8>)>, StoreError> {
+    /// The first host to be looked at.
+    pub(super) fn first_recheck(&self) -> Result<Option<Pending>, StoreError> {
         let mut found = None;
         self.store.scan(keys::RECHECKS, &[], &mut |key, value| {
-            found = Some((key.to_vec(), value.to_vec()));
+            found = Some(Pending {
+                errand: key.to_vec(),
+                from: value.to_vec(),
+            });
             ControlFlow::Break(())
         })?;
         Ok(found)

@@ -21,7 +21,7 @@ mod work;
 use std::time::Duration;
 
 use crate::frontier::store::StoreError;
-use crate::frontier::{Effects, Finished, Frontier, NewTask, RobotsAnswer, Settled, Written};
+use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::store::{NewImageFile, OutputError, Outputs, Row};
 
@@ -155,10 +155,14 @@ impl<'a> Crawl<'a> {
         now: u64,
     ) -> Result<(), CrawlError> {
         if let Some(Brought::Sitemap(sitemap)) = &mut arrival.brought
-            && sitemap.pages.len() > MAX_LISTED_AT_ONCE
+            && sitemap.pages.len().max(sitemap.sitemaps.len()) > MAX_LISTED_AT_ONCE
         {
-            let part: Vec<NewTask> = sitemap.pages.drain(..MAX_LISTED_AT_ONCE).collect();
-            frontier.add_listed(&arrival.task, &part, now)?;
+            let part = Effects {
+                links: take_some(&mut sitemap.pages),
+                sitemaps: take_some(&mut sitemap.sitemaps),
+                ..Effects::default()
+            };
+            frontier.add_listed(&arrival.task, part, now)?;
             self.unsettled.push(arrival);
             return Ok(());
         }
@@ -300,6 +304,12 @@ fn backs_off(outcome: &Outcome) -> bool {
         return false;
     };
     *host_backs_off
+}
+
+/// The first of a list, as many as are added at once.
+fn take_some<T>(list: &mut Vec<T>) -> Vec<T> {
+    let n = list.len().min(MAX_LISTED_AT_ONCE);
+    list.drain(..n).collect()
 }
 
 /// Writes what a task brought; returns where an image lies.

@@ -2,7 +2,7 @@
 //!
 //! Parsing is the `robotstxt` crate's, a port of Google's own parser with its
 //! tolerance for typing errors. Of what it reads only the rules that govern this
-//! crawler are kept, in the order in which they decide ([`rules`]), so that an
+//! crawler are kept, in the order in which they decide (`rules`), so that an
 //! address costs one pass over a host's own rules and not over the whole file.
 //!
 //! This module is pure: when robots.txt is fetched, how long it holds and what an

@@ -102,6 +102,15 @@ fn a_rule_is_named_as_it_was_written() {
     assert_eq!(rule("/"), None);
 }
 
+#[test]
+fn a_star_may_end_at_any_place() {
+    let body = "user-agent: *\ndisallow: /*.html$\n";
+    assert!(!allows(body, "/a.b.html"));
+    let url = "http://example.org/a.b.html";
+    let by_crate = DefaultMatcher::default().one_agent_allowed_by_robots(body, "spoor", url);
+    assert!(by_crate, "the crate is mended; its own matcher will do");
+}
+
 /// The crate's whole-body matcher with this module's way to match one pattern,
 /// because its own is wrong about `*`.
 #[derive(Default)]

@@ -3,7 +3,8 @@
 //!
 //! [`support`] runs the program and watches the wire. [`layers`] holds the crate
 //! map against the source, [`commands`] what each command says and how it ends,
-//! [`politeness`] what hosts are asked and when, [`kill`] that nothing is lost or
+//! [`politeness`] what hosts are asked and when, [`robots`] what each answer for a
+//! robots.txt means, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`upkeep`] the care of a job's
@@ -23,6 +24,7 @@ mod layers;
 mod politeness;
 mod powercut;
 mod recrawl;
+mod robots;
 mod sitemaps;
 mod support;
 mod upkeep;

@@ -206,24 +206,27 @@ fn a_long_sitemap_is_added_in_parts_and_again_after_a_crash() {
     f.add_seeds(&[url("http://a.org/")], now).unwrap();
     let rules = "Sitemap: http://a.org/map.xml\n";
     let task = next_sitemap(&mut f, rules, &mut now).unwrap();
-    let part = |from: usize| -> Vec<NewTask> {
-        (from..from + 500)
-            .map(|i| listed(&format!("http://h{}.org/{i}", i % 7)))
-            .collect()
+    let page = |i: usize| listed(&format!("http://h{}.org/{i}", i % 7));
+    let part = |from: usize| Effects {
+        links: (from..from + 500).map(page).collect(),
+        sitemaps: vec![url("http://a.org/further.xml")],
+        ..Effects::default()
     };
-    f.add_listed(&task, &part(0), now).unwrap();
+    f.add_listed(&task, part(0), now).unwrap();
     check(&f);
     f.flush().unwrap();
     drop(f);
     let mut f = open_reading(folder.path(), "", now);
-    assert_eq!(f.counts().queued_pages(), 501);
+    assert_eq!(f.counts().queued_pages(), 502);
     let again = next_sitemap(&mut f, rules, &mut now).unwrap();
     assert_eq!(again.url, task.url);
-    f.add_listed(&again, &part(0), now).unwrap();
-    f.add_listed(&again, &part(400), now).unwrap();
-    done(&mut f, &again, part(800), now);
+    f.add_listed(&again, part(0), now).unwrap();
+    f.add_listed(&again, part(400), now).unwrap();
+    finish(&mut f, &again, Outcome::Done, part(800), now);
     check(&f);
-    assert_eq!(f.counts().queued_pages() + f.counts().documents, 1_301);
+    assert_eq!(f.counts().queued_pages() + f.counts().documents, 1_302);
+    let further = f.look_up(&url("http://a.org/further.xml"), TaskKind::Sitemap);
+    assert_eq!(further.unwrap().unwrap().hops, 1);
     let record = f
         .look_up(&url("http://h3.org/1200"), TaskKind::Page)
         .unwrap()
