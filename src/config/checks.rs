@@ -39,6 +39,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         &i.max_height,
     );
     pairs.not_empty("scope.schemes", &config.scope.schemes);
+    pairs.not_empty("scope.accept_types", &config.scope.accept_types);
 }
 
 struct Pairs<'a>(&'a mut Findings);
