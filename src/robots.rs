@@ -5,12 +5,16 @@
 //! `Sitemap`. It is pure: when robots.txt is fetched, how long it holds and what
 //! an unreachable one means is the frontier's business.
 
+mod deciding;
+
 use std::borrow::Cow;
 use std::time::Duration;
 
 use robotstxt::{DefaultMatcher, RobotsParseHandler};
 
 use crate::address::PageUrl;
+
+pub use deciding::deciding_line;
 
 /// What is parsed of a robots.txt at most, in bytes (RFC 9309 section 2.5 asks
 /// for at least 500 kibibytes).
