@@ -75,6 +75,7 @@ pub(super) mod class {
 pub(super) const META: &[u8] = b"M";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
+pub(super) const URLS: &[u8] = b"U";
 
 pub(super) fn host(host: &HostKey) -> Vec<u8> {
     join(b'H', host.as_str().as_bytes())
@@ -169,9 +170,14 @@ pub(super) fn after_queues_of(host: &HostKey) -> Vec<u8> {
 }
 
 pub(super) fn waiting(due: u64, rank: &Rank) -> Vec<u8> {
-    let mut key = join(b'W', &due.to_be_bytes());
+    let mut key = waiting_until(due);
     rank.push(&mut key);
     key
+}
+
+/// What the keys of all URLs that wait until `due` begin with.
+pub(super) fn waiting_until(due: u64) -> Vec<u8> {
+    join(b'W', &due.to_be_bytes())
 }
 
 pub(super) fn due_of_waiting_key(key: &[u8]) -> Option<u64> {

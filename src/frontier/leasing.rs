@@ -6,7 +6,7 @@ use super::change::Change;
 use super::keys::{self, class};
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, rescope};
 use crate::address::PageUrl;
 use crate::page::{Reason, Task, TaskKind};
 
@@ -41,7 +41,7 @@ impl Frontier {
     /// finished before. `None` where only finishing, or a parked host's return,
     /// can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.schedule.ready() > 0 {
+        if self.schedule.ready() > 0 || self.is_rescoping() {
             return Some(0);
         }
         match (self.schedule.next_due(), self.next_waiting) {
@@ -83,9 +83,6 @@ impl Frontier {
             return self.lease_robots_errand(slot, &key, &head, now);
         }
         let scheme = keys::scheme_of_key(&head.value);
-        if !self.rules_hold(slot, scheme, now) {
-            return self.lease_robots(slot, &key, &head, scheme, now);
-        }
         let Some((url, kind)) = keys::url_of_key(&head.value) else {
             let why = "names no address".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
@@ -95,6 +92,15 @@ impl Frontier {
             let why = "names an address that has no record".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
+        // The scope may have changed since it was queued; a host of which nothing is
+        // wanted any more is not asked for its rules either.
+        if let Err(reason) = rescope::judge(&self.scope, &url, kind, record.hops) {
+            self.drop_queued(slot, &head, kind, record, reason, now)?;
+            return Ok(None);
+        }
+        if !self.rules_hold(slot, scheme, now) {
+            return self.lease_robots(slot, &key, &head, scheme, now);
+        }
         if let Some(reason) = self.obstacle(slot, &url, kind, scheme)? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
@@ -179,7 +185,8 @@ impl Frontier {
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         change.dequeue(kind, &host, &record);
         change.drop_record(&head.value, record, reason)?;
-        if kind == TaskKind::Image {
+        // Other rules may bring an image back, and then its words are needed.
+        if kind == TaskKind::Image && reason != Reason::Scope {
             change.forget_contexts(&head.value)?;
         }
         let Change { batch, meta, .. } = change;

@@ -22,14 +22,16 @@
 //! - A host's clock is in its record, so it survives; after an unclean end no
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.
+//! - Nothing is added or leased that the scope in force does not permit, also while
+//!   what was stored under another scope is still being judged anew.
 //! - Memory holds the hosts that have something queued or leased, and no URLs.
 //!
 //! # Reading order
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
-//! `view`.
+//! `finish` (outcomes), `rules` (robots.txt), `rescope` (a changed scope); beside
+//! them `archive`, `audit` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -44,6 +46,7 @@ mod finish;
 mod keys;
 mod leasing;
 mod record;
+mod rescope;
 mod rules;
 mod schedule;
 pub mod store;
@@ -68,6 +71,7 @@ use store::{Store, StoreError};
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
+pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
@@ -144,6 +148,8 @@ pub struct Frontier {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
     rules_bytes: usize,
+    /// What judging anew has come to so far.
+    rescoped: Rescoped,
 }
 
 impl Frontier {
@@ -171,7 +177,14 @@ impl Frontier {
                 });
             }
         }
-        let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
+        let mut meta: Meta = match codec::read(&*store, keys::META, stored)? {
+            Some(meta) => meta,
+            None => Meta {
+                scope: scope.digest(),
+                ..Meta::default()
+            },
+        };
+        rescope::begin_where_changed(&mut meta, &scope);
         let unclean_since = (!meta.clean).then_some(now);
         let mut frontier = Self {
             store,
@@ -186,6 +199,7 @@ impl Frontier {
             pages_closed: false,
             rules: HashMap::new(),
             rules_bytes: 0,
+            rescoped: Rescoped::default(),
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -217,6 +231,11 @@ impl Frontier {
         } = change;
         self.commit(batch, meta)?;
         self.refresh_hosts(touched, now)
+    }
+
+    /// The rules by which addresses are judged now.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Number of open leases.
@@ -267,8 +286,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
-        let key = keys::url(url, kind);
-        codec::read(&*self.store, &key, self.store.get(&key)?)
+        self.view().url(url, kind)
     }
 
     /// All that is known of a host, if anything is.
@@ -276,11 +294,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
-        if let Some(active) = self.schedule.slot(host).and_then(|s| self.schedule.host(s)) {
-            return Ok(Some(active.record.clone()));
-        }
-        let key = keys::host(host);
-        codec::read(&*self.store, &key, self.store.get(&key)?)
+        self.view().host(host)
     }
 
     /// The contexts in which an image was met so far that no sidecar holds yet.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::page::{Bucket, LinkParts, Reason};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -47,7 +47,8 @@ pub enum State {
 pub struct UrlRecord {
     /// Its state.
     pub state: State,
-    /// Priority class; [`Bucket::Low`] where the score lies above the razor.
+    /// Priority class, also of what is dropped, so that it can be queued again;
+    /// [`Bucket::Low`] where the score lies above the razor.
     pub bucket: Bucket,
     /// Score, lower is better.
     pub score: f64,
@@ -108,7 +109,8 @@ pub struct HostRecord {
 }
 
 impl HostRecord {
-    pub(super) fn robots(&self, scheme: &str) -> &RobotsState {
+    /// What is known of the robots.txt for a scheme, `http` or `https`.
+    pub fn robots(&self, scheme: &str) -> &RobotsState {
         &self.robots[usize::from(scheme == "https")]
     }
 
@@ -171,6 +173,11 @@ pub(super) struct Meta {
     pub active: u64,
     /// Where the outputs stood at the last commit; opaque to the frontier.
     pub stamp: Vec<u8>,
+    /// [`Scope::digest`](crate::scope::Scope::digest) of the rules that everything
+    /// stored was judged by, or is being judged by anew.
+    pub scope: u64,
+    /// The first key that is not judged anew yet, while that is under way.
+    pub rescope: Option<Vec<u8>>,
 }
 
 impl Default for Meta {
@@ -183,6 +190,8 @@ impl Default for Meta {
             counts: Counts::default(),
             active: 0,
             stamp: Vec::new(),
+            scope: 0,
+            rescope: None,
         }
     }
 }

@@ -36,6 +36,8 @@ macro_rules! over_all {
     )*};
 }
 
+mod rescope;
+
 over_all! {
     robots_first_then_the_best_over_all_hosts
     a_better_link_lifts_and_a_worse_one_changes_nothing
@@ -843,8 +845,8 @@ fn another_format_is_refused() {
         matches!(
             error,
             StoreError::Version {
-                found: 2,
-                expected: 1,
+                found: 3,
+                expected: 2,
                 ..
             }
         ),

@@ -5,13 +5,15 @@
 //! map against the source, [`commands`] what each command says and how it ends,
 //! [`politeness`] what hosts are asked and when, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
-//! can be run, [`upkeep`] the care of a job's frontier.
+//! can be run, [`upkeep`] the care of a job's frontier, [`control`] what a job is
+//! asked and told while it runs.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 mod commands;
+mod control;
 mod examples;
 mod kill;
 mod layers;
