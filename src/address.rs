@@ -144,6 +144,12 @@ impl PageUrl {
         self.0.host_str().unwrap_or_default()
     }
 
+    /// The port that is connected to, the scheme's own where the text names none.
+    pub fn port(&self) -> u16 {
+        // Both schemes have one.
+        self.0.port_or_known_default().unwrap_or_default()
+    }
+
     /// Path and query, as they stand in a request line.
     pub fn path_and_query(&self) -> &str {
         &self.0[url::Position::BeforePath..]

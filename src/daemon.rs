@@ -4,7 +4,7 @@
 //! and lets what is in flight finish; a second one ends the process at once,
 //! which costs nothing but the work in flight.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,12 +13,14 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
+use crate::control::{self, Desk, Reloaded};
+use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Counts, Frontier};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
+    Asker, Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -184,6 +186,8 @@ pub fn crawl(
     };
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
+    let desk = Desk::new(control.asker(), terms(config), config);
+    let _served = open_channel(runtime, &folder, desk);
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
@@ -208,6 +212,52 @@ pub fn crawl(
     frontier.close()?;
     drop(lock);
     Ok(summary)
+}
+
+/// What of a job's configuration is needed to explain what it does.
+pub fn terms(config: &Config) -> Terms {
+    Terms {
+        agent: config.network.user_agent.as_str().to_owned(),
+        strategy: strategy(config),
+        weights: weights(&config.strategy),
+    }
+}
+
+/// From now on every SIGHUP has the crawl behind `asker`, which is or will be started
+/// with `config`, read its job file again. Not on systems without that signal.
+pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Config) {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let listening = {
+            let _entered = runtime.enter();
+            signal(SignalKind::hangup())
+        };
+        let Ok(mut hangups) = listening else {
+            tracing::warn!("SIGHUP cannot be watched; use `spoor reload` instead");
+            return;
+        };
+        let desk = Desk::new(asker, terms(config), config);
+        let job = job.to_owned();
+        runtime.spawn(async move {
+            while hangups.recv().await.is_some() {
+                let reloaded = match Config::load(&job) {
+                    Ok(config) => desk.reload(&config).await,
+                    Err(errors) => Err(errors.into()),
+                };
+                match reloaded {
+                    Ok(Reloaded { later, .. }) if later.is_empty() => {}
+                    Ok(Reloaded { later, .. }) => {
+                        let later = later.join(", ");
+                        tracing::warn!("takes effect at the next start: {later}");
+                    }
+                    Err(error) => tracing::warn!("nothing is changed: {error}"),
+                }
+            }
+        });
+    }
+    #[cfg(not(unix))]
+    let _ = (runtime, asker, job, config);
 }
 
 /// The boundaries a job's buckets have.
@@ -239,12 +289,35 @@ pub fn weights(section: &StrategySection) -> Weights {
     }
 }
 
-fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
-    let strategy = match config.strategy.kind {
+fn strategy(config: &Config) -> Strategy {
+    match config.strategy.kind {
         StrategyKind::Unfocused => Strategy::Unfocused,
         StrategyKind::Document => Strategy::Document,
         StrategyKind::Link => Strategy::Link,
-    };
+    }
+}
+
+/// The job's control channel; a crawl goes on without it where it cannot be had.
+#[cfg(unix)]
+fn open_channel(runtime: &Handle, folder: &Path, desk: Desk) -> Option<control::Served> {
+    match control::serve(runtime, folder, desk) {
+        Ok(served) => Some(served),
+        Err(error) => {
+            let folder = folder.display();
+            tracing::warn!(
+                "{folder}: no control channel: {error}; the crawl goes on, but `spoor explain` \
+                 and `spoor reload` cannot reach it"
+            );
+            None
+        }
+    }
+}
+
+#[cfg(not(unix))]
+fn open_channel(_runtime: &Handle, _folder: &Path, _desk: Desk) {}
+
+fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
+    let strategy = strategy(config);
     let images = &config.images;
     Ok(Reader {
         extract: extract::Options {

@@ -44,6 +44,8 @@
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
+//! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
+//! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
 //!
@@ -65,7 +67,9 @@
 pub mod address;
 pub mod checkpoint;
 pub mod config;
+pub mod control;
 pub mod daemon;
+pub mod explain;
 pub mod extract;
 pub mod fetch;
 pub mod frontier;

@@ -3,13 +3,85 @@
 //! Rules see an address and its distance from the seeds, never a page, a store
 //! or the network, so the same verdict can be given again at any time.
 
+use std::fmt;
+
+use sha2::{Digest, Sha256};
+
 use crate::address::PageUrl;
-use crate::config;
+use crate::config::{self, ScopeRule};
 use crate::page::Reason;
 
 /// The `[scope]` section as a judge.
 #[derive(Debug, Clone)]
 pub struct Scope(config::Scope);
+
+/// Why an address is not within the scope; its text names the rule that decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Objection<'a> {
+    /// Too many links from the nearest seed.
+    Hops {
+        /// How many.
+        hops: u32,
+        /// How many may be.
+        max: u32,
+    },
+    /// There are accept rules, and none covers it.
+    NotAccepted,
+    /// Its scheme is none of `scope.schemes`.
+    Scheme(&'a str),
+    /// This reject rule covers it.
+    Rejected(&'a ScopeRule),
+    /// Its file extension is one of `scope.reject_files`.
+    File(&'a str),
+    /// Its path has more segments than `scope.max_depth`.
+    Deep {
+        /// How many.
+        segments: usize,
+        /// How many may be.
+        max: usize,
+    },
+    /// This segment stands in its path more often than `scope.repeated_segments`.
+    Repeats {
+        /// The segment.
+        segment: &'a str,
+        /// How often it may stand there.
+        max: usize,
+    },
+}
+
+impl Objection<'_> {
+    /// The reason that is recorded.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Hops { .. } => Reason::Hops,
+            Self::NotAccepted | Self::Scheme(_) | Self::Rejected(_) | Self::File(_) => {
+                Reason::Scope
+            }
+            Self::Deep { .. } | Self::Repeats { .. } => Reason::Trap,
+        }
+    }
+}
+
+impl fmt::Display for Objection<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hops { hops, max } => {
+                write!(f, "{hops} hops from a seed, scope.max_hops = {max}")
+            }
+            Self::NotAccepted => f.write_str("no rule of scope.accept covers it"),
+            Self::Scheme(scheme) => write!(f, "`{scheme}` is none of scope.schemes"),
+            Self::Rejected(rule) => write!(f, "rejected by `{rule}` of scope.reject"),
+            Self::File(extension) => write!(f, "`.{extension}` is one of scope.reject_files"),
+            Self::Deep { segments, max } => {
+                write!(f, "{segments} segments, scope.max_depth = {max}")
+            }
+            Self::Repeats { segment, max } => write!(
+                f,
+                "`{segment}` more than {max} times in the path, as scope.repeated_segments permits"
+            ),
+        }
+    }
+}
 
 impl Scope {
     /// Takes the rules of a checked config.
@@ -17,23 +89,47 @@ impl Scope {
         Self(section)
     }
 
+    /// A number that is the same for the same rules, in every process, and another
+    /// one for others.
+    pub fn digest(&self) -> u64 {
+        let hash = Sha256::digest(self.0.to_toml());
+        hash.iter()
+            .take(8)
+            .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    }
+
     /// Whether a page at `url`, `hops` links from the nearest seed, is crawled.
     ///
     /// # Errors
     /// The reason why it is not.
     pub fn page(&self, url: &PageUrl, hops: u32) -> Result<(), Reason> {
-        if self.0.max_hops.is_some_and(|max| hops > max) {
-            return Err(Reason::Hops);
+        match self.judge_page(url, hops) {
+            Ok(_) => Ok(()),
+            Err(objection) => Err(objection.reason()),
         }
-        let extension = file_extension(url.path());
-        let rejected = |e: &str| {
+    }
+
+    /// As [`Scope::page`], with the accept rule that covers it, if it takes one.
+    ///
+    /// # Errors
+    /// What decides against it.
+    pub fn judge_page<'a>(
+        &'a self,
+        url: &'a PageUrl,
+        hops: u32,
+    ) -> Result<Option<&'a ScopeRule>, Objection<'a>> {
+        if let Some(max) = self.0.max_hops.filter(|max| hops > *max) {
+            return Err(Objection::Hops { hops, max });
+        }
+        let accepted = self.judge_sitemap(url)?;
+        if let Some(extension) = file_extension(url.path()) {
             let mut files = self.0.reject_files.iter();
-            files.any(|r| r.as_str().eq_ignore_ascii_case(e))
-        };
-        if extension.is_some_and(rejected) {
-            return Err(Reason::Scope);
+            if files.any(|file| file.as_str().eq_ignore_ascii_case(extension)) {
+                return Err(Objection::File(extension));
+            }
         }
-        self.sitemap(url)
+        self.judge_path(url.path())?;
+        Ok(accepted)
     }
 
     /// Whether a sitemap at `url` is read: as a page, but its file type and its
@@ -42,15 +138,27 @@ impl Scope {
     /// # Errors
     /// The reason why it is not.
     pub fn sitemap(&self, url: &PageUrl) -> Result<(), Reason> {
+        match self.judge_sitemap(url) {
+            Ok(_) => Ok(()),
+            Err(objection) => Err(objection.reason()),
+        }
+    }
+
+    /// As [`Scope::sitemap`], with the accept rule that covers it, if it takes one.
+    ///
+    /// # Errors
+    /// What decides against it.
+    pub fn judge_sitemap<'a>(
+        &'a self,
+        url: &'a PageUrl,
+    ) -> Result<Option<&'a ScopeRule>, Objection<'a>> {
         let surt = url.surt();
-        let accepted = self.0.accept.is_empty() || self.0.accept.iter().any(|r| r.covers(&surt));
-        if !accepted || !self.has_scheme(url) || self.rejects(&surt) {
-            return Err(Reason::Scope);
+        let accepted = self.0.accept.iter().find(|rule| rule.covers(url, &surt));
+        if accepted.is_none() && !self.0.accept.is_empty() {
+            return Err(Objection::NotAccepted);
         }
-        if self.is_trap(url.path()) {
-            return Err(Reason::Trap);
-        }
-        Ok(())
+        self.judge_address(url, &surt)?;
+        Ok(accepted)
     }
 
     /// Whether an image at `url` is fetched. Images often lie on a host of their
@@ -59,10 +167,31 @@ impl Scope {
     /// # Errors
     /// The reason why it is not.
     pub fn image(&self, url: &PageUrl) -> Result<(), Reason> {
-        if !self.has_scheme(url) || self.rejects(&url.surt()) {
-            return Err(Reason::Scope);
+        self.judge_image(url)
+            .map_err(|objection| objection.reason())
+    }
+
+    /// As [`Scope::image`].
+    ///
+    /// # Errors
+    /// What decides against it.
+    pub fn judge_image<'a>(&'a self, url: &'a PageUrl) -> Result<(), Objection<'a>> {
+        self.judge_address(url, &url.surt())
+    }
+
+    /// Whether an answer with this `Content-Type` header may be a page. One without
+    /// a header may be.
+    ///
+    /// # Errors
+    /// The MIME type that is not accepted.
+    pub fn content_type(&self, header: Option<&str>) -> Result<(), String> {
+        let media = header.and_then(|header| header.split(';').next());
+        let media = media.unwrap_or_default().trim().to_ascii_lowercase();
+        let accepted = || self.0.accept_types.iter().any(|kind| kind.covers(&media));
+        match media.is_empty() || accepted() {
+            true => Ok(()),
+            false => Err(media.chars().take(200).collect()),
         }
-        Ok(())
     }
 
     /// How many pages one host may give, if limited.
@@ -70,28 +199,34 @@ impl Scope {
         self.0.host_documents
     }
 
-    fn has_scheme(&self, url: &PageUrl) -> bool {
+    fn judge_address<'a>(&'a self, url: &'a PageUrl, surt: &str) -> Result<(), Objection<'a>> {
         let scheme = match url.scheme() {
             "https" => config::Scheme::Https,
             _ => config::Scheme::Http,
         };
-        self.0.schemes.contains(&scheme)
-    }
-
-    fn rejects(&self, surt: &str) -> bool {
-        self.0.reject.iter().any(|r| r.covers(surt))
+        if !self.0.schemes.contains(&scheme) {
+            return Err(Objection::Scheme(url.scheme()));
+        }
+        match self.0.reject.iter().find(|rule| rule.covers(url, surt)) {
+            Some(rule) => Err(Objection::Rejected(rule)),
+            None => Ok(()),
+        }
     }
 
     /// A path that nests too deep, or that has one segment again and again as
-    /// relative links on a wrong base make it.
-    fn is_trap(&self, path: &str) -> bool {
-        let segments: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
-        if segments.len() > self.0.max_depth {
-            return true;
+    /// relative links on a wrong base make it, is a trap.
+    fn judge_path<'a>(&self, path: &'a str) -> Result<(), Objection<'a>> {
+        let all: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
+        let (segments, max) = (all.len(), self.0.max_depth);
+        if segments > max {
+            return Err(Objection::Deep { segments, max });
         }
-        segments
-            .iter()
-            .any(|s| segments.iter().filter(|t| *t == s).count() > self.0.repeated_segments)
+        let max = self.0.repeated_segments;
+        let often = |s: &&&str| all.iter().filter(|t| t == s).count() > max;
+        match all.iter().find(often) {
+            Some(segment) => Err(Objection::Repeats { segment, max }),
+            None => Ok(()),
+        }
     }
 }
 
@@ -166,6 +301,62 @@ mod tests {
         assert_eq!(sitemap("http://example.org/map.xml.gz"), Ok(()));
         assert_eq!(sitemap("http://example.org/no/map.xml"), Err(Reason::Scope));
         assert_eq!(sitemap("http://other.org/map.xml"), Err(Reason::Scope));
+    }
+
+    #[test]
+    fn the_rule_that_decides_is_named() {
+        let s = scope(
+            "accept = ['host:a.org', 'regex:/cats?/']\nreject = ['regex:[?&]print=1']\n\
+             max_hops = 3\nmax_depth = 4\nrepeated_segments = 1",
+        );
+        let said = |text: &str, hops: u32| {
+            let url = PageUrl::parse(text).unwrap();
+            match s.judge_page(&url, hops) {
+                Ok(rule) => rule.map(ToString::to_string).unwrap_or_default(),
+                Err(objection) => objection.to_string(),
+            }
+        };
+        for (url, hops, expected) in [
+            ("http://a.org/x", 3, "host:a.org"),
+            ("http://b.org/cat/1", 0, "regex:/cats?/"),
+            ("http://b.org/dog/1", 0, "no rule of scope.accept covers it"),
+            (
+                "http://a.org/?print=1",
+                0,
+                "rejected by `regex:[?&]print=1` of",
+            ),
+            (
+                "http://a.org/x.zip",
+                0,
+                "`.zip` is one of scope.reject_files",
+            ),
+            ("http://a.org/", 4, "4 hops from a seed, scope.max_hops = 3"),
+            (
+                "http://a.org/1/2/3/4/5",
+                0,
+                "5 segments, scope.max_depth = 4",
+            ),
+            ("http://a.org/x/y/x", 0, "`x` more than 1 times in the path"),
+        ] {
+            let said = said(url, hops);
+            assert!(said.starts_with(expected), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn digests_differ_where_rules_do() {
+        let (one, other) = (scope("max_hops = 1"), scope("max_hops = 2"));
+        assert_eq!(one.digest(), scope("max_hops = 1").digest());
+        assert_ne!(one.digest(), other.digest());
+    }
+
+    #[test]
+    fn types_are_judged_by_the_header() {
+        let s = scope("accept_types = ['text/html', 'image/*']");
+        assert_eq!(s.content_type(Some("Text/HTML; charset=x")), Ok(()));
+        assert_eq!(s.content_type(None), Ok(()));
+        let refused = s.content_type(Some("text/plain"));
+        assert_eq!(refused, Err("text/plain".to_owned()));
     }
 
     #[test]

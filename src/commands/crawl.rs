@@ -15,6 +15,7 @@ pub fn run(job: &Path) -> Result<()> {
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
     let control = Control::default();
+    daemon::reload_on_hangup(runtime.handle(), control.asker(), job, &config);
     let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control)?;
     progress.finish();
     print(&summary);

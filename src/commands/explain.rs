@@ -1,81 +1,67 @@
 //! `spoor explain JOB.toml URL`, `spoor host JOB.toml NAME`
 
-use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use spoor::address::{HostKey, PageUrl};
-use spoor::checkpoint;
+use spoor::checkpoint::{self, OpenError};
 use spoor::config::Config;
+use spoor::control::Client;
+use spoor::daemon;
+use spoor::explain::{self, Explanation, HostReport, Known};
 use spoor::frontier::store;
-use spoor::frontier::view::View;
-use spoor::frontier::{HostRecord, RobotsState, State, UrlRecord};
+use spoor::frontier::view::{MAX_AHEAD, View};
+use spoor::frontier::{HostRecord, RobotsState, State};
 use spoor::page::TaskKind;
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
 
 /// Says what is known of an address: its state, why, and when it is due.
-pub fn url(job: &Path, url: &str) -> Result<()> {
+pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(url)?;
-    let (_lock, view) = open(&config)?;
-    println!("canonical  {url}");
-    println!("surt       {}", url.surt());
-    let mut found = false;
-    let kinds = [
-        (TaskKind::Page, "page"),
-        (TaskKind::Image, "image"),
-        (TaskKind::Sitemap, "sitemap"),
-    ];
-    for (kind, name) in kinds {
-        if let Some(record) = view.url(&url, kind)? {
-            found = true;
-            print_record(&view, name, &record)?;
+    let scope = Scope::new(config.scope.clone());
+    let terms = daemon::terms(&config);
+    let explanation = match stopped(&config, |view| explain::url(view, &scope, &terms, &url))? {
+        Some(explanation) => explanation,
+        None => {
+            let client = Client::new(&config.job_folder());
+            daemon::runtime()?.block_on(client.explain(&url))?
         }
-    }
-    if !found {
-        println!("state      unknown: no page that was fetched links to it");
-    }
-    match Scope::new(config.scope.clone()).page(&url, 0) {
-        Ok(()) => println!("scope      within"),
-        Err(reason) => println!("scope      outside: {}", reason.name()),
-    }
-    let agent = config.network.user_agent.as_str();
-    match view.robots(&url, agent)? {
-        Some(rules) => {
-            let verdict = match rules.allows(&url) {
-                true => "allowed".to_owned(),
-                false => format!("forbidden to {agent}"),
-            };
-            match rules.rule_for(&url) {
-                Some(rule) => println!("robots     {verdict} by `{rule}`"),
-                None => println!("robots     {verdict}"),
-            }
-        }
-        None => println!("robots     not known yet"),
-    }
-    match view.host(&url.host_key())? {
-        Some(host) => print_host(&url.host_key(), &host),
-        None => println!("host       {} was never asked", url.host_key()),
+    };
+    match json {
+        true => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        false => print(&explanation, &terms.agent),
     }
     Ok(())
 }
 
 /// Says what is known of a host: its clock, its failures, its robots rules.
-pub fn host(job: &Path, name: &str) -> Result<()> {
+pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(&format!("http://{name}/"))
         .with_context(|| format!("`{name}` is no host; write it as www.example.org"))?;
-    let (_lock, view) = open(&config)?;
-    match view.host(&url.host_key())? {
-        Some(host) => print_host(&url.host_key(), &host),
-        None => println!("host       {} was never asked", url.host_key()),
+    let key = url.host_key();
+    let report = match stopped(&config, |view| explain::host(view, &key))? {
+        Some(report) => report,
+        None => {
+            let client = Client::new(&config.job_folder());
+            daemon::runtime()?.block_on(client.host(&key))?
+        }
+    };
+    match json {
+        true => println!("{}", serde_json::to_string_pretty(&report)?),
+        false => print_report(&report),
     }
     Ok(())
 }
 
-/// The job's frontier, and the lock that keeps a crawl from it meanwhile.
-fn open(config: &Config) -> Result<(File, View)> {
+/// Looks into the frontier of a job on which no crawl works, and keeps one from it
+/// meanwhile; `None` where one does.
+fn stopped<T>(
+    config: &Config,
+    look: impl FnOnce(&View<'_>) -> Result<T, store::StoreError>,
+) -> Result<Option<T>> {
     let folder = config.job_folder().join("frontier");
     let Some(kind) = store::backend_in(&folder) else {
         bail!(
@@ -83,19 +69,63 @@ fn open(config: &Config) -> Result<(File, View)> {
             folder.display()
         );
     };
-    let lock = checkpoint::lock(&config.job_folder())?;
-    Ok((lock, View::new(store::open(kind, &folder)?)))
+    let _lock = match checkpoint::lock(&config.job_folder()) {
+        Err(OpenError::Busy(_)) => return Ok(None),
+        lock => lock?,
+    };
+    let store = store::open(kind, &folder)?;
+    Ok(Some(look(&View::new(&*store))?))
 }
 
-fn print_record(view: &View, kind: &str, record: &UrlRecord) -> Result<()> {
+fn print(explanation: &Explanation, agent: &str) {
+    println!("canonical  {}", explanation.url);
+    println!("surt       {}", explanation.surt);
+    for known in &explanation.known {
+        print_known(known, &explanation.host);
+    }
+    if explanation.known.is_empty() {
+        println!("state      unknown: no page that was fetched links to it");
+    }
+    let by = |text: &str| match text {
+        "" => String::new(),
+        text => format!(", {text}"),
+    };
+    let scope = &explanation.scope;
+    match scope.allowed {
+        Some(false) => println!("scope      outside: {}", scope.by),
+        _ => println!("scope      within{}", by(&scope.by)),
+    }
+    let robots = &explanation.robots;
+    match robots.allowed {
+        Some(true) => println!("robots     allowed to {agent}{}", by(&robots.by)),
+        Some(false) => println!("robots     forbidden to {agent}{}", by(&robots.by)),
+        None => println!("robots     not known yet{}", by(&robots.by)),
+    }
+    print_report(&explanation.host);
+}
+
+fn print_known(known: &Known, host: &HostReport) {
+    let record = &known.record;
     let state = match &record.state {
+        State::Queued if known.leased => "leased: it is being fetched now".to_owned(),
         State::Queued => "queued".to_owned(),
-        State::Waiting { due } => format!("waits to be tried again at {}", timestamp(*due)),
+        State::Waiting { .. } => "waits to be tried again".to_owned(),
         State::Done { id } => format!("done, number {id}"),
         State::Redirected { id, to } => format!("done, number {id}: redirected to {to}"),
         State::Dropped { reason } => format!("dropped: {}", reason.name()),
     };
+    let kind = match known.kind {
+        TaskKind::Image => "image",
+        TaskKind::Sitemap => "sitemap",
+        TaskKind::Page | TaskKind::Robots => "page",
+    };
     println!("state      {kind} {state}");
+    if let Some(decided) = &known.decided_by {
+        println!("decided    {decided}");
+    }
+    if let Some(due) = known.due {
+        println!("due        {}", due_text(due, known, host));
+    }
     let bucket = match record.state {
         State::Dropped { .. } => "none",
         _ => record.bucket.name(),
@@ -132,14 +162,16 @@ fn print_record(view: &View, kind: &str, record: &UrlRecord) -> Result<()> {
             None => println!("next       none planned"),
         }
     }
+    if let Some(formula) = &known.formula {
+        println!("score      {formula}");
+    }
     if record.attempts > 0 {
         println!("failed     {} times", record.attempts);
     }
     if let Some(note) = &record.note {
         println!("kept as    {note}");
     }
-    let chain = view.chain(record)?;
-    match chain.split_first() {
+    match known.via.split_first() {
         None => println!("via        a seed"),
         Some((nearest, further)) => {
             println!("via        {nearest}");
@@ -148,7 +180,42 @@ fn print_record(view: &View, kind: &str, record: &UrlRecord) -> Result<()> {
             }
         }
     }
-    Ok(())
+}
+
+/// When something may be asked for, and what it waits for.
+fn due_text(due: u64, known: &Known, host: &HostReport) -> String {
+    let record = host.record.as_ref();
+    let parked = record.is_some_and(|h| h.parked_until.is_some_and(|until| until > now()));
+    let mut text = match due.saturating_sub(now()) {
+        0 => "now".to_owned(),
+        wait => format!(
+            "not before {}, in {:.1} s",
+            timestamp(due),
+            wait as f64 / 1000.0
+        ),
+    };
+    if known.ahead.is_some() && parked {
+        text.push_str(", as its host is parked");
+    } else if known.ahead.is_some() && record.is_some_and(|h| h.failures > 0) {
+        text.push_str(", as its host backs off");
+    }
+    match known.ahead {
+        Some(0) => text.push_str(", the next of its kind at its host"),
+        Some(MAX_AHEAD) => text.push_str(&format!(", {MAX_AHEAD} or more before it at its host")),
+        Some(n) => text.push_str(&format!(", {n} before it at its host")),
+        None => {}
+    }
+    text
+}
+
+fn print_report(report: &HostReport) {
+    match &report.record {
+        Some(host) => print_host(&report.host, host),
+        None => println!("host       {} was never asked", report.host),
+    }
+    if report.running {
+        println!("open       {} requests", report.open);
+    }
 }
 
 fn print_host(key: &HostKey, host: &HostRecord) {

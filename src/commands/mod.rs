@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod lab;
 mod progress;
+mod reload;
 mod score;
 mod store;
 mod train;
@@ -44,19 +45,32 @@ pub enum Command {
         /// The job's TOML file.
         job: PathBuf,
     },
-    /// Say what a stopped job knows of an address: state, reason, score, robots.
+    /// Say what a job, running or stopped, knows of an address: state, when it is
+    /// due, reason, score, robots, host.
     Explain {
         /// The job's TOML file.
         job: PathBuf,
         /// The address.
         url: String,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
     },
-    /// Say what a stopped job knows of a host: clock, failures, robots rules.
+    /// Say what a job, running or stopped, knows of a host: clock, failures, robots
+    /// rules.
     Host {
         /// The job's TOML file.
         job: PathBuf,
         /// The host, as www.example.org.
         name: String,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Put the [scope] of a changed job file in force while the job runs.
+    Reload {
+        /// The job's TOML file.
+        job: PathBuf,
     },
     /// Rate a text with a model.
     Score(score::Score),
@@ -80,8 +94,9 @@ pub fn run(command: Command) -> Result<()> {
         Command::Demo(demo) => demo.run(),
         Command::Train { job } => train::run(&job),
         Command::Crawl { job } => crawl::run(&job),
-        Command::Explain { job, url } => explain::url(&job, &url),
-        Command::Host { job, name } => explain::host(&job, &name),
+        Command::Explain { job, url, json } => explain::url(&job, &url, json),
+        Command::Host { job, name, json } => explain::host(&job, &name, json),
+        Command::Reload { job } => reload::run(&job),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

@@ -48,6 +48,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
     );
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
+    pairs.not_empty("scope.accept_types", &config.scope.accept_types);
 }
 
 struct Pairs<'a>(&'a mut Findings);

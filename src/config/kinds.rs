@@ -66,6 +66,10 @@ checked_text! {
     /// The extension of a file name, lower-case and without its dot: 1 to 16
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
+
+    /// A MIME type as `text/html`, or all of a kind as `text/*`; lower-case, without
+    /// parameters (RFC 9110 section 8.3.1).
+    pub struct MediaType;
 }
 
 impl Name {
@@ -129,6 +133,48 @@ impl TextValue for Extension {
         let bare = text.strip_prefix('.').unwrap_or(text).to_ascii_lowercase();
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         of_characters(&bare, 16, fits, Self::KIND).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl MediaType {
+    /// The types of these names, each of which must be one.
+    pub(super) fn list(names: &str) -> Vec<Self> {
+        names
+            .split_whitespace()
+            .map(|name| Self(name.to_owned()))
+            .collect()
+    }
+
+    /// Whether it covers `media`, a type in lower case without parameters.
+    pub fn covers(&self, media: &str) -> bool {
+        match self.0.strip_suffix('*') {
+            Some(kind) => media.starts_with(kind),
+            None => media == self.0,
+        }
+    }
+}
+
+impl TextValue for MediaType {
+    const KIND: &'static str = "a MIME type";
+    const FORM: &'static str = "a type as \"text/html\", or all of a kind as \"text/*\"";
+    const EXAMPLE: &'static str = "text/html";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        // A token of RFC 9110 section 5.6.2, but for `*`, which stands for any.
+        let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'+-.^_`|~".contains(c);
+        let is_token = |part: &str| !part.is_empty() && part.chars().all(token);
+        let lower = text.trim().to_ascii_lowercase();
+        match lower.split_once('/') {
+            Some((kind, sub))
+                if lower.len() <= 128 && is_token(kind) && (sub == "*" || is_token(sub)) =>
+            {
+                Ok(Self(lower))
+            }
+            _ => Err(format!("\"{}\" is not {}", shown(text), Self::KIND)),
+        }
     }
     fn text(&self) -> String {
         self.0.clone()

@@ -40,8 +40,8 @@ use toml::de::DeTable;
 
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use kinds::{
-    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StoreKind,
-    StrategyKind,
+    Boundaries, Contact, Documents, Extension, MediaType, Name, ProductToken, Scheme, Source,
+    StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
@@ -165,6 +165,12 @@ impl Config {
     /// to be recorded beside what came of it. Parsing it gives an equal one.
     pub fn to_toml(&self) -> String {
         reference::effective(self)
+    }
+
+    /// The full keys, as `politeness.min_delay`, whose values are not the same in
+    /// `other`, in the order of the alphabet.
+    pub fn differences(&self, other: &Self) -> Vec<String> {
+        reference::differences(self, other)
     }
 
     /// How the operator is reached, which every request must say.

@@ -1,8 +1,10 @@
 //! The walks that write: the effective configuration, and the reference.
 
-use super::Config;
+use std::collections::BTreeMap;
+
 use super::section::{Key, Section, Walker};
 use super::values::Value;
+use super::{Config, Scope};
 
 /// The complete configuration file: every section and key with meaning, kind of
 /// value, range and default. It is valid as it stands; optional keys are
@@ -18,6 +20,27 @@ pub(super) fn effective(config: &Config) -> String {
     let mut walker = Effective(String::new());
     config.walk(&mut walker);
     walker.0
+}
+
+/// The full keys in which two configurations differ.
+pub(super) fn differences(a: &Config, b: &Config) -> Vec<String> {
+    let [a, b] = [a, b].map(|config| {
+        let mut walker = Shown::default();
+        config.walk(&mut walker);
+        walker.values
+    });
+    let keys = a.iter().filter(|(key, value)| b.get(*key) != Some(*value));
+    keys.map(|(key, _)| key.clone()).collect()
+}
+
+impl Scope {
+    /// The section as it stands in [`Config::to_toml`]: the same text for the same
+    /// rules.
+    pub fn to_toml(&self) -> String {
+        let mut walker = Effective(String::new());
+        walker.section(self);
+        walker.0
+    }
 }
 
 const HEAD: &str = "\
@@ -71,6 +94,26 @@ fn kind_of<T: Value>(key: &Key<T>) -> String {
         Some(bounds) => format!("{}, {}", noun(&kind), bounds.text()),
         None if form.starts_with(&kind) => noun(&form),
         None => format!("{}: {form}", noun(&kind)),
+    }
+}
+
+/// Every key with its value as text.
+#[derive(Default)]
+struct Shown {
+    section: &'static str,
+    values: BTreeMap<String, Option<String>>,
+}
+
+impl Walker for Shown {
+    fn section<S: Section>(&mut self, section: &S) -> S {
+        self.section = S::NAME;
+        section.walk(self)
+    }
+
+    fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T {
+        let full = format!("{}.{}", self.section, key.name);
+        self.values.insert(full, value.show());
+        value.clone()
     }
 }
 

@@ -4,51 +4,148 @@
 use std::fmt;
 use std::net::Ipv6Addr;
 
+use regex::{Regex, RegexBuilder};
+
 use super::errors::shown;
 use super::values::TextValue;
 use crate::address::PageUrl;
 
-/// A prefix of SURT forms (see [`PageUrl::surt`]), which covers every address
-/// whose SURT form begins with it.
+/// A rule of the scope, which covers some addresses. It has one of three forms.
 ///
-/// It is written as such, `org,example,` or `org,example)/cats`, with or without
-/// Heritrix's `http://(` before it; or as a URL: `https://example.org/cats/`
-/// covers what begins with that address, and `https://example.org`, without a
-/// slash after the host, the whole domain with its subdomains. Schemes are not
-/// compared.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct ScopeRule(String);
+/// - A prefix of SURT forms (see [`PageUrl::surt`]), which covers every address
+///   whose SURT form begins with it. It is written as such, `org,example,` or
+///   `org,example)/cats`, with or without Heritrix's `http://(` before it; or as
+///   a URL: `https://example.org/cats/` covers what begins with that address, and
+///   `https://example.org`, without a slash after the host, the whole domain with
+///   its subdomains. Schemes are not compared.
+/// - `host:www.example.org`: this host and no other, at any port; with
+///   `host:www.example.org:8080` at that port only.
+/// - `regex:PATTERN`: every address whose canonical form the pattern, in the
+///   syntax of the `regex` crate, matches anywhere. It is matched in time linear
+///   in the address's length, whatever the pattern.
+#[derive(Debug, Clone)]
+pub struct ScopeRule {
+    /// The canonical text, by which rules are compared.
+    text: String,
+    form: Form,
+}
+
+#[derive(Debug, Clone)]
+enum Form {
+    Surt(String),
+    Host { name: String, port: Option<u16> },
+    Regex(Regex),
+}
+
+/// Bytes that a compiled pattern may take; one that needs more is refused.
+const MAX_PATTERN_BYTES: usize = 4 << 20;
+
+const HOST: &str = "host:";
+const REGEX: &str = "regex:";
 
 impl ScopeRule {
-    /// The prefix.
+    /// The rule as text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
-    /// Whether it covers the address whose SURT form is `surt`. A prefix that
-    /// ends within the host ends at a label: `org,example` does not cover
+    /// Whether it covers `url`, whose SURT form is `surt`. A prefix that ends
+    /// within the host ends at a label: `org,example` does not cover
     /// `org,examples)/`.
-    pub fn covers(&self, surt: &str) -> bool {
-        let Some(rest) = surt.strip_prefix(self.0.as_str()) else {
-            return false;
+    pub fn covers(&self, url: &PageUrl, surt: &str) -> bool {
+        match &self.form {
+            Form::Surt(prefix) => surt.strip_prefix(prefix.as_str()).is_some_and(|rest| {
+                prefix.contains(')') || prefix.ends_with(',') || rest.starts_with([',', ')', ':'])
+            }),
+            Form::Host { name, port } => {
+                url.host() == name && port.is_none_or(|own| url.port() == own)
+            }
+            Form::Regex(pattern) => pattern.is_match(url.as_str()),
+        }
+    }
+
+    fn surt(prefix: String) -> Self {
+        // A host that is called `host` must not read back as a rule of another form.
+        let plain = !prefix.starts_with(HOST) && !prefix.starts_with(REGEX);
+        Self {
+            text: match plain {
+                true => prefix.clone(),
+                false => format!("http://({prefix}"),
+            },
+            form: Form::Surt(prefix),
+        }
+    }
+
+    fn host(written: &str) -> Result<Self, String> {
+        let url = PageUrl::parse(&format!("http://{written}/"))
+            .ok()
+            .filter(|url| url.path_and_query() == "/" && !written.contains(['/', '@']))
+            .ok_or_else(|| {
+                let written = shown(written);
+                format!("\"{HOST}{written}\" names no host; write it as host:www.example.org")
+            })?;
+        // The port is read off the text: a canonical URL has none that is the default.
+        let port = written.rsplit_once(':').and_then(|(_, p)| p.parse().ok());
+        let name = url.host().to_owned();
+        let text = match port {
+            Some(port) => format!("{HOST}{name}:{port}"),
+            None => format!("{HOST}{name}"),
         };
-        self.0.contains(')') || self.0.ends_with(',') || rest.starts_with([',', ')', ':'])
+        let form = Form::Host { name, port };
+        Ok(Self { text, form })
+    }
+
+    fn regex(pattern: &str) -> Result<Self, String> {
+        let wrong = |why: &str| format!("\"{REGEX}{}\" {why}", shown(pattern));
+        if pattern.is_empty() {
+            return Err(wrong("has no pattern"));
+        }
+        let mut builder = RegexBuilder::new(pattern);
+        let built = builder.size_limit(MAX_PATTERN_BYTES).build();
+        let regex = built.map_err(|error| match error {
+            regex::Error::CompiledTooBig(_) => wrong("is too large a pattern"),
+            // The message draws the pattern over several lines; the last one says it.
+            other => {
+                let text = other.to_string();
+                let last = text.lines().next_back().unwrap_or_default();
+                let why = last.strip_prefix("error: ").unwrap_or(last);
+                wrong(&format!("is no pattern: {}", shown(why)))
+            }
+        })?;
+        Ok(Self {
+            text: format!("{REGEX}{pattern}"),
+            form: Form::Regex(regex),
+        })
     }
 }
 
+impl PartialEq for ScopeRule {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for ScopeRule {}
+
 impl fmt::Display for ScopeRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl TextValue for ScopeRule {
     const KIND: &'static str = "a scope rule";
-    const FORM: &'static str = "a SURT prefix as \"org,example,\" or \"org,example)/cats/\", or a URL as \"https://example.org/cats/\"";
+    const FORM: &'static str = "a SURT prefix as \"org,example,\" or \"org,example)/cats/\", a URL as \"https://example.org/cats/\", \"host:www.example.org\" or \"regex:PATTERN\"";
     const EXAMPLE: &'static str = "org,example)/cats/";
 
     fn from_text(text: &str) -> Result<Self, String> {
         let text = text.trim();
+        if let Some(host) = text.strip_prefix(HOST) {
+            return Self::host(host.trim());
+        }
+        if let Some(pattern) = text.strip_prefix(REGEX) {
+            return Self::regex(pattern);
+        }
         let lower = text.to_ascii_lowercase();
         let after = |scheme: &str| lower.starts_with(scheme).then(|| text.get(scheme.len()..));
         let Some(rest) = after("https://").or_else(|| after("http://")).flatten() else {
@@ -64,7 +161,7 @@ impl TextValue for ScopeRule {
         surt_prefix(prefix.unwrap_or(&surt), text)
     }
     fn text(&self) -> String {
-        self.0.clone()
+        self.text.clone()
     }
 }
 
@@ -118,9 +215,9 @@ fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
         (None, _) => host,
     };
     match path {
-        None => Ok(ScopeRule(host)),
+        None => Ok(ScopeRule::surt(host)),
         Some(path) if path.is_empty() || path.starts_with('/') => {
-            Ok(ScopeRule(format!("{host}){path}")))
+            Ok(ScopeRule::surt(format!("{host}){path}")))
         }
         Some(_) => wrong("has something other than a path after the parenthesis"),
     }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::{
-    Boundaries, Contact, Documents, Extension, Name, ProductToken, Scheme, Source, StoreKind,
-    StrategyKind,
+    Boundaries, Contact, Documents, Extension, MediaType, Name, ProductToken, Scheme, Source,
+    StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -187,9 +187,9 @@ section! {
 }
 
 section! {
-    /// Which addresses are followed.
+    /// Which addresses are followed. These rules may be changed while the crawl runs, with `spoor reload`: what is queued is judged anew, and what they had kept out comes back where they no longer do.
     pub struct Scope = "scope" {
-        /// Only addresses that one of these rules covers; empty for all. A rule is a SURT prefix (the host backwards: `org,example` covers example.org and everything below it) or a URL (`https://example.org/cats/` covers what begins so, `https://example.org` the host and everything below it).
+        /// Only addresses that one of these rules covers; empty for all. A rule is a SURT prefix (the host backwards: `org,example` covers example.org and everything below it), a URL (`https://example.org/cats/` covers what begins so, `https://example.org` the host and everything below it), `host:www.example.org` for this host alone, or `regex:` and a pattern that is searched in the whole address.
         accept: Vec<ScopeRule> = Vec::new();
         /// No addresses that one of these rules covers, even if they are accepted.
         reject: Vec<ScopeRule> = Vec::new();
@@ -199,6 +199,8 @@ section! {
         host_documents: Option<u64> = None, within 1..;
         /// Extensions of links that lead to no page. Embedded images do not count as links.
         reject_files: Vec<Extension> = Extension::list(NO_PAGES);
+        /// MIME types of pages, by the Content-Type of the answer; a page of another type is dropped. An answer without one is judged by its first bytes. HTML, XHTML and text can be read, so other types than these bring nothing.
+        accept_types: Vec<MediaType> = MediaType::list(PAGES);
         /// The most segments of a path; deeper ones are taken for a trap.
         max_depth: usize = 20, within 1..=100;
         /// How often a segment may stand in one path; more often is taken for a trap.
@@ -261,6 +263,9 @@ section! {
         export: Duration = hours(6), within secs(1)..=days(30);
     }
 }
+
+/// What pages come as.
+const PAGES: &str = "text/html application/xhtml+xml application/vnd.wap.xhtml+xml text/plain";
 
 /// Archives, programs, office documents, sound, film, images, data and fonts.
 const NO_PAGES: &str = "7z apk bz2 dmg exe gz iso jar msi rar rpm deb tar tgz xz zip zst \

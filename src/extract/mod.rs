@@ -80,8 +80,8 @@ impl Default for Options {
 /// Why a response gives no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
-    /// The `Content-Type` is neither HTML nor plain text.
-    #[error("`{0}` is neither HTML nor plain text; only such pages are read")]
+    /// The `Content-Type` is neither HTML nor text.
+    #[error("`{0}` is neither HTML nor text; only such pages are read")]
     ContentType(String),
     /// The header promises text or is absent, and the bytes are no text.
     #[error("the body is binary data, not the text that its Content-Type promises")]
@@ -90,7 +90,7 @@ pub enum ExtractError {
 
 /// What one parse of the response gives.
 ///
-/// HTML, XHTML and plain text are read. Where the `Content-Type` is absent the
+/// HTML and XHTML are read, and everything else of `text/` as plain text. Where the `Content-Type` is absent the
 /// body is HTML if a tag begins in its first 1,024 bytes, and plain text
 /// otherwise. Relative links resolve against `url`, the address that answered.
 ///
@@ -166,7 +166,8 @@ fn form(content_type: Option<&str>, body: &[u8]) -> Result<Form, ExtractError> {
         .to_ascii_lowercase();
     match media.as_str() {
         "text/html" | "application/xhtml+xml" | "application/vnd.wap.xhtml+xml" => Ok(Form::Html),
-        "text/plain" => Ok(Form::Plain),
+        // Which of them are wanted is not for this module to say.
+        text if text.starts_with("text/") => Ok(Form::Plain),
         "" => Ok(if begins_markup(body) {
             Form::Html
         } else {

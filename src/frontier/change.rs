@@ -139,7 +139,11 @@ impl<'a> Change<'a> {
                     Ok(target) => url = target,
                     Err(_) => return Ok(()),
                 },
-                Some(State::Dropped { reason }) if *reason != Reason::Razor => return Ok(()),
+                Some(State::Dropped { reason })
+                    if !matches!(reason, Reason::Razor | Reason::Scope) =>
+                {
+                    return Ok(());
+                }
                 _ => {
                     let verdict = self.scope.image(&url);
                     // What is refused for good needs no words kept.
@@ -167,9 +171,11 @@ impl<'a> Change<'a> {
         origin: Origin,
         verdict: Result<(), Reason>,
     ) -> Result<(), StoreError> {
+        // The razor goes first: what is dropped for another reason lies below it,
+        // and may be queued as soon as that reason is gone.
         let target = match (verdict, new.bucket) {
+            (_, None) => Err(Reason::Razor),
             (Err(reason), _) => Err(reason),
-            (Ok(()), None) => Err(Reason::Razor),
             (Ok(()), Some(bucket)) => Ok(bucket),
         };
         let host = new.url.host_key();
@@ -190,7 +196,7 @@ impl<'a> Change<'a> {
     ) -> Result<(), StoreError> {
         let record = UrlRecord {
             state: State::Queued,
-            bucket: target.unwrap_or(Bucket::Low),
+            bucket: new.bucket.unwrap_or(Bucket::Low),
             score: new.score,
             parts: new.parts,
             seq: self.meta.next_seq,
@@ -225,8 +231,9 @@ impl<'a> Change<'a> {
         origin: Origin,
         target: Result<Bucket, Reason>,
     ) -> Result<(), StoreError> {
-        let Ok(bucket) = target else {
-            return Ok(());
+        let bucket = match target {
+            Ok(bucket) => bucket,
+            Err(reason) => return self.improve_dropped(key, known, new, origin, reason),
         };
         let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
         let new_rank = Rank::new(bucket, new.score, known.seq);
@@ -255,18 +262,53 @@ impl<'a> Change<'a> {
         }
     }
 
-    /// Queues a record that was dropped for `reason`.
-    pub fn revive(
+    /// What is met again and still not followed keeps the best of what is known of
+    /// it, for the day when the scope lets it in.
+    fn improve_dropped(
         &mut self,
         key: &[u8],
-        kind: TaskKind,
-        host: &HostKey,
-        mut record: UrlRecord,
+        known: UrlRecord,
+        new: &NewTask,
+        origin: Origin,
         reason: Reason,
     ) -> Result<(), StoreError> {
-        uncount_dropped(&mut self.meta.counts, reason);
-        record.state = State::Queued;
-        self.enqueue(key, kind, host, &record)
+        let State::Dropped { reason: before } = known.state else {
+            return Ok(());
+        };
+        let rank = Rank::new(new.bucket.unwrap_or(Bucket::Low), new.score, known.seq);
+        let better = rank.is_better_than(&rank_of(&known));
+        if !is_judgement(before) || !(better || origin.hops < known.hops) {
+            return Ok(());
+        }
+        let hops = known.hops.min(origin.hops);
+        let mut record = UrlRecord { hops, ..known };
+        if better {
+            record.bucket = rank.bucket;
+            record.score = new.score;
+            record.parts = new.parts;
+            record.via = origin.via;
+            record.redirects = origin.redirects;
+        }
+        // A link above the razor says nothing about one that lay below.
+        let reason = match better || new.bucket.is_some() {
+            true => reason,
+            false => before,
+        };
+        self.drop_otherwise(key, record, before, reason)
+    }
+
+    /// Gives a record that was dropped `before` another reason.
+    pub fn drop_otherwise(
+        &mut self,
+        key: &[u8],
+        record: UrlRecord,
+        before: Reason,
+        reason: Reason,
+    ) -> Result<(), StoreError> {
+        uncount_dropped(&mut self.meta.counts, before);
+        count_dropped(&mut self.meta.counts, reason);
+        let state = State::Dropped { reason };
+        self.put_record(key, &UrlRecord { state, ..record })
     }
 
     /// Forgets a record that was dropped for `reason`, as if it had never been met.

@@ -204,9 +204,14 @@ pub(super) fn after_queues_of(host: &HostKey) -> Vec<u8> {
 }
 
 pub(super) fn waiting(due: u64, rank: &Rank) -> Vec<u8> {
-    let mut key = join(b'W', &due.to_be_bytes());
+    let mut key = waiting_until(due);
     rank.push(&mut key);
     key
+}
+
+/// What the keys of all URLs that wait until `due` begin with.
+pub(super) fn waiting_until(due: u64) -> Vec<u8> {
+    join(b'W', &due.to_be_bytes())
 }
 
 pub(super) fn due_of_waiting_key(key: &[u8]) -> Option<u64> {

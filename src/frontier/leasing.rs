@@ -10,7 +10,7 @@ use super::keys::{self, class};
 use super::record::Located;
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, rescope};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Reason, Task, TaskKind};
 
@@ -49,7 +49,7 @@ impl Frontier {
     /// finished before. `None` where only finishing, or the return of a parked
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.rechecking || self.schedule.ready() > 0 {
+        if self.rechecking || self.is_rescoping() || self.schedule.ready() > 0 {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
@@ -100,9 +100,6 @@ impl Frontier {
             return self.lease_robots_errand(slot, &key, &head, now);
         }
         let scheme = keys::scheme_of_key(&head.value);
-        if !self.rules_hold(slot, scheme, now) {
-            return self.lease_robots(slot, &key, &head, scheme, now);
-        }
         let Some((url, kind)) = keys::url_of_key(&head.value) else {
             let why = "names no address".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
@@ -112,6 +109,15 @@ impl Frontier {
             let why = "names an address that has no record".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
+        // The scope may have changed since it was queued; a host of which nothing is
+        // wanted any more is not asked for its rules either.
+        if let Err(reason) = rescope::judge(&self.scope, &url, kind, record.hops) {
+            self.drop_queued(slot, &head, kind, record, reason, now)?;
+            return Ok(None);
+        }
+        if !self.rules_hold(slot, scheme, now) {
+            return self.lease_robots(slot, &key, &head, scheme, now);
+        }
         if let Some(reason) = self.obstacle(slot, &url, kind, scheme, record.was_fetched())? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
@@ -291,7 +297,8 @@ impl Frontier {
         let passing = reason == Reason::Robots;
         self.visits
             .fail(&mut change, &head.value, record, reason, passing, now)?;
-        if kind == TaskKind::Image {
+        // Other rules may bring an image back, and then its words are needed.
+        if kind == TaskKind::Image && reason != Reason::Scope {
             change.forget_contexts(&head.value)?;
         }
         let Change {

@@ -26,6 +26,8 @@
 //! - A host's clock is in its record, so it survives; after an unclean end no
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.
+//! - Nothing is added or leased that the scope in force does not permit, also while
+//!   what was stored under another scope is still being judged anew.
 //! - Memory holds the hosts that have something queued or leased, and of the URLs
 //!   a filter of about two bytes each and the records met last.
 //!
@@ -34,8 +36,9 @@
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish`
-//! (outcomes), `rules` (robots.txt), `recheck` (when it changes), `visits` (again,
-//! and when); beside them `archive`, `audit`, `mark` and `view`.
+//! (outcomes), `rules` (robots.txt), `recheck` (when it changes), `rescope` (a
+//! changed scope), `visits` (again, and when); beside them `archive`, `audit`,
+//! `mark` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -53,6 +56,7 @@ mod leasing;
 mod mark;
 mod recheck;
 mod record;
+mod rescope;
 mod rules;
 mod schedule;
 mod seen;
@@ -81,6 +85,7 @@ use visits::Visits;
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
+pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
 pub use visits::Recrawl;
@@ -183,6 +188,8 @@ pub struct Frontier {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
     rules_bytes: usize,
+    /// What judging anew has come to so far.
+    rescoped: Rescoped,
 }
 
 impl Frontier {
@@ -210,8 +217,15 @@ impl Frontier {
                 });
             }
         }
-        let meta: Meta = codec::read(&*store, keys::META, stored)?.unwrap_or_default();
+        let mut meta: Meta = match codec::read(&*store, keys::META, stored)? {
+            Some(meta) => meta,
+            None => Meta {
+                scope: scope.digest(),
+                ..Meta::default()
+            },
+        };
         mark::check(store.path(), meta.commits)?;
+        rescope::begin_where_changed(&mut meta, &scope);
         let unclean_since = (!meta.clean).then_some(now);
         let seen = Seen::over(store, keys::URLS);
         let mut frontier = Self {
@@ -232,6 +246,7 @@ impl Frontier {
             rechecking: false,
             rules: HashMap::new(),
             rules_bytes: 0,
+            rescoped: Rescoped::default(),
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -259,6 +274,11 @@ impl Frontier {
         } = change;
         self.commit(batch, meta)?;
         self.refresh_hosts(touched, now)
+    }
+
+    /// The rules by which addresses are judged now.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
     }
 
     /// Number of open leases.
@@ -314,8 +334,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
-        let key = keys::url(url, kind);
-        codec::read(&*self.store, &key, self.store.get(&key)?)
+        self.view().url(url, kind)
     }
 
     /// All that is known of a host, if anything is.
@@ -323,11 +342,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
-        if let Some(active) = self.schedule.slot(host).and_then(|s| self.schedule.host(s)) {
-            return Ok(Some(active.record.clone()));
-        }
-        let key = keys::host(host);
-        codec::read(&*self.store, &key, self.store.get(&key)?)
+        self.view().host(host)
     }
 
     /// The contexts in which an image was met so far that no sidecar holds yet.

@@ -29,7 +29,6 @@ impl Frontier {
             return Ok(());
         }
         let Some(Pending { errand, from }) = self.first_recheck()? else {
-            self.rechecking = false;
             return Ok(());
         };
         let Some((host, scheme)) = keys::host_and_scheme(&errand) else {
@@ -81,7 +80,7 @@ impl Frontier {
                 // Its words were forgotten when it was dropped. The next page that
                 // embeds it brings it anew, with its words.
                 TaskKind::Image => change.forget(key, Reason::Robots),
-                _ => change.revive(&key, kind, &host, record, Reason::Robots)?,
+                _ => change.rouse(&key, kind, &host, record)?,
             }
         }
         match next {
@@ -90,6 +89,7 @@ impl Frontier {
         }
         let Change { batch, meta, .. } = change;
         self.commit(batch, meta)?;
+        self.rechecking = self.first_recheck()?.is_some();
         self.refresh(slot, now)
     }
 

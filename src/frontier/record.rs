@@ -48,7 +48,8 @@ pub enum State {
 pub struct UrlRecord {
     /// Its state.
     pub state: State,
-    /// Priority class; [`Bucket::Low`] where the score lies above the razor.
+    /// Priority class, also of what is dropped, so that it can be queued again;
+    /// [`Bucket::Low`] where the score lies above the razor.
     pub bucket: Bucket,
     /// Score, lower is better.
     pub score: f64,
@@ -155,7 +156,8 @@ pub struct Located {
 }
 
 impl HostRecord {
-    pub(super) fn robots(&self, scheme: &str) -> &RobotsState {
+    /// What is known of the robots.txt for a scheme, `http` or `https`.
+    pub fn robots(&self, scheme: &str) -> &RobotsState {
         &self.robots[usize::from(scheme == "https")]
     }
 
@@ -224,6 +226,11 @@ pub(super) struct Meta {
     pub stamp: Vec<u8>,
     /// Commits over all runs.
     pub commits: u64,
+    /// [`Scope::digest`](crate::scope::Scope::digest) of the rules that everything
+    /// stored was judged by, or is being judged by anew.
+    pub scope: u64,
+    /// The first key that is not judged anew yet, while that is under way.
+    pub rescope: Option<Vec<u8>>,
 }
 
 impl Default for Meta {
@@ -237,6 +244,8 @@ impl Default for Meta {
             active: 0,
             stamp: Vec::new(),
             commits: 0,
+            scope: 0,
+            rescope: None,
         }
     }
 }

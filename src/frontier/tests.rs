@@ -39,6 +39,7 @@ macro_rules! over_all {
 mod damage;
 mod groups;
 mod recheck;
+mod rescope;
 mod sitemaps;
 
 over_all! {

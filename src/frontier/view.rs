@@ -1,9 +1,13 @@
-//! Looking into a stored frontier without changing it, not even its mark of a
-//! clean end.
+//! Looking into a frontier without changing it: a stored one, not even its mark
+//! of a clean end, or one that is at work.
 
+use std::ops::ControlFlow;
+
+use super::change::{class_of, rank_of};
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
+use super::schedule::Schedule;
 use super::store::{Store, StoreError};
-use super::{codec, keys};
+use super::{Frontier, codec, contexts, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::TaskKind;
 use crate::robots::Robots;
@@ -12,13 +16,36 @@ use crate::robots::Robots;
 /// redirects could otherwise make a chain turn back on itself.
 const MAX_CHAIN: usize = 100;
 
-/// A frontier that is only read.
-pub struct View(Box<dyn Store>);
+/// Queue entries that are counted at most; a long queue is as good as endless.
+pub const MAX_AHEAD: u64 = 1_000;
 
-impl View {
-    /// Takes an open store.
-    pub fn new(store: Box<dyn Store>) -> Self {
-        Self(store)
+/// A frontier that is only read.
+pub struct View<'a> {
+    store: &'a dyn Store,
+    /// Of a frontier at work: what is leased, and clocks not written yet.
+    schedule: Option<&'a Schedule>,
+}
+
+impl Frontier {
+    /// This frontier, as of now.
+    pub fn view(&self) -> View<'_> {
+        View {
+            store: &*self.store,
+            schedule: Some(&self.schedule),
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    /// The frontier in a store on which no crawl works.
+    pub fn new(store: &'a dyn Store) -> Self {
+        let schedule = None;
+        Self { store, schedule }
+    }
+
+    /// Whether a crawl is at work on it.
+    pub fn is_live(&self) -> bool {
+        self.schedule.is_some()
     }
 
     /// All that is known of an address, if anything is.
@@ -27,7 +54,7 @@ impl View {
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn url(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         let key = keys::url(url, kind);
-        codec::read(&*self.0, &key, self.0.get(&key)?)
+        codec::read(self.store, &key, self.store.get(&key)?)
     }
 
     /// All that is known of a host, if anything is.
@@ -35,8 +62,62 @@ impl View {
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
+        let schedule = self.schedule;
+        let active = schedule.and_then(|s| s.slot(host).and_then(|slot| s.host(slot)));
+        if let Some(active) = active {
+            return Ok(Some(active.record.clone()));
+        }
         let key = keys::host(host);
-        codec::read(&*self.0, &key, self.0.get(&key)?)
+        codec::read(self.store, &key, self.store.get(&key)?)
+    }
+
+    /// Whether an address is being asked for at this moment.
+    pub fn is_leased(&self, url: &PageUrl, kind: TaskKind) -> bool {
+        let key = keys::url(url, kind);
+        self.schedule
+            .is_some_and(|s| s.is_leased(&url.host_key(), &key))
+    }
+
+    /// Requests that are open at a host.
+    pub fn open_requests(&self, host: &HostKey) -> usize {
+        let schedule = self.schedule;
+        let active = schedule.and_then(|s| s.slot(host).and_then(|slot| s.host(slot)));
+        active.map_or(0, |host| host.leased.len())
+    }
+
+    /// How many of its kind stand before a queued address at its host, at most
+    /// [`MAX_AHEAD`].
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn ahead(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        record: &UrlRecord,
+    ) -> Result<u64, StoreError> {
+        let host = url.host_key();
+        let class = class_of(kind);
+        let own = keys::queue(&host, class, &rank_of(record));
+        let mut ahead = 0;
+        self.store
+            .scan(&keys::queue_class(&host, class), &[], &mut |key, _| {
+                if key >= own.as_slice() || ahead >= MAX_AHEAD {
+                    return ControlFlow::Break(());
+                }
+                ahead += 1;
+                ControlFlow::Continue(())
+            })?;
+        Ok(ahead)
+    }
+
+    /// How many pages gave words to an image that is not kept yet.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn contexts(&self, image: &PageUrl) -> Result<usize, StoreError> {
+        let key = keys::url(image, TaskKind::Image);
+        Ok(contexts::keys_of(self.store, &key)?.len())
     }
 
     /// The pages through which an address was reached, nearest first, the seed
@@ -51,11 +132,11 @@ impl View {
             && chain.len() < MAX_CHAIN
         {
             let key = keys::document(id);
-            let text = self.0.get(&key)?.unwrap_or_default();
+            let text = self.store.get(&key)?.unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
             let Ok(url) = PageUrl::parse(&text) else {
                 let why = format!("`{text}` is no address");
-                return Err(codec::corrupt(&*self.0, &key, why));
+                return Err(codec::corrupt(self.store, &key, why));
             };
             let numbered = |r: &UrlRecord| match r.state {
                 State::Done { id: own } | State::Redirected { id: own, .. } => own == id,
@@ -79,12 +160,12 @@ impl View {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn robots(&self, url: &PageUrl, agent: &str) -> Result<Option<Robots>, StoreError> {
-        let host = url.host_key();
-        let known = self.host(&host)?;
+        let known = self.host(&url.host_key())?;
         match known.map(|h| h.robots(url.scheme()).clone()) {
             Some(RobotsState::Known { missing: true, .. }) => Ok(Some(Robots::allow_all())),
             Some(RobotsState::Known { .. }) => {
-                let body = self.0.get(&keys::robots_body(&host, url.scheme()))?;
+                let key = keys::robots_body(&url.host_key(), url.scheme());
+                let body = self.store.get(&key)?;
                 Ok(body.map(|body| Robots::parse(agent, &body)))
             }
             _ => Ok(None),

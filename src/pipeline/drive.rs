@@ -12,11 +12,11 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
-use crate::frontier::Frontier;
 use crate::frontier::store::StoreError;
+use crate::frontier::{Frontier, Rescoped};
 use crate::page::{Fetched, Outcome, Reason, Task, Validators};
 
 /// The longest the loop waits without looking at the clock.
@@ -44,6 +44,8 @@ pub struct Arrival<B> {
     pub brought: Option<B>,
     /// HTTP status, where one was received.
     pub status: Option<u16>,
+    /// The `Content-Type` as sent.
+    pub content_type: Option<String>,
     /// Bytes of the decoded body.
     pub bytes: u64,
     /// From sending the request to the last byte.
@@ -70,6 +72,27 @@ pub enum Permit {
     End,
 }
 
+/// Asks the frontier of a running [`drive`]. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Asker(Sender<Signal>);
+
+impl Asker {
+    /// Runs `question` on the thread that owns the frontier, between two rounds of
+    /// the loop; it must be quick. `None` where the run has ended.
+    pub async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Frontier) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (answer, answered) = oneshot::channel();
+        let question = move |frontier: &mut Frontier| {
+            // Nobody waits any more where the other end is gone.
+            answer.send(question(frontier)).ok();
+        };
+        self.0.send(Signal::Ask(Box::new(question))).ok()?;
+        answered.await.ok()
+    }
+}
+
 /// Asks a running [`drive`] to stop. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stopper(Sender<Signal>);
@@ -82,14 +105,15 @@ impl Stopper {
     }
 }
 
-#[derive(Debug)]
 enum Signal {
     Stop,
+    /// Somebody wants to know something, or to change it.
+    Ask(Box<dyn FnOnce(&mut Frontier) + Send>),
     /// Something arrived; it lies in the other channel.
     Arrived,
 }
 
-/// The ends of the channel by which a run is stopped.
+/// The ends of the channel by which a run is stopped and asked.
 #[derive(Debug)]
 pub struct Control {
     sender: Sender<Signal>,
@@ -107,6 +131,11 @@ impl Control {
     /// A handle that stops the run that is given this control.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.sender.clone())
+    }
+
+    /// A handle that asks the frontier of the run that is given this control.
+    pub fn asker(&self) -> Asker {
+        Asker(self.sender.clone())
     }
 }
 
@@ -203,6 +232,14 @@ pub fn drive<C: Crew>(
             frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
             last_tick = Instant::now();
         }
+        if !stopped && let Some(rescoped) = frontier.rescope_slice(now)? {
+            let Rescoped {
+                seen,
+                dropped,
+                revived,
+            } = rescoped;
+            tracing::info!(seen, dropped, revived, "judged anew by the changed scope");
+        }
         let (permit, full) = match stopped {
             true => (Permit::End, false),
             false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
@@ -212,11 +249,13 @@ pub fn drive<C: Crew>(
             return Ok(stopped);
         }
         let wait = match permit {
+            _ if frontier.is_rescoping() && !stopped => Duration::ZERO,
             Permit::Lease if !full => wait_for(frontier, now),
             _ => MAX_WAIT,
         };
         match control.receiver.recv_timeout(wait) {
             Ok(Signal::Stop) => stopped = true,
+            Ok(Signal::Ask(question)) => question(frontier),
             Ok(Signal::Arrived)
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
@@ -334,6 +373,7 @@ impl<B: Send + 'static> Journey<B> {
 
     async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Arrival<B> {
         let status = Some(fetched.status);
+        let content_type = fetched.content_type.clone();
         let bytes = fetched.body.len() as u64;
         let elapsed = fetched.elapsed;
         let validators = fetched.validators.clone();
@@ -360,6 +400,7 @@ impl<B: Send + 'static> Journey<B> {
             outcome,
             brought,
             status,
+            content_type,
             bytes,
             elapsed,
             validators,
@@ -389,6 +430,7 @@ impl<B> Arrival<B> {
             },
             brought: None,
             status: None,
+            content_type: None,
             bytes: 0,
             elapsed: Duration::ZERO,
             validators: Validators::default(),

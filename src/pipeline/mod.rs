@@ -25,7 +25,7 @@ use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Writte
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::store::{NewImageFile, OutputError, Outputs, Row};
 
-pub use drive::{Arrival, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
+pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
@@ -166,6 +166,7 @@ impl<'a> Crawl<'a> {
             self.unsettled.push(arrival);
             return Ok(());
         }
+        refuse_type(frontier, &mut arrival);
         let time = timestamp(now);
         let contexts = match &arrival.brought {
             Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
@@ -216,6 +217,23 @@ impl<'a> Crawl<'a> {
         let row = full_row(&arrival, &time, &finished, file.as_deref());
         progress(frontier, Some(&row));
         Ok(())
+    }
+}
+
+/// Drops a page whose type the scope does not accept. This is judged here and not
+/// with the other work on a body because the scope may change while that is done.
+fn refuse_type(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
+    if arrival.task.kind != TaskKind::Page || arrival.outcome != Outcome::Done {
+        return;
+    }
+    if let Err(media) = frontier
+        .scope()
+        .content_type(arrival.content_type.as_deref())
+    {
+        let reason = Reason::ContentType;
+        arrival.outcome = Outcome::Drop { reason };
+        arrival.brought = None;
+        arrival.error = Some(format!("`{media}` is none of scope.accept_types"));
     }
 }
 

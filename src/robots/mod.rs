@@ -192,14 +192,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn rule(&mut self, allow: bool, pattern: &str) {
+    fn rule(&mut self, line: u32, allow: bool, pattern: &str) {
         self.in_agents = false;
         for (in_group, group) in [
             (self.group_own, &mut self.own),
             (self.group_star, &mut self.star),
         ] {
             if in_group {
-                group.rules.extend(Rule::of_line(allow, pattern));
+                group.rules.extend(Rule::of_line(line, allow, pattern));
             }
         }
     }
@@ -232,12 +232,12 @@ impl RobotsParseHandler for Reader<'_> {
         }
     }
 
-    fn handle_allow(&mut self, _line: u32, value: &str) {
-        self.rule(true, value);
+    fn handle_allow(&mut self, line: u32, value: &str) {
+        self.rule(line, true, value);
     }
 
-    fn handle_disallow(&mut self, _line: u32, value: &str) {
-        self.rule(false, value);
+    fn handle_disallow(&mut self, line: u32, value: &str) {
+        self.rule(line, false, value);
     }
 
     fn handle_sitemap(&mut self, _line: u32, value: &str) {

@@ -9,8 +9,10 @@ use std::cmp::Reverse;
 use std::fmt;
 
 /// A rule of the groups that govern the crawler.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Rule {
+    /// Where it stands.
+    line: u32,
     allow: bool,
     /// In the form of [`comparable`].
     pattern: Box<str>,
@@ -20,8 +22,9 @@ impl Rule {
     /// The rules that a line stands for, given the value that was parsed: none
     /// where it is empty. As Google has it, who allows `/index.html` of a folder
     /// allows the folder's own address as well.
-    pub(super) fn of_line(allow: bool, value: &str) -> Vec<Self> {
+    pub(super) fn of_line(line: u32, allow: bool, value: &str) -> Vec<Self> {
         let rule = |pattern: &str| Self {
+            line,
             allow,
             pattern: comparable(pattern).into(),
         };
@@ -41,6 +44,11 @@ impl Rule {
     /// Whether what the rule covers may be asked for.
     pub fn allows(&self) -> bool {
         self.allow
+    }
+
+    /// Its line in the file, from 1.
+    pub fn line(&self) -> u32 {
+        self.line
     }
 
     /// What it covers, with escapes in the form in which they are compared.
@@ -83,6 +91,15 @@ impl Rule {
         }
     }
 }
+
+/// Two rules are the same where they say the same, wherever they stand.
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        (self.allow, &self.pattern) == (other.allow, &other.pattern)
+    }
+}
+
+impl Eq for Rule {}
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -149,6 +166,7 @@ mod tests {
 
     fn rule(pattern: &str) -> Rule {
         Rule {
+            line: 1,
             allow: false,
             pattern: pattern.into(),
         }

@@ -118,7 +118,7 @@ struct Corrected;
 
 impl RobotsMatchStrategy for Corrected {
     fn match_allow(&self, path: &str, pattern: &str) -> i32 {
-        match Rule::of_line(false, pattern).first() {
+        match Rule::of_line(1, false, pattern).first() {
             Some(rule) if !rule.covers(path) => -1,
             _ => pattern.len() as i32,
         }

@@ -62,6 +62,38 @@ pub fn link_score(parts: &LinkParts, weights: &Weights) -> f64 {
     weighted(base, keyword, weights.gamma_keyword)
 }
 
+/// The link score's formula with its numbers filled in, for people.
+fn link_formula(parts: &LinkParts, weights: &Weights) -> String {
+    let LinkParts {
+        document,
+        anchor,
+        keyword,
+    } = *parts;
+    let Weights {
+        gamma_document,
+        gamma_anchor,
+        gamma_keyword,
+        anchor_threshold,
+    } = *weights;
+    let (base, note) = if anchor > anchor_threshold {
+        let note =
+            format!("; the anchor's {anchor:.3} is above anchor_threshold {anchor_threshold}");
+        (format!("{document:.3}"), note)
+    } else if anchor > document {
+        let note = format!("; the anchor's {anchor:.3} is above the page's");
+        (format!("{document:.3}"), note)
+    } else {
+        let base = format!("({gamma_document} * {document:.3} + {gamma_anchor} * {anchor:.3})");
+        (base, String::new())
+    };
+    let score = link_score(parts, weights);
+    let clamped = match gamma_keyword * keyword > 1.0 {
+        true => "below 0, so ",
+        false => "",
+    };
+    format!("{base} * (1 - {gamma_keyword} * {keyword:.6}) = {clamped}{score:.3}{note}")
+}
+
 /// What decides the order in which links are followed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -97,6 +129,15 @@ impl Strategy {
         }
     }
 
+    /// How [`Strategy::score`] comes about, with the numbers filled in, for people.
+    pub fn formula(self, parts: &LinkParts, weights: &Weights) -> String {
+        match self {
+            Strategy::Unfocused => "0 for every link of an unfocused crawl".to_owned(),
+            Strategy::Document => format!("{:.3}, the page's perplexity", parts.document),
+            Strategy::Link => link_formula(parts, weights),
+        }
+    }
+
     /// The bucket of a link that has this score, `None` above the razor. An
     /// unfocused crawl knows no razor, and one bucket only.
     pub fn bucket(self, score: f64, boundaries: &Boundaries) -> Option<Bucket> {
@@ -120,6 +161,35 @@ mod tests {
         let cases = thesis[part]["cases"].as_array().unwrap().clone();
         assert!(!cases.is_empty());
         cases
+    }
+
+    #[test]
+    fn formulas_show_their_numbers() {
+        let said = |document, anchor, keyword| {
+            let parts = LinkParts {
+                document,
+                anchor,
+                keyword,
+            };
+            Strategy::Link.formula(&parts, &Weights::default())
+        };
+        for (parts, expected) in [
+            (
+                (1000.0, 500.0, 0.1),
+                "(0.7 * 1000.000 + 0.3 * 500.000) * (1 - 3 * 0.100000) = 595.000",
+            ),
+            (
+                (100.0, 500.0, 0.0),
+                "100.000 * (1 - 3 * 0.000000) = 100.000; the anchor's 500.000 is above the page's",
+            ),
+            (
+                (9000.0, 4000.0, 0.5),
+                "9000.000 * (1 - 3 * 0.500000) = below 0, so 1.000; \
+                 the anchor's 4000.000 is above anchor_threshold 3000",
+            ),
+        ] {
+            assert_eq!(said(parts.0, parts.1, parts.2), expected);
+        }
     }
 
     fn number(case: &Value, key: &str) -> f64 {

@@ -8,7 +8,7 @@
 //! doubled whenever the process dies, [`examples`] that what the documents show
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`upkeep`] the care of a job's
-//! frontier.
+//! frontier, [`control`] what a job is asked and told while it runs.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -16,6 +16,7 @@
 
 mod checkpoints;
 mod commands;
+mod control;
 mod damage;
 mod examples;
 mod faults;

@@ -123,7 +123,8 @@ fn every_state_of_an_address_is_explained() {
     assert!(explain("http://a.test/l/l/l/l/l").contains("page dropped: trap"));
     let far = explain("http://b.test/far");
     assert!(
-        far.contains("page dropped: scope") && far.contains("outside: scope"),
+        far.contains("page dropped: scope")
+            && far.contains("outside: rejected by `test,b` of scope.reject"),
         "{far}"
     );
     assert!(explain("http://a.test/never").contains("unknown"));

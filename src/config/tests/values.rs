@@ -122,7 +122,10 @@ fn contacts() {
 
 #[test]
 fn scope_rules_cover_what_they_say() {
-    let surt = |url: &str| PageUrl::parse(url).unwrap().surt();
+    let covers = |rule: &ScopeRule, url: &str| {
+        let url = PageUrl::parse(url).unwrap();
+        rule.covers(&url, &url.surt())
+    };
     for (rule, prefix, covered, not_covered) in [
         (
             "org,example",
@@ -177,15 +180,45 @@ fn scope_rules_cover_what_they_say() {
             &["http://[::2]/"],
         ),
         ("com", "com", &["http://a.com/"], &["http://a.commerce/"]),
+        (
+            "host:WWW.Example.org.",
+            "host:www.example.org",
+            &["https://www.example.org/a", "http://www.example.org:81/"],
+            &["http://example.org/", "http://a.www.example.org/"],
+        ),
+        (
+            "host:example.org:443",
+            "host:example.org:443",
+            &["https://example.org/"],
+            &["http://example.org/", "https://example.org:444/"],
+        ),
+        (
+            "host:[::0:1]:80",
+            "host:[::1]:80",
+            &["http://[::1]/"],
+            &["http://[::1]:81/"],
+        ),
+        (
+            "regex:/(cat|dog)s?/[0-9]+$",
+            "regex:/(cat|dog)s?/[0-9]+$",
+            &["http://a.org/cat/1", "http://b.org/x/dogs/22"],
+            &["http://a.org/cat/1?a", "http://a.org/CAT/1"],
+        ),
+        (
+            "http://(host:81",
+            "http://(host:81",
+            &["http://host:81/"],
+            &["http://host/", "http://0.0.0.81/"],
+        ),
     ] {
         let config = parsed(&format!("[scope]\naccept = [\"{rule}\"]"));
         let read = &config.scope.accept[0];
         assert_eq!(read.as_str(), prefix, "{rule}");
         for url in covered {
-            assert!(read.covers(&surt(url)), "{rule} covers {url}");
+            assert!(covers(read, url), "{rule} covers {url}");
         }
         for url in not_covered {
-            assert!(!read.covers(&surt(url)), "{rule} covers not {url}");
+            assert!(!covers(read, url), "{rule} covers not {url}");
         }
     }
     for given in [
@@ -205,6 +238,14 @@ fn scope_rules_cover_what_they_say() {
         ")/",
         "http://..a/",
         "org,example,,)/",
+        "host:",
+        "host:a b",
+        "host:example.org/a",
+        "host:me@example.org",
+        "host:example.org:99999",
+        "regex:",
+        "regex:(cat",
+        "regex:(((a{100}){100}){100}){100}",
     ] {
         let said = said(&format!("job.name = 'x'\nscope.reject = [\"{given}\"]"));
         assert!(
@@ -212,6 +253,39 @@ fn scope_rules_cover_what_they_say() {
             "{given}: {said:?}"
         );
     }
+}
+
+#[test]
+fn types_cover_what_they_say() {
+    let config = parsed("[scope]\naccept_types = ['Text/*', 'application/xhtml+xml']");
+    let covered = |media: &str| config.scope.accept_types.iter().any(|t| t.covers(media));
+    assert!(covered("text/html") && covered("application/xhtml+xml"));
+    assert!(!covered("textual/html") && !covered("application/xml"));
+    assert!(config.to_toml().contains("accept_types = [\"text/*\", "));
+    for given in [
+        "['text']",
+        "['*/*']",
+        "['text/']",
+        "['a/b/c']",
+        "['text/html; q=1']",
+        "[]",
+    ] {
+        let said = said(&format!("job.name = 'x'\nscope.accept_types = {given}"));
+        assert!(
+            said.len() == 2 && said[0].starts_with("x.toml:2:2"),
+            "{given}: {said:?}"
+        );
+    }
+}
+
+#[test]
+fn differences_name_their_keys() {
+    let one = parsed("[scope]\nmax_hops = 3\n[limits]\ntime = 9");
+    let other = parsed("[scope]\nmax_hops = 4\n[text]\nsentences = false");
+    let keys = ["limits.time", "scope.max_hops", "text.sentences"];
+    assert_eq!(one.differences(&other), keys);
+    assert_eq!(one.differences(&one), [""; 0]);
+    assert_ne!(one.scope.to_toml(), other.scope.to_toml());
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
     let store = imported(&lines, other.path());
     assert!(audit::audit(&*store).unwrap().is_sound());
     assert_eq!(exported(&*store).0[1..], lines[1..]);
-    let view = view::View::new(store);
+    let view = view::View::new(&*store);
     let record = view
         .url(&url("http://a.org/1"), TaskKind::Page)
         .unwrap()

@@ -1,0 +1,90 @@
+//! The socket itself: where it lies, and how it is opened however long the path.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use tokio::net::UnixListener;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+use super::{Desk, router};
+
+/// The name of the socket in the job's folder.
+pub(super) const NAME: &str = "control.sock";
+
+/// Bytes of a path that every system takes for a socket: `sun_path` of `sockaddr_un`
+/// has 108 on Linux and 104 elsewhere, the final NUL included.
+const LONGEST: usize = 103;
+
+/// A control channel that is open until this is dropped.
+#[derive(Debug)]
+pub struct Served {
+    path: PathBuf,
+    task: JoinHandle<()>,
+}
+
+/// Opens the control channel of the job in `folder`, whose lock this process must
+/// hold: a socket that lies there already is one that a killed process left, and is
+/// replaced.
+///
+/// # Errors
+/// What the system said; the crawl can do without.
+pub fn serve(runtime: &Handle, folder: &Path, desk: Desk) -> io::Result<Served> {
+    let path = folder.join(NAME);
+    match std::fs::symlink_metadata(&path) {
+        Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(&path)?,
+        Ok(_) => return Err(io::Error::other("something that is no socket lies there")),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = {
+        let _entered = runtime.enter();
+        UnixListener::bind(&Place::of(folder)?.path)?
+    };
+    std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    let task = runtime.spawn(async move {
+        // It never ends by itself, and errors of single connections are not its own.
+        if let Err(error) = axum::serve(listener, router(desk)).await {
+            tracing::warn!("the control channel ended: {error}");
+        }
+    });
+    Ok(Served { path, task })
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.task.abort();
+        // One that is left behind is replaced by the next run.
+        std::fs::remove_file(&self.path).ok();
+    }
+}
+
+/// A name of the socket that is short enough, valid while this lives.
+pub(super) struct Place {
+    pub path: PathBuf,
+    _folder: Option<File>,
+}
+
+impl Place {
+    pub fn of(folder: &Path) -> io::Result<Self> {
+        let path = folder.join(NAME);
+        if path.as_os_str().len() <= LONGEST {
+            let _folder = None;
+            return Ok(Self { path, _folder });
+        }
+        // The open folder has a short name of its own on Linux.
+        let open = File::open(folder)?;
+        let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
+        if !path.exists() {
+            let why = "the path of the job's folder is too long for a socket";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        Ok(Self {
+            path: path.join(NAME),
+            _folder: Some(open),
+        })
+    }
+}

@@ -1,0 +1,281 @@
+//! What is known of an address and of a host, gathered as data: why it is in the
+//! state it is in, when it is due, and which rule decided.
+//!
+//! The same questions are answered from the store of a stopped job and from the
+//! frontier of a running one; both are read through a [`View`], so looking changes
+//! nothing. Nothing is decided here: verdicts are asked of the scope and of the
+//! robots rules, which judge by what they say *now*. This module knows neither the
+//! network nor how it is printed.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::{HostKey, PageUrl};
+use crate::frontier::store::StoreError;
+use crate::frontier::view::View;
+use crate::frontier::{HostRecord, RobotsState, State, UrlRecord};
+use crate::page::{Reason, TaskKind};
+use crate::robots::Rule;
+use crate::scope::Scope;
+use crate::score::{Strategy, Weights};
+
+/// What of a job's configuration is needed to explain, besides its scope.
+#[derive(Debug, Clone)]
+pub struct Terms {
+    /// Product token that robots.txt groups are matched against.
+    pub agent: String,
+    /// How links are rated.
+    pub strategy: Strategy,
+    /// The weights of the rating.
+    pub weights: Weights,
+}
+
+/// All that is known of an address.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Explanation {
+    /// Its canonical form.
+    pub url: PageUrl,
+    /// Its SURT form, which scope rules are matched against.
+    pub surt: String,
+    /// Whether the job was running when this was gathered.
+    pub running: bool,
+    /// What is known of it as a page and as an image; empty where nothing is.
+    pub known: Vec<Known>,
+    /// What the scope says of it now.
+    pub scope: Verdict,
+    /// What the host's robots.txt says of it; `allowed` is `None` where the rules are
+    /// not known yet.
+    pub robots: Verdict,
+    /// Its host.
+    pub host: HostReport,
+}
+
+/// What is known of an address in one of its roles.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Known {
+    /// A page or an image.
+    pub kind: TaskKind,
+    /// Its record.
+    pub record: UrlRecord,
+    /// Whether it is being asked for at this moment.
+    pub leased: bool,
+    /// When it may be asked for at the earliest, in milliseconds since 1970; `None`
+    /// for what is finished, dropped or leased.
+    pub due: Option<u64>,
+    /// How many of its kind stand before it at its host, where it is queued; counted
+    /// up to [`MAX_AHEAD`](crate::frontier::view::MAX_AHEAD).
+    pub ahead: Option<u64>,
+    /// The pages through which it was reached, nearest first, the seed last; empty
+    /// for a seed.
+    pub via: Vec<PageUrl>,
+    /// How its score came about, with the numbers filled in.
+    pub formula: Option<String>,
+    /// The rule, limit or robots line that keeps it out, where it is dropped for one.
+    pub decided_by: Option<String>,
+}
+
+/// What a set of rules says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verdict {
+    /// Whether the address may be asked for.
+    pub allowed: Option<bool>,
+    /// What decided, in words; empty where nothing needs to be said.
+    pub by: String,
+}
+
+/// All that is known of a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct HostReport {
+    /// Its key.
+    pub host: HostKey,
+    /// Whether the job was running when this was gathered.
+    pub running: bool,
+    /// Its clock, failures and robots state; `None` where it was never asked.
+    pub record: Option<HostRecord>,
+    /// Requests that are open at this moment.
+    pub open: usize,
+}
+
+/// Gathers what is known of an address.
+///
+/// # Errors
+/// [`StoreError`] where the store fails or a record is damaged.
+pub fn url(
+    view: &View<'_>,
+    scope: &Scope,
+    terms: &Terms,
+    url: &PageUrl,
+) -> Result<Explanation, StoreError> {
+    let host = host(view, &url.host_key())?;
+    let robots = robots(view, terms, url, host.record.as_ref())?;
+    let mut known = Vec::new();
+    for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
+        if let Some(record) = view.url(url, kind)? {
+            let role = Role {
+                view,
+                scope,
+                terms,
+                url,
+                kind,
+            };
+            known.push(role.known(record, &robots, host.record.as_ref())?);
+        }
+    }
+    let first = known.first();
+    let kind = first.map_or(TaskKind::Page, |known| known.kind);
+    let hops = first.map_or(0, |known| known.record.hops);
+    Ok(Explanation {
+        url: url.clone(),
+        surt: url.surt(),
+        running: view.is_live(),
+        known,
+        scope: within(scope, url, kind, hops),
+        robots,
+        host,
+    })
+}
+
+/// Gathers what is known of a host.
+///
+/// # Errors
+/// [`StoreError`] where the store fails or the record is damaged.
+pub fn host(view: &View<'_>, host: &HostKey) -> Result<HostReport, StoreError> {
+    Ok(HostReport {
+        host: host.clone(),
+        running: view.is_live(),
+        record: view.host(host)?,
+        open: view.open_requests(host),
+    })
+}
+
+/// An address as a page or as an image, with all that is needed to explain it.
+struct Role<'a> {
+    view: &'a View<'a>,
+    scope: &'a Scope,
+    terms: &'a Terms,
+    url: &'a PageUrl,
+    kind: TaskKind,
+}
+
+impl Role<'_> {
+    fn known(
+        &self,
+        record: UrlRecord,
+        robots: &Verdict,
+        host: Option<&HostRecord>,
+    ) -> Result<Known, StoreError> {
+        let leased = self.view.is_leased(self.url, self.kind);
+        let queued = record.state == State::Queued && !leased;
+        let due = match &record.state {
+            State::Waiting { due } => Some(*due),
+            // The time when the host may be asked; nothing is due before it.
+            State::Queued if queued => {
+                Some(host.map_or(0, |h| h.due.max(h.parked_until.unwrap_or(0))))
+            }
+            _ => None,
+        };
+        let ahead = match queued {
+            true => Some(self.view.ahead(self.url, self.kind, &record)?),
+            false => None,
+        };
+        let Terms {
+            strategy, weights, ..
+        } = self.terms;
+        Ok(Known {
+            kind: self.kind,
+            leased,
+            due,
+            ahead,
+            via: self.view.chain(&record)?,
+            formula: record.parts.map(|p| strategy.formula(&p, weights)),
+            decided_by: self.decided_by(&record, robots, host)?,
+            record,
+        })
+    }
+
+    fn decided_by(
+        &self,
+        record: &UrlRecord,
+        robots: &Verdict,
+        host: Option<&HostRecord>,
+    ) -> Result<Option<String>, StoreError> {
+        let State::Dropped { reason } = record.state else {
+            return Ok(None);
+        };
+        let changed = || {
+            let again = "the rules have changed since, and permit it";
+            Some(again.to_owned())
+        };
+        Ok(match reason {
+            Reason::Razor => Some(format!("its score {:.3} is above the razor", record.score)),
+            Reason::Robots if robots.allowed == Some(false) => Some(robots.by.clone()),
+            Reason::Robots => changed(),
+            Reason::Scope | Reason::Hops | Reason::Trap => {
+                let verdict = within(self.scope, self.url, self.kind, record.hops);
+                let image = self.kind == TaskKind::Image;
+                match verdict.allowed {
+                    Some(false) => Some(verdict.by),
+                    _ if image && self.view.contexts(self.url)? == 0 => Some(
+                        "the rules have changed since; it is fetched when a page with it is met"
+                            .to_owned(),
+                    ),
+                    _ => changed(),
+                }
+            }
+            Reason::HostBudget => self.scope.host_documents().map(|budget| {
+                let given = host.map_or(0, |h| h.documents);
+                format!("its host gave {given} pages, scope.host_documents = {budget}")
+            }),
+            _ => None,
+        })
+    }
+}
+
+fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
+    let verdict = match kind {
+        TaskKind::Image => scope.judge_image(url).map(|()| None),
+        TaskKind::Sitemap => scope.judge_sitemap(url),
+        TaskKind::Page | TaskKind::Robots => scope.judge_page(url, hops),
+    };
+    match verdict {
+        Ok(rule) => Verdict {
+            allowed: Some(true),
+            by: rule.map_or(String::new(), |rule| format!("`{rule}` of scope.accept")),
+        },
+        Err(objection) => Verdict {
+            allowed: Some(false),
+            by: objection.to_string(),
+        },
+    }
+}
+
+fn robots(
+    view: &View<'_>,
+    terms: &Terms,
+    url: &PageUrl,
+    host: Option<&HostRecord>,
+) -> Result<Verdict, StoreError> {
+    let state = host.map(|host| host.robots(url.scheme()));
+    let verdict = |allowed, by: String| Ok(Verdict { allowed, by });
+    match state {
+        None | Some(RobotsState::Unknown) => verdict(None, "not asked yet".to_owned()),
+        Some(RobotsState::Awaiting) => verdict(None, "redirected, under way".to_owned()),
+        Some(RobotsState::Unreachable) => {
+            let why = "it could not be had, so all is forbidden until it answers";
+            verdict(Some(false), why.to_owned())
+        }
+        Some(RobotsState::Known { missing: true, .. }) => {
+            verdict(Some(true), "there is none".to_owned())
+        }
+        Some(RobotsState::Known { .. }) => {
+            let rules = view.robots(url, &terms.agent)?;
+            let rule = rules.as_ref().and_then(|rules| rules.rule_for(url));
+            verdict(
+                Some(rule.is_none_or(Rule::allows)),
+                match rule {
+                    Some(rule) => format!("line {}: {rule}", rule.line()),
+                    None => "no line speaks of it".to_owned(),
+                },
+            )
+        }
+    }
+}
