@@ -23,6 +23,7 @@ mod sidecar;
 mod tests;
 mod undo;
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -50,7 +51,8 @@ pub enum OutputError {
     /// A file is shorter than the frontier knows it to have been.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
-         the file was changed from outside: restore it, or move the job's folder away to start again",
+         after a loss of power, move the job's frontier folder away and `spoor store import` the newest \
+         file in its checkpoints folder; where it was changed from outside, restore it",
         path.display()
     )]
     Short {
@@ -317,13 +319,22 @@ fn make_folder(path: &Path) -> Result<(), OutputError> {
 }
 
 /// Writes a file under a temporary name and renames it, so that no reader and
-/// no crash ever sees half of it.
+/// no crash ever sees half of it. What takes the place of an earlier file is on the
+/// disk before: a loss of power must not cost more than the change.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
     let part = part_of(path);
-    std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
+    let write = || {
+        let mut file = std::fs::File::create(&part)?;
+        file.write_all(bytes)?;
+        match path.exists() {
+            true => file.sync_data(),
+            false => Ok(()),
+        }
+    };
+    write().map_err(io(&part, "writing"))?;
     std::fs::rename(&part, path).map_err(io(path, "renaming"))
 }
 

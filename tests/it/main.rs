@@ -16,6 +16,7 @@ mod commands;
 mod damage;
 mod examples;
 mod faults;
+mod format;
 mod kill;
 mod layers;
 mod politeness;
