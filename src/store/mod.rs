@@ -23,7 +23,6 @@ mod sidecar;
 mod tests;
 mod undo;
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -319,22 +318,13 @@ fn make_folder(path: &Path) -> Result<(), OutputError> {
 }
 
 /// Writes a file under a temporary name and renames it, so that no reader and
-/// no crash ever sees half of it. What takes the place of an earlier file is on the
-/// disk before: a loss of power must not cost more than the change.
+/// no crash ever sees half of it.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     if let Some(parent) = path.parent() {
         make_folder(parent)?;
     }
     let part = part_of(path);
-    let write = || {
-        let mut file = std::fs::File::create(&part)?;
-        file.write_all(bytes)?;
-        match path.exists() {
-            true => file.sync_data(),
-            false => Ok(()),
-        }
-    };
-    write().map_err(io(&part, "writing"))?;
+    std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
     std::fs::rename(&part, path).map_err(io(path, "renaming"))
 }
 
