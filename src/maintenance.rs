@@ -12,6 +12,7 @@ use crate::checkpoint::{self, OpenError};
 use crate::config::{Config, StoreKind};
 use crate::frontier::archive::{self, ArchiveError, Found};
 use crate::frontier::audit::{Audit, audit};
+use crate::frontier::check_format;
 use crate::frontier::store::{self, Store, StoreError};
 
 /// Why upkeep failed; the frontier is as it was.
@@ -188,7 +189,9 @@ impl Place {
     }
 
     fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {
-        Ok(store::open(self.kind()?, &self.frontier)?)
+        let store = store::open(self.kind()?, &self.frontier)?;
+        check_format(&*store)?;
+        Ok(store)
     }
 
     fn beside(&self, what: &str) -> PathBuf {

@@ -162,6 +162,24 @@ struct Lease {
     number: Option<u64>,
 }
 
+/// Refuses a store whose records are laid out as another version of spoor does.
+/// The format is the first field of its first record, and readable in any layout;
+/// where it cannot be read, whoever needs the record will say so.
+///
+/// # Errors
+/// [`StoreError::Version`].
+pub fn check_format(store: &dyn Readable) -> Result<(), StoreError> {
+    let meta = store.get(keys::META).ok().flatten().unwrap_or_default();
+    match postcard::take_from_bytes::<u32>(&meta) {
+        Ok((found, _)) if found != FORMAT => Err(StoreError::Version {
+            path: store.path().to_owned(),
+            found,
+            expected: FORMAT,
+        }),
+        _ => Ok(()),
+    }
+}
+
 /// See the module's documentation.
 pub struct Frontier {
     store: Box<dyn Store>,
@@ -205,18 +223,7 @@ impl Frontier {
         now: u64,
     ) -> Result<Self, StoreError> {
         let stored = store.get(keys::META)?;
-        // The format is the first field, and readable in any later layout too.
-        if let Some(bytes) = &stored {
-            let (found, _) = postcard::take_from_bytes::<u32>(bytes)
-                .map_err(|e| codec::corrupt(&*store, keys::META, e.to_string()))?;
-            if found != FORMAT {
-                return Err(StoreError::Version {
-                    path: store.path().to_owned(),
-                    found,
-                    expected: FORMAT,
-                });
-            }
-        }
+        check_format(&*store)?;
         let mut meta: Meta = match codec::read(&*store, keys::META, stored)? {
             Some(meta) => meta,
             None => Meta {

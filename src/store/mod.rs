@@ -50,7 +50,8 @@ pub enum OutputError {
     /// A file is shorter than the frontier knows it to have been.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
-         the file was changed from outside: restore it, or move the job's folder away to start again",
+         after a loss of power, move the job's frontier folder away and `spoor store import` the newest \
+         file in its checkpoints folder; where it was changed from outside, restore it",
         path.display()
     )]
     Short {

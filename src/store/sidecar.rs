@@ -107,7 +107,8 @@ pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
 
 /// Finds the path of a new image and its sidecar: a fresh one, or the one that
 /// an earlier fetch of the same URL left there. A path that another URL has
-/// taken is left alone.
+/// taken is left alone. An empty sidecar is one that was on its way to the disk when
+/// the power failed; one that the frontier knows of is never empty.
 pub(super) fn place(
     folder: &Path,
     date: &str,
@@ -116,7 +117,10 @@ pub(super) fn place(
     let own = names::image_path(date, new.url, &new.info.format, new.info.extension);
     let beside = names::beside(&own, new.url);
     for file in [own, beside.clone()] {
-        if !path_of(folder, &file).exists() {
+        if path_of(folder, &file)
+            .metadata()
+            .map_or(true, |m| m.len() == 0)
+        {
             let sidecar = fresh(&file, new);
             return Ok((file, sidecar));
         }

@@ -543,6 +543,19 @@ fn a_damaged_sidecar_is_an_error_and_a_missing_one_is_passed_over() {
 }
 
 #[test]
+fn an_empty_sidecar_that_a_loss_of_power_left_is_in_nobodys_way() {
+    let job = tempfile::tempdir().unwrap();
+    let mut o = Outputs::open(job.path(), &[]).unwrap();
+    let first = || vec![context("http://a.org/1", "x")];
+    let file = keep(&mut o, "http://i.org/a.jpg", first());
+    std::fs::write(job.path().join(format!("{file}.json")), "").unwrap();
+    std::fs::write(job.path().join(&file), "").unwrap();
+    assert_eq!(keep(&mut o, "http://i.org/a.jpg", first()), file);
+    assert_eq!(sidecar(job.path(), &file)["contexts"][0]["alt"], "x");
+    assert!(std::fs::metadata(job.path().join(&file)).unwrap().len() > 0);
+}
+
+#[test]
 fn what_an_edited_table_names_outside_of_the_job_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let job = folder.path().join("job");

@@ -24,9 +24,9 @@ use crate::support::texts::{image, link, other, page, some, topical};
 use crate::support::wire::{GRAIN, too_close};
 use crate::support::{Job, JobText, Live, Seen, Wire};
 
-/// SIGKILLs at least, and at most.
-const MIN_KILLS: usize = 20;
-const MAX_KILLS: usize = 40;
+/// SIGKILLs in the suite, and in the long form.
+const KILLS: usize = 10;
+const MANY_KILLS: usize = 100;
 
 const MIN_DELAY: Duration = Duration::from_millis(20);
 const CRAWL_DELAY: Duration = Duration::from_millis(100);
@@ -46,12 +46,12 @@ struct Plan {
     forbidden: Vec<String>,
 }
 
-/// Twenty small hosts and a large one; see the rows at the end for what is
-/// wrong with some of them.
-fn plan() -> Plan {
+/// So many small hosts, at least fifteen, and a large one; see the rows at the end
+/// for what is wrong with some of them.
+fn plan(hosts: usize) -> Plan {
     let mut tree = MemoryTree::default();
     let mut addresses: Vec<(String, String)> = Vec::new();
-    let hosts = (0..20).map(|h| (format!("h{h:02}.test"), 7));
+    let hosts = (0..hosts).map(|h| (format!("h{h:02}.test"), 7));
     for (host, pages) in hosts.chain([("hub.test".to_owned(), 60)]) {
         for n in 0..pages {
             let path = match n {
@@ -419,15 +419,27 @@ fn impatience(all: &[Seen], killed: &[Instant]) -> Vec<String> {
 
 #[test]
 fn a_crawl_that_is_killed_brings_what_an_undisturbed_one_does() {
-    kill_and_compare(StoreKind::Sled);
+    kill_and_compare(StoreKind::Sled, KILLS, 20);
 }
 
 #[test]
 fn a_crawl_that_is_killed_brings_the_same_with_the_other_store() {
-    kill_and_compare(StoreKind::Fjall);
+    kill_and_compare(StoreKind::Fjall, KILLS, 20);
 }
 
-fn kill_and_compare(store: StoreKind) {
+#[test]
+#[ignore = "long"]
+fn a_crawl_that_is_killed_a_hundred_times_brings_the_same() {
+    kill_and_compare(StoreKind::Sled, MANY_KILLS, 60);
+}
+
+#[test]
+#[ignore = "long"]
+fn a_crawl_that_is_killed_a_hundred_times_brings_the_same_with_the_other_store() {
+    kill_and_compare(StoreKind::Fjall, MANY_KILLS, 60);
+}
+
+fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
         Err(_) => spoor::pipeline::now(),
@@ -435,7 +447,7 @@ fn kill_and_compare(store: StoreKind) {
     println!("SPOOR_KILL_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);
 
-    let whole = plan();
+    let whole = plan(hosts);
     let (pages, images, known) = (whole.pages, whole.images, whole.known);
     let wire = Wire::serve(whole.lab);
     let job = make_job(&wire, store);
@@ -466,13 +478,13 @@ fn kill_and_compare(store: StoreKind) {
 
     let whole_events = wire.notes().events();
 
-    let again = plan();
+    let again = plan(hosts);
     let wire = Wire::serve(again.lab);
     let job = make_job(&wire, store);
     let begun = Instant::now();
     let mut killed = Vec::new();
-    while killed.len() < MAX_KILLS {
-        let few = whole_events / (MIN_KILLS + 8);
+    while killed.len() < kills {
+        let few = whole_events / (kills + kills / 2);
         let events = match killed.len() % 4 {
             // While it opens the store, or at its first requests.
             0 => dice.random_range(0..6),
@@ -500,11 +512,7 @@ fn kill_and_compare(store: StoreKind) {
         requests - undisturbed,
         begun.elapsed()
     );
-    assert!(
-        killed.len() >= MIN_KILLS,
-        "only {} kills before it was done",
-        killed.len()
-    );
+    assert_eq!(killed.len(), kills, "it was done before the last kill");
     check_wire(&wire, &again.forbidden, &killed);
     let harvest = Harvest::of(&job, &known);
     compare(&reference, &harvest);

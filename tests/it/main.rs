@@ -20,6 +20,7 @@ mod control;
 mod damage;
 mod examples;
 mod faults;
+mod format;
 mod kill;
 mod layers;
 mod politeness;

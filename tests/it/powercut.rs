@@ -137,7 +137,7 @@ fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending 
         let text = |key: &str| row[key].as_str().unwrap().to_owned();
         if row["outcome"] == "done" && row["kind"] != "robots" {
             let state = states.get(&(text("kind"), text("url")));
-            if !state.is_some_and(|s| s.get("Done").is_some()) {
+            if state.is_none_or(|s| s.get("Done").is_none()) {
                 return Ending::Silent(format!("{} is {state:?}", text("url")));
             }
         }
