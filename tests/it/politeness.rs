@@ -527,16 +527,17 @@ fn hosts_on_one_address_share_its_clock() {
         let job = Job::new(&wires[0], &text);
         job.run();
         let asked = wires.iter().zip(before);
-        let mut began: Vec<_> = asked
-            .flat_map(|(wire, before)| wire.requests().split_off(before))
-            .map(|seen| seen.began)
-            .collect();
+        let began = asked.flat_map(|(wire, before)| wire.requests().split_off(before));
+        let mut began: Vec<_> = began.map(|seen| seen.began).collect();
         began.sort();
         assert_eq!(began.len(), 15, "rules, three pages and an image of each");
-        began.windows(2).map(|w| w[1] - w[0]).min().unwrap()
+        began
     };
-    let pause = Duration::from_millis(60);
-    assert!(crawl("\"60ms\"") + GRAIN >= pause);
+    let pause = Duration::from_millis(100);
+    // Each may be seen a little late, but not all of them a little later still.
+    let apart = crawl("\"100ms\"");
+    assert!(apart[14] - apart[0] >= 10 * pause, "{apart:?}");
     // Without it they are asked side by side.
-    assert!(crawl("0") + GRAIN < pause);
+    let together = crawl("0");
+    assert!(together.windows(2).any(|w| w[1] - w[0] < pause / 4));
 }

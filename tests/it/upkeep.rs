@@ -115,7 +115,7 @@ fn every_state_of_an_address_is_explained() {
     assert_eq!(with("via        http://a.test/\n"), 3, "{all:#?}");
     assert_eq!(with("parts      document"), 3);
     assert!(
-        all[2].contains("robots     forbidden to spoor by `Disallow: /private/`"),
+        all[2].contains("robots     forbidden to spoor, line 2: Disallow: /private/"),
         "{}",
         all[2]
     );
