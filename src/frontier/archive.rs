@@ -2,9 +2,9 @@
 //! possible: conversion, compaction by rewriting, and repair.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand. Queues and waiting lists are not among them, because
-//! they follow from the states of the URLs; importing builds them anew, and counts
-//! anew as well. So an import is consistent whatever the export was, and a
+//! numbered page, an errand, a prefix, a domain. Queues, waiting lists and the index
+//! of simhashes are not among them, because they follow from the records of the URLs;
+//! importing builds them anew, and counts anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
 use std::io::{BufRead, Write};
@@ -17,7 +17,9 @@ use super::change::{class_of, rank_of};
 use super::codec;
 use super::contexts::{pack, unpack};
 use super::keys::{self, Rank, class};
-use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
+use super::record::{
+    Counts, FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, State, UrlRecord,
+};
 use super::store::{Batch, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
@@ -98,6 +100,16 @@ enum Fact {
         #[serde(flatten)]
         errand: RobotsErrand,
     },
+    Prefix {
+        host: HostKey,
+        prefix: String,
+        #[serde(flatten)]
+        record: PrefixRecord,
+    },
+    Domain {
+        domain: String,
+        documents: u64,
+    },
 }
 
 /// What an export or a check found.
@@ -152,7 +164,7 @@ pub fn export(
         })?;
     }
     // Counters come first, so that an importer knows the format.
-    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"Q"] {
+    for prefix in [b"M", b"H", b"B", b"D", b"U", b"C", b"Q", b"P", b"G"] {
         let scanned = store.scan(prefix, &[], &mut |key, value| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -311,6 +323,18 @@ impl Building {
                 let key = keys::queue(&host, class::ROBOTS, &Rank::new(bucket, 0.0, seq));
                 self.batch.put(key, codec::encode(store, &errand)?);
             }
+            Fact::Prefix {
+                host,
+                prefix,
+                record,
+            } => {
+                let key = keys::prefix(&host, &prefix);
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
+            Fact::Domain { domain, documents } => {
+                let bytes = codec::encode(store, &documents)?;
+                self.batch.put(keys::domain(&domain), bytes);
+            }
         }
         Ok(())
     }
@@ -334,9 +358,17 @@ impl Building {
                     .put(keys::queue(&host, class_of(kind), &rank), key.clone());
             }
             State::Waiting { due } => self.batch.put(keys::waiting(*due, &rank), key.clone()),
-            State::Done { id } | State::Redirected { id, .. } => {
+            State::Done { id } => {
                 self.highest_id = self.highest_id.max(*id);
+                if let Some(simhash) = record.simhash {
+                    let host = url.host_key();
+                    for band in 0..4 {
+                        let key = keys::simhash(&host, band, simhash);
+                        self.batch.put(key, codec::encode(store, id)?);
+                    }
+                }
             }
+            State::Redirected { id, .. } => self.highest_id = self.highest_id.max(*id),
             State::Dropped { .. } => {}
         }
         tally(&mut self.counts, &record, is_image);
@@ -424,6 +456,18 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 context: Box::new(context),
             }
         }
+        b'P' => {
+            let (host, prefix) = keys::parts_of_prefix_key(key)?;
+            Fact::Prefix {
+                host,
+                prefix,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'G' => Fact::Domain {
+            domain: text(key.get(1..)?)?,
+            documents: postcard::from_bytes(value).ok()?,
+        },
         b'Q' => {
             let rank = Rank::of_key(key)?;
             Fact::Errand {

@@ -7,7 +7,7 @@ use super::archive::tally;
 use super::change::{class_of, rank_of};
 use super::codec;
 use super::keys::{self, class};
-use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
+use super::record::{Counts, HostRecord, Meta, PrefixRecord, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
 use crate::page::TaskKind;
 
@@ -70,6 +70,24 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
+    each(store, b"P", |key, value| {
+        let prefix = keys::parts_of_prefix_key(key);
+        if prefix.is_none() || codec::decode::<PrefixRecord>(store, key, value).is_err() {
+            audit.add(key, "the budget of the prefix cannot be read");
+        }
+        Ok(())
+    })?;
+    for (class, what) in [
+        (b"F", "the number of the simhash"),
+        (b"G", "the pages of the domain"),
+    ] {
+        each(store, class, |key, value| {
+            if codec::decode::<u64>(store, key, value).is_err() {
+                audit.add(key, &format!("{what} cannot be read"));
+            }
+            Ok(())
+        })?;
+    }
     if let Some(meta) = meta {
         let mut known = meta.counts;
         known.dropped.retain(|_, n| *n > 0);

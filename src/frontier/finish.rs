@@ -6,9 +6,10 @@ use super::change::{Change, Origin};
 use super::record::{State, UrlRecord};
 use super::schedule::Slot;
 use super::store::StoreError;
+use super::traps::{Claim, Worth};
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, contexts};
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
+use crate::page::{Bucket, ImageContext, Outcome, Prints, Reason, Task, TaskKind};
 
 /// What a page brought; empty for everything else.
 #[derive(Debug, Default)]
@@ -19,6 +20,11 @@ pub struct Effects {
     pub images: Vec<NewImage>,
     /// Body bytes received, for the counters.
     pub bytes: u64,
+    /// The address that it calls its own.
+    pub canonical: Option<PageUrl>,
+    /// What its text is known again by; without it no copies are looked for and no
+    /// budget is charged.
+    pub prints: Option<Prints>,
 }
 
 /// What became of a finished task.
@@ -52,6 +58,11 @@ pub struct Finished {
     /// Contexts on this page of images that are kept already, with the note that
     /// was given when they were.
     pub extend: Vec<(String, ImageContext)>,
+    /// The page that it names as its canonical address and that was fetched before:
+    /// nothing of this one was taken.
+    pub duplicate_of: Option<PageUrl>,
+    /// The page that its text is a near copy of: its links were not taken.
+    pub near_copy_of: Option<PageUrl>,
 }
 
 /// What the outputs say when they have written.
@@ -132,6 +143,8 @@ impl Frontier {
             settled,
             id,
             extend: std::mem::take(&mut change.extend),
+            duplicate_of: change.duplicate_of.take(),
+            near_copy_of: change.near_copy_of.take(),
         };
         let written = write(&finished)?;
         change.meta.stamp = written.stamp;
@@ -219,8 +232,15 @@ impl Step<'_> {
     ) -> Result<(Settled, Option<u64>), StoreError> {
         match outcome {
             Outcome::Done => self.done(change, effects, host),
-            Outcome::Redirect { to } => self.redirect(change, to),
-            Outcome::Drop { reason } => self.drop(change, reason),
+            Outcome::Redirect { to } => self.redirect(change, to, host),
+            Outcome::Drop { reason } => {
+                // The server has answered, and it was no page.
+                let answered = matches!(reason, Reason::ClientError | Reason::ContentType);
+                if answered && self.task.kind == TaskKind::Page {
+                    book(change, &self.task.url, Worth::Barren, host)?;
+                }
+                self.drop(change, reason)
+            }
             Outcome::Retry {
                 reason,
                 host_backs_off,
@@ -241,32 +261,62 @@ impl Step<'_> {
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
         let id = change.number(&self.task.url);
+        let url = &self.task.url;
         let state = State::Done { id };
-        let hops = self.record.hops;
-        change.put_record(
-            self.key,
-            &UrlRecord {
-                state,
-                ..self.record
-            },
-        )?;
+        let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
+        let record = UrlRecord {
+            state,
+            simhash,
+            ..self.record
+        };
         if self.task.kind == TaskKind::Image {
+            change.put_record(self.key, &record)?;
             change.meta.counts.images += 1;
             change.forget_contexts(self.key)?;
             return Ok((Settled::Done, Some(id)));
         }
-        change.meta.counts.documents += 1;
         host.documents += 1;
+        change.count_domain(&self.task.host)?;
+        let claim = match &effects.canonical {
+            Some(named) => change.claim(url, named, record.hops, simhash)?,
+            None => Claim::None,
+        };
+        match claim {
+            Claim::None => {}
+            Claim::StandsFor(key, known) => change.stand_for(&key, known, url, &record, id)?,
+            Claim::CopyOf(original) => {
+                let to = original.as_str().to_owned();
+                let state = State::Redirected { id, to };
+                change.put_record(self.key, &UrlRecord { state, ..record })?;
+                book(change, url, Worth::Barren, host)?;
+                change.duplicate_of = Some(original);
+                return Ok((Settled::Redirected, Some(id)));
+            }
+        }
+        change.put_record(self.key, &record)?;
+        change.meta.counts.documents += 1;
+        if let Some(simhash) = simhash {
+            change.near_copy_of = change.near_copy(url, simhash, id)?;
+        }
         let origin = Origin {
             via: Some(id),
-            hops: hops.saturating_add(1),
+            hops: record.hops.saturating_add(1),
             redirects: 0,
         };
-        for link in &effects.links {
-            change.add_page(link, origin)?;
+        if change.near_copy_of.is_none() || self.task.bucket == Bucket::Seed {
+            for link in &effects.links {
+                change.add_page(link, origin)?;
+            }
         }
+        // Whatever is inserted takes a number.
+        let before = change.meta.next_seq;
         for image in &effects.images {
             change.add_image(image, origin)?;
+        }
+        if let Some(prints) = &effects.prints {
+            let new_images = change.meta.next_seq > before;
+            let worth = change.judge(url, &prints.blocks, new_images)?;
+            book(change, url, worth, host)?;
         }
         Ok((Settled::Done, Some(id)))
     }
@@ -275,7 +325,17 @@ impl Step<'_> {
         self,
         change: &mut Change<'_>,
         to: PageUrl,
+        host: &mut HostRecord,
     ) -> Result<(Settled, Option<u64>), StoreError> {
+        let url = &self.task.url;
+        let is_page = self.task.kind == TaskKind::Page;
+        // A site that gives every visitor a session redirects to the same page with
+        // a number; without the number it would lead back here.
+        let canonical = change.canonical(&to);
+        let to = match is_page && canonical != *url {
+            true => canonical,
+            false => to,
+        };
         if self.record.redirects >= self.policy.max_redirects {
             return self.drop(change, Reason::RedirectLimit);
         }
@@ -317,7 +377,11 @@ impl Step<'_> {
                 score,
                 parts,
             };
-            change.add_page(&page, origin)?;
+            let before = change.meta.next_seq;
+            change.add_page_as_it_is(&page, origin)?;
+            if change.meta.next_seq == before {
+                book(change, url, Worth::Barren, host)?;
+            }
         }
         Ok((Settled::Redirected, Some(id)))
     }
@@ -362,6 +426,18 @@ impl Step<'_> {
         };
         Ok((Settled::Retrying { reason, due }, None))
     }
+}
+
+/// Charges the budgets of a page's prefixes. What nobody is short of is not looked
+/// up, so a host knows how many pages have cost something.
+fn book(
+    change: &mut Change<'_>,
+    url: &PageUrl,
+    worth: Worth,
+    host: &mut HostRecord,
+) -> Result<(), StoreError> {
+    host.barren += u64::from(worth == Worth::Barren);
+    change.book(url, worth)
 }
 
 pub(super) fn unknown_lease(frontier: &Frontier, task: &Task) -> StoreError {

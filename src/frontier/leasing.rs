@@ -6,9 +6,9 @@ use super::change::Change;
 use super::keys::{self, class};
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, traps};
 use crate::address::PageUrl;
-use crate::page::{Reason, Task, TaskKind};
+use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
 /// full of forbidden addresses does not hold up the others.
@@ -95,7 +95,7 @@ impl Frontier {
             let why = "names an address that has no record".to_owned();
             return Err(codec::corrupt(&*self.store, &head.queue_key, why));
         };
-        if let Some(reason) = self.obstacle(slot, &url, kind, scheme)? {
+        if let Some(reason) = self.obstacle(slot, &url, kind, scheme, record.bucket)? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
@@ -152,16 +152,30 @@ impl Frontier {
         url: &PageUrl,
         kind: TaskKind,
         scheme: &'static str,
+        bucket: Bucket,
     ) -> Result<Option<Reason>, StoreError> {
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
         }
-        let documents = self.schedule.host(slot).map_or(0, |h| h.record.documents);
-        let spent = self
-            .scope
-            .host_documents()
-            .is_some_and(|budget| documents >= budget);
-        Ok((kind == TaskKind::Page && spent).then_some(Reason::HostBudget))
+        let Some(host) = self.schedule.host(slot).filter(|_| kind == TaskKind::Page) else {
+            return Ok(None);
+        };
+        let spent = |budget: Option<u64>, documents: u64| budget.is_some_and(|b| documents >= b);
+        if spent(self.scope.host_documents(), host.record.documents) {
+            return Ok(Some(Reason::HostBudget));
+        }
+        if let Some(budget) = self.scope.domain_documents()
+            && traps::domain_documents(&*self.store, &host.key)? >= budget
+        {
+            return Ok(Some(Reason::DomainBudget));
+        }
+        if host.record.barren > 0
+            && bucket != Bucket::Seed
+            && traps::budget(&*self.store, url)?.left == 0
+        {
+            return Ok(Some(Reason::PrefixBudget));
+        }
+        Ok(None)
     }
 
     fn drop_queued(

@@ -28,7 +28,8 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `clock` (pauses),
 //! `schedule` (hosts in memory), `change` (adding), this file (opening), `leasing`,
-//! `finish` (outcomes), `rules` (robots.txt); beside them `archive`, `audit` and
+//! `finish` (outcomes), `rules` (robots.txt), `traps` (copies and pages without end);
+//! beside them `archive`, `audit` and
 //! `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
@@ -49,6 +50,9 @@ mod schedule;
 pub mod store;
 #[cfg(test)]
 mod tests;
+mod traps;
+#[cfg(test)]
+mod traps_tests;
 pub mod view;
 
 use std::collections::HashMap;
@@ -69,6 +73,7 @@ pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use record::{Counts, HostRecord, RobotsState, State, UrlRecord};
 pub use rules::RobotsAnswer;
+pub use traps::Budget;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
 /// as long a robots.txt as is read.

@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::traps::Memory;
 use crate::page::{Bucket, LinkParts, Reason};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -28,11 +29,14 @@ pub enum State {
         /// Its number among the finished.
         id: u64,
     },
-    /// It pointed elsewhere, and that address was added.
+    /// Another address stands for it: it redirected there, or it was fetched and
+    /// named that page as its canonical address, or that page named this one as its
+    /// own and so has brought what is here.
     Redirected {
-        /// Its number among the finished.
+        /// Its number among the finished; where it was never asked, that of the
+        /// page that stands for it.
         id: u64,
-        /// Where it pointed.
+        /// The other address.
         to: String,
     },
     /// Not followed, for this reason.
@@ -65,6 +69,8 @@ pub struct UrlRecord {
     pub via: Option<u64>,
     /// Where the outputs keep it, in their own words; opaque to the frontier.
     pub note: Option<String>,
+    /// Simhash of its text, where it was fetched and has words enough.
+    pub simhash: Option<u64>,
 }
 
 /// What is known of a host's robots.txt, for one scheme.
@@ -105,6 +111,8 @@ pub struct HostRecord {
     pub documents: u64,
     /// Robots state for http and https.
     pub robots: [RobotsState; 2],
+    /// Pages that brought nothing new.
+    pub barren: u64,
 }
 
 impl HostRecord {
@@ -115,6 +123,19 @@ impl HostRecord {
     pub(super) fn robots_mut(&mut self, scheme: &str) -> &mut RobotsState {
         &mut self.robots[usize::from(scheme == "https")]
     }
+}
+
+/// How a prefix of a host has spent its budget.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PrefixRecord {
+    /// Pages that were judged.
+    pub fetched: u64,
+    /// Those of them that brought something new.
+    pub fruitful: u64,
+    /// What fruitful pages have earned beyond what barren ones have cost.
+    pub balance: i64,
+    /// Which blocks of text were met; kept for wide prefixes only.
+    pub seen: Memory,
 }
 
 /// A robots.txt that a host's own redirected to, queued at the target's host.

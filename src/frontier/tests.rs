@@ -843,10 +843,10 @@ fn another_format_is_refused() {
         matches!(
             error,
             StoreError::Version {
-                found: 2,
-                expected: 1,
+                found,
+                expected: FORMAT,
                 ..
-            }
+            } if found == FORMAT + 1
         ),
         "{error}"
     );

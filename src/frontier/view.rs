@@ -3,7 +3,7 @@
 
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::store::{Store, StoreError};
-use super::{codec, keys};
+use super::{Budget, codec, keys, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::TaskKind;
 use crate::robots::Robots;
@@ -37,6 +37,22 @@ impl View {
     pub fn host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
         let key = keys::host(host);
         codec::read(&*self.0, &key, self.0.get(&key)?)
+    }
+
+    /// What the prefixes that an address belongs to have spent, and what is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
+        traps::budget(&*self.0, url)
+    }
+
+    /// How many pages the registered domain of a host has given.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or the record is damaged.
+    pub fn domain_documents(&self, host: &HostKey) -> Result<u64, StoreError> {
+        traps::domain_documents(&*self.0, host)
     }
 
     /// The pages through which an address was reached, nearest first, the seed

@@ -10,8 +10,8 @@ use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask};
 use crate::page::{
-    Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Reason, Scored, Task,
-    TaskKind,
+    Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Prints, Reason, Scored,
+    Task, TaskKind,
 };
 use crate::score::{Boundaries, Scorer, Strategy};
 use crate::store::{ImageInfo, inspect};
@@ -53,6 +53,10 @@ pub struct PageBrought {
     pub directives: Directives,
     /// True where the body was longer than the cap.
     pub truncated: bool,
+    /// The address that it calls its own.
+    pub canonical: Option<PageUrl>,
+    /// What its text is known again by.
+    pub prints: Prints,
 }
 
 /// Which images are wanted.
@@ -149,6 +153,8 @@ impl Reader {
             language: extracted.language,
             directives: extracted.directives,
             truncated: fetched.truncated,
+            canonical: extracted.canonical,
+            prints: extracted.prints,
         };
         (Outcome::Done, Some(Brought::Page(Box::new(page))))
     }

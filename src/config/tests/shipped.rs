@@ -20,7 +20,7 @@ fn defaults_are_those_of_the_design() {
     assert_eq!(b.boundaries, Boundaries::Model);
     assert_eq!(
         (b.high, b.medium, b.normal, b.razor),
-        (600.0, 2000.0, 10000.0, 30000.0)
+        (600.0, 2000.0, 11000.0, 30000.0)
     );
     assert_eq!((config.train.order, config.train.keywords), (5, 50));
     assert_eq!((config.images.parents, config.images.siblings), (5, 5));
@@ -84,7 +84,7 @@ fn examples_of_optional_keys_are_valid() {
             _ => line,
         })
         .collect();
-    assert_eq!(count, 10);
+    assert_eq!(count, 11);
     let config = Config::parse(&uncommented.join("\n"), "reference.toml").unwrap();
     assert_eq!(config.limits.time, Some(Duration::from_secs(6 * 3600)));
     assert!(config.contact().is_ok());
