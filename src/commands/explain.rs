@@ -9,7 +9,7 @@ use spoor::checkpoint;
 use spoor::config::Config;
 use spoor::frontier::store;
 use spoor::frontier::view::View;
-use spoor::frontier::{HostRecord, RobotsState, State, UrlRecord};
+use spoor::frontier::{Budget, HostRecord, RobotsState, State, UrlRecord};
 use spoor::page::TaskKind;
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
@@ -17,8 +17,13 @@ use spoor::scope::Scope;
 /// Says what is known of an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str) -> Result<()> {
     let config = Config::load(job)?;
-    let url = PageUrl::parse(url)?;
+    let given = PageUrl::parse(url)?;
     let (_lock, view) = open(&config)?;
+    // A site that redirects to a session's address is asked at that very address.
+    let url = match view.url(&given, TaskKind::Page)? {
+        Some(_) => given,
+        None => Scope::new(config.scope.clone()).canonical(&given),
+    };
     println!("canonical  {url}");
     println!("surt       {}", url.surt());
     let mut found = false;
@@ -35,6 +40,7 @@ pub fn url(job: &Path, url: &str) -> Result<()> {
         Ok(()) => println!("scope      within"),
         Err(reason) => println!("scope      outside: {}", reason.name()),
     }
+    print_budget(&view.budget(&url)?);
     let agent = config.network.user_agent.as_str();
     match view.robots(&url, agent)? {
         Some(rules) if rules.allows(&url) => println!("robots     allowed"),
@@ -114,6 +120,28 @@ fn print_record(view: &View, kind: &str, record: &UrlRecord) -> Result<()> {
         }
     }
     Ok(())
+}
+
+fn print_budget(budget: &Budget) {
+    let Budget {
+        prefixes,
+        fetched,
+        fruitful,
+        left,
+    } = budget;
+    println!(
+        "budget     {}: {} of {} pages brought something new, {} of {} in all of {}; {}",
+        prefixes.narrow,
+        fruitful.0,
+        fetched.0,
+        fruitful.1,
+        fetched.1,
+        prefixes.wide,
+        match left {
+            0 => "nothing is left".to_owned(),
+            n => format!("{n} more may bring nothing"),
+        }
+    );
 }
 
 fn print_host(key: &HostKey, host: &HostRecord) {

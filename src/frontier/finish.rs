@@ -295,9 +295,12 @@ impl Step<'_> {
         }
         change.put_record(self.key, &record)?;
         change.meta.counts.documents += 1;
-        if let Some(simhash) = simhash {
-            change.near_copy_of = change.near_copy(url, simhash, id)?;
-        }
+        let copied = match simhash {
+            Some(simhash) => change.near_copy(url, simhash, id)?,
+            None => None,
+        };
+        let same = copied.as_ref().is_some_and(|(_, same)| *same);
+        change.near_copy_of = copied.map(|(earlier, _)| earlier);
         let origin = Origin {
             via: Some(id),
             hops: record.hops.saturating_add(1),
@@ -315,7 +318,7 @@ impl Step<'_> {
         }
         if let Some(prints) = &effects.prints {
             let new_images = change.meta.next_seq > before;
-            let worth = change.judge(url, &prints.blocks, new_images)?;
+            let worth = change.judge(url, &prints.blocks, new_images, same)?;
             book(change, url, worth, host)?;
         }
         Ok((Settled::Done, Some(id)))

@@ -51,8 +51,6 @@ pub mod store;
 #[cfg(test)]
 mod tests;
 mod traps;
-#[cfg(test)]
-mod traps_tests;
 pub mod view;
 
 use std::collections::HashMap;
@@ -286,6 +284,14 @@ impl Frontier {
         }
         let key = keys::host(host);
         codec::read(&*self.store, &key, self.store.get(&key)?)
+    }
+
+    /// What the prefixes that an address belongs to have spent, and what is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
+        traps::budget(&*self.store, url)
     }
 
     /// The contexts in which an image was met so far that no sidecar holds yet.

@@ -962,3 +962,5 @@ proptest! {
         check(&open(folder.path(), now));
     }
 }
+
+mod traps;

@@ -43,7 +43,7 @@ use crate::scope::{Prefixes, prefixes};
 /// Barren pages that a prefix may have at first.
 const ALLOWANCE: f64 = 24.0;
 /// Fruitful pages that a wide prefix is credited with in advance.
-const PRIOR: f64 = 20.0;
+const PRIOR: f64 = 12.0;
 /// What a fruitful page earns.
 const GAIN: i64 = 2;
 /// The highest balance, so that riches of old do not feed a trap for long.
@@ -173,18 +173,21 @@ fn places(filter: &[u8], hash: u32) -> [(usize, u8); 2] {
 }
 
 impl Change<'_> {
-    /// Judges the text of a page; `more` where it is fruitful anyway.
+    /// Judges the text of a page that brought `more` than text, or whose text is the
+    /// `same` as that of another.
     pub fn judge(
         &mut self,
         url: &PageUrl,
         blocks: &[BlockPrint],
         more: bool,
+        same: bool,
     ) -> Result<Worth, StoreError> {
         let key = keys::prefix(&url.host_key(), &prefixes(url).wide);
         let mut wide: PrefixRecord = self.read(&key)?.unwrap_or_default();
         let (new, all) = wide.seen.take(blocks);
         self.write(key, &wide)?;
-        let fruitful = more || new >= NEW_WORDS || (new > 0 && new * NEW_SHARE >= all);
+        let new_text = new >= NEW_WORDS || (new > 0 && new * NEW_SHARE >= all);
+        let fruitful = more || (new_text && !same);
         Ok(if fruitful {
             Worth::Fruitful
         } else {
@@ -219,14 +222,14 @@ impl Change<'_> {
         self.write(key, &(documents + 1))
     }
 
-    /// The earlier page of the same host that `url` is a near copy of. Where there
-    /// is none, `url` is what later ones are compared with, under the number `id`.
+    /// The earlier page of the same host that `url` is a near copy of, and whether
+    /// their simhashes are even the same. Where there is none, `url` is what later ones are compared with, under the number `id`.
     pub fn near_copy(
         &mut self,
         url: &PageUrl,
         simhash: u64,
         id: u64,
-    ) -> Result<Option<PageUrl>, StoreError> {
+    ) -> Result<Option<(PageUrl, bool)>, StoreError> {
         let host = url.host_key();
         for band in 0..4 {
             let mut found = None;
@@ -248,7 +251,10 @@ impl Change<'_> {
             let text = self.get(&keys::document(number))?.unwrap_or_default();
             let earlier = PageUrl::parse(&String::from_utf8_lossy(&text)).ok();
             // Fetched again, a page is no copy of itself.
-            return Ok(earlier.filter(|earlier| earlier != url));
+            let same = keys::simhash_of_key(&key) == Some(simhash);
+            return Ok(earlier
+                .filter(|earlier| earlier != url)
+                .map(|earlier| (earlier, same)));
         }
         for band in 0..4 {
             self.write(keys::simhash(&host, band, simhash), &id)?;
@@ -350,4 +356,63 @@ pub(super) enum Claim {
     StandsFor(Vec<u8>, Option<UrlRecord>),
     /// It was fetched, so this page is a copy.
     CopyOf(PageUrl),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(range: std::ops::Range<u32>) -> Vec<BlockPrint> {
+        let print = |i: u32| BlockPrint {
+            hash: (xxhash_rust::xxh3::xxh3_64(&i.to_be_bytes()) >> 32) as u32,
+            words: 10,
+        };
+        range.map(print).collect()
+    }
+
+    #[test]
+    fn what_was_met_is_not_new() {
+        let mut memory = Memory::default();
+        assert_eq!(memory.take(&blocks(0..30)), (300, 300));
+        assert_eq!(memory.newer.len(), MIN_BYTES);
+        assert_eq!(memory.take(&blocks(10..32)), (20, 220));
+        assert_eq!(memory.take(&[]), (0, 0));
+    }
+
+    #[test]
+    fn a_catalogue_is_known_by_heart_and_an_archive_never_ends() {
+        let mut memory = Memory::default();
+        // Forty of nine hundred things on each page.
+        let page = |i: u32| {
+            let drawn = blocks(i * 40..i * 40 + 40);
+            let things = drawn.iter().map(|print| print.hash % 900);
+            things.flat_map(|t| blocks(t..t + 1)).collect::<Vec<_>>()
+        };
+        let all: u64 = (0..200).map(|i| memory.take(&page(i)).0).sum();
+        let late: u64 = (200..300).map(|i| memory.take(&page(i)).0).sum();
+        assert!(all >= 7_500 && late <= 100, "{all} {late}");
+        let new: u64 = (0..1_000)
+            .map(|i| memory.take(&blocks(10_000 + i * 30..10_030 + i * 30)).0)
+            .sum();
+        assert!(new >= 270_000, "{new}");
+        assert!(memory.newer.len() + memory.older.len() <= 2 * MAX_BYTES);
+    }
+
+    #[test]
+    fn patience_shrinks_with_the_share_of_fruitful_pages() {
+        let record = |fetched, fruitful, balance| PrefixRecord {
+            fetched,
+            fruitful,
+            balance,
+            seen: Memory::default(),
+        };
+        let none = record(0, 0, 0);
+        assert_eq!(left(&none, &none), 24);
+        assert_eq!(left(&none, &record(12, 0, 0)), 6);
+        assert_eq!(left(&none, &record(48, 0, 0)), 0);
+        assert_eq!(left(&record(9, 0, -9), &record(9, 0, 0)), 0);
+        assert_eq!(left(&none, &record(9_999, 9_999, 0)), 24);
+        assert_eq!(left(&record(0, 0, i64::MIN), &none), 0);
+        assert_eq!(left(&record(0, 0, 60), &record(u64::MAX, 0, 0)), 60);
+    }
 }

@@ -5,7 +5,7 @@
 //! map against the source, [`commands`] what each command says and how it ends,
 //! [`politeness`] what hosts are asked and when, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
-//! can be run, [`upkeep`] the care of a job's frontier.
+//! can be run, [`traps`] that sites without end cost little, [`upkeep`] the care of a job's frontier.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -17,4 +17,5 @@ mod kill;
 mod layers;
 mod politeness;
 mod support;
+mod traps;
 mod upkeep;
