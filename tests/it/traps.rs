@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use spoor::address::PageUrl;
+use spoor::lab::Lab;
 use spoor::lab::traps::{HOSTS, content, web};
 
+use super::support::texts::{link, other, page, some, topical, tree};
 use super::support::{Job, JobText, Ran, Wire, spoor};
 
 /// Articles of the archive, when all of them are to be fetched.
@@ -121,5 +123,72 @@ fn a_web_with_traps_has_an_end_and_nothing_worth_reading_is_missed() {
         format!("budget     /events/#/#/: 1 of {} pages", months.len()),
     ] {
         assert!(said.contains(&line), "{line}: {said}");
+    }
+}
+
+/// A page of an article that names its address and leads on.
+fn article(head: &str, at: usize, href: &str) -> String {
+    let text = [some(topical(), at, 6), link(href, &some(topical(), 3, 1))];
+    page("An article", head, &text)
+}
+
+#[test]
+fn copies_are_logged_and_lead_nowhere() {
+    let canonical = "<link rel=canonical href=/a>";
+    let front = ["/a", "/a-printed", "/a-again", "/b-printed", "/b"];
+    let front: Vec<String> = front
+        .iter()
+        .map(|href| link(href, &some(topical(), 9, 1)))
+        .collect();
+    let pages = tree(&[
+        ("copies.test/", page("Articles", "", &front)),
+        ("copies.test/a", article("", 20, "/from-a")),
+        (
+            "copies.test/a-printed",
+            article(canonical, 20, "/from-a-printed"),
+        ),
+        ("copies.test/a-again", article("", 20, "/from-a-again")),
+        (
+            "copies.test/b-printed",
+            article("<link rel=canonical href=/b>", 90, "/from-b"),
+        ),
+        ("copies.test/b", article("", 90, "/from-the-other-b")),
+        ("copies.test/from-a", page("x", "", &[some(other(), 1, 5)])),
+        ("copies.test/from-b", page("x", "", &[some(other(), 9, 5)])),
+    ]);
+    let wire = Wire::serve(Lab::from_memory(pages));
+    let text = JobText {
+        seeds: &["http://copies.test/"],
+        rest: "[strategy]\nkind = \"unfocused\"\n",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    let asked: BTreeSet<String> = wire.requests().into_iter().map(|seen| seen.path).collect();
+    let expected = [
+        "/",
+        "/a",
+        "/a-again",
+        "/a-printed",
+        "/b-printed",
+        "/from-a",
+        "/from-b",
+        "/robots.txt",
+    ];
+    assert_eq!(asked, expected.map(str::to_owned).into());
+    let log = job.log();
+    let row = |path: &str| {
+        let url = format!("http://copies.test{path}");
+        log.iter().find(|row| row["url"] == url.as_str()).unwrap()
+    };
+    let printed = row("/a-printed");
+    assert_eq!(printed["outcome"], "redirected");
+    assert_eq!(printed["duplicate_of"], "http://copies.test/a");
+    let again = row("/a-again");
+    assert_eq!(again["outcome"], "done");
+    assert_eq!(again["near_copy_of"], "http://copies.test/a");
+    for path in ["/a", "/b-printed", "/from-a"] {
+        assert!(row(path).get("near_copy_of").is_none(), "{path}");
+        assert!(row(path).get("duplicate_of").is_none(), "{path}");
     }
 }
