@@ -20,7 +20,7 @@ fn defaults_are_those_of_the_design() {
     assert_eq!(b.boundaries, Boundaries::Model);
     assert_eq!(
         (b.high, b.medium, b.normal, b.razor),
-        (600.0, 2000.0, 11000.0, 30000.0)
+        (600.0, 2000.0, 10000.0, 30000.0)
     );
     assert_eq!((config.train.order, config.train.keywords), (5, 50));
     assert_eq!((config.images.parents, config.images.siblings), (5, 5));
