@@ -233,14 +233,7 @@ impl Step<'_> {
         match outcome {
             Outcome::Done => self.done(change, effects, host),
             Outcome::Redirect { to } => self.redirect(change, to, host),
-            Outcome::Drop { reason } => {
-                // The server has answered, and it was no page.
-                let answered = matches!(reason, Reason::ClientError | Reason::ContentType);
-                if answered && self.task.kind == TaskKind::Page {
-                    book(change, &self.task.url, Worth::Barren, host)?;
-                }
-                self.drop(change, reason)
-            }
+            Outcome::Drop { reason } => self.drop(change, reason),
             Outcome::Retry {
                 reason,
                 host_backs_off,

@@ -6,8 +6,9 @@
 //! fruitful where it brings an image that was not known, or blocks of text that the
 //! wide prefix has not shown yet: [`NEW_WORDS`] words of them, or one word in
 //! [`NEW_SHARE`]. No language model has a say in this, since a trap may well be on
-//! topic. A page that is the copy of another, that is no page or that leads to what
-//! is known is barren.
+//! topic. A page that is the copy of another, and a redirect to what is known, is
+//! barren. What is missing (404) is not judged: it leads nowhere, so it cannot go on
+//! without end, and much of the honest web is gone.
 //!
 //! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the
 //! square of the share of fruitful pages in its wide prefix: where siblings were

@@ -78,6 +78,12 @@ fn crawl(articles: u64, rest: &str) -> (Asked, Job) {
 fn at_most_one_in_twenty_is_lost(strategy: &str) {
     let rest = format!("[strategy]\nkind = \"{strategy}\"\n[limits]\nfetches = 2000\n");
     let (asked, _) = crawl(2_500, &rest);
+    println!(
+        "{strategy}: {} of {} lost: {:?}",
+        asked.lost(),
+        asked.all,
+        asked.lost
+    );
     assert_eq!(asked.all, 2_000);
     assert!(asked.lost() * 20 <= asked.all, "{:?}", asked.lost);
 }
