@@ -375,7 +375,9 @@ impl Step<'_> {
             };
             let before = change.meta.next_seq;
             change.add_page_as_it_is(&page, origin)?;
-            if change.meta.next_seq == before {
+            // As a login that knows the way back, one for every page. Without a query
+            // it is another name of the target, and those are few.
+            if change.meta.next_seq == before && url.query().is_some() {
                 book(change, url, Worth::Barren, host)?;
             }
         }

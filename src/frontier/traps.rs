@@ -6,8 +6,8 @@
 //! fruitful where it brings an image that was not known, or blocks of text that the
 //! wide prefix has not shown yet: [`NEW_WORDS`] words of them, or one word in
 //! [`NEW_SHARE`]. No language model has a say in this, since a trap may well be on
-//! topic. A page that is the copy of another, and a redirect to what is known, is
-//! barren. What is missing (404) is not judged: it leads nowhere, so it cannot go on
+//! topic. A page that is the copy of another is barren, and so is a redirect from an
+//! address with a query to what is known. What is missing (404) is not judged: it leads nowhere, so it cannot go on
 //! without end, and much of the honest web is gone.
 //!
 //! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the

@@ -148,10 +148,13 @@ fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
     let mut now = 1;
-    let paths = |folder: &'static str| (0..40).map(move |i| format!("/{folder}/{i}"));
-    let all = paths("gone").chain(paths("login")).chain(paths("gallery"));
+    let paths = |folder: &'static str| (0..40).map(move |i| format!("/{folder}{i}"));
+    let all = paths("gone/")
+        .chain(paths("login?back="))
+        .chain(paths("name/"));
+    let all = all.chain(paths("gallery/"));
     begin(&mut f, all, &mut now);
-    let mut asked = [0; 3];
+    let mut asked = [0; 4];
     while let Some(task) = lease(&mut f, &mut now) {
         let path = task.url.path();
         let reason = Reason::ClientError;
@@ -160,6 +163,10 @@ fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
             Some("login") => {
                 let to = url("http://a.org/start/here?utm_source=login");
                 (1, Outcome::Redirect { to })
+            }
+            Some("name") => {
+                let to = url("http://a.org/start/here");
+                (3, Outcome::Redirect { to })
             }
             _ => (2, Outcome::Done),
         };
@@ -175,7 +182,7 @@ fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
     }
     check(&f);
     assert!(asked[1] <= 15, "{asked:?}");
-    assert_eq!((asked[0], asked[2]), (40, 40));
+    assert_eq!((asked[0], asked[2], asked[3]), (40, 40, 40));
 }
 
 fn near_copies_feed_no_links() {
