@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
-use crate::frontier::{HostRecord, RobotsState, State, UrlRecord};
+use crate::frontier::{Budget, HostRecord, RobotsState, State, UrlRecord};
 use crate::page::{Reason, TaskKind};
 use crate::robots::Rule;
 use crate::scope::Scope;
@@ -45,6 +45,8 @@ pub struct Explanation {
     /// What the host's robots.txt says of it; `allowed` is `None` where the rules are
     /// not known yet.
     pub robots: Verdict,
+    /// What the prefixes it belongs to have brought and may still cost.
+    pub budget: Budget,
     /// Its host.
     pub host: HostReport,
 }
@@ -105,6 +107,12 @@ pub fn url(
     terms: &Terms,
     url: &PageUrl,
 ) -> Result<Explanation, StoreError> {
+    // A site that redirects to a session's address is asked at that very address.
+    let canonical = match view.url(url, TaskKind::Page)? {
+        Some(_) => url.clone(),
+        None => scope.canonical(url),
+    };
+    let url = &canonical;
     let host = host(view, &url.host_key())?;
     let robots = robots(view, terms, url, host.record.as_ref())?;
     let mut known = Vec::new();
@@ -130,6 +138,7 @@ pub fn url(
         known,
         scope: within(scope, url, kind, hops),
         robots,
+        budget: view.budget(url)?,
         host,
     })
 }
@@ -225,6 +234,19 @@ impl Role<'_> {
                 let given = host.map_or(0, |h| h.documents);
                 format!("its host gave {given} pages, scope.host_documents = {budget}")
             }),
+            Reason::DomainBudget => {
+                let host = self.url.host_key();
+                let given = self.view.domain_documents(&host)?;
+                let domain = host.registered_domain();
+                self.scope.domain_documents().map(|budget| {
+                    format!("{domain} gave {given} pages, scope.domain_documents = {budget}")
+                })
+            }
+            Reason::PrefixBudget => {
+                let prefixes = self.view.budget(self.url)?.prefixes;
+                let narrow = prefixes.narrow;
+                Some(format!("pages like {narrow} brought nothing new any more"))
+            }
             _ => None,
         })
     }

@@ -178,6 +178,33 @@ pub struct Extracted {
     pub images: Vec<ImageCandidate>,
     /// Directives of headers and meta elements together.
     pub directives: Directives,
+    /// The address that the page calls its own (RFC 6596), `None` where it names
+    /// none that can be crawled.
+    pub canonical: Option<PageUrl>,
+    /// By which its text is known again.
+    pub prints: Prints,
+}
+
+/// What the text of a page is known again by, without keeping the text.
+///
+/// Words are compared without case and digits, so that dates, prices and counters
+/// do not make a page new.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prints {
+    /// The simhash of the whole text (Charikar 2002): the fewer bits differ, the
+    /// more alike two texts are. `None` where there are too few words to tell.
+    pub simhash: Option<u64>,
+    /// The different blocks in order of appearance, the first 1,000.
+    pub blocks: Vec<BlockPrint>,
+}
+
+/// A block of text as it is known again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockPrint {
+    /// Hash of its words.
+    pub hash: u32,
+    /// How many words it has, at least 1.
+    pub words: u32,
 }
 
 /// A link as it stands on a page.
@@ -338,7 +365,7 @@ pub enum Reason {
     Hops,
     /// The host has given as many pages as `scope.host_documents` grants.
     HostBudget,
-    /// A path that repeats itself or nests too deep.
+    /// An address that is too long, or a path that repeats itself or nests too deep.
     Trap,
     /// The name does not resolve.
     Dns,
@@ -374,6 +401,11 @@ pub enum Reason {
     ImageSize,
     /// The extraction failed on this input; a defect of spoor.
     Internal,
+    /// The registered domain has given as many pages as `scope.domain_documents`
+    /// grants.
+    DomainBudget,
+    /// Its part of the site went on without bringing anything new.
+    PrefixBudget,
 }
 
 impl Reason {
@@ -404,6 +436,8 @@ impl Reason {
             Reason::BadImage => "bad_image",
             Reason::ImageSize => "image_size",
             Reason::Internal => "internal",
+            Reason::DomainBudget => "domain_budget",
+            Reason::PrefixBudget => "prefix_budget",
         }
     }
 }

@@ -1,7 +1,10 @@
-//! Which addresses belong to the crawl: pure rules over one URL.
+//! Which addresses belong to the crawl, and which are one and the same: pure
+//! rules over one URL.
 //!
 //! Rules see an address and its distance from the seeds, never a page, a store
 //! or the network, so the same verdict can be given again at any time.
+
+mod prefix;
 
 use std::fmt;
 
@@ -10,6 +13,8 @@ use sha2::{Digest, Sha256};
 use crate::address::PageUrl;
 use crate::config::{self, ScopeRule};
 use crate::page::Reason;
+
+pub use prefix::{Prefixes, prefixes};
 
 /// The `[scope]` section as a judge.
 #[derive(Debug, Clone)]
@@ -33,6 +38,13 @@ pub enum Objection<'a> {
     Rejected(&'a ScopeRule),
     /// Its file extension is one of `scope.reject_files`.
     File(&'a str),
+    /// It is longer than `scope.max_url_bytes`.
+    Long {
+        /// How many bytes.
+        bytes: usize,
+        /// How many may be.
+        max: usize,
+    },
     /// Its path has more segments than `scope.max_depth`.
     Deep {
         /// How many.
@@ -57,7 +69,7 @@ impl Objection<'_> {
             Self::NotAccepted | Self::Scheme(_) | Self::Rejected(_) | Self::File(_) => {
                 Reason::Scope
             }
-            Self::Deep { .. } | Self::Repeats { .. } => Reason::Trap,
+            Self::Long { .. } | Self::Deep { .. } | Self::Repeats { .. } => Reason::Trap,
         }
     }
 }
@@ -72,6 +84,9 @@ impl fmt::Display for Objection<'_> {
             Self::Scheme(scheme) => write!(f, "`{scheme}` is none of scope.schemes"),
             Self::Rejected(rule) => write!(f, "rejected by `{rule}` of scope.reject"),
             Self::File(extension) => write!(f, "`.{extension}` is one of scope.reject_files"),
+            Self::Long { bytes, max } => {
+                write!(f, "{bytes} bytes long, scope.max_url_bytes = {max}")
+            }
             Self::Deep { segments, max } => {
                 write!(f, "{segments} segments, scope.max_depth = {max}")
             }
@@ -96,6 +111,37 @@ impl Scope {
         hash.iter()
             .take(8)
             .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    }
+
+    /// The address by which a page is known: `url` without the parameters that the
+    /// job drops (sessions, campaigns), in the query and in the segments of the
+    /// path. The order of what is left stays. Giving it what it gave changes nothing.
+    ///
+    /// Other than [`PageUrl`] itself this may change what is fetched, where a site
+    /// gives a listed name another meaning.
+    pub fn canonical(&self, url: &PageUrl) -> PageUrl {
+        let kept = |text: &str, separator: char| {
+            let mut kept = Vec::new();
+            for (i, piece) in text.split(separator).enumerate() {
+                // What stands before the first `;` of a segment is its name.
+                let named = separator == '&' || i > 0;
+                let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
+                if !(named && self.drops(name, value)) {
+                    kept.push(piece);
+                }
+            }
+            kept.join(&separator.to_string())
+        };
+        let segments: Vec<String> = url.path().split('/').map(|s| kept(s, ';')).collect();
+        let path = segments.join("/");
+        let query = url.query().map(|query| kept(query, '&'));
+        if path == url.path() && query.as_deref() == url.query() {
+            return url.clone();
+        }
+        let query = query.map_or_else(String::new, |query| format!("?{query}"));
+        let host = url.host_key();
+        PageUrl::parse(&format!("{}://{host}{path}{query}", url.scheme()))
+            .unwrap_or_else(|_| url.clone())
     }
 
     /// Whether a page at `url`, `hops` links from the nearest seed, is crawled.
@@ -127,6 +173,10 @@ impl Scope {
             if files.any(|file| file.as_str().eq_ignore_ascii_case(extension)) {
                 return Err(Objection::File(extension));
             }
+        }
+        let (bytes, max) = (url.as_str().len(), self.0.max_url_bytes);
+        if bytes > max {
+            return Err(Objection::Long { bytes, max });
         }
         self.judge_path(url.path())?;
         Ok(accepted)
@@ -199,6 +249,17 @@ impl Scope {
         self.0.host_documents
     }
 
+    /// How many pages one registered domain may give, if limited.
+    pub fn domain_documents(&self) -> Option<u64> {
+        self.0.domain_documents
+    }
+
+    fn drops(&self, name: &str, value: &str) -> bool {
+        let lists = [&self.0.drop_parameters, &self.0.drop_also];
+        let mut all = lists.into_iter().flatten();
+        all.any(|parameter| parameter.covers(name, value))
+    }
+
     fn judge_address<'a>(&'a self, url: &'a PageUrl, surt: &str) -> Result<(), Objection<'a>> {
         let scheme = match url.scheme() {
             "https" => config::Scheme::Https,
@@ -239,6 +300,7 @@ fn file_extension(path: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn scope(section: &str) -> Scope {
         let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
@@ -290,6 +352,14 @@ mod tests {
             page(&s, &format!("http://a.org{}", "/a1/b2".repeat(3))),
             Ok(())
         );
+        assert_eq!(
+            page(&s, &format!("http://a.org/?{}", "q".repeat(1980))),
+            Ok(())
+        );
+        assert_eq!(
+            page(&s, &format!("http://a.org/?{}", "q".repeat(2000))),
+            Err(Reason::Trap)
+        );
         let deep: String = (0..40).map(|i| format!("/{i}")).collect();
         assert_eq!(page(&s, &format!("http://a.org{deep}")), Err(Reason::Trap));
     }
@@ -340,6 +410,57 @@ mod tests {
         ] {
             let said = said(url, hops);
             assert!(said.starts_with(expected), "{url}: {said}");
+        }
+    }
+
+    #[test]
+    fn sessions_and_campaigns_are_no_part_of_an_address() {
+        let s = scope("drop_also = ['ref', 'x_*']");
+        let hex = "0123456789abcdef0123456789ABCDEF";
+        for (given, expected) in [
+            ("/a?utm_source=x&b=1&UTM_Medium=y&c=2", "/a?b=1&c=2"),
+            ("/a?fbclid=1", "/a"),
+            ("/a?b=1&PHPSESSID=77", "/a?b=1"),
+            ("/a;jsessionid=12AB.node1?b=1", "/a?b=1"),
+            ("/a;JSESSIONID=1/b;v=2;jsessionid=3/c", "/a/b;v=2/c"),
+            ("/a?utm%5Fsource=x", "/a"),
+            ("/jsessionid=1/a", "/jsessionid=1/a"),
+            ("/a?phpsessids=1&xutm_a=2", "/a?phpsessids=1&xutm_a=2"),
+            ("/a?ref=1&x_1&x=2", "/a?x=2"),
+            ("/a?&b==&&gclid", "/a?&b==&"),
+            ("/a?sid=12", "/a?sid=12"),
+            (&format!("/a?sid={hex}&s={hex}0"), "/a"),
+            (&format!("/a?q={hex}"), &format!("/a?q={hex}")),
+        ] {
+            let url = PageUrl::parse(&format!("https://a.org:8080{given}")).unwrap();
+            let expected = format!("https://a.org:8080{expected}");
+            assert_eq!(s.canonical(&url).as_str(), expected, "{given}");
+        }
+        let none = scope("drop_parameters = []");
+        let url = PageUrl::parse("http://a.org/?utm_source=x").unwrap();
+        assert_eq!(none.canonical(&url), url);
+    }
+
+    proptest! {
+        #[test]
+        fn a_canonical_address_stays(
+            path in "(/[a-z.%;=&]{0,3}(;(sid|jsessionid|v)=[0-9a-f./%]{0,4}){0,2}){0,4}",
+            query in "(\\?((utm_|sid|phpsessid|q|%)=?[a-f0-9%=]{0,34}&?){0,4})?",
+        ) {
+            let s = scope("");
+            let url = PageUrl::parse(&format!("http://a.org:8080{path}{query}"));
+            if let Ok(url) = url {
+                let once = s.canonical(&url);
+                prop_assert_eq!(&s.canonical(&once), &once);
+                prop_assert_eq!(once.host_key(), url.host_key());
+                // Nothing is added, moved or changed, only taken away.
+                let mut rest = url.as_str().split(['/', '?', '&', ';']);
+                for piece in once.as_str().split(['/', '?', '&', ';']) {
+                    prop_assert!(piece.is_empty() || rest.any(|p| p == piece), "{url} {once}");
+                }
+                let plain = !url.as_str().contains(['=', '_']) && !url.as_str().contains("sid");
+                prop_assert!(!plain || once == url);
+            }
         }
     }
 

@@ -11,7 +11,7 @@ use spoor::daemon;
 use spoor::explain::{self, Explanation, HostReport, Known};
 use spoor::frontier::store;
 use spoor::frontier::view::{MAX_AHEAD, View};
-use spoor::frontier::{HostRecord, RobotsState, State};
+use spoor::frontier::{Budget, HostRecord, RobotsState, State};
 use spoor::page::TaskKind;
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
@@ -95,6 +95,7 @@ fn print(explanation: &Explanation, agent: &str) {
         Some(false) => println!("scope      outside: {}", scope.by),
         _ => println!("scope      within{}", by(&scope.by)),
     }
+    print_budget(&explanation.budget);
     let robots = &explanation.robots;
     match robots.allowed {
         Some(true) => println!("robots     allowed to {agent}{}", by(&robots.by)),
@@ -216,6 +217,28 @@ fn print_report(report: &HostReport) {
     if report.running {
         println!("open       {} requests", report.open);
     }
+}
+
+fn print_budget(budget: &Budget) {
+    let Budget {
+        prefixes,
+        fetched,
+        fruitful,
+        left,
+    } = budget;
+    println!(
+        "budget     {}: {} of {} pages brought something new, {} of {} in all of {}; {}",
+        prefixes.narrow,
+        fruitful.0,
+        fetched.0,
+        fruitful.1,
+        fetched.1,
+        prefixes.wide,
+        match left {
+            0 => "nothing is left".to_owned(),
+            n => format!("{n} more may bring nothing"),
+        }
+    );
 }
 
 fn print_host(key: &HostKey, host: &HostRecord) {

@@ -1,4 +1,4 @@
-//! `spoor lab serve|demo|judge`
+//! `spoor lab serve|demo|traps|judge`
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo};
+use spoor::lab::{self, Labels, demo, traps};
 
 /// Webs on this machine.
 #[derive(Debug, Subcommand)]
@@ -25,6 +25,16 @@ pub enum Lab {
     Demo {
         /// The folder to write.
         dir: PathBuf,
+    },
+    /// Serve a web with traps: a calendar, a maze of filters, session ids, redirect
+    /// loops, and an archive that is worth reading.
+    Traps {
+        /// How many articles the archive has.
+        #[arg(long, default_value_t = 5000)]
+        articles: u64,
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
     },
     /// Count the on-topic pages among the first fetches of jobs.
     Judge {
@@ -46,7 +56,14 @@ pub enum Lab {
 impl Lab {
     pub fn run(self) -> Result<()> {
         match self {
-            Lab::Serve { dir, listen } => serve(&dir, listen),
+            Lab::Serve { dir, listen } => {
+                let lab = lab::Lab::open(&dir)?;
+                serve(lab, &dir.display().to_string(), listen)
+            }
+            Lab::Traps { articles, listen } => {
+                let what = traps::HOSTS.join(", ");
+                serve(traps::web(articles), &what, listen)
+            }
             Lab::Demo { dir } => {
                 let web = demo::web();
                 web.write_to(&dir)?;
@@ -63,18 +80,17 @@ impl Lab {
     }
 }
 
-fn serve(dir: &Path, listen: SocketAddr) -> Result<()> {
+fn serve(lab: lab::Lab, what: &str, listen: SocketAddr) -> Result<()> {
     if !listen.ip().is_loopback() {
         bail!("--listen {listen}: a lab web is served on loopback only, as 127.0.0.1:8080");
     }
-    let lab = lab::Lab::open(dir)?;
     daemon::runtime()?.block_on(async {
         // Before the address is told: whoever reads it may stop the server.
         let mut signals = daemon::Signals::listen().context("listening for signals")?;
         let running = lab::spawn(lab, listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
-        println!("serving {} on http://{}", dir.display(), running.addr);
+        println!("serving {what} on http://{}", running.addr);
         println!(
             "to crawl it, under [network]: allow_private = true and connect_to = [\"::{}\"]",
             running.addr

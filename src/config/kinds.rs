@@ -63,6 +63,11 @@ checked_text! {
     /// 64 characters of `A-Z`, `a-z`, `_` and `-` (RFC 9309 section 2.2.1).
     pub struct ProductToken;
 
+    /// A parameter of addresses that says nothing about the page: a name in lower
+    /// case; with `*` at its end for all names that begin so; with `=hex` after it
+    /// only where the value is 32 or more hexadecimal digits, as session numbers are.
+    pub struct Parameter;
+
     /// The extension of a file name, lower-case and without its dot: 1 to 16
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
@@ -175,6 +180,53 @@ impl TextValue for MediaType {
             }
             _ => Err(format!("\"{}\" is not {}", shown(text), Self::KIND)),
         }
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl Parameter {
+    /// The parameters of these patterns, each of which must be one.
+    pub(super) fn list(patterns: &str) -> Vec<Self> {
+        patterns
+            .split_whitespace()
+            .map(|pattern| Self(pattern.to_owned()))
+            .collect()
+    }
+
+    /// Whether a parameter of this name and value is meant; case does not count.
+    pub fn covers(&self, name: &str, value: &str) -> bool {
+        let (pattern, hex) = match self.0.strip_suffix("=hex") {
+            Some(pattern) => (pattern, true),
+            None => (self.0.as_str(), false),
+        };
+        let begins = |prefix: &str| {
+            let start = name.as_bytes().get(..prefix.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(prefix.as_bytes()))
+        };
+        let named = match pattern.strip_suffix('*') {
+            Some(prefix) => begins(prefix),
+            None => name.eq_ignore_ascii_case(pattern),
+        };
+        let digits = || value.len() >= 32 && value.bytes().all(|b| b.is_ascii_hexdigit());
+        named && (!hex || digits())
+    }
+}
+
+impl TextValue for Parameter {
+    const KIND: &'static str = "a parameter";
+    const FORM: &'static str = "the name of an address's parameter, as \"ref\"; \"utm_*\" for all that begin so; \"sid=hex\" for one whose value is 32 or more hexadecimal digits";
+    const EXAMPLE: &'static str = "ref";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let lower = text.trim().to_ascii_lowercase();
+        let name = lower.strip_suffix("=hex").unwrap_or(&lower);
+        let name = name.strip_suffix('*').unwrap_or(name);
+        let fits = |c: char| c.is_ascii_graphic() && !"&=;#?/*".contains(c);
+        of_characters(name, 64, fits, Self::KIND)
+            .map(|_| Self(lower.clone()))
+            .map_err(|_| format!("\"{}\" is not {}", shown(text), Self::KIND))
     }
     fn text(&self) -> String {
         self.0.clone()

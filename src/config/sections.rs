@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::kinds::{
-    Boundaries, Contact, Documents, Extension, MediaType, Name, ProductToken, Scheme, Source,
-    StoreKind, StrategyKind,
+    Boundaries, Contact, Documents, Extension, MediaType, Name, Parameter, ProductToken, Scheme,
+    Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -197,6 +197,14 @@ section! {
         max_hops: Option<u32> = None, within 0..;
         /// The most pages of one host; without it, no limit.
         host_documents: Option<u64> = None, within 1..;
+        /// The most pages of one registered domain (example.co.uk with all hosts below it, by the public suffix list); without it, no limit.
+        domain_documents: Option<u64> = None, within 1..;
+        /// Parameters that say who asks and whence, not what: sessions and campaigns. They are taken out of every address of a page, in the query and in the path (`;jsessionid=1`), so that it is fetched once.
+        drop_parameters: Vec<Parameter> = Parameter::list(SESSIONS_AND_CAMPAIGNS);
+        /// Further ones of this job, besides drop_parameters.
+        drop_also: Vec<Parameter> = Vec::new();
+        /// The longest address of a page, in bytes; longer ones are taken for a trap.
+        max_url_bytes: usize = 2000, within 100..=8000;
         /// Extensions of links that lead to no page. Embedded images do not count as links.
         reject_files: Vec<Extension> = Extension::list(NO_PAGES);
         /// MIME types of pages, by the Content-Type of the answer; a page of another type is dropped. An answer without one is judged by its first bytes. HTML, XHTML and text can be read, so other types than these bring nothing.
@@ -266,6 +274,16 @@ section! {
 
 /// What pages come as.
 const PAGES: &str = "text/html application/xhtml+xml application/vnd.wap.xhtml+xml text/plain";
+
+/// Those of the common campaign and mail services, then those of the common
+/// session mechanisms. Short names that mean other things elsewhere are left out.
+const SESSIONS_AND_CAMPAIGNS: &str = "utm_* mtm_* matomo_* piwik_* \
+    pk_campaign pk_kwd pk_source pk_medium pk_content pk_cid \
+    gclid gclsrc dclid gbraid wbraid srsltid _ga _gl fbclid msclkid yclid ysclid twclid ttclid \
+    igsh igshid mc_cid mc_eid _hsenc _hsmi __hssc __hstc __hsfp hsctatracking mkt_tok vero_id \
+    vero_conv oly_anon_id oly_enc_id _openstat s_cid xtor wt_mc irclickid zanpid \
+    phpsessid jsessionid sessionid session_id sessid cfid cftoken zenid oscsid mscsid xtcsid \
+    asp.net_sessionid sid=hex s=hex";
 
 /// Archives, programs, office documents, sound, film, images, data and fonts.
 const NO_PAGES: &str = "7z apk bz2 dmg exe gz iso jar msi rar rpm deb tar tgz xz zip zst \

@@ -5,7 +5,7 @@ use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::address::PageUrl;
-use crate::page::{Directives, Extracted, ImageCandidate};
+use crate::page::{Directives, Extracted, ImageCandidate, Prints};
 
 use super::Options;
 use super::directives;
@@ -98,6 +98,9 @@ pub(super) struct Collector<'a> {
     root_language: Option<String>,
     meta_language: Option<String>,
     directives: Directives,
+    /// Where the first `link` that names the canonical address leads.
+    canonical: Option<PageUrl>,
+    in_body: bool,
 }
 
 impl<'a> Collector<'a> {
@@ -116,12 +119,15 @@ impl<'a> Collector<'a> {
             root_language: None,
             meta_language: None,
             directives: Directives::default(),
+            canonical: None,
+            in_body: false,
         }
     }
 
     /// An element begins that lies in no [`Role::Void`].
     pub(super) fn open(&mut self, name: &str, role: Role, attributes: &impl Attributes) {
         self.flow.open(role);
+        self.in_body |= role == Role::Block && !matches!(name, "html" | "head");
         if role != Role::Inline && role != Role::Aside {
             self.links.space();
         }
@@ -145,6 +151,7 @@ impl<'a> Collector<'a> {
                 });
             }
             "meta" => self.meta(attributes),
+            "link" => self.link(attributes),
             _ => {}
         }
     }
@@ -191,6 +198,8 @@ impl<'a> Collector<'a> {
             links: self.links.finish(),
             images: self.images,
             directives: self.directives,
+            canonical: self.canonical,
+            prints: Prints::default(),
         };
         (extracted, self.flow)
     }
@@ -201,6 +210,21 @@ impl<'a> Collector<'a> {
             let source = self.source.as_deref();
             self.images
                 .extend(images::candidate(&self.base, attributes, source));
+        }
+    }
+
+    /// In the body anybody may have written it.
+    fn link(&mut self, attributes: &impl Attributes) {
+        let is_canonical = |rel: &str| {
+            let mut tokens = rel.split_ascii_whitespace();
+            tokens.any(|token| token.eq_ignore_ascii_case("canonical"))
+        };
+        if self.canonical.is_none()
+            && !self.in_body
+            && attributes.get("rel").is_some_and(is_canonical)
+        {
+            let href = attributes.get("href").filter(|h| !h.trim().is_empty());
+            self.canonical = href.and_then(|href| self.base.join(href).ok());
         }
     }
 

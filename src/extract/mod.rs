@@ -10,6 +10,7 @@
 //!    collector, which keeps
 //!    `text` (blocks), `links`, `images` (with the words around them) and
 //!    `directives`.
+//!    `prints` tells afterwards what its text is known again by.
 //! 4. `soup` feeds the same collector from the bare token stream where the guard
 //!    gave up: text, links and images without the words around them.
 //!
@@ -25,6 +26,7 @@ mod guard;
 mod html;
 mod images;
 mod links;
+mod prints;
 mod soup;
 mod text;
 
@@ -119,10 +121,14 @@ pub fn extract(
     let text = source.decode(encoding, options.max_text_bytes);
     let mut page = match form {
         Form::Html => extract_text(url, &text, options),
-        Form::Plain => Extracted {
-            blocks: plain_text(guard::cap(&text, options.max_text_bytes)),
-            ..Extracted::default()
-        },
+        Form::Plain => {
+            let blocks = plain_text(guard::cap(&text, options.max_text_bytes));
+            Extracted {
+                prints: prints::prints(&blocks),
+                blocks,
+                ..Extracted::default()
+            }
+        }
     };
     page.charset = encoding.name().to_owned();
     directives::merge(
@@ -149,6 +155,7 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
         }
     };
     page.charset = encoding_rs::UTF_8.name().to_owned();
+    page.prints = prints::prints(&page.blocks);
     page
 }
 

@@ -489,3 +489,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_head_may_name_the_canonical_address() {
+    let canonical = |html: &str| {
+        let flat = Options {
+            max_nesting: 3,
+            ..Options::default()
+        };
+        let deep = format!("{html}<body>{}", "<div>".repeat(9));
+        let found = page(html).canonical;
+        assert_eq!(
+            extract_text(&url(), &deep, &flat).canonical,
+            found,
+            "{html}"
+        );
+        found.map(|url| url.to_string())
+    };
+    for (html, expected) in [
+        ("<head><link rel=canonical href=/c></head>", Some("/c")),
+        ("<LINK REL='x Canonical' HREF='c#f'>", Some("/2013/c")),
+        ("<base href=/b/><link rel=canonical href=c>", Some("/b/c")),
+        (
+            "<link rel=canonical href=''><link rel=canonical href=/d>",
+            Some("/d"),
+        ),
+        (
+            "<link rel=canonical href=/c><link rel=canonical href=/d>",
+            Some("/c"),
+        ),
+        ("<link rel=canonical href=ftp://a.org/>", None),
+        ("<link rel=alternate href=/c>", None),
+        ("<p>A comment:<link rel=canonical href=/c></p>", None),
+        ("<body><link rel=canonical href=/c>", None),
+    ] {
+        let expected = expected.map(|path| url().join(path).unwrap().to_string());
+        assert_eq!(canonical(html), expected, "{html}");
+    }
+}

@@ -2,8 +2,9 @@
 //! possible: conversion, compaction by rewriting, and repair.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand. Queues, waiting lists and visits to come are not among
-//! them, because they follow from the records of the URLs; importing builds them anew, and counts
+//! numbered page, an errand, a prefix, a domain. Queues, waiting lists, visits to come
+//! and the index of simhashes are not among them, because they follow from the
+//! records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
@@ -22,7 +23,9 @@ use super::codec;
 use super::contexts::{pack, unpack};
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
-use super::record::{Counts, FORMAT, HostRecord, Meta, RobotsErrand, State, UrlRecord};
+use super::record::{
+    Counts, FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, State, UrlRecord,
+};
 use super::store::{Batch, Readable, Store, StoreError, Visit};
 use super::visits::entry_of;
 use crate::address::{HostKey, PageUrl};
@@ -122,6 +125,16 @@ enum Fact {
         #[serde(flatten)]
         errand: RobotsErrand,
     },
+    Prefix {
+        host: HostKey,
+        prefix: String,
+        #[serde(flatten)]
+        record: PrefixRecord,
+    },
+    Domain {
+        domain: String,
+        documents: u64,
+    },
 }
 
 /// What an export or a check found.
@@ -180,7 +193,7 @@ pub fn export(
         Fact::Meta { meta }
     });
     line_out(&counters).map_err(io(path))?;
-    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"Q"] {
+    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"Q"] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -456,6 +469,18 @@ impl Building {
                 let key = keys::queue(&host, class::ROBOTS, &Rank::new(bucket, 0.0, seq));
                 self.batch.put(key, codec::encode(store, &errand)?);
             }
+            Fact::Prefix {
+                host,
+                prefix,
+                record,
+            } => {
+                let key = keys::prefix(&host, &prefix);
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
+            Fact::Domain { domain, documents } => {
+                let bytes = codec::encode(store, &documents)?;
+                self.batch.put(keys::domain(&domain), bytes);
+            }
         }
         Ok(())
     }
@@ -478,9 +503,17 @@ impl Building {
                     .put(keys::queue(&host, class_of(kind), &rank), key.clone());
             }
             State::Waiting { due } => self.batch.put(keys::waiting(*due, &rank), key.clone()),
-            State::Done { id } | State::Redirected { id, .. } => {
+            State::Done { id } => {
                 self.highest_id = self.highest_id.max(*id);
+                if let Some(simhash) = record.simhash {
+                    let host = url.host_key();
+                    for band in 0..4 {
+                        let key = keys::simhash(&host, band, simhash);
+                        self.batch.put(key, codec::encode(store, id)?);
+                    }
+                }
             }
+            State::Redirected { id, .. } => self.highest_id = self.highest_id.max(*id),
             State::Dropped { .. } => {}
         }
         if let Some(entry) = entry_of(&record) {
@@ -593,6 +626,18 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 context: Box::new(context),
             }
         }
+        b'P' => {
+            let (host, prefix) = keys::parts_of_prefix_key(key)?;
+            Fact::Prefix {
+                host,
+                prefix,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'G' => Fact::Domain {
+            domain: text(key.get(1..)?)?,
+            documents: postcard::from_bytes(value).ok()?,
+        },
         b'Q' => {
             let rank = Rank::of_key(key)?;
             Fact::Errand {

@@ -71,7 +71,7 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
-    for prefix in [b"A", b"B", b"C", b"D"] {
+    for prefix in [b"A", b"B", b"C", b"D", b"G", b"P"] {
         each(store, prefix, |key, value| {
             if !archive::is_readable(key, value) {
                 audit.add(key, "cannot be read");
@@ -79,6 +79,12 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
             Ok(())
         })?;
     }
+    each(store, b"F", |key, value| {
+        if codec::decode::<u64>(store, key, value).is_err() {
+            audit.add(key, "the number of the simhash cannot be read");
+        }
+        Ok(())
+    })?;
     let commits = meta.as_ref().map_or(0, |m| m.commits);
     if let Err(error) = mark::check(store.path(), commits) {
         audit.add(keys::META, &error.to_string());

@@ -45,6 +45,10 @@ pub(super) struct Change<'a> {
     pub visit: Option<(u64, bool)>,
     /// Whether the page that is finished has another text than before.
     pub changed: Option<bool>,
+    /// The page that a finished one is a copy of by its own word.
+    pub duplicate_of: Option<PageUrl>,
+    /// The page that a finished one is a copy of by its text.
+    pub near_copy_of: Option<PageUrl>,
 }
 
 impl<'a> Change<'a> {
@@ -59,6 +63,8 @@ impl<'a> Change<'a> {
             extend: Vec::new(),
             visit: None,
             changed: None,
+            duplicate_of: None,
+            near_copy_of: None,
         }
     }
 
@@ -74,20 +80,49 @@ impl<'a> Change<'a> {
         self.store
     }
 
-    pub fn record(&self, key: &[u8]) -> Result<Option<UrlRecord>, StoreError> {
+    /// Reads a record of any kind, what is pending included.
+    pub fn read<T: serde::de::DeserializeOwned>(
+        &self,
+        key: &[u8],
+    ) -> Result<Option<T>, StoreError> {
         codec::read(self.store, key, self.get(key)?)
     }
 
-    pub fn put_record(&mut self, key: &[u8], record: &UrlRecord) -> Result<(), StoreError> {
-        self.batch
-            .put(key.to_vec(), codec::encode(self.store, record)?);
+    /// Writes a record of any kind.
+    pub fn write<T: serde::Serialize>(
+        &mut self,
+        key: Vec<u8>,
+        record: &T,
+    ) -> Result<(), StoreError> {
+        self.batch.put(key, codec::encode(self.store, record)?);
         Ok(())
     }
 
+    /// The address by which a page is known.
+    pub fn canonical(&self, url: &PageUrl) -> PageUrl {
+        self.scope.canonical(url)
+    }
+
+    /// Whether the job wants a page there.
+    pub fn accepts(&self, url: &PageUrl, hops: u32) -> bool {
+        self.scope.page(url, hops).is_ok()
+    }
+
+    /// Whether a page or image is leased out.
+    pub fn is_leased(&self, host: &HostKey, key: &[u8]) -> bool {
+        self.schedule.is_leased(host, key)
+    }
+
+    pub fn record(&self, key: &[u8]) -> Result<Option<UrlRecord>, StoreError> {
+        self.read(key)
+    }
+
+    pub fn put_record(&mut self, key: &[u8], record: &UrlRecord) -> Result<(), StoreError> {
+        self.write(key.to_vec(), record)
+    }
+
     pub fn put_host(&mut self, host: &HostKey, record: &HostRecord) -> Result<(), StoreError> {
-        self.batch
-            .put(keys::host(host), codec::encode(self.store, record)?);
-        Ok(())
+        self.write(keys::host(host), record)
     }
 
     /// Takes the number for something that finished.
@@ -99,8 +134,17 @@ impl<'a> Change<'a> {
         id
     }
 
-    /// Adds a page, or improves what is known of it.
+    /// Adds a page by its canonical address, or improves what is known of it.
     pub fn add_page(&mut self, new: &NewTask, origin: Origin) -> Result<(), StoreError> {
+        let url = self.canonical(&new.url);
+        if url == new.url {
+            return self.add_page_as_it_is(new, origin);
+        }
+        self.add_page_as_it_is(&NewTask { url, ..new.clone() }, origin)
+    }
+
+    /// Adds a page by the very address that is to be asked.
+    pub fn add_page_as_it_is(&mut self, new: &NewTask, origin: Origin) -> Result<(), StoreError> {
         let key = keys::url(&new.url, TaskKind::Page);
         let verdict = self.scope.page(&new.url, origin.hops);
         self.add(&key, TaskKind::Page, new, origin, verdict)
@@ -206,6 +250,7 @@ impl<'a> Change<'a> {
             via: origin.via,
             note: None,
             visit: None,
+            simhash: None,
         };
         self.meta.next_seq += 1;
         match target {

@@ -7,10 +7,11 @@ use super::groups::{GroupKey, GroupRecord, News};
 use super::record::{State, UrlRecord};
 use super::schedule::Slot;
 use super::store::StoreError;
+use super::traps::{Claim, Worth};
 use super::visits::{Ended, Visits};
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask, contexts};
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind, Validators};
+use crate::page::{Bucket, ImageContext, Outcome, Prints, Reason, Task, TaskKind, Validators};
 
 /// What a site lists is as near as a link on its front page.
 const HOPS_LISTED: u32 = 1;
@@ -31,6 +32,11 @@ pub struct Effects {
     pub digest: Option<u64>,
     /// What the server calls this version of the page.
     pub validators: Validators,
+    /// The address that it calls its own.
+    pub canonical: Option<PageUrl>,
+    /// What its text is known again by; without it no copies are looked for and no
+    /// budget is charged.
+    pub prints: Option<Prints>,
 }
 
 /// What became of a finished task.
@@ -75,6 +81,11 @@ pub struct Finished {
     /// Contexts on this page of images that are kept already, with the note that
     /// was given when they were.
     pub extend: Vec<(String, ImageContext)>,
+    /// The page that it names as its canonical address and that was fetched before:
+    /// nothing of this one was taken.
+    pub duplicate_of: Option<PageUrl>,
+    /// The page that its text is a near copy of: its links were not taken.
+    pub near_copy_of: Option<PageUrl>,
 }
 
 /// What the outputs say when they have written.
@@ -158,6 +169,8 @@ impl Frontier {
             id,
             changed: change.changed,
             extend: std::mem::take(&mut change.extend),
+            duplicate_of: change.duplicate_of.take(),
+            near_copy_of: change.near_copy_of.take(),
         };
         let written = write(&finished)?;
         change.meta.stamp = written.stamp;
@@ -314,7 +327,7 @@ impl Step<'_> {
         match outcome {
             Outcome::Done => self.done(change, effects, host),
             Outcome::Unchanged => self.unchanged(change, &effects),
-            Outcome::Redirect { to } => self.redirect(change, to),
+            Outcome::Redirect { to } => self.redirect(change, to, host),
             Outcome::Drop { reason } => self.fail(change, reason, false),
             Outcome::Retry {
                 reason,
@@ -336,41 +349,92 @@ impl Step<'_> {
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
         let id = self.number(change);
-        let hops = self.record.hops;
-        let again = self.record.was_fetched();
+        match self.task.kind {
+            TaskKind::Page | TaskKind::Robots => return self.page(change, effects, host, id),
+            TaskKind::Image => {
+                change.meta.counts.images += 1;
+                change.forget_contexts(self.key)?;
+            }
+            TaskKind::Sitemap => {
+                change.meta.counts.sitemaps += 1;
+                add_listing(change, effects, id, self.record.hops)?;
+            }
+        }
         self.record.state = State::Done { id };
-        if self.task.kind == TaskKind::Page {
-            let ended = Ended::Page {
-                digest: effects.digest,
-                validators: &effects.validators,
-            };
-            change.changed = self.visited(Some(id), ended);
-        }
         change.rest(self.key, &self.record)?;
-        if self.task.kind == TaskKind::Image {
-            change.meta.counts.images += 1;
-            change.forget_contexts(self.key)?;
-            return Ok((Settled::Done, Some(id)));
+        Ok((Settled::Done, Some(id)))
+    }
+
+    fn page(
+        mut self,
+        change: &mut Change<'_>,
+        effects: Effects,
+        host: &mut HostRecord,
+        id: u64,
+    ) -> Result<(Settled, Option<u64>), StoreError> {
+        let url = &self.task.url;
+        // What was had before was counted and judged then.
+        let again = self.record.was_fetched();
+        if !again {
+            host.documents += 1;
+            change.count_domain(&self.task.host)?;
         }
-        if self.task.kind == TaskKind::Sitemap {
-            change.meta.counts.sitemaps += 1;
-            add_listing(change, effects, id, hops)?;
-            return Ok((Settled::Done, Some(id)));
+        let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
+        self.record.simhash = simhash;
+        self.record.state = State::Done { id };
+        let claim = match effects.canonical.as_ref().filter(|_| !again) {
+            Some(named) => change.claim(url, named, self.record.hops, simhash)?,
+            None => Claim::None,
+        };
+        match claim {
+            Claim::None => {}
+            Claim::StandsFor(key, known) => {
+                change.stand_for(&key, known, url, &self.record, id)?;
+            }
+            Claim::CopyOf(original) => {
+                let to = original.as_str().to_owned();
+                self.record.state = State::Redirected { id, to };
+                self.visited(Some(id), Ended::Moved);
+                change.rest(self.key, &self.record)?;
+                book(change, url, Worth::Barren, host)?;
+                change.duplicate_of = Some(original);
+                return Ok((Settled::Redirected, Some(id)));
+            }
         }
+        let ended = Ended::Page {
+            digest: effects.digest,
+            validators: &effects.validators,
+        };
+        change.changed = self.visited(Some(id), ended);
+        change.rest(self.key, &self.record)?;
         if !again {
             change.meta.counts.documents += 1;
-            host.documents += 1;
         }
+        let copied = match simhash {
+            Some(simhash) => change.near_copy(url, simhash, id)?,
+            None => None,
+        };
+        let same = copied.as_ref().is_some_and(|(_, same)| *same);
+        change.near_copy_of = copied.map(|(earlier, _)| earlier);
         let origin = Origin {
             via: Some(id),
-            hops: hops.saturating_add(1),
+            hops: self.record.hops.saturating_add(1),
             redirects: 0,
         };
-        for link in &effects.links {
-            change.add_page(link, origin)?;
+        if change.near_copy_of.is_none() || self.task.bucket == Bucket::Seed {
+            for link in &effects.links {
+                change.add_page(link, origin)?;
+            }
         }
+        // Whatever is inserted takes a number.
+        let before = change.meta.next_seq;
         for image in &effects.images {
             change.add_image(image, origin)?;
+        }
+        if let Some(prints) = effects.prints.as_ref().filter(|_| !again) {
+            let new_images = change.meta.next_seq > before;
+            let worth = change.judge(url, &prints.blocks, new_images, same)?;
+            book(change, url, worth, host)?;
         }
         Ok((Settled::Done, Some(id)))
     }
@@ -414,7 +478,17 @@ impl Step<'_> {
         mut self,
         change: &mut Change<'_>,
         to: PageUrl,
+        host: &mut HostRecord,
     ) -> Result<(Settled, Option<u64>), StoreError> {
+        let url = &self.task.url;
+        let is_page = self.task.kind == TaskKind::Page;
+        // A site that gives every visitor a session redirects to the same page with
+        // a number; without the number it would lead back here.
+        let canonical = change.canonical(&to);
+        let to = match is_page && canonical != *url {
+            true => canonical,
+            false => to,
+        };
         if self.record.redirects >= self.policy.max_redirects {
             return self.fail(change, Reason::RedirectLimit, false);
         }
@@ -454,9 +528,14 @@ impl Step<'_> {
                 score,
                 parts,
             };
-            change.add_page(&page, origin)?;
+            let before = change.meta.next_seq;
+            change.add_page_as_it_is(&page, origin)?;
             if again {
                 change.visit_target(&page.url, origin.redirects)?;
+            } else if change.meta.next_seq == before && url.query().is_some() {
+                // As a login that knows the way back, one for every page. Without a
+                // query it is another name of the target, and those are few.
+                book(change, url, Worth::Barren, host)?;
             }
         }
         Ok((Settled::Redirected, Some(id)))
@@ -506,6 +585,18 @@ impl Step<'_> {
         };
         Ok((Settled::Retrying { reason, due }, None))
     }
+}
+
+/// Charges the budgets of a page's prefixes. What nobody is short of is not looked
+/// up, so a host knows how many pages have cost something.
+fn book(
+    change: &mut Change<'_>,
+    url: &PageUrl,
+    worth: Worth,
+    host: &mut HostRecord,
+) -> Result<(), StoreError> {
+    host.barren += u64::from(worth == Worth::Barren);
+    change.book(url, worth)
 }
 
 pub(super) fn unknown_lease(frontier: &Frontier, task: &Task) -> StoreError {

@@ -13,13 +13,18 @@
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
 //! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
+//! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix |
+//! | `F host 0 band bits simhash` | number of the page with that simhash |
+//! | `G domain` | how many pages the registered domain has given |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
 //! order of the bytes is the order of leasing. `scheduled` is 1 for pages with a
 //! schedule of their own and 0 for the others, which rest while `[recrawl]` is
-//! off. Hosts contain no NUL byte, so none is a prefix
-//! of another's keys. Everything about a host lies under that host's name.
+//! off. `bits` are 16 of the simhash's, the first, second, third or fourth by `band`
+//! (0 to 3). Hosts contain no NUL byte, so none is a prefix of another's keys.
+//! Everything about a host lies under that host's name; what hosts have in common
+//! (`A`, `G`) adds up.
 
 use super::groups::GroupKey;
 use crate::address::{HostKey, PageUrl};
@@ -165,6 +170,11 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
         .map(|url| (url, kind))
 }
 
+/// The scheme of this name.
+pub(super) fn scheme_name(scheme: &str) -> &'static str {
+    if scheme == "https" { "https" } else { "http" }
+}
+
 /// The scheme byte of a `U` key.
 pub(super) fn scheme_of_key(key: &[u8]) -> &'static str {
     let nul = key.iter().position(|b| *b == 0).unwrap_or(key.len());
@@ -248,6 +258,50 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
 
 pub(super) fn document(id: u64) -> Vec<u8> {
     join(b'D', &id.to_be_bytes())
+}
+
+pub(super) fn prefix(host: &HostKey, prefix: &str) -> Vec<u8> {
+    let mut key = of_host(b'P', host);
+    key.extend_from_slice(prefix.as_bytes());
+    key
+}
+
+/// The host and the prefix of a `P` key.
+pub(super) fn parts_of_prefix_key(key: &[u8]) -> Option<(HostKey, String)> {
+    let rest = std::str::from_utf8(key.strip_prefix(b"P")?).ok()?;
+    let (host, prefix) = rest.split_once('\0')?;
+    Some((HostKey::from_stored(host), prefix.to_owned()))
+}
+
+/// What the keys of all simhashes begin with that have these bits in common with
+/// `simhash`: those of one of four bands.
+pub(super) fn simhash_band(host: &HostKey, band: u8, simhash: u64) -> Vec<u8> {
+    let bits = (simhash >> (16 * u32::from(band))) as u16;
+    let mut key = of_host(b'F', host);
+    key.push(band);
+    key.extend_from_slice(&bits.to_be_bytes());
+    key
+}
+
+pub(super) fn simhash(host: &HostKey, band: u8, simhash: u64) -> Vec<u8> {
+    let mut key = simhash_band(host, band, simhash);
+    key.extend_from_slice(&simhash.to_be_bytes());
+    key
+}
+
+/// The simhash at the end of an `F` key.
+pub(super) fn simhash_of_key(key: &[u8]) -> Option<u64> {
+    key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+pub(super) fn domain(domain: &str) -> Vec<u8> {
+    join(b'G', domain.as_bytes())
+}
+
+fn of_host(class: u8, host: &HostKey) -> Vec<u8> {
+    let mut key = join(class, host.as_str().as_bytes());
+    key.push(0);
+    key
 }
 
 fn scheme_byte(scheme: &str) -> u8 {

@@ -10,9 +10,9 @@ use super::keys::{self, class};
 use super::record::Located;
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec, rescope};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, rescope, traps};
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Reason, Task, TaskKind};
+use crate::page::{Bucket, Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
 /// full of forbidden addresses does not hold up the others.
@@ -118,7 +118,7 @@ impl Frontier {
         if !self.rules_hold(slot, scheme, now) {
             return self.lease_robots(slot, &key, &head, scheme, now);
         }
-        if let Some(reason) = self.obstacle(slot, &url, kind, scheme, record.was_fetched())? {
+        if let Some(reason) = self.obstacle(slot, &url, kind, &record)? {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
@@ -264,19 +264,33 @@ impl Frontier {
         slot: Slot,
         url: &PageUrl,
         kind: TaskKind,
-        scheme: &'static str,
-        again: bool,
+        record: &UrlRecord,
     ) -> Result<Option<Reason>, StoreError> {
+        let scheme = keys::scheme_name(url.scheme());
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
         }
-        let documents = self.schedule.host(slot).map_or(0, |h| h.record.documents);
-        let spent = self
-            .scope
-            .host_documents()
-            .is_some_and(|budget| documents >= budget);
-        // The budget counts pages, and this one was counted at its first visit.
-        Ok((kind == TaskKind::Page && spent && !again).then_some(Reason::HostBudget))
+        // Budgets count pages, and one that was had before was counted then.
+        let counted = kind == TaskKind::Page && !record.was_fetched();
+        let Some(host) = self.schedule.host(slot).filter(|_| counted) else {
+            return Ok(None);
+        };
+        let spent = |budget: Option<u64>, documents: u64| budget.is_some_and(|b| documents >= b);
+        if spent(self.scope.host_documents(), host.record.documents) {
+            return Ok(Some(Reason::HostBudget));
+        }
+        if let Some(budget) = self.scope.domain_documents()
+            && traps::domain_documents(&*self.store, &host.key)? >= budget
+        {
+            return Ok(Some(Reason::DomainBudget));
+        }
+        if host.record.barren > 0
+            && record.bucket != Bucket::Seed
+            && traps::budget(&*self.store, url)?.left == 0
+        {
+            return Ok(Some(Reason::PrefixBudget));
+        }
+        Ok(None)
     }
 
     fn drop_queued(

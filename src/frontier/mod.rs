@@ -36,9 +36,9 @@
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish`
-//! (outcomes), `rules` (robots.txt), `recheck` (when it changes), `rescope` (a
-//! changed scope), `visits` (again, and when); beside them `archive`, `audit`,
-//! `mark` and `view`.
+//! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
+//! `recheck` (when it changes), `rescope` (a changed scope), `visits` (again, and
+//! when); beside them `archive`, `audit`, `mark` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -63,6 +63,7 @@ mod seen;
 pub mod store;
 #[cfg(test)]
 mod tests;
+mod traps;
 pub mod view;
 mod visits;
 
@@ -88,6 +89,7 @@ pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Vis
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
+pub use traps::Budget;
 pub use visits::Recrawl;
 
 /// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
@@ -350,6 +352,14 @@ impl Frontier {
     /// [`StoreError`] where the store fails.
     pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
         self.view().host(host)
+    }
+
+    /// What the prefixes that an address belongs to have spent, and what is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
+        traps::budget(&*self.store, url)
     }
 
     /// The contexts in which an image was met so far that no sidecar holds yet.

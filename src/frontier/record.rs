@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::traps::Memory;
 use crate::page::{Bucket, LinkParts, Reason, Validators};
 
 /// Version of the layout of keys and records.
@@ -29,11 +30,14 @@ pub enum State {
         /// Its number among the finished.
         id: u64,
     },
-    /// It pointed elsewhere, and that address was added.
+    /// Another address stands for it: it redirected there, or it was fetched and
+    /// named that page as its canonical address, or that page named this one as its
+    /// own and so has brought what is here.
     Redirected {
-        /// Its number among the finished.
+        /// Its number among the finished; where it was never asked, that of the
+        /// page that stands for it.
         id: u64,
-        /// Where it pointed.
+        /// The other address.
         to: String,
     },
     /// Not followed, for this reason.
@@ -69,6 +73,8 @@ pub struct UrlRecord {
     pub note: Option<String>,
     /// What is known for its next visit; `None` where there will be none.
     pub visit: Option<Visit>,
+    /// Simhash of its text, where it was fetched and has words enough.
+    pub simhash: Option<u64>,
 }
 
 impl UrlRecord {
@@ -144,6 +150,8 @@ pub struct HostRecord {
     pub robots: [RobotsState; 2],
     /// What its name resolved to when that was last asked.
     pub located: Option<Located>,
+    /// Pages that brought nothing new.
+    pub barren: u64,
 }
 
 /// Where a host is.
@@ -164,6 +172,19 @@ impl HostRecord {
     pub(super) fn robots_mut(&mut self, scheme: &str) -> &mut RobotsState {
         &mut self.robots[usize::from(scheme == "https")]
     }
+}
+
+/// How a prefix of a host has spent its budget.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PrefixRecord {
+    /// Pages that were judged.
+    pub fetched: u64,
+    /// Those of them that brought something new.
+    pub fruitful: u64,
+    /// What fruitful pages have earned beyond what barren ones have cost.
+    pub balance: i64,
+    /// Which blocks of text were met; kept for wide prefixes only.
+    pub seen: Memory,
 }
 
 /// A robots.txt that a host's own redirected to, queued at the target's host.

@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use super::change::Change;
 use super::record::{Meta, State, UrlRecord};
 use super::store::StoreError;
-use super::{Frontier, codec, contexts, keys};
+use super::{Frontier, codec, contexts, keys, traps};
 use crate::address::PageUrl;
 use crate::page::{Reason, TaskKind};
 use crate::scope::Scope;
@@ -160,14 +160,20 @@ impl Frontier {
             // out from the first they were not kept; when it is met again they are.
             return Ok(!contexts::keys_of(&*self.store, key)?.is_empty());
         }
-        let Some(budget) = self.scope.host_documents() else {
-            return Ok(true);
+        let host = url.host_key();
+        let (given, budget) = match before {
+            Reason::HostBudget => {
+                let record = self.look_up_host(&host)?;
+                let given = record.map_or(0, |record| record.documents);
+                (given, self.scope.host_documents())
+            }
+            Reason::DomainBudget => {
+                let given = traps::domain_documents(&*self.store, &host)?;
+                (given, self.scope.domain_documents())
+            }
+            _ => return Ok(true),
         };
-        if before != Reason::HostBudget {
-            return Ok(true);
-        }
-        let host = self.look_up_host(&url.host_key())?;
-        Ok(host.is_none_or(|host| host.documents < budget))
+        Ok(budget.is_none_or(|budget| given < budget))
     }
 
     /// Removes the entry of a waiting URL. Its rank may be better by now than the
@@ -221,6 +227,6 @@ pub(super) fn judge(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> 
 fn by_scope(reason: Reason) -> bool {
     matches!(
         reason,
-        Reason::Scope | Reason::Hops | Reason::Trap | Reason::HostBudget
+        Reason::Scope | Reason::Hops | Reason::Trap | Reason::HostBudget | Reason::DomainBudget
     )
 }

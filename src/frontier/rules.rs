@@ -130,7 +130,7 @@ impl Frontier {
             Errand::Robots { scheme } => (task.host.clone(), *scheme, 0),
             Errand::Redirected { errand, .. } => (
                 HostKey::from_stored(&errand.for_host),
-                scheme_name(&errand.for_scheme),
+                keys::scheme_name(&errand.for_scheme),
                 errand.redirects,
             ),
         };
@@ -407,8 +407,4 @@ fn robots_task(
         parts: None,
         validators: Default::default(),
     }
-}
-
-fn scheme_name(scheme: &str) -> &'static str {
-    if scheme == "https" { "https" } else { "http" }
 }

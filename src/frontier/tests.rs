@@ -973,3 +973,5 @@ proptest! {
         check(&open(folder.path(), now));
     }
 }
+
+mod traps;

@@ -7,7 +7,7 @@ use super::change::{class_of, rank_of};
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
-use super::{Frontier, codec, contexts, keys};
+use super::{Budget, Frontier, codec, contexts, keys, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::TaskKind;
 use crate::robots::Robots;
@@ -118,6 +118,22 @@ impl<'a> View<'a> {
     pub fn contexts(&self, image: &PageUrl) -> Result<usize, StoreError> {
         let key = keys::url(image, TaskKind::Image);
         Ok(contexts::keys_of(self.store, &key)?.len())
+    }
+
+    /// What the prefixes that an address belongs to have spent, and what is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
+        traps::budget(self.store, url)
+    }
+
+    /// How many pages the registered domain of a host has given.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or the record is damaged.
+    pub fn domain_documents(&self, host: &HostKey) -> Result<u64, StoreError> {
+        traps::domain_documents(self.store, host)
     }
 
     /// The pages through which an address was reached, nearest first, the seed

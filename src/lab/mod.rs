@@ -11,7 +11,8 @@
 //! same over HTTP, with latency, faults and a log for tests), [`judge`] (how
 //! many of the first N fetches were on topic), [`demo`] (a small web made of
 //! text written for this project, with two topics, noise, islands, link farms
-//! and traps, for the quick start and the tests).
+//! and traps, for the quick start and the tests), [`traps`] (sites without end,
+//! and what of them is worth a fetch).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's
 //! address, or by naming the lab as its HTTP proxy: request targets in absolute
@@ -26,6 +27,7 @@ pub mod demo;
 pub mod judge;
 pub mod picture;
 pub mod serve;
+pub mod traps;
 pub mod tree;
 
 #[cfg(test)]

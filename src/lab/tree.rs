@@ -137,7 +137,11 @@ pub struct Lab {
 enum Source {
     Folder(PathBuf),
     Memory(MemoryTree),
+    Made(Box<Maker>),
 }
+
+/// What answers a host and a target (path and query as in a request line).
+type Maker = dyn Fn(&str, &str) -> Answer + Send + Sync;
 
 impl Lab {
     /// Opens the folder tree `dir`, with `redirects.tsv` (url, location) and
@@ -203,6 +207,18 @@ impl Lab {
         }
     }
 
+    /// Makes a lab whose every answer is made when it is asked for, from host (lower
+    /// case, without port) and target (path and query): a web without end.
+    pub fn made(maker: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Self {
+        Self {
+            source: Source::Made(Box::new(maker)),
+            redirects: HashMap::new(),
+            images: HashMap::new(),
+            behaviours: Vec::new(),
+            observer: None,
+        }
+    }
+
     /// Calls `observer` once for every request, after it was answered.
     pub fn with_observer(mut self, observer: Arc<dyn Fn(Request) + Send + Sync>) -> Self {
         self.observer = Some(observer);
@@ -257,13 +273,17 @@ impl Lab {
         None
     }
 
-    /// The file at `target`, the query ignored.
+    /// The file at `target`, the query ignored; or what is made for it.
     pub(super) fn file(&self, host: &str, target: &str) -> io::Result<Answer> {
+        if let Source::Made(maker) = &self.source {
+            return Ok(maker(host, target));
+        }
         let raw = target.split_once('?').map_or(target, |(path, _)| path);
         let Some(path) = decoded(raw).map(|path| with_index(&path)) else {
             return Ok(Answer::Missing);
         };
         match &self.source {
+            Source::Made(_) => Ok(Answer::Missing),
             Source::Memory(tree) => {
                 let found = tree.files.get(&(host.to_owned(), path));
                 Ok(

@@ -20,6 +20,7 @@ mod work;
 
 use std::time::Duration;
 
+use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
 use crate::page::{Outcome, Reason, Task, TaskKind};
@@ -182,6 +183,8 @@ impl<'a> Crawl<'a> {
                 effects.links = std::mem::take(&mut page.links);
                 effects.images = std::mem::take(&mut page.images);
                 effects.digest = Some(page.digest);
+                effects.canonical = page.canonical.take();
+                effects.prints = Some(std::mem::take(&mut page.prints));
             }
             Some(Brought::Sitemap(sitemap)) => {
                 effects.links = std::mem::take(&mut sitemap.pages);
@@ -375,13 +378,15 @@ fn write(
 fn full_row<'a>(
     arrival: &'a Arrival<Brought>,
     time: &'a str,
-    finished: &Finished,
+    finished: &'a Finished,
     file: Option<&'a str>,
 ) -> Row<'a> {
     let mut row = row(arrival, time, &finished.settled);
     row.id = finished.id;
     row.changed = finished.changed;
     row.file = file;
+    row.duplicate_of = finished.duplicate_of.as_ref().map(PageUrl::as_str);
+    row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
         row.title = page.title.as_deref();
@@ -425,6 +430,8 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,
         },
+        duplicate_of: None,
+        near_copy_of: None,
         outcome,
         changed: None,
         reason: reason.map(Reason::name),

@@ -12,8 +12,8 @@ use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask};
 use crate::page::{
-    Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Reason, Scored,
-    Task, TaskKind,
+    Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Prints, Reason,
+    Scored, Task, TaskKind,
 };
 use crate::score::{Boundaries, Scorer, Strategy};
 use crate::sitemap;
@@ -72,6 +72,10 @@ pub struct PageBrought {
     /// Digest of the letters of its text, by which a later visit sees whether the
     /// page has changed.
     pub digest: u64,
+    /// The address that it calls its own.
+    pub canonical: Option<PageUrl>,
+    /// What its text is known again by.
+    pub prints: Prints,
 }
 
 /// Which images are wanted.
@@ -204,6 +208,8 @@ impl Reader {
             directives: extracted.directives,
             truncated: fetched.truncated,
             digest,
+            canonical: extracted.canonical,
+            prints: extracted.prints,
         };
         (Outcome::Done, Some(Brought::Page(Box::new(page))))
     }

@@ -58,6 +58,14 @@ pub struct Row<'a> {
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,
+    /// The page fetched before that this one names as its canonical address; nothing
+    /// of this one was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duplicate_of: Option<&'a str>,
+    /// The page fetched before that this one is a near copy of by its text; its
+    /// links were not followed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near_copy_of: Option<&'a str>,
     /// `done`, `unchanged`, `redirected`, `retrying`, `postponed` or `dropped`.
     pub outcome: &'static str,
     /// Where a page was visited again: whether its text is another one than at the

@@ -93,6 +93,8 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         truncated: false,
         file: None,
         redirect: None,
+        duplicate_of: None,
+        near_copy_of: None,
         outcome: "done",
         changed: None,
         reason: None,

@@ -65,8 +65,12 @@ pub(super) fn fetch(
     let crawl = || -> Result<Pages, TrainError> {
         let store = Box::new(SledStore::open(&folder)?);
         let policy = Policy::new(&config.politeness, &config.network);
-        // The operator chose these pages by name, so no scope rule applies.
-        let scope = Scope::new(crate::config::Scope::default());
+        // The operator chose these pages by name, so no scope rule applies, and they
+        // are known by the very names that were given.
+        let scope = Scope::new(crate::config::Scope {
+            drop_parameters: Vec::new(),
+            ..crate::config::Scope::default()
+        });
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(urls, now())?;
         let mut crew = Fetching {

@@ -393,6 +393,15 @@ fn lab_serve_says_where_and_serves() {
     server.signal(Signal::SIGINT);
     server.ended().good();
 
+    let mut traps = Live::start(&mut spoor(&["lab", "traps", "--articles", "7"]));
+    let line = traps.first_line();
+    let addr = line.rsplit("http://").next().unwrap().parse().unwrap();
+    assert!(get(addr, "archive.test", "/article/7").starts_with("HTTP/1.1 200"));
+    assert!(get(addr, "archive.test", "/article/8").starts_with("HTTP/1.1 404"));
+    assert!(get(addr, "loop.test", "/a").contains("/b"), "{line}");
+    traps.signal(Signal::SIGINT);
+    traps.ended().good();
+
     let public = Ran::of(&mut spoor(&[
         "lab",
         "serve",

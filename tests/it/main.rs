@@ -7,8 +7,9 @@
 //! robots.txt means, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
 //! can be run, [`recrawl`] that pages are visited again when they are due,
-//! [`sitemaps`] what sites list of themselves, [`upkeep`] the care of a job's
-//! frontier, [`control`] what a job is asked and told while it runs.
+//! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
+//! little, [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
+//! and told while it runs.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -29,4 +30,5 @@ mod recrawl;
 mod robots;
 mod sitemaps;
 mod support;
+mod traps;
 mod upkeep;

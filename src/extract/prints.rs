@@ -1,0 +1,161 @@
+//! Prints: what the text of a page is known again by.
+//!
+//! The simhash is that of Charikar (2002) over shingles of three words, as Manku,
+//! Jain and Das Sarma (2007) use it for the web. A shingle never crosses a block,
+//! so the same blocks in another order have the same simhash.
+
+use std::collections::HashSet;
+
+use unicode_segmentation::UnicodeSegmentation;
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::page::{BlockPrint, Prints};
+
+/// Words of a page below which it has no simhash: of a few words most are the
+/// site's own, on every page.
+const MIN_WORDS: usize = 40;
+/// Words of a shingle.
+const SHINGLE: usize = 3;
+/// Blocks that are kept.
+const MAX_BLOCKS: usize = 1_000;
+
+/// The prints of a page with these blocks of text.
+pub(super) fn prints(blocks: &[String]) -> Prints {
+    let mut simhash = Simhash::default();
+    let mut prints = Vec::new();
+    let mut seen = HashSet::new();
+    let mut all_words = 0;
+    for block in blocks {
+        let (text, starts) = normal(block);
+        let words = starts.len();
+        if words == 0 {
+            continue;
+        }
+        all_words += words;
+        simhash.add_block(text.as_bytes(), &starts);
+        // The upper half is as good as any.
+        let hash = (xxh3_64(text.as_bytes()) >> 32) as u32;
+        if prints.len() < MAX_BLOCKS && seen.insert(hash) {
+            let words = u32::try_from(words).unwrap_or(u32::MAX);
+            prints.push(BlockPrint { hash, words });
+        }
+    }
+    Prints {
+        simhash: (all_words >= MIN_WORDS).then(|| simhash.finish()),
+        blocks: prints,
+    }
+}
+
+/// The words of a block, a space after each, and where each begins. Digits are left
+/// out, and words of nothing else with them.
+fn normal(block: &str) -> (String, Vec<usize>) {
+    let mut text = String::with_capacity(block.len() + 1);
+    let mut starts = Vec::new();
+    for word in block.unicode_words() {
+        let start = text.len();
+        let letters = word.chars().filter(|c| !c.is_numeric());
+        text.extend(letters.flat_map(char::to_lowercase));
+        if text.len() > start {
+            starts.push(start);
+            text.push(' ');
+        }
+    }
+    (text, starts)
+}
+
+/// One sum for each bit: how many more features have it than lack it.
+struct Simhash([i32; 64]);
+
+impl Default for Simhash {
+    fn default() -> Self {
+        Self([0; 64])
+    }
+}
+
+impl Simhash {
+    /// Adds the shingles of a block, or the whole of one that is shorter.
+    fn add_block(&mut self, text: &[u8], starts: &[usize]) {
+        let last = starts.len().saturating_sub(SHINGLE);
+        for (i, start) in starts.iter().take(last + 1).enumerate() {
+            let end = starts.get(i + SHINGLE).copied().unwrap_or(text.len());
+            self.add(xxh3_64(text.get(*start..end).unwrap_or_default()));
+        }
+    }
+
+    fn add(&mut self, hash: u64) {
+        for (bit, sum) in self.0.iter_mut().enumerate() {
+            *sum += if hash >> bit & 1 == 1 { 1 } else { -1 };
+        }
+    }
+
+    fn finish(&self) -> u64 {
+        let ones = self.0.iter().enumerate().filter(|(_, sum)| **sum > 0);
+        ones.fold(0, |hash, (bit, _)| hash | 1 << bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(words: usize, seed: usize) -> String {
+        let word = |i: usize| format!("w{} ", "abcdefghij".repeat(1 + (i * 31 + seed * 7) % 5));
+        let letter = |i: usize| char::from(b'a' + ((i * i + i * seed + seed) % 26) as u8);
+        (0..words)
+            .map(|i| format!("{}{}", letter(i), word(i)))
+            .collect()
+    }
+
+    fn distance(a: &[String], b: &[String]) -> u32 {
+        (prints(a).simhash.unwrap() ^ prints(b).simhash.unwrap()).count_ones()
+    }
+
+    #[test]
+    fn few_words_have_no_simhash() {
+        assert_eq!(prints(&[text(MIN_WORDS - 1, 1)]).simhash, None);
+        assert!(prints(&[text(MIN_WORDS, 1)]).simhash.is_some());
+        assert_eq!(prints(&["1 2 3".repeat(100)]), Prints::default());
+    }
+
+    #[test]
+    fn alike_texts_have_alike_simhashes() {
+        let page: Vec<String> = (0..20).map(|i| text(40, i)).collect();
+        let mut changed = page.clone();
+        changed[7].push_str(" and a word");
+        assert!(distance(&page, &changed) <= 3);
+        let other: Vec<String> = (20..40).map(|i| text(40, i)).collect();
+        assert!(distance(&page, &other) > 10);
+        let mut turned = page.clone();
+        turned.reverse();
+        assert_eq!(distance(&page, &turned), 0);
+    }
+
+    #[test]
+    fn digits_and_case_make_nothing_new() {
+        let page = |day: &str| vec![format!("{day} March: No events."), text(60, 1)];
+        assert_eq!(prints(&page("3")), prints(&page("31")));
+        let loud: Vec<String> = page("3").iter().map(|b| b.to_uppercase()).collect();
+        assert_eq!(prints(&page("3")), prints(&loud));
+        assert_ne!(prints(&page("x")), prints(&page("y")));
+    }
+
+    #[test]
+    fn prints_never_change() {
+        // They are stored: another value here needs another format of the store.
+        let blocks = vec!["The keeper of the light, 1903.".to_owned(), text(50, 3)];
+        let prints = prints(&blocks);
+        assert_eq!((prints.blocks[0].words, prints.blocks[1].words), (5, 50));
+        assert_eq!(prints.blocks[0].hash, 3_333_888_171);
+        assert_eq!(prints.simhash, Some(14_553_985_158_882_726_347));
+    }
+
+    proptest! {
+        #[test]
+        fn prints_of_anything(blocks in proptest::collection::vec("\\PC{0,80}", 0..8)) {
+            let found = prints(&blocks);
+            prop_assert!(found.blocks.len() <= blocks.len());
+            prop_assert!(found.blocks.iter().all(|b| b.words > 0));
+        }
+    }
+}
