@@ -116,6 +116,7 @@ fn a_calendar_ends_and_an_archive_does_not() {
     f.close().unwrap();
     let store = store::open(BACKEND.get(), folder.path()).unwrap();
     assert_eq!(View::new(&*store).budget(&url(&trapped)).unwrap(), budget);
+    drop(store);
     let mut f = open(folder.path(), now);
     assert_eq!(f.budget(&url("http://b.org/cal/1/")).unwrap().left, 24);
     // The operator's word counts more.
