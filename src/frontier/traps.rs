@@ -307,7 +307,7 @@ impl Change<'_> {
                     && record.bucket != Bucket::Seed
                     && !self.is_leased(&host, &key) =>
             {
-                Claim::StandsFor(key, Some(record))
+                Claim::StandsFor(key, Some(Box::new(record)))
             }
             _ => Claim::None,
         })
@@ -318,7 +318,7 @@ impl Change<'_> {
     pub fn stand_for(
         &mut self,
         key: &[u8],
-        known: Option<UrlRecord>,
+        known: Option<Box<UrlRecord>>,
         url: &PageUrl,
         own: &UrlRecord,
         id: u64,
@@ -326,7 +326,7 @@ impl Change<'_> {
         let record = match known {
             Some(record) => {
                 self.dequeue(TaskKind::Page, &url.host_key(), &record);
-                record
+                *record
             }
             None => {
                 let seq = self.meta.next_seq;
@@ -355,7 +355,7 @@ pub(super) enum Claim {
     /// Nothing, or nothing that is believed.
     None,
     /// It was not fetched yet, and need not be: its key, and what is known of it.
-    StandsFor(Vec<u8>, Option<UrlRecord>),
+    StandsFor(Vec<u8>, Option<Box<UrlRecord>>),
     /// It was fetched, so this page is a copy.
     CopyOf(PageUrl),
 }

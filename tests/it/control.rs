@@ -27,7 +27,10 @@ fn fan(n: usize) -> Lab {
     let mut pages: MemoryTree = tree(&[("a.test/", plain(&links, &[]))]);
     for host in ["a.test", "b.test"] {
         for i in 0..n {
-            pages.insert_as(host, &format!("/{i}"), "text/html", plain(&[], &[]));
+            let path = format!("/{i}");
+            // A link to itself, by which its text differs from the others'.
+            let html = plain(&[&path], &[]);
+            pages.insert_as(host, &path, "text/html", html);
         }
     }
     Lab::from_memory(pages)

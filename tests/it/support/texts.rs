@@ -92,10 +92,14 @@ pub fn plain(links: &[&str], images: &[&str]) -> String {
 
 /// The same with more in its head.
 fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
-    // Pages of the same text would be copies of each other.
-    let bytes = links.iter().chain(images).flat_map(|href| href.bytes());
-    let at = bytes.fold(links.len(), |at, b| (at * 31 + usize::from(b)) % 100_003);
-    let mut paragraphs = vec![some(topical(), at, 4)];
+    // Pages of much the same text would be copies of each other.
+    let draw = |seed: usize| {
+        let bytes = links.iter().chain(images).flat_map(|href| href.bytes());
+        bytes.fold(seed, |at, b| (at * 31 + usize::from(b)) % 1_000_003)
+    };
+    let mut paragraphs: Vec<String> = (1..=4)
+        .map(|seed| some(topical(), draw(seed * 7_919), 2))
+        .collect();
     let anchor = some(topical(), 3, 1);
     paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
     paragraphs.extend(images.iter().map(|src| image(src, &anchor)));
