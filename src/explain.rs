@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
-use crate::frontier::{Budget, HostRecord, RobotsState, State, UrlRecord};
+use crate::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use crate::page::{Reason, TaskKind};
 use crate::robots::Rule;
 use crate::scope::Scope;
@@ -93,6 +93,9 @@ pub struct HostReport {
     pub running: bool,
     /// Its clock, failures and robots state; `None` where it was never asked.
     pub record: Option<HostRecord>,
+    /// The clocks it shares with others, by the name of what they have in common;
+    /// of a stopped job only those that back off.
+    pub groups: Vec<(String, GroupRecord)>,
     /// Requests that are open at this moment.
     pub open: usize,
 }
@@ -152,6 +155,7 @@ pub fn host(view: &View<'_>, host: &HostKey) -> Result<HostReport, StoreError> {
         host: host.clone(),
         running: view.is_live(),
         record: view.host(host)?,
+        groups: view.groups(host)?,
         open: view.open_requests(host),
     })
 }

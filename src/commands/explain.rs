@@ -11,7 +11,7 @@ use spoor::daemon;
 use spoor::explain::{self, Explanation, HostReport, Known};
 use spoor::frontier::store;
 use spoor::frontier::view::{MAX_AHEAD, View};
-use spoor::frontier::{Budget, HostRecord, RobotsState, State};
+use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
 use spoor::page::TaskKind;
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
@@ -214,8 +214,26 @@ fn print_report(report: &HostReport) {
         Some(host) => print_host(&report.host, host),
         None => println!("host       {} was never asked", report.host),
     }
+    for (name, group) in &report.groups {
+        println!("shared     {name}: {}", shared_clock(group));
+    }
     if report.running {
         println!("open       {} requests", report.open);
+    }
+}
+
+fn shared_clock(group: &GroupRecord) -> String {
+    let delay = group.delay as f64 / 1000.0;
+    match (group.due.saturating_sub(now()), group.failures) {
+        (wait, 1..) if wait > 0 => format!(
+            "backs off until {}, after failures of several hosts",
+            timestamp(group.due)
+        ),
+        (0, _) => format!("may be asked now, {delay:.3} s between requests"),
+        (wait, _) => format!(
+            "in {:.1} s, {delay:.3} s between requests",
+            wait as f64 / 1000.0
+        ),
     }
 }
 
@@ -255,6 +273,9 @@ fn print_host(key: &HostKey, host: &HostRecord) {
         "delay      {:.3} s between requests",
         host.delay as f64 / 1000.0
     );
+    if let Some(address) = host.located.as_ref().and_then(|l| l.address) {
+        println!("address    {address}");
+    }
     if let Some(delay) = host.crawl_delay {
         println!(
             "           {:.3} s by its robots.txt",

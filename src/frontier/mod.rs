@@ -85,6 +85,7 @@ use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
+pub use groups::GroupRecord;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;

@@ -4,6 +4,7 @@
 use std::ops::ControlFlow;
 
 use super::change::{class_of, rank_of};
+use super::groups::{GroupKey, GroupRecord};
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
@@ -69,6 +70,31 @@ impl<'a> View<'a> {
         }
         let key = keys::host(host);
         codec::read(self.store, &key, self.store.get(&key)?)
+    }
+
+    /// The clocks that a host shares with others, each by the name of what they
+    /// have in common. Of a frontier that is not at work only those that back off.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn groups(&self, host: &HostKey) -> Result<Vec<(String, GroupRecord)>, StoreError> {
+        let slot = self.schedule.and_then(|s| Some((s, s.slot(host)?)));
+        if let Some((schedule, slot)) = slot {
+            let groups = schedule.groups_of(slot).into_iter();
+            return Ok(groups
+                .map(|(key, record)| (key.to_string(), record))
+                .collect());
+        }
+        let address = self.host(host)?.and_then(|h| h.located?.address);
+        let domain = GroupKey::Domain(host.registered_domain().into());
+        let both = address.map(GroupKey::Address).into_iter().chain([domain]);
+        let mut found = Vec::new();
+        for group in both {
+            let key = keys::group(&group);
+            let record = codec::read(self.store, &key, self.store.get(&key)?)?;
+            found.extend(record.map(|record| (group.to_string(), record)));
+        }
+        Ok(found)
     }
 
     /// Whether an address is being asked for at this moment.

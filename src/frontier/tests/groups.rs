@@ -132,9 +132,16 @@ fn two_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     answer(&mut f, &second, overloaded(7_200), now);
     // Two are the machine's.
     let until = now + 7_200_000;
+    let shared = f.view().groups(&second.host).unwrap();
+    assert_eq!(shared[0].0, "address 192.0.2.0");
+    assert_eq!((shared[0].1.due, shared[0].1.failures), (until, 1));
     assert!(ask(&mut f, now + 60_000).is_none());
     assert_eq!(f.next_event(), Some(until));
     drop(f);
+    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let stored = view::View::new(&*store).groups(&second.host).unwrap();
+    assert_eq!(stored, shared);
+    drop(store);
     let mut f = open(folder.path(), policy(DELAY, 0), now + 1);
     assert!(ask(&mut f, until - 1).is_none());
     let third = ask(&mut f, until).unwrap();
