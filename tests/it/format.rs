@@ -9,33 +9,29 @@
 //! cargo test --test it format::make_the_fixture_anew -- --ignored
 //! ```
 
-use std::collections::BTreeMap;
+mod making;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
-use serde_json::Value;
-use spoor::address::{HostKey, PageUrl};
-use spoor::config::{Config, StoreKind};
-use spoor::frontier::store::{self, Batch, Store, StoreError};
+use serde_json::{Value, json};
+use spoor::address::HostKey;
+use spoor::config::StoreKind;
+use spoor::frontier::store::{self, Batch, Store};
 use spoor::frontier::{
-    Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, RobotsState, State, Written,
-    archive, audit,
+    Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit, archive,
+    audit,
 };
-use spoor::page::{
-    Bucket, ImageContext, ImageScores, ImageTexts, LinkParts, Outcome, Reason, Task, TaskKind,
-    TextScore,
-};
-use spoor::scope::Scope;
+use spoor::page::{Bucket, LinkParts, Reason, TaskKind, Validators};
+
+use making::{HOUR, LAST_SCOPE, NEXT_DAY, THEN, context, make, open, url};
 
 use crate::support::{Ran, spoor};
-
-/// When the frontier of the fixture lived, in milliseconds since 1970.
-const THEN: u64 = 1_767_323_045_000;
 
 const KINDS: [StoreKind; 2] = [StoreKind::Sled, StoreKind::Fjall];
 
@@ -47,168 +43,7 @@ fn packed(kind: StoreKind) -> PathBuf {
     fixtures().join(format!("{}.tar.gz", kind.name()))
 }
 
-fn url(text: &str) -> PageUrl {
-    PageUrl::parse(text).unwrap()
-}
-
-fn open(store: Box<dyn Store>, now: u64) -> Result<Frontier, StoreError> {
-    let config = Config::parse("[job]\nname = \"fixture\"\n", "fixture.toml").unwrap();
-    let policy = Policy::new(&config.politeness, &config.network);
-    Frontier::open(store, policy, Scope::new(config.scope), now)
-}
-
 // The fixture -------------------------------------------------------------
-
-/// A frontier with a record of every kind and every state.
-fn make(store: Box<dyn Store>) {
-    let mut now = THEN;
-    let mut f = open(store, now).unwrap();
-    f.set_stamp(vec![1, 2, 3]).unwrap();
-    f.add_active(61_000);
-    let seeds = [
-        "https://seed.org/",
-        "http://seed.org/moved?to=b",
-        "http://seed.org/late",
-        "http://seed.org/gone",
-        "http://busy.org/",
-    ];
-    f.add_seeds(&seeds.map(url), now).unwrap();
-    let page = |address: &str, bucket, score| NewTask {
-        url: url(address),
-        bucket,
-        score,
-        parts: Some(LinkParts {
-            document: 123.5,
-            anchor: 67.25,
-            keyword: 0.125,
-        }),
-    };
-    let links = vec![
-        page("http://linked.org/high", Some(Bucket::High), 80.5),
-        page("http://linked.org/low", Some(Bucket::Low), 29_000.0),
-        page("http://linked.org/razor", None, 40_000.0),
-        page(
-            "http://linked.org/a/a/a/a/a/a",
-            Some(Bucket::Normal),
-            3_000.0,
-        ),
-    ];
-    let images = ["http://i.org/kept.png", "http://i.org/wanted.png?w=2"].map(|address| NewImage {
-        url: url(address),
-        bucket: Some(Bucket::Medium),
-        score: 700.5,
-        context: context(),
-    });
-    let mut finished = 0;
-    let mut redirected = false;
-    while !redirected {
-        if finished == 7 {
-            // At the end, so that the rules of another host are still to be fetched.
-            f.add_seeds(&[url("http://elsewhere.org/")], now).unwrap();
-        }
-        let Some(task) = f.lease(now).unwrap() else {
-            now = f.next_event().unwrap().max(now);
-            assert!(now < THEN + 3_600_000, "an hour is enough for {finished}");
-            continue;
-        };
-        let spent = Duration::from_millis(250);
-        if task.kind == TaskKind::Robots {
-            let answer = robots(&task);
-            redirected = matches!(answer, RobotsAnswer::Redirect(_));
-            let stamp = |_: &_| Ok::<_, StoreError>(vec![4, 5]);
-            f.finish_robots(&task, answer, spent, now, stamp).unwrap();
-            continue;
-        }
-        let mut effects = Effects {
-            bytes: 1_000,
-            ..Effects::default()
-        };
-        let outcome = match task.url.as_str() {
-            "https://seed.org/" => {
-                effects.links.clone_from(&links);
-                effects.images.extend(images.iter().cloned());
-                Outcome::Done
-            }
-            "http://seed.org/moved?to=b" => Outcome::Redirect {
-                to: url("http://target.org/here"),
-            },
-            "http://seed.org/late" => Outcome::Retry {
-                reason: Reason::Protocol,
-                retry_after: None,
-                host_backs_off: false,
-            },
-            "http://busy.org/" => Outcome::Retry {
-                reason: Reason::Timeout,
-                retry_after: Some(Duration::from_secs(86_400)),
-                host_backs_off: true,
-            },
-            "http://seed.org/gone" => Outcome::Drop {
-                reason: Reason::ClientError,
-            },
-            "http://i.org/kept.png" | "http://target.org/here" => Outcome::Done,
-            _ => {
-                f.abandon(&task, now).unwrap();
-                now += 1;
-                continue;
-            }
-        };
-        finished += 1;
-        f.finish(&task, outcome, effects, spent, now, |finished| {
-            let image = task.kind == TaskKind::Image && finished.id.is_some();
-            Ok::<_, StoreError>(Written {
-                stamp: vec![6, 7, 8],
-                note: image.then(|| "images/2026-01-02/i.org/kept.png".to_owned()),
-            })
-        })
-        .unwrap();
-    }
-    f.close().unwrap();
-}
-
-fn robots(task: &Task) -> RobotsAnswer {
-    match task.host.as_str() {
-        "seed.org" => {
-            RobotsAnswer::Rules("User-agent: *\nDisallow: /secret\nCrawl-delay: 2\n".into())
-        }
-        "elsewhere.org" => RobotsAnswer::Redirect(url("http://rules.org/robots.txt")),
-        "linked.org" => RobotsAnswer::Unreachable {
-            reason: Reason::Timeout,
-            retry_after: Some(Duration::from_secs(7_200)),
-        },
-        _ => RobotsAnswer::Missing,
-    }
-}
-
-fn context() -> ImageContext {
-    let score = TextScore {
-        perplexity: 99.5,
-        keyword: 0.25,
-        weighted: 24.875,
-    };
-    ImageContext {
-        page: url("https://seed.org/"),
-        page_title: Some("Straße – \"quoted\"".to_owned()),
-        page_language: Some("de".to_owned()),
-        document_perplexity: 321.0,
-        declared_width: Some(640),
-        declared_height: Some(480),
-        texts: ImageTexts {
-            alt: Some("an alt".to_owned()),
-            title: Some("a title".to_owned()),
-            file_name: Some("kept".to_owned()),
-            parents: vec!["near".to_owned(), "far".to_owned()],
-            siblings: vec!["beside".to_owned()],
-        },
-        scores: ImageScores {
-            alt: Some(score),
-            title: Some(score),
-            file_name: Some(score),
-            parents: vec![score, score],
-            siblings: vec![score],
-        },
-        rank: 12.5,
-    }
-}
 
 #[test]
 #[ignore = "writes tests/fixtures/store; for a change of the layout"]
@@ -267,51 +102,236 @@ fn every_field_is_read(kind: StoreKind) {
     let audit = audit::audit(&*opened).unwrap();
     assert!(audit.is_sound(), "{:#?}", audit.problems);
 
-    // The export says what the frontier says, and some of it is said here.
-    let f = open(opened, THEN).unwrap();
-    let look = |address: &str, kind| f.look_up(&url(address), kind).unwrap().unwrap();
-    let seed = look("https://seed.org/", TaskKind::Page);
-    assert_eq!((seed.bucket, seed.hops, seed.via), (Bucket::Seed, 0, None));
-    let State::Done { id } = seed.state else {
-        panic!("{seed:?}");
+    // A group has no other door.
+    let group = found.iter().find(|fact| fact["fact"] == "group").unwrap();
+    let expected = json!({
+        "fact": "group", "group": "address 192.0.2.7", "due": THEN + 2_250 + 120 * HOUR,
+        "delay": 500, "troubled": "busy.org", "failures": 1, "parked": true
+    });
+    assert_eq!(*group, expected);
+    // The rest of the export says what the frontier says, as is said here.
+    let mut f = open(opened, LAST_SCOPE, NEXT_DAY).unwrap();
+    urls_are_read(&f);
+    visits_are_read(&f);
+    hosts_are_read(&f);
+    let dropped = [
+        Reason::Razor,
+        Reason::Robots,
+        Reason::Trap,
+        Reason::ClientError,
+        Reason::PrefixBudget,
+    ];
+    let counts = Counts {
+        documents: 18,
+        fetches: 25,
+        images: 1,
+        // A thousand of everything but three robots.txt.
+        bytes: 27_239,
+        queued: [3, 3, 1, 2, 1],
+        queued_images: 1,
+        waiting: 1,
+        dropped: dropped.map(|reason| (reason, 1)).into(),
+        sitemaps: 1,
+        watched: 18,
     };
-    let low = look("http://linked.org/low", TaskKind::Page);
-    assert_eq!((low.state, low.bucket), (State::Queued, Bucket::Low));
-    assert_eq!((low.score, low.hops, low.via), (29_000.0, 1, Some(id)));
-    assert_eq!(low.parts.unwrap().anchor, 67.25);
-    let razor = look("http://linked.org/razor", TaskKind::Page).state;
+    assert_eq!(*f.counts(), counts);
+    assert_eq!((f.stamp(), f.active()), (&[4, 5][..], 61_000));
+    let urls = found.iter().filter(|fact| fact["fact"] == "url").count();
+    what_was_under_way_goes_on(&mut f, urls);
+}
+
+fn look(f: &Frontier, address: &str, kind: TaskKind) -> UrlRecord {
+    f.look_up(&url(address), kind).unwrap().unwrap()
+}
+
+fn page(f: &Frontier, address: &str) -> UrlRecord {
+    look(f, address, TaskKind::Page)
+}
+
+fn dropped(reason: Reason) -> State {
+    State::Dropped { reason }
+}
+
+fn urls_are_read(f: &Frontier) {
+    let seed = UrlRecord {
+        state: State::Done { id: 4 },
+        bucket: Bucket::Seed,
+        score: 0.0,
+        parts: None,
+        seq: 1,
+        hops: 0,
+        redirects: 0,
+        attempts: 0,
+        via: None,
+        note: None,
+        visit: None,
+        simhash: None,
+    };
+    let found = page(f, "https://seed.org/");
     assert_eq!(
-        razor,
-        State::Dropped {
-            reason: Reason::Razor
-        }
+        UrlRecord {
+            visit: None,
+            ..found
+        },
+        seed
     );
-    let moved = look("http://seed.org/moved?to=b", TaskKind::Page).state;
-    assert!(matches!(&moved, State::Redirected { to, .. } if to == "http://target.org/here"));
-    let late = look("http://seed.org/late", TaskKind::Page);
-    assert!(matches!(late.state, State::Waiting { due } if due > THEN));
-    assert_eq!(late.attempts, 1);
-    let kept = look("http://i.org/kept.png", TaskKind::Image);
-    assert_eq!(
-        kept.note.as_deref(),
-        Some("images/2026-01-02/i.org/kept.png")
-    );
+    let low = UrlRecord {
+        state: State::Queued,
+        bucket: Bucket::Low,
+        score: 29_000.0,
+        parts: Some(LinkParts {
+            document: 123.5,
+            anchor: 67.25,
+            keyword: 0.125,
+        }),
+        seq: 15,
+        hops: 1,
+        via: Some(4),
+        ..seed.clone()
+    };
+    assert_eq!(page(f, "http://linked.org/low"), low);
+    let moved = page(f, "http://seed.org/moved?to=b").state;
+    let redirected = |id, to: &str| State::Redirected {
+        id,
+        to: to.to_owned(),
+    };
+    assert_eq!(moved, redirected(13, "http://target.org/here"));
+    let here = page(f, "http://target.org/here");
+    assert_eq!((here.state, here.redirects), (State::Done { id: 15 }, 1));
+    assert_eq!(page(f, "http://busy.org/").attempts, 1);
+    let late = page(f, "http://late.org/");
+    let due = NEXT_DAY + 1_250 + 30_000;
+    assert_eq!((late.state, late.attempts), (State::Waiting { due }, 1));
+    for (address, reason) in [
+        ("http://linked.org/razor", Reason::Razor),
+        ("http://linked.org/a/a/a/a/a/a", Reason::Trap),
+        ("http://seed.org/gone", Reason::ClientError),
+        ("http://seed.org/secret", Reason::Robots),
+        ("http://trap.org/cal/12/", Reason::PrefixBudget),
+    ] {
+        assert_eq!(page(f, address).state, dropped(reason), "{address}");
+    }
+    let kept = look(f, "http://i.org/kept.png", TaskKind::Image);
+    let note = "images/2026-01-02/i.org/kept.png";
+    assert_eq!(kept.note.as_deref(), Some(note));
     let contexts = f.contexts(&url("http://i.org/wanted.png?w=2")).unwrap();
     assert_eq!(contexts, [context()]);
-    let host = |name: &str| {
-        f.look_up_host(&HostKey::from_stored(name))
-            .unwrap()
-            .unwrap()
+    let map = look(f, "http://seed.org/map.xml", TaskKind::Sitemap);
+    assert_eq!((map.state, map.hops), (State::Done { id: 18 }, 0));
+    let below = look(f, "http://seed.org/map-2.xml", TaskKind::Sitemap);
+    assert_eq!((below.state, below.hops), (State::Queued, 1));
+
+    // Copies, by their own word and by their text; and one that was not asked.
+    let a = page(f, "http://copies.org/a");
+    let again = page(f, "http://copies.org/a-again");
+    let differ = a.simhash.zip(again.simhash).map(|(a, b)| a ^ b);
+    assert_eq!(a.simhash, Some(0x0123_4567_89ab_cdef));
+    assert_eq!((again.state, differ), (State::Done { id: 7 }, Some(1)));
+    let print = page(f, "http://copies.org/a?print").state;
+    assert_eq!(print, redirected(5, "http://copies.org/a"));
+    let unasked = page(f, "http://copies.org/d").state;
+    assert_eq!(unasked, redirected(10, "http://copies.org/c"));
+}
+
+fn visits_are_read(f: &Frontier) {
+    let watched = Visit {
+        id: Some(1),
+        last: NEXT_DAY + 1_250,
+        visits: 2,
+        changes: 1,
+        digest: Some(2),
+        validators: Validators {
+            etag: Some("W/\"2\"".to_owned()),
+            last_modified: Some("Thu, 01 Jan 2026 00:00:00 GMT".to_owned()),
+        },
+        interval: 12 * HOUR,
+        due: Some(NEXT_DAY + 1_250 + 12 * HOUR),
+        scheduled: true,
     };
-    assert_eq!(host("seed.org").crawl_delay, Some(2_000));
-    assert!(matches!(
-        host("seed.org").robots[0],
-        RobotsState::Known { missing: false, .. }
-    ));
-    assert!(host("busy.org").due >= THEN + 86_400_000);
+    assert_eq!(page(f, "http://watched.org/").visit, Some(watched));
+    let seed = Visit {
+        id: Some(4),
+        last: THEN + 2_500,
+        visits: 1,
+        changes: 0,
+        digest: Some(11),
+        validators: Validators::default(),
+        interval: 720 * HOUR,
+        due: Some(THEN + 2_500 + 720 * HOUR),
+        scheduled: false,
+    };
+    assert_eq!(page(f, "https://seed.org/").visit, Some(seed));
+}
+
+fn hosts_are_read(f: &Frontier) {
+    let host = |name: &str| {
+        let host = HostKey::from_stored(name);
+        f.look_up_host(&host).unwrap().unwrap()
+    };
+    let known = |at, missing| RobotsState::Known { at, missing };
+    let located = |address: &str, at| {
+        let address = Some(address.parse().unwrap());
+        Some(Located { address, at })
+    };
+    let seed = HostRecord {
+        due: NEXT_DAY + 22_000,
+        delay: 1_250,
+        crawl_delay: Some(2_000),
+        failures: 0,
+        parked_until: None,
+        documents: 1,
+        robots: [known(NEXT_DAY + 20_000, false), known(THEN + 500, false)],
+        located: located("2001:db8::1", NEXT_DAY),
+        barren: 0,
+    };
+    assert_eq!(host("seed.org"), seed);
+    let busy = HostRecord {
+        due: THEN + 1_750 + 240 * HOUR,
+        delay: 1_250,
+        crawl_delay: None,
+        failures: 1,
+        parked_until: Some(THEN + 1_750 + 240 * HOUR),
+        documents: 0,
+        robots: [known(THEN + 500, true), RobotsState::Unknown],
+        located: located("192.0.2.7", THEN),
+        barren: 0,
+    };
+    assert_eq!(host("busy.org"), busy);
+    let trap = host("trap.org");
+    assert_eq!((trap.documents, trap.barren), (12, 10));
+    let nowhere = Located {
+        address: None,
+        at: THEN,
+    };
+    assert_eq!(trap.located, Some(nowhere));
+    let linked = host("linked.org");
+    assert_eq!(linked.robots[0], RobotsState::Unreachable);
+    assert_eq!((linked.failures, linked.due), (2, NEXT_DAY + 2 * HOUR));
     assert_eq!(host("elsewhere.org").robots[0], RobotsState::Awaiting);
-    assert_eq!(f.counts().documents, 2);
-    assert_eq!((f.stamp(), f.active()), (&[4, 5][..], 61_000));
+    let budget = f.budget(&url("http://trap.org/cal/12/")).unwrap();
+    assert_eq!((budget.fetched, budget.fruitful), ((11, 11), (1, 1)));
+    assert_eq!(budget.left, 0);
+    let domain = |name: &str| {
+        let host = HostKey::from_stored(name);
+        f.view().domain_documents(&host).unwrap()
+    };
+    assert_eq!((domain("www.trap.org"), domain("copies.org")), (12, 4));
+}
+
+/// The new scope, and the new robots rules of a host.
+fn what_was_under_way_goes_on(f: &mut Frontier, urls: usize) {
+    let now = NEXT_DAY + 60_000;
+    assert!(f.is_rescoping());
+    let rescoped = Rescoped {
+        seen: urls as u64,
+        dropped: 1,
+        revived: 0,
+    };
+    assert_eq!(f.rescope_slice(now).unwrap(), Some(rescoped));
+    let unwanted = page(f, "http://unwanted.org/").state;
+    assert_eq!(unwanted, dropped(Reason::Scope));
+    f.lease(now).unwrap();
+    assert_eq!(page(f, "http://seed.org/secret").state, State::Queued);
 }
 
 #[test]
@@ -324,34 +344,106 @@ fn every_field_of_the_fixture_is_read_from_fjall() {
     every_field_is_read(StoreKind::Fjall);
 }
 
+fn facts() -> Vec<Value> {
+    let lines = std::fs::read_to_string(fixtures().join("frontier.jsonl")).unwrap();
+    let fact = |line| serde_json::from_str(line).unwrap();
+    lines.lines().map(fact).collect()
+}
+
 #[test]
 fn the_fixture_holds_every_kind_of_record_and_state() {
-    let lines = std::fs::read_to_string(fixtures().join("frontier.jsonl")).unwrap();
     let mut kinds: BTreeMap<String, usize> = BTreeMap::new();
-    for line in lines.lines() {
-        let fact: Value = serde_json::from_str(line).unwrap();
+    for fact in facts() {
         let state = match &fact["state"] {
             Value::String(state) => state.clone(),
             Value::Object(state) => state.keys().next().unwrap().clone(),
             _ => String::new(),
         };
-        let kind = format!("{} {state}", fact["fact"].as_str().unwrap());
+        let of = fact["kind"].as_str().unwrap_or_default();
+        let kind = format!("{} {of} {state}", fact["fact"].as_str().unwrap());
         *kinds.entry(kind.trim_end().to_owned()).or_default() += 1;
     }
     for kind in [
         "context",
         "document",
+        "domain",
         "errand",
+        "group",
         "host",
         "meta",
+        "prefix",
+        "recheck",
         "robots",
-        "url Done",
-        "url Dropped",
-        "url Queued",
-        "url Redirected",
-        "url Waiting",
+        "url image Done",
+        "url image Queued",
+        "url page Done",
+        "url page Dropped",
+        "url page Queued",
+        "url page Redirected",
+        "url page Waiting",
+        "url sitemap Done",
+        "url sitemap Queued",
     ] {
         assert!(kinds.contains_key(kind), "no {kind} in {kinds:?}");
+    }
+}
+
+/// A field that is added to a record fails here until the fixture has it.
+#[test]
+fn no_field_of_the_fixture_is_without_a_value() {
+    let mut fields = BTreeMap::new();
+    for fact in facts() {
+        note_fields(&fact, fact["fact"].as_str().unwrap(), &mut fields);
+    }
+    assert!(fields["url.visit.validators.etag"] && fields["meta.counts.dropped.robots"]);
+    fields.retain(|_, has_a_value| !*has_a_value);
+    assert_eq!(fields, BTreeMap::new());
+}
+
+/// Every field by its path, and whether some record has more than a default there.
+fn note_fields(value: &Value, path: &str, fields: &mut BTreeMap<String, bool>) {
+    let has_a_value = match value {
+        Value::Object(inner) => {
+            for (name, value) in inner {
+                note_fields(value, &format!("{path}.{name}"), fields);
+            }
+            !inner.is_empty()
+        }
+        Value::Array(inner) => {
+            for value in inner {
+                note_fields(value, &format!("{path}[]"), fields);
+            }
+            !inner.is_empty()
+        }
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+    };
+    *fields.entry(path.to_owned()).or_default() |= has_a_value;
+}
+
+/// Keys that no export shows are in the fixture as well.
+#[test]
+fn the_fixture_holds_every_class_of_keys() {
+    let table = include_str!("../../src/frontier/keys.rs");
+    let rows = table.lines().filter_map(|l| l.strip_prefix("//! | `"));
+    let named: BTreeSet<char> = rows.filter_map(|row| row.chars().next()).collect();
+    assert!(named.len() >= 14, "{named:?}");
+    for kind in KINDS {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = pairs(kind, &unpacked(kind, folder.path()));
+        let held: BTreeSet<char> = keys.keys().map(|key| char::from(key[0])).collect();
+        assert_eq!(held, named, "{}", kind.name());
+        // Kinds of visits, classes of queues, bands of simhashes.
+        let after_host = |key: &[u8]| key[key.iter().position(|b| *b == 0).unwrap() + 1];
+        let all = |class: u8, byte: &dyn Fn(&[u8]) -> u8| -> BTreeSet<u8> {
+            let keys = keys.keys().filter(|key| key[0] == class);
+            keys.map(|key| byte(key)).collect()
+        };
+        assert_eq!(all(b'V', &|key| key[1]), [0, 1].into());
+        assert_eq!(all(b'Q', &after_host), [0, 1, 2].into());
+        assert_eq!(all(b'F', &after_host), [0, 1, 2, 3].into());
     }
 }
 
@@ -374,7 +466,13 @@ fn the_export_of_the_fixture_makes_either_store() {
             Path::new("frontier.jsonl"),
         )
         .unwrap();
-        assert_eq!(sorted(&exported(&*made)), wanted);
+        let lines = exported(&*made);
+        assert_eq!(sorted(&lines), wanted);
+        let meta = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+        let mut made_meta = meta(lines.lines().next().unwrap());
+        assert_eq!(made_meta["clean"], false);
+        made_meta["clean"] = true.into();
+        assert_eq!(made_meta, facts()[0], "counted anew, and the same");
         assert!(audit::audit(&*made).unwrap().is_sound());
     }
 }

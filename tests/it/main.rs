@@ -8,7 +8,8 @@
 //! doubled whenever the process dies, [`examples`] that what the documents show
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
-//! little, [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
+//! little, [`troubled`] that sites in trouble get the pauses they are owed,
+//! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
@@ -31,4 +32,5 @@ mod robots;
 mod sitemaps;
 mod support;
 mod traps;
+mod troubled;
 mod upkeep;

@@ -1,0 +1,337 @@
+//! A frontier with a record of every kind, every class of keys and every field,
+//! made by two days of crawling with made-up answers.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use spoor::address::PageUrl;
+use spoor::config::Config;
+use spoor::frontier::store::{Store, StoreError};
+use spoor::frontier::{Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Written};
+use spoor::page::{
+    BlockPrint, Bucket, ImageContext, ImageScores, ImageTexts, LinkParts, Outcome, Prints, Reason,
+    Task, TaskKind, TextScore, Validators,
+};
+use spoor::scope::Scope;
+
+/// When the frontier of the fixture begins, in milliseconds since 1970.
+pub const THEN: u64 = 1_767_323_045_000;
+
+/// Its second day: robots rules have become too old.
+pub const NEXT_DAY: u64 = THEN + 25 * HOUR;
+
+/// An hour in milliseconds.
+pub const HOUR: u64 = 3_600_000;
+
+/// What the rules of the scope become at last.
+pub const LAST_SCOPE: &str = "reject = [\"org,unwanted\"]";
+
+pub fn url(text: &str) -> PageUrl {
+    PageUrl::parse(text).unwrap()
+}
+
+/// Opens the fixture's store with rules of the scope.
+pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, StoreError> {
+    let text = format!("[job]\nname = \"fixture\"\n[recrawl]\nafter = \"30d\"\n[scope]\n{scope}\n");
+    let config = Config::parse(&text, "fixture.toml").unwrap();
+    let policy = Policy {
+        sitemaps: true,
+        ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
+    };
+    Frontier::open(store, policy, Scope::new(config.scope), now)
+}
+
+/// Crawls both days. What is left undone at the end: a request for new robots
+/// rules, a look at what the old ones forbade, a new scope.
+pub fn make(store: Box<dyn Store>) {
+    let mut f = open(store, "", THEN).unwrap();
+    f.set_stamp(vec![1, 2, 3]).unwrap();
+    f.add_active(61_000);
+    let seeds = [
+        "https://seed.org/",
+        "http://seed.org/moved?to=b",
+        "http://seed.org/gone",
+        "http://busy.org/",
+        "http://busier.org/",
+        "http://trap.org/",
+        "http://copies.org/a",
+        "http://copies.org/a?print",
+        "http://copies.org/a-again",
+        "http://copies.org/c",
+    ];
+    let watched = [(url("http://watched.org/"), Duration::from_millis(12 * HOUR))];
+    f.watch(&watched, THEN).unwrap();
+    f.add_seeds(&seeds.map(url), THEN).unwrap();
+    // Long enough for all of it.
+    crawl(&mut f, THEN, THEN + 600_000, |f, task, now| {
+        answer(f, task, now);
+        true
+    });
+    let more = ["http://elsewhere.org/", "http://late.org/"];
+    f.add_seeds(&more.map(url), NEXT_DAY).unwrap();
+    // New rules come last: the next lease would look at what they change. And what
+    // is tried again is not waited for.
+    let new_rules = |task: &Task| task.url.as_str() == "http://seed.org/robots.txt";
+    let until = NEXT_DAY + 20_000;
+    crawl(&mut f, NEXT_DAY, until, |f, task, now| {
+        match new_rules(task) {
+            true => f.abandon(task, now).unwrap(),
+            false => answer(f, task, now),
+        }
+        true
+    });
+    crawl(&mut f, until, until + 10_000, |f, task, now| {
+        match new_rules(task) {
+            true => answer(f, task, now),
+            false => f.abandon(task, now).unwrap(),
+        }
+        !new_rules(task)
+    });
+    let text = format!("[job]\nname = \"fixture\"\n[scope]\n{LAST_SCOPE}\n");
+    let scope = Config::parse(&text, "fixture.toml").unwrap().scope;
+    assert!(f.set_scope(Scope::new(scope)).unwrap());
+    assert_eq!(f.leased(), 0);
+    f.close().unwrap();
+}
+
+/// Leases what there is until then, or until `take` does not want to go on.
+fn crawl(
+    f: &mut Frontier,
+    from: u64,
+    until: u64,
+    mut take: impl FnMut(&mut Frontier, &Task, u64) -> bool,
+) {
+    let mut now = from;
+    while now < until {
+        match f.lease(now).unwrap() {
+            Some(task) if task.locate => f.located(&task, address(&task), now).unwrap(),
+            Some(task) => {
+                if !take(f, &task, now) {
+                    return;
+                }
+            }
+            None => now = f.next_event().unwrap().max(now + 1),
+        }
+    }
+}
+
+/// Two hosts share one, and of most none is known.
+fn address(task: &Task) -> Option<IpAddr> {
+    match task.host.as_str() {
+        "busy.org" | "busier.org" => Some([192, 0, 2, 7].into()),
+        "seed.org" => Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()),
+        _ => None,
+    }
+}
+
+/// Answers a task, or gives it back where it is to stay queued.
+fn answer(f: &mut Frontier, task: &Task, now: u64) {
+    let spent = Duration::from_millis(250);
+    if task.kind == TaskKind::Robots {
+        match robots(task, now) {
+            Some(answer) => {
+                let stamp = |_: &_| Ok::<_, StoreError>(vec![4, 5]);
+                f.finish_robots(task, answer, spent, now, stamp).unwrap();
+            }
+            None => f.abandon(task, now).unwrap(),
+        }
+        return;
+    }
+    match outcome(task) {
+        Some((outcome, effects)) => {
+            f.finish(task, outcome, effects, spent, now, |finished| {
+                let image = task.kind == TaskKind::Image && finished.id.is_some();
+                Ok::<_, StoreError>(Written {
+                    stamp: vec![6, 7, 8],
+                    note: image.then(|| "images/2026-01-02/i.org/kept.png".to_owned()),
+                })
+            })
+            .unwrap();
+        }
+        None => f.abandon(task, now).unwrap(),
+    }
+}
+
+fn robots(task: &Task, now: u64) -> Option<RobotsAnswer> {
+    let of_seed = |forbidden: &str| {
+        format!(
+            "User-agent: *\nDisallow: {forbidden}\nCrawl-delay: 2\n\
+             Sitemap: http://seed.org/map.xml\n"
+        )
+    };
+    Some(match (task.host.as_str(), task.url.scheme()) {
+        ("seed.org", "http") if now >= NEXT_DAY => RobotsAnswer::Rules(of_seed("/other").into()),
+        ("seed.org", _) => RobotsAnswer::Rules(of_seed("/secret").into()),
+        ("elsewhere.org", _) => RobotsAnswer::Redirect(url("http://rules.org/robots.txt")),
+        ("rules.org", _) => return None,
+        ("linked.org", _) => RobotsAnswer::Unreachable {
+            reason: Reason::Timeout,
+            retry_after: Some(Duration::from_secs(7_200)),
+        },
+        _ => RobotsAnswer::Missing,
+    })
+}
+
+/// How a page, image or sitemap ends and what it brings; `None` where it is not
+/// asked for.
+fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
+    let mut effects = Effects {
+        bytes: 1_000,
+        ..Effects::default()
+    };
+    let overloaded = |seconds| Outcome::Retry {
+        reason: Reason::Overloaded,
+        retry_after: Some(Duration::from_secs(seconds)),
+        host_backs_off: true,
+    };
+    let address = task.url.as_str();
+    let outcome = match address {
+        "https://seed.org/" => {
+            effects.links = links();
+            effects.images = images();
+            effects.prints = prints(100..170, None);
+            effects.digest = Some(11);
+            Outcome::Done
+        }
+        "http://seed.org/moved?to=b" => Outcome::Redirect {
+            to: url("http://target.org/here"),
+        },
+        "http://seed.org/gone" => Outcome::Drop {
+            reason: Reason::ClientError,
+        },
+        "http://seed.org/map.xml" => {
+            effects.links = vec![page(
+                "http://seed.org/listed",
+                Some(Bucket::Normal),
+                10_000.0,
+            )];
+            effects.sitemaps = vec![url("http://seed.org/map-2.xml")];
+            Outcome::Done
+        }
+        "http://late.org/" => Outcome::Retry {
+            reason: Reason::Protocol,
+            retry_after: None,
+            host_backs_off: false,
+        },
+        "http://busy.org/" => overloaded(864_000),
+        "http://busier.org/" => overloaded(432_000),
+        "http://watched.org/" => {
+            let version = if task.validators.is_empty() { 1 } else { 2 };
+            effects.digest = Some(version);
+            effects.validators = Validators {
+                etag: Some(format!("W/\"{version}\"")),
+                last_modified: Some("Thu, 01 Jan 2026 00:00:00 GMT".to_owned()),
+            };
+            Outcome::Done
+        }
+        "http://copies.org/a" => {
+            effects.prints = prints(1..4, Some(0x0123_4567_89ab_cdef));
+            Outcome::Done
+        }
+        "http://copies.org/a?print" => {
+            effects.prints = prints(1..4, Some(0x0123_4567_89ab_cdef));
+            effects.canonical = Some(url("http://copies.org/a"));
+            Outcome::Done
+        }
+        "http://copies.org/a-again" => {
+            effects.prints = prints(1..4, Some(0x0123_4567_89ab_cdee));
+            effects.links = vec![page("http://copies.org/led-to", Some(Bucket::High), 1.0)];
+            Outcome::Done
+        }
+        "http://copies.org/c" => {
+            effects.prints = prints(5..9, Some(0xfedc_ba98_7654_3210));
+            effects.canonical = Some(url("http://copies.org/d"));
+            Outcome::Done
+        }
+        "http://i.org/kept.png" | "http://target.org/here" => Outcome::Done,
+        _ if task.host.as_str() == "trap.org" => {
+            // A calendar: every month is as the one before, and leads to the next.
+            let month: u32 = address
+                .split('/')
+                .filter_map(|s| s.parse::<u32>().ok())
+                .sum();
+            let next = format!("http://trap.org/cal/{}/", month + 1);
+            effects.links = vec![page(&next, Some(Bucket::High), 300.0)];
+            effects.prints = prints(0..1, None);
+            Outcome::Done
+        }
+        _ => return None,
+    };
+    Some((outcome, effects))
+}
+
+fn page(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {
+    NewTask {
+        url: url(address),
+        bucket,
+        score,
+        parts: Some(LinkParts {
+            document: 123.5,
+            anchor: 67.25,
+            keyword: 0.125,
+        }),
+    }
+}
+
+fn links() -> Vec<NewTask> {
+    vec![
+        page("http://linked.org/high", Some(Bucket::High), 80.5),
+        page("http://linked.org/medium", Some(Bucket::Medium), 800.0),
+        page("http://linked.org/low", Some(Bucket::Low), 29_000.0),
+        page("http://linked.org/razor", None, 40_000.0),
+        page("http://linked.org/a/a/a/a/a/a", Some(Bucket::Normal), 3e3),
+        page("http://seed.org/secret", Some(Bucket::High), 90.0),
+        page("http://unwanted.org/", Some(Bucket::High), 95.0),
+    ]
+}
+
+fn images() -> Vec<NewImage> {
+    let addresses = ["http://i.org/kept.png", "http://i.org/wanted.png?w=2"];
+    let image = |address: &str| NewImage {
+        url: url(address),
+        bucket: Some(Bucket::Medium),
+        score: 700.5,
+        context: context(),
+    };
+    addresses.map(image).into()
+}
+
+fn prints(texts: std::ops::Range<u32>, simhash: Option<u64>) -> Option<Prints> {
+    let block = |text: u32| BlockPrint {
+        hash: text.wrapping_mul(0x9e37_79b9),
+        words: 50,
+    };
+    let blocks = texts.map(block).collect();
+    Some(Prints { simhash, blocks })
+}
+
+pub fn context() -> ImageContext {
+    let score = TextScore {
+        perplexity: 99.5,
+        keyword: 0.25,
+        weighted: 24.875,
+    };
+    ImageContext {
+        page: url("https://seed.org/"),
+        page_title: Some("Straße – \"quoted\"".to_owned()),
+        page_language: Some("de".to_owned()),
+        document_perplexity: 321.0,
+        declared_width: Some(640),
+        declared_height: Some(480),
+        texts: ImageTexts {
+            alt: Some("an alt".to_owned()),
+            title: Some("a title".to_owned()),
+            file_name: Some("kept".to_owned()),
+            parents: vec!["near".to_owned(), "far".to_owned()],
+            siblings: vec!["beside".to_owned()],
+        },
+        scores: ImageScores {
+            alt: Some(score),
+            title: Some(score),
+            file_name: Some(score),
+            parents: vec![score, score],
+            siblings: vec![score],
+        },
+        rank: 12.5,
+    }
+}
