@@ -6,7 +6,7 @@
 //! raised and the fixture made anew by
 //!
 //! ```sh
-//! cargo test --test it format::make_the_fixture_anew -- --ignored
+//! SPOOR_MAKE_FIXTURE=1 cargo test --test it format::the_fixture_is
 //! ```
 
 mod making;
@@ -46,21 +46,26 @@ fn packed(kind: StoreKind) -> PathBuf {
 // The fixture -------------------------------------------------------------
 
 #[test]
-#[ignore = "writes tests/fixtures/store; for a change of the layout"]
-fn make_the_fixture_anew() {
-    std::fs::create_dir_all(fixtures()).unwrap();
+fn the_fixture_is_what_this_code_writes() {
+    let anew = std::env::var_os("SPOOR_MAKE_FIXTURE").is_some();
+    let file = fixtures().join("frontier.jsonl");
     let folder = tempfile::tempdir().unwrap();
     for kind in KINDS {
         let path = folder.path().join(kind.name());
         make(store::open(kind, &path).unwrap());
-        let file = File::create(packed(kind)).unwrap();
-        let mut tar = tar::Builder::new(GzEncoder::new(file, Compression::best()));
+        let lines = exported(&*store::open(kind, &path).unwrap());
+        if !anew {
+            assert_eq!(lines, std::fs::read_to_string(&file).unwrap());
+            continue;
+        }
+        std::fs::create_dir_all(fixtures()).unwrap();
+        let out = File::create(packed(kind)).unwrap();
+        let mut tar = tar::Builder::new(GzEncoder::new(out, Compression::best()));
         tar.append_dir_all("frontier", &path).unwrap();
         tar.into_inner().unwrap().finish().unwrap();
         let size = packed(kind).metadata().unwrap().len();
         assert!(size < 200_000, "{} takes {size} bytes", kind.name());
-        let lines = exported(&*store::open(kind, &path).unwrap());
-        std::fs::write(fixtures().join("frontier.jsonl"), lines).unwrap();
+        std::fs::write(&file, lines).unwrap();
     }
 }
 
