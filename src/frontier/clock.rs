@@ -93,14 +93,18 @@ impl Policy {
             .min(self.max_back_off)
     }
 
-    /// Books a request that the host answered.
+    /// Books a request that the host answered. One that was open already when the
+    /// host wanted to be left alone ends nothing of that.
     pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
+        // No lease sets the clock so far ahead.
+        let is_promise = record.due > now.saturating_add(self.delay(record));
+        let promised = if is_promise { record.due } else { 0 };
         record.failures = 0;
-        record.parked_until = None;
+        record.parked_until = record.parked_until.filter(|until| *until > now);
         let adaptive = elapsed.as_secs_f64() * 1000.0 * self.delay_factor;
         // `as` saturates, so an absurd product is the maximum.
         record.delay = (adaptive as u64).min(self.max_delay).max(self.min_delay);
-        record.due = now.saturating_add(self.delay(record));
+        record.due = now.saturating_add(self.delay(record)).max(promised);
     }
 
     /// Books a failure that the whole host pays for. `retry_after` is what the
@@ -173,8 +177,16 @@ mod tests {
         }
         policy.failed(&mut record, None, 0);
         assert_eq!(record.parked_until, Some(86_400_000));
-        policy.answered(&mut record, Duration::ZERO, 0);
-        assert_eq!((record.failures, record.parked_until), (0, None));
+        let due = record.due;
+        policy.answered(&mut record, Duration::ZERO, 5);
+        assert_eq!(
+            (record.failures, record.due),
+            (0, due),
+            "it was open before"
+        );
+        assert_eq!(record.parked_until, Some(86_400_000));
+        policy.answered(&mut record, Duration::ZERO, 86_400_000);
+        assert_eq!(record.parked_until, None);
     }
 
     #[test]

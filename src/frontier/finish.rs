@@ -375,7 +375,10 @@ impl Step<'_> {
         let url = &self.task.url;
         // What was had before was counted and judged then.
         let again = self.record.was_fetched();
-        if !again {
+        // So was a copy, which comes again only where it has a schedule.
+        let numbered = self.record.visit.as_ref().is_some_and(|v| v.id.is_some());
+        let counted = again || numbered;
+        if !counted {
             host.documents += 1;
             change.count_domain(&self.task.host)?;
         }
@@ -396,7 +399,9 @@ impl Step<'_> {
                 self.record.state = State::Redirected { id, to };
                 self.visited(Some(id), Ended::Moved);
                 change.rest(self.key, &self.record)?;
-                book(change, url, Worth::Barren, host)?;
+                if !counted {
+                    book(change, url, Worth::Barren, host)?;
+                }
                 change.duplicate_of = Some(original);
                 return Ok((Settled::Redirected, Some(id)));
             }

@@ -156,15 +156,16 @@ impl Frontier {
     ) -> Result<(u64, bool), StoreError> {
         self.last_lease += 1;
         let mut locate = false;
-        let mut due = 0;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(value.clone());
             if let Errand::Robots { scheme } = &errand {
                 host.asking = Some(scheme);
             }
-            due = host.record.due;
             locate = self.policy.must_locate(&host.record, now);
-            host.record.due = now.saturating_add(self.policy.delay(&host.record));
+            // To look up a name asks nothing of the host.
+            if !locate {
+                host.record.due = now.saturating_add(self.policy.delay(&host.record));
+            }
         }
         if !locate {
             self.schedule.occupy(slot, now);
@@ -173,7 +174,6 @@ impl Frontier {
             slot,
             value,
             errand,
-            due,
             number: None,
         };
         self.leases.insert(self.last_lease, lease);
@@ -182,8 +182,8 @@ impl Frontier {
     }
 
     /// Takes back a lease that was for the host's address: `None` where it has
-    /// none of its own. Nothing was asked of the host, so its clock stands as it
-    /// did, and what was leased is queued as before.
+    /// none of its own. Nothing was asked of the host, so its clock is left alone,
+    /// and what was leased is queued as before.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -197,7 +197,6 @@ impl Frontier {
             return Err(unknown_lease(self, task));
         };
         let mut record = self.record_of(lease.slot);
-        record.due = lease.due;
         record.located = Some(Located { address, at: now });
         self.release(task.lease, lease.slot, &lease.value, record, now)?;
         self.join_groups(lease.slot, now)

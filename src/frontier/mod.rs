@@ -158,8 +158,6 @@ struct Lease {
     /// The queue value that is marked as leased at the host.
     value: Vec<u8>,
     errand: Errand,
-    /// The host's clock before it was leased.
-    due: u64,
     /// The number among the finished that a sitemap was given when the first
     /// part of what it lists was added.
     number: Option<u64>,

@@ -29,6 +29,7 @@ impl Frontier {
             return Ok(());
         }
         let Some(Pending { errand, from }) = self.first_recheck()? else {
+            self.rechecking = false;
             return Ok(());
         };
         let Some((host, scheme)) = keys::host_and_scheme(&errand) else {

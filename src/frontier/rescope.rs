@@ -93,9 +93,14 @@ impl Frontier {
             batch,
             meta,
             touched,
+            visit,
             ..
         } = change;
         self.commit(batch, meta)?;
+        if visit.is_some() {
+            // Of several that were booked, only the last is told.
+            self.next_visit = self.first_visit()?;
+        }
         self.rescoped = done;
         self.refresh_hosts(touched, now)?;
         Ok(at_end.then_some(done))

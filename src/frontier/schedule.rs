@@ -270,25 +270,29 @@ impl Schedule {
             };
             let (due, parked) = (group.record.due, group.record.parked);
             self.take_out(slot);
-            let place = match parked {
-                true => {
-                    self.parked.insert((due, slot));
-                    Place::Parked(due)
+            if parked {
+                self.park(slot, due);
+            } else {
+                if let Some(group) = self.groups.get_mut(key) {
+                    group.held.insert((rank, slot));
                 }
-                false => {
-                    if let Some(group) = self.groups.get_mut(key) {
-                        group.held.insert((rank, slot));
-                    }
-                    self.plan(key);
-                    Place::Held(key.clone(), rank)
+                self.plan(key);
+                if let Some(host) = self.host_mut(slot) {
+                    host.place = Place::Held(key.clone(), rank);
                 }
-            };
-            if let Some(host) = self.host_mut(slot) {
-                host.place = place;
             }
-            for other in groups.iter().filter(|other| *other != key) {
+            // Those held at the same group are parked with this one.
+            for other in groups.iter().filter(|other| parked || *other != key) {
                 self.release(other, now, connections);
             }
+        }
+    }
+
+    /// Parks a host that stands in no set.
+    fn park(&mut self, slot: Slot, until: u64) {
+        if let Some(host) = self.host_mut(slot) {
+            host.place = Place::Parked(until);
+            self.parked.insert((until, slot));
         }
     }
 
@@ -324,16 +328,22 @@ impl Schedule {
     }
 
     /// Where no host of a group is ready, makes the best one that is held so, or
-    /// looks at the group again when it is due.
+    /// looks at the group again when it is due. A group that is given up is not
+    /// waited for, so its hosts are not either.
     fn release(&mut self, key: &GroupKey, now: u64, connections: usize) {
         while let Some(group) = self.groups.get(key)
             && group.ready == 0
             && let Some((_, slot)) = group.held.first().copied()
         {
-            if group.record.due > now {
-                return self.plan(key);
+            let (due, parked) = (group.record.due, group.record.parked);
+            match due > now {
+                true if parked => {
+                    self.take_out(slot);
+                    self.park(slot, due);
+                }
+                true => return self.plan(key),
+                false => self.settle(slot, now, connections),
             }
-            self.settle(slot, now, connections);
         }
     }
 

@@ -40,6 +40,7 @@ mod damage;
 mod groups;
 mod recheck;
 mod rescope;
+mod seams;
 mod sitemaps;
 
 over_all! {

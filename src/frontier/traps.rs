@@ -287,24 +287,26 @@ impl Change<'_> {
             key = keys::url(&named, TaskKind::Page);
             known = self.record(&key)?;
         }
+        let gone =
+            |state: &State| matches!(state, State::Redirected { .. } | State::Dropped { .. });
         let is_root = named.path_and_query() == "/";
         // Sites that name their front page on every page are common.
         let deep = url.path().split('/').count() > 2 || url.query().is_some();
         Ok(match known {
-            Some(UrlRecord {
-                state: State::Done { .. },
-                simhash: theirs,
-                ..
-            }) => match (simhash, theirs) {
-                (Some(a), Some(b)) if (a ^ b).count_ones() > ALIKE => Claim::None,
-                (None, _) | (_, None) if is_root => Claim::None,
-                _ => Claim::CopyOf(named),
-            },
+            // Also where it is queued to be fetched again.
+            Some(record) if record.was_fetched() && !gone(&record.state) => {
+                match (simhash, record.simhash) {
+                    (Some(a), Some(b)) if (a ^ b).count_ones() > ALIKE => Claim::None,
+                    (None, _) | (_, None) if is_root => Claim::None,
+                    _ => Claim::CopyOf(named),
+                }
+            }
             _ if is_root && deep => Claim::None,
             None => Claim::StandsFor(key, None),
             Some(record)
                 if record.state == State::Queued
                     && record.bucket != Bucket::Seed
+                    && record.visit.is_none()
                     && !self.is_leased(&host, &key) =>
             {
                 Claim::StandsFor(key, Some(Box::new(record)))

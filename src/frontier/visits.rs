@@ -242,18 +242,30 @@ impl Change<'_> {
         mut record: UrlRecord,
     ) -> Result<(), StoreError> {
         self.unrest(&mut record);
-        match (&record.state, &mut record.visit) {
-            (State::Dropped { reason }, _) => {
-                uncount_dropped(&mut self.meta.counts, *reason);
-            }
-            (State::Done { id } | State::Redirected { id, .. }, Some(visit)) => {
-                visit.id = Some(*id);
-            }
-            _ => {}
+        if let State::Dropped { reason } = record.state {
+            uncount_dropped(&mut self.meta.counts, reason);
+        }
+        let id = self.own_number(key, &record.state)?;
+        if let Some(visit) = &mut record.visit {
+            visit.id = id.or(visit.id);
         }
         record.attempts = 0;
         record.state = State::Queued;
         self.enqueue(key, kind, host, &record)
+    }
+
+    /// The number of an address in this state, if it was ever asked: one that
+    /// another page stands for has that page's.
+    fn own_number(&self, key: &[u8], state: &State) -> Result<Option<u64>, StoreError> {
+        let id = match state {
+            State::Done { id } => return Ok(Some(*id)),
+            State::Redirected { id, .. } => *id,
+            _ => return Ok(None),
+        };
+        let named = self.get(&keys::document(id))?;
+        let own = keys::url_of_key(key)
+            .is_some_and(|(url, _)| named.as_deref() == Some(url.as_str().as_bytes()));
+        Ok(own.then_some(id))
     }
 
     /// Carries a visit over to where its page points: a page that was fetched
@@ -286,12 +298,12 @@ impl Change<'_> {
         let Some(mut record) = self.record(key)? else {
             return Ok(());
         };
-        let id = match record.state {
+        match record.state {
             State::Queued | State::Waiting { .. } => return Ok(()),
             State::Dropped { reason } if is_judgement(reason) => return Ok(()),
-            State::Dropped { .. } => None,
-            State::Done { id } | State::Redirected { id, .. } => Some(id),
-        };
+            _ => {}
+        }
+        let id = self.own_number(key, &record.state)?;
         self.unrest(&mut record);
         let was_done = matches!(record.state, State::Done { .. });
         let visit = record.visit.get_or_insert_default();
@@ -317,9 +329,11 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is changed in it then.
     pub fn watch(&mut self, seeds: &[(PageUrl, Duration)], now: u64) -> Result<(), StoreError> {
-        let own = |url: &PageUrl| keys::url(url, TaskKind::Page);
         let pause = |every: &Duration| millis(*every).max(1);
-        self.visits.every = seeds.iter().map(|(u, e)| (own(u), pause(e))).collect();
+        let own = |url| keys::url(&self.scope.canonical(url), TaskKind::Page);
+        let schedules: Vec<(Vec<u8>, u64)> =
+            seeds.iter().map(|(u, e)| (own(u), pause(e))).collect();
+        self.visits.every = schedules.iter().cloned().collect();
         let before = self.visits_by(true, u64::MAX, usize::MAX)?;
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         for (_, key) in before {
@@ -335,9 +349,9 @@ impl Frontier {
                 change.rest(&key, &record)?;
             }
         }
-        for (url, every) in seeds {
+        for ((url, _), (key, every)) in seeds.iter().zip(&schedules) {
             change.add_page(&seed(url), Origin::default())?;
-            change.put_on_schedule(&own(url), pause(every), now)?;
+            change.put_on_schedule(key, *every, now)?;
         }
         let Change {
             batch,

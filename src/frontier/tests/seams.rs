@@ -1,0 +1,514 @@
+//! One history in which everything meets: shared addresses, changing robots rules
+//! and scopes, visits, copies, sitemaps, restarts, exports.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use super::*;
+use crate::page::{BlockPrint, Prints, Validators};
+
+const HOSTS: usize = 5;
+const ADDRESS_DELAY: u64 = 1_700;
+const ROBOTS_MAX_AGE: u64 = 300_000;
+/// Calls that may give nothing though something is said to be ready.
+const MAX_SPINS: usize = 100;
+
+const SCOPES: [&str; 6] = [
+    "",
+    "max_hops = 1",
+    "reject = ['http://w1.d1.org/']",
+    "accept = ['org,d0', 'org,d2']",
+    "host_documents = 2",
+    "domain_documents = 3\nreject = ['http://w2.d0.org/3']",
+];
+
+const RULES: [&str; 5] = [
+    "User-agent: *\nDisallow: /1\n",
+    "User-agent: *\nDisallow: /\n",
+    "User-agent: *\nDisallow: /i\nDisallow: /2\n",
+    "User-agent: *\nAllow: /\nSitemap: /map.xml\nSitemap: http://w0.d0.org/map2.xml\n",
+    "User-agent: *\nCrawl-delay: 7\nDisallow: /3\n",
+];
+
+fn host(n: usize) -> String {
+    format!("w{}.d{}.org", n % HOSTS, n % HOSTS % 3)
+}
+
+fn place(n: usize) -> String {
+    let session = if n.is_multiple_of(7) {
+        "?utm_source=a"
+    } else {
+        ""
+    };
+    format!("http://{}/{}{session}", host(n), n / HOSTS)
+}
+
+fn rest_of(n: usize) -> usize {
+    n.wrapping_mul(2_654_435_761) >> 7
+}
+
+/// What happened outside of the frontier, to hold it against.
+struct World {
+    folder: tempfile::TempDir,
+    /// Stores so far; an import goes into a new one.
+    stores: usize,
+    f: Option<Frontier>,
+    now: u64,
+    scope: usize,
+    connections: usize,
+    recrawl: bool,
+    watched: Vec<(PageUrl, Duration)>,
+    open: Vec<Task>,
+    /// When a host was asked or answered last.
+    asked: BTreeMap<HostKey, u64>,
+    addresses: BTreeMap<HostKey, Option<IpAddr>>,
+    address_asked: BTreeMap<IpAddr, u64>,
+    /// What hosts asked for in so many words.
+    promised: BTreeMap<HostKey, u64>,
+    rules: BTreeMap<HostKey, (Robots, u64)>,
+    documents: u64,
+}
+
+impl World {
+    fn new(connections: usize) -> Self {
+        let mut world = Self {
+            folder: tempfile::tempdir().unwrap(),
+            stores: 0,
+            f: None,
+            now: 1_000_000,
+            scope: 0,
+            connections,
+            recrawl: true,
+            watched: Vec::new(),
+            open: Vec::new(),
+            asked: BTreeMap::new(),
+            addresses: BTreeMap::new(),
+            address_asked: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            documents: 0,
+        };
+        world.reopen();
+        world
+    }
+
+    fn f(&mut self) -> &mut Frontier {
+        self.f.as_mut().unwrap()
+    }
+
+    fn path(&self) -> std::path::PathBuf {
+        self.folder.path().join(self.stores.to_string())
+    }
+
+    fn scope(&self) -> Scope {
+        let text = format!("[job]\nname = \"test\"\n[scope]\n{}", SCOPES[self.scope]);
+        Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+    }
+
+    fn reopen(&mut self) {
+        self.f = None;
+        self.open.clear();
+        let recrawl = Recrawl {
+            after: 40_000,
+            min: 10_000,
+            max: 200_000,
+        };
+        let policy = Policy {
+            connections: self.connections,
+            address_delay: ADDRESS_DELAY,
+            domain_delay: 1_300,
+            delay_factor: 0.0,
+            retries: 1,
+            back_off: 5_000,
+            max_back_off: 40_000,
+            robots_max_age: ROBOTS_MAX_AGE,
+            sitemaps: true,
+            recrawl: self.recrawl.then_some(recrawl),
+            ..test_policy()
+        };
+        let store = store::open(BACKEND.get(), &self.path()).unwrap();
+        let mut f = Frontier::open(store, policy, self.scope(), self.now).unwrap();
+        f.watch(&self.watched, self.now).unwrap();
+        self.f = Some(f);
+    }
+
+    fn close(&mut self) {
+        self.f.take().unwrap().close().unwrap();
+        self.reopen();
+    }
+
+    fn import(&mut self) {
+        let (lines, found) = exported(&*self.f().store);
+        assert!(found.is_whole(), "{found:?}");
+        self.f = None;
+        self.stores += 1;
+        drop(imported(&lines, &self.path()));
+        self.reopen();
+    }
+
+    /// Leases once; what comes must be allowed to come now.
+    fn lease(&mut self) -> Option<Task> {
+        let now = self.now;
+        let ended = self.f().is_exhausted() && self.f().hosts().1 == 0;
+        let task = self.f().lease(now).unwrap();
+        assert!(!(ended && task.is_some()), "leased after the end: {task:?}");
+        let task = task?;
+        let here = self.open.iter().filter(|t| t.host == task.host).count();
+        assert!(here < self.connections, "{}", task.url);
+        assert!(
+            self.open
+                .iter()
+                .all(|t| t.url != task.url || t.kind != task.kind),
+            "leased twice: {}",
+            task.url
+        );
+        self.open.push(task.clone());
+        let scope = self.scope();
+        let judged = match task.kind {
+            TaskKind::Robots => Ok(()),
+            TaskKind::Image => scope.image(&task.url),
+            TaskKind::Sitemap => scope.sitemap(&task.url),
+            TaskKind::Page => scope.page(&task.url, task.hops),
+        };
+        assert_eq!(judged, Ok(()), "{}", task.url);
+        if task.kind != TaskKind::Robots {
+            let (rules, at) = &self.rules[&task.host];
+            assert!(rules.allows(&task.url), "{}", task.url);
+            assert!(now < at + ROBOTS_MAX_AGE, "by old rules: {}", task.url);
+        }
+        if task.locate {
+            return Some(task);
+        }
+        if let Some(before) = self.asked.insert(task.host.clone(), now) {
+            assert!(now - before >= 1_000, "{} after {}", task.url, now - before);
+        }
+        let promised = self.promised.get(&task.host).copied().unwrap_or(0);
+        assert!(now >= promised, "{} though asked to wait", task.url);
+        let address = self.addresses.get(&task.host);
+        if let Some(address) = *address.expect("the address is not known") {
+            if let Some(before) = self.address_asked.insert(address, now) {
+                assert!(now - before >= ADDRESS_DELAY, "{address}: {}", task.url);
+            }
+        }
+        Some(task)
+    }
+
+    /// Leases until nothing comes; it must then say when to try again.
+    fn lease_all(&mut self) {
+        let mut spins = 0;
+        loop {
+            if self.lease().is_some() {
+                continue;
+            }
+            let (now, f) = (self.now, self.f());
+            if f.next_event().is_none_or(|at| at > now) {
+                return;
+            }
+            f.rescope_slice(now).unwrap();
+            spins += 1;
+            assert!(spins < MAX_SPINS, "ready for ever, and nothing comes");
+        }
+    }
+
+    /// Answers the lookup or the robots.txt of a task; gives it back otherwise.
+    fn answer(&mut self, task: Task, r: usize) -> Option<Task> {
+        let now = self.now;
+        if task.locate && !r.is_multiple_of(8) {
+            let address = Ipv4Addr::new(192, 0, 2, (r / 8 % 2) as u8);
+            let address = (!r.is_multiple_of(5)).then_some(IpAddr::from(address));
+            self.f().located(&task, address, now).unwrap();
+            self.addresses.insert(task.host, address);
+            return None;
+        }
+        if !task.locate {
+            self.asked.insert(task.host.clone(), now);
+        }
+        if task.kind != TaskKind::Robots {
+            return Some(task);
+        }
+        let owner = match task.url.path().strip_prefix("/for-") {
+            Some(owner) => url(&format!("http://{owner}/")).host_key(),
+            None => task.host.clone(),
+        };
+        let r = r / 40;
+        let answer = match r % 8 {
+            _ if task.locate => RobotsAnswer::Unreachable {
+                reason: Reason::Connection,
+                retry_after: None,
+            },
+            0 | 1 => RobotsAnswer::Missing,
+            2 => RobotsAnswer::Redirect(url(&format!("http://{}/for-{owner}", host(r / 8)))),
+            3 => {
+                let wait = r / 8 % 60;
+                self.promise(&task.host, wait);
+                RobotsAnswer::Unreachable {
+                    reason: Reason::Overloaded,
+                    retry_after: Some(Duration::from_secs(wait as u64)),
+                }
+            }
+            _ => RobotsAnswer::Rules(RULES[r / 8 % RULES.len()].into()),
+        };
+        let parsed = match &answer {
+            RobotsAnswer::Missing => Some(Robots::allow_all()),
+            RobotsAnswer::Rules(body) => Some(Robots::parse("spoor", body)),
+            _ => None,
+        };
+        self.rules.extend(parsed.map(|rules| (owner, (rules, now))));
+        robots(self.f(), &task, answer, now);
+        None
+    }
+
+    fn promise(&mut self, host: &HostKey, seconds: usize) {
+        let until = self.now + 1_000 * seconds as u64;
+        let promised = self.promised.entry(host.clone()).or_default();
+        *promised = until.max(*promised);
+    }
+
+    fn settle(&mut self, r: usize) {
+        if self.open.is_empty() {
+            return;
+        }
+        let task = self.open.swap_remove(r % self.open.len());
+        if r.is_multiple_of(31) {
+            let now = self.now;
+            return self.f().abandon(&task, now).unwrap();
+        }
+        let Some(task) = self.answer(task, r / 8) else {
+            return;
+        };
+        let now = self.now;
+        let r = rest_of(r);
+        if task.locate {
+            let retry = Outcome::Retry {
+                reason: Reason::Connection,
+                retry_after: None,
+                host_backs_off: true,
+            };
+            finish(self.f(), &task, retry, Effects::default(), now);
+            return;
+        }
+        let target = match task.kind {
+            TaskKind::Image => url(&format!("http://{}/i{}.png", host(r / 16), r / 128 % 4)),
+            _ => url(&place(r / 16 % 40)),
+        };
+        let outcome = match r % 16 {
+            0..8 => Outcome::Done,
+            8 | 9 => Outcome::Unchanged,
+            10 | 11 => Outcome::Redirect { to: target },
+            12 => {
+                let wait = r / 16 % 60;
+                self.promise(&task.host, wait);
+                Outcome::Retry {
+                    reason: Reason::Overloaded,
+                    retry_after: Some(Duration::from_secs(wait as u64)),
+                    host_backs_off: true,
+                }
+            }
+            13 => Outcome::Retry {
+                reason: Reason::Protocol,
+                retry_after: None,
+                host_backs_off: false,
+            },
+            _ => Outcome::Drop {
+                reason: Reason::ClientError,
+            },
+        };
+        let effects = match outcome {
+            Outcome::Done => brought(&task, rest_of(r)),
+            _ => Effects::default(),
+        };
+        finish(self.f(), &task, outcome, effects, now);
+    }
+
+    fn list(&mut self, r: usize) {
+        let now = self.now;
+        let sitemap = |t: &&Task| t.kind == TaskKind::Sitemap && !t.locate;
+        if let Some(task) = self.open.iter().find(sitemap).cloned() {
+            self.f().add_listed(&task, brought(&task, r), now).unwrap();
+        }
+    }
+
+    fn step(&mut self, kind: u8, r: usize) {
+        let now = self.now;
+        match kind {
+            0..30 => {
+                self.lease();
+            }
+            30..34 => self.lease_all(),
+            34..64 => self.settle(r),
+            64..74 => self.now += (r % 5_000) as u64,
+            74..82 => self.now += (r % 150_000) as u64,
+            82..85 => {
+                self.scope = r % SCOPES.len();
+                let scope = self.scope();
+                self.f().set_scope(scope).unwrap();
+            }
+            85..89 => {
+                self.f().rescope_slice(now).unwrap();
+            }
+            89 => self.reopen(),
+            90 => self.close(),
+            91 => self.import(),
+            92 | 93 => self.list(r),
+            94 => {
+                let seconds = 5 + (r / 40 % 100) as u64;
+                self.watched.retain(|_| !r.is_multiple_of(3));
+                let watched = (url(&place(r % 40)), Duration::from_secs(seconds));
+                self.watched.push(watched);
+                let list = self.watched.clone();
+                self.f().watch(&list, now).unwrap();
+            }
+            95 => {
+                self.recrawl = !self.recrawl;
+                self.close();
+            }
+            _ => self.f().add_seeds(&[url(&place(r % 40))], now).unwrap(),
+        }
+        self.check();
+    }
+
+    fn check(&mut self) {
+        let documents = self.f().counts().documents;
+        assert!(documents >= self.documents, "documents were lost");
+        self.documents = documents;
+        check(self.f());
+        let f = self.f();
+        let mut numbers = BTreeSet::new();
+        let mut finished = Vec::new();
+        f.store
+            .scan(keys::URLS, &[], &mut |key, value| {
+                let record: UrlRecord = postcard::from_bytes(value).unwrap();
+                if let State::Done { id } = record.state {
+                    finished.push((key.to_vec(), id));
+                }
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        for (key, id) in finished {
+            let (url, _) = keys::url_of_key(&key).unwrap();
+            assert!(numbers.insert(id), "{url} shares its number");
+            let named = f.store.get(&keys::document(id)).unwrap();
+            assert_eq!(named.as_deref(), Some(url.as_str().as_bytes()));
+        }
+        if f.leased() == 0 && f.next_event().is_none() {
+            let open = f.counts().queued_pages() + f.counts().queued_images + f.counts().waiting;
+            assert!(open == 0 || f.hosts().1 > 0, "{open} are left at the end");
+        }
+    }
+
+    /// Answers everything well; all must come to an end.
+    fn drain(&mut self) {
+        self.recrawl = false;
+        self.watched.clear();
+        self.close();
+        for _ in 0..20_000 {
+            self.lease_all();
+            let now = self.now;
+            while let Some(task) = self.open.pop() {
+                if task.locate {
+                    self.f().located(&task, None, now).unwrap();
+                    self.addresses.insert(task.host, None);
+                    continue;
+                }
+                self.asked.insert(task.host.clone(), now);
+                if task.kind == TaskKind::Robots {
+                    let owner = task.url.path().strip_prefix("/for-");
+                    let owner = owner.map_or(task.host.clone(), |owner| {
+                        url(&format!("http://{owner}/")).host_key()
+                    });
+                    self.rules.insert(owner, (Robots::allow_all(), now));
+                    robots(self.f(), &task, RobotsAnswer::Missing, now);
+                } else {
+                    finish(self.f(), &task, Outcome::Done, Effects::default(), now);
+                }
+            }
+            let f = self.f();
+            let parked = f.schedule.next_parked();
+            match f.next_event().or(parked) {
+                Some(at) => self.now = at.max(now),
+                None => {
+                    assert!(f.is_exhausted());
+                    self.check();
+                    let counts = self.f().counts();
+                    let open = counts.queued_pages() + counts.queued_images + counts.waiting;
+                    assert_eq!((open, self.f().hosts().0), (0, 0));
+                    return;
+                }
+            }
+        }
+        panic!("it does not come to an end");
+    }
+}
+
+/// What a page or a sitemap may bring.
+fn brought(task: &Task, r: usize) -> Effects {
+    let mut r = r;
+    let mut draw = move |n: usize| {
+        r = rest_of(r).wrapping_add(r << 20).wrapping_add(7);
+        (r >> 9) % n
+    };
+    let mut effects = Effects {
+        bytes: 100,
+        ..Effects::default()
+    };
+    for _ in 0..draw(5) {
+        let score = [10.0, 700.0, 20_000.0, 60_000.0][draw(4)];
+        effects.links.push(page(&place(draw(40)), score));
+    }
+    if task.kind == TaskKind::Sitemap {
+        let map = format!("http://{}/map{}.xml", host(draw(HOSTS)), draw(3));
+        effects.sitemaps.extend((draw(3) == 0).then(|| url(&map)));
+        return effects;
+    }
+    if task.kind == TaskKind::Image {
+        return Effects::default();
+    }
+    for _ in 0..draw(3) {
+        let address = format!("http://{}/i{}.png", host(draw(HOSTS)), draw(4));
+        let score = [10.0, 60_000.0][draw(2)];
+        let image = image(&address, task.url.as_str(), score);
+        effects.images.push(image);
+    }
+    effects.digest = Some(draw(3) as u64);
+    effects.validators = Validators {
+        etag: Some(draw(3).to_string()),
+        last_modified: None,
+    };
+    if draw(3) == 0 {
+        let named = format!("http://{}/{}", task.host, draw(8));
+        effects.canonical = Some(url(&named));
+    }
+    if draw(2) == 0 {
+        let simhash = [0, 1, u64::MAX, 0xffff_0000_ffff_0000][draw(4)];
+        let block = |hash: usize| BlockPrint {
+            hash: hash as u32,
+            words: 30,
+        };
+        effects.prints = Some(Prints {
+            simhash: Some(simhash),
+            blocks: vec![block(draw(9)), block(draw(9))],
+        });
+    }
+    effects
+}
+
+fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
+    proptest::collection::vec((0..100_u8, any::<u32>()), 1..160)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    /// Whatever meets: every URL in one state, all counters exact, no number given
+    /// twice, all clocks kept, nothing against scope or rules, and an end.
+    #[test]
+    fn everything_at_once_holds_together(steps in steps(), fjall: bool, two: bool) {
+        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
+        let mut world = World::new(1 + usize::from(two));
+        let seeds = [0, 1, 2].map(|n| url(&place(n)));
+        let now = world.now;
+        world.f().add_seeds(&seeds, now).unwrap();
+        for (kind, r) in steps {
+            world.step(kind, r as usize);
+        }
+        world.drain();
+    }
+}
