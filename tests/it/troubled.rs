@@ -45,7 +45,7 @@ impl Date {
     /// Far enough away for the crawl to begin before. A date has whole seconds.
     fn soon() -> Self {
         let (instant, now) = (Instant::now(), SystemTime::now());
-        let text = httpdate::fmt_http_date(now + Duration::from_secs(4));
+        let text = httpdate::fmt_http_date(now + Duration::from_secs(7));
         let date = httpdate::parse_http_date(&text).unwrap();
         Self {
             instant: instant + date.duration_since(now).unwrap(),

@@ -184,10 +184,10 @@ impl World {
         let promised = self.promised.get(&task.host).copied().unwrap_or(0);
         assert!(now >= promised, "{} though asked to wait", task.url);
         let address = self.addresses.get(&task.host);
-        if let Some(address) = *address.expect("the address is not known") {
-            if let Some(before) = self.address_asked.insert(address, now) {
-                assert!(now - before >= ADDRESS_DELAY, "{address}: {}", task.url);
-            }
+        if let Some(address) = *address.expect("the address is not known")
+            && let Some(before) = self.address_asked.insert(address, now)
+        {
+            assert!(now - before >= ADDRESS_DELAY, "{address}: {}", task.url);
         }
         Some(task)
     }
