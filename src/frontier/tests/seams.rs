@@ -17,7 +17,7 @@ over_all! {
     an_address_is_judged_by_the_best_of_all_paths
 }
 
-const HOSTS: usize = 5;
+const HOSTS: usize = 4;
 const ADDRESS_DELAY: u64 = 1_700;
 const DOMAIN_DELAY: u64 = 1_300;
 const ROBOTS_MAX_AGE: u64 = 300_000;
@@ -229,7 +229,7 @@ impl World {
     /// Answers the lookup or the robots.txt of a task; gives it back otherwise.
     fn answer(&mut self, task: Task, r: usize) -> Option<Task> {
         let now = self.now;
-        if task.locate && !r.is_multiple_of(8) {
+        if task.locate && !r.is_multiple_of(16) {
             let address = Ipv4Addr::new(192, 0, 2, (r / 8 % 2) as u8);
             let address = (!r.is_multiple_of(5)).then_some(IpAddr::from(address));
             self.f().located(&task, address, now).unwrap();
@@ -246,23 +246,23 @@ impl World {
             Some(owner) => url(&format!("http://{owner}/")).host_key(),
             None => task.host.clone(),
         };
-        let r = r / 40;
-        let answer = match r % 8 {
+        let r = r / 80;
+        let answer = match r % 12 {
             _ if task.locate => RobotsAnswer::Unreachable {
                 reason: Reason::Connection,
                 retry_after: None,
             },
-            0 | 1 => RobotsAnswer::Missing,
-            2 => RobotsAnswer::Redirect(url(&format!("http://{}/for-{owner}", host(r / 8)))),
-            3 => {
-                let wait = r / 8 % 60;
+            0..5 => RobotsAnswer::Missing,
+            5 => RobotsAnswer::Redirect(url(&format!("http://{}/for-{owner}", host(r / 12)))),
+            6 => {
+                let wait = r / 12 % 60;
                 self.promise(&task.host, wait);
                 RobotsAnswer::Unreachable {
                     reason: Reason::Overloaded,
                     retry_after: Some(Duration::from_secs(wait as u64)),
                 }
             }
-            _ => RobotsAnswer::Rules(RULES[r / 8 % RULES.len()].into()),
+            _ => RobotsAnswer::Rules(RULES[r / 12 % RULES.len()].into()),
         };
         let parsed = match &answer {
             RobotsAnswer::Missing => Some(Robots::allow_all()),
@@ -305,7 +305,7 @@ impl World {
         }
         let target = match task.kind {
             TaskKind::Image => url(&format!("http://{}/i{}.png", host(r / 16), r / 128 % 4)),
-            _ => url(&place(r / 16 % 40)),
+            _ => url(&place(r / 16 % 24)),
         };
         let outcome = match r % 16 {
             0..8 => Outcome::Done,
@@ -336,6 +336,20 @@ impl World {
         finish(self.f(), &task, outcome, effects, now);
     }
 
+    /// Mostly the crawl goes on, and waits where it must.
+    fn go_on(&mut self, mut r: usize) {
+        for _ in 0..6 {
+            r = rest_of(r) ^ r << 13;
+            if self.lease().is_some() {
+                if !r.is_multiple_of(4) {
+                    self.settle(rest_of(r));
+                }
+            } else if let Some(at) = self.f().next_event() {
+                self.now = at.clamp(self.now, self.now + 20_000);
+            }
+        }
+    }
+
     fn list(&mut self, r: usize) {
         let now = self.now;
         let sitemap = |t: &&Task| t.kind == TaskKind::Sitemap && !t.locate;
@@ -347,12 +361,10 @@ impl World {
     fn step(&mut self, kind: u8, r: usize) {
         let now = self.now;
         match kind {
-            0..30 => {
-                self.lease();
-            }
-            30..34 => self.lease_all(),
-            34..64 => self.settle(r),
-            64..74 => self.now += (r % 5_000) as u64,
+            0..45 => self.go_on(r),
+            45..48 => self.lease_all(),
+            48..66 => self.settle(r),
+            66..74 => self.now += (r % 5_000) as u64,
             74..82 => self.now += (r % 150_000) as u64,
             82..85 => {
                 self.scope = r % SCOPES.len();
@@ -367,9 +379,9 @@ impl World {
             91 => self.import(),
             92 | 93 => self.list(r),
             94 => {
-                let seconds = 5 + (r / 40 % 100) as u64;
+                let seconds = 5 + (r / 24 % 100) as u64;
                 self.watched.retain(|_| !r.is_multiple_of(3));
-                let watched = (url(&place(r % 40)), Duration::from_secs(seconds));
+                let watched = (url(&place(r % 24)), Duration::from_secs(seconds));
                 self.watched.push(watched);
                 let list = self.watched.clone();
                 self.f().watch(&list, now).unwrap();
@@ -378,7 +390,7 @@ impl World {
                 self.recrawl = !self.recrawl;
                 self.close();
             }
-            _ => self.f().add_seeds(&[url(&place(r % 40))], now).unwrap(),
+            _ => self.f().add_seeds(&[url(&place(r % 24))], now).unwrap(),
         }
         self.check();
     }
@@ -475,7 +487,7 @@ fn brought(task: &Task, r: usize) -> Effects {
     };
     for _ in 0..draw(5) {
         let score = [10.0, 700.0, 20_000.0, 60_000.0][draw(4)];
-        effects.links.push(page(&place(draw(40)), score));
+        effects.links.push(page(&place(draw(24)), score));
     }
     if task.kind == TaskKind::Sitemap {
         let map = format!("http://{}/map{}.xml", host(draw(HOSTS)), draw(3));
@@ -757,7 +769,7 @@ fn an_address_is_judged_by_the_best_of_all_paths() {
 }
 
 fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
-    proptest::collection::vec((0..100_u8, any::<u32>()), 1..160)
+    proptest::collection::vec((0..100_u8, any::<u32>()), 1..200)
 }
 
 proptest! {
