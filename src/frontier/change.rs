@@ -10,7 +10,7 @@ use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
-use super::{NewImage, NewTask, codec, contexts};
+use super::{NewImage, NewTask, codec, contexts, rescope};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Reason, TaskKind};
 use crate::scope::Scope;
@@ -146,8 +146,7 @@ impl<'a> Change<'a> {
     /// Adds a page by the very address that is to be asked.
     pub fn add_page_as_it_is(&mut self, new: &NewTask, origin: Origin) -> Result<(), StoreError> {
         let key = keys::url(&new.url, TaskKind::Page);
-        let verdict = self.scope.page(&new.url, origin.hops);
-        self.add(&key, TaskKind::Page, new, origin, verdict)
+        self.add(&key, TaskKind::Page, new, origin)
     }
 
     /// Adds a sitemap; `origin.hops` is how many index files lie above it. It
@@ -157,14 +156,13 @@ impl<'a> Change<'a> {
             return Ok(());
         }
         let key = keys::url(&url, TaskKind::Sitemap);
-        let verdict = self.scope.sitemap(&url);
         let new = NewTask {
             url,
             bucket: Some(Bucket::Normal),
             score: 0.0,
             parts: None,
         };
-        self.add(&key, TaskKind::Sitemap, &new, origin, verdict)
+        self.add(&key, TaskKind::Sitemap, &new, origin)
     }
 
     /// Adds an image with one context, or adds the context to what is known.
@@ -189,9 +187,8 @@ impl<'a> Change<'a> {
                     return Ok(());
                 }
                 _ => {
-                    let verdict = self.scope.image(&url);
                     // What is refused for good needs no words kept.
-                    if verdict.is_ok() {
+                    if self.scope.image(&url).is_ok() {
                         self.put_context(&key, &new.context)?;
                     }
                     let task = NewTask {
@@ -200,7 +197,7 @@ impl<'a> Change<'a> {
                         score: new.score,
                         parts: None,
                     };
-                    return self.add(&key, TaskKind::Image, &task, origin, verdict);
+                    return self.add(&key, TaskKind::Image, &task, origin);
                 }
             }
         }
@@ -213,17 +210,25 @@ impl<'a> Change<'a> {
         kind: TaskKind,
         new: &NewTask,
         origin: Origin,
-        verdict: Result<(), Reason>,
     ) -> Result<(), StoreError> {
+        let known = self.record(key)?;
+        let before = known.as_ref();
+        // A record keeps the best of all paths, so it is judged by that.
+        let hops = before.map_or(origin.hops, |known| known.hops.min(origin.hops));
+        let kept = before.filter(|known| {
+            matches!(known.state, State::Dropped { reason }
+                if is_judgement(reason) && reason != Reason::Razor)
+        });
+        let bucket = new.bucket.or(kept.map(|known| known.bucket));
         // The razor goes first: what is dropped for another reason lies below it,
         // and may be queued as soon as that reason is gone.
-        let target = match (verdict, new.bucket) {
+        let target = match (rescope::judge(self.scope, &new.url, kind, hops), bucket) {
             (_, None) => Err(Reason::Razor),
             (Err(reason), _) => Err(reason),
             (Ok(()), Some(bucket)) => Ok(bucket),
         };
         let host = new.url.host_key();
-        match self.record(key)? {
+        match known {
             None => self.insert(key, kind, &host, new, origin, target),
             Some(known) => self.improve(key, kind, &host, known, new, origin, target),
         }
@@ -285,7 +290,7 @@ impl<'a> Change<'a> {
         let better = new_rank.is_better_than(&rank_of(&known));
         let mut record = known.clone();
         record.hops = known.hops.min(origin.hops);
-        if better || revived {
+        if better {
             record.bucket = bucket;
             record.score = new.score;
             record.parts = new.parts;
@@ -334,11 +339,6 @@ impl<'a> Change<'a> {
             record.via = origin.via;
             record.redirects = origin.redirects;
         }
-        // A link above the razor says nothing about one that lay below.
-        let reason = match better || new.bucket.is_some() {
-            true => reason,
-            false => before,
-        };
         self.drop_otherwise(key, record, before, reason)
     }
 

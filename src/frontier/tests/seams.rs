@@ -6,8 +6,20 @@ use std::net::{IpAddr, Ipv4Addr};
 use super::*;
 use crate::page::{BlockPrint, Prints, Validators};
 
-const HOSTS: usize = 5;
+over_all! {
+    to_look_up_a_name_ends_no_back_off
+    a_group_that_is_given_up_holds_nobody
+    a_seed_that_the_scope_drops_keeps_its_schedule
+    a_schedule_is_for_the_address_without_its_session
+    what_another_page_stood_for_gets_a_number_of_its_own
+    a_copy_with_a_schedule_is_charged_once
+    a_page_that_is_to_be_visited_again_is_not_stood_for
+    an_address_is_judged_by_the_best_of_all_paths
+}
+
+const HOSTS: usize = 4;
 const ADDRESS_DELAY: u64 = 1_700;
+const DOMAIN_DELAY: u64 = 1_300;
 const ROBOTS_MAX_AGE: u64 = 300_000;
 /// Calls that may give nothing though something is said to be ready.
 const MAX_SPINS: usize = 100;
@@ -62,6 +74,7 @@ struct World {
     asked: BTreeMap<HostKey, u64>,
     addresses: BTreeMap<HostKey, Option<IpAddr>>,
     address_asked: BTreeMap<IpAddr, u64>,
+    domain_asked: BTreeMap<String, u64>,
     /// What hosts asked for in so many words.
     promised: BTreeMap<HostKey, u64>,
     rules: BTreeMap<HostKey, (Robots, u64)>,
@@ -83,6 +96,7 @@ impl World {
             asked: BTreeMap::new(),
             addresses: BTreeMap::new(),
             address_asked: BTreeMap::new(),
+            domain_asked: BTreeMap::new(),
             promised: BTreeMap::new(),
             rules: BTreeMap::new(),
             documents: 0,
@@ -100,8 +114,7 @@ impl World {
     }
 
     fn scope(&self) -> Scope {
-        let text = format!("[job]\nname = \"test\"\n[scope]\n{}", SCOPES[self.scope]);
-        Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+        scope_of(SCOPES[self.scope])
     }
 
     fn reopen(&mut self) {
@@ -115,7 +128,7 @@ impl World {
         let policy = Policy {
             connections: self.connections,
             address_delay: ADDRESS_DELAY,
-            domain_delay: 1_300,
+            domain_delay: DOMAIN_DELAY,
             delay_factor: 0.0,
             retries: 1,
             back_off: 5_000,
@@ -181,6 +194,10 @@ impl World {
         if let Some(before) = self.asked.insert(task.host.clone(), now) {
             assert!(now - before >= 1_000, "{} after {}", task.url, now - before);
         }
+        let domain = task.host.registered_domain().to_owned();
+        if let Some(before) = self.domain_asked.insert(domain, now) {
+            assert!(now - before >= DOMAIN_DELAY, "domain: {}", task.url);
+        }
         let promised = self.promised.get(&task.host).copied().unwrap_or(0);
         assert!(now >= promised, "{} though asked to wait", task.url);
         let address = self.addresses.get(&task.host);
@@ -212,7 +229,7 @@ impl World {
     /// Answers the lookup or the robots.txt of a task; gives it back otherwise.
     fn answer(&mut self, task: Task, r: usize) -> Option<Task> {
         let now = self.now;
-        if task.locate && !r.is_multiple_of(8) {
+        if task.locate && !r.is_multiple_of(16) {
             let address = Ipv4Addr::new(192, 0, 2, (r / 8 % 2) as u8);
             let address = (!r.is_multiple_of(5)).then_some(IpAddr::from(address));
             self.f().located(&task, address, now).unwrap();
@@ -229,23 +246,23 @@ impl World {
             Some(owner) => url(&format!("http://{owner}/")).host_key(),
             None => task.host.clone(),
         };
-        let r = r / 40;
-        let answer = match r % 8 {
+        let r = r / 80;
+        let answer = match r % 12 {
             _ if task.locate => RobotsAnswer::Unreachable {
                 reason: Reason::Connection,
                 retry_after: None,
             },
-            0 | 1 => RobotsAnswer::Missing,
-            2 => RobotsAnswer::Redirect(url(&format!("http://{}/for-{owner}", host(r / 8)))),
-            3 => {
-                let wait = r / 8 % 60;
+            0..5 => RobotsAnswer::Missing,
+            5 => RobotsAnswer::Redirect(url(&format!("http://{}/for-{owner}", host(r / 12)))),
+            6 => {
+                let wait = r / 12 % 60;
                 self.promise(&task.host, wait);
                 RobotsAnswer::Unreachable {
                     reason: Reason::Overloaded,
                     retry_after: Some(Duration::from_secs(wait as u64)),
                 }
             }
-            _ => RobotsAnswer::Rules(RULES[r / 8 % RULES.len()].into()),
+            _ => RobotsAnswer::Rules(RULES[r / 12 % RULES.len()].into()),
         };
         let parsed = match &answer {
             RobotsAnswer::Missing => Some(Robots::allow_all()),
@@ -288,7 +305,7 @@ impl World {
         }
         let target = match task.kind {
             TaskKind::Image => url(&format!("http://{}/i{}.png", host(r / 16), r / 128 % 4)),
-            _ => url(&place(r / 16 % 40)),
+            _ => url(&place(r / 16 % 24)),
         };
         let outcome = match r % 16 {
             0..8 => Outcome::Done,
@@ -319,6 +336,20 @@ impl World {
         finish(self.f(), &task, outcome, effects, now);
     }
 
+    /// Mostly the crawl goes on, and waits where it must.
+    fn go_on(&mut self, mut r: usize) {
+        for _ in 0..6 {
+            r = rest_of(r) ^ r << 13;
+            if self.lease().is_some() {
+                if !r.is_multiple_of(4) {
+                    self.settle(rest_of(r));
+                }
+            } else if let Some(at) = self.f().next_event() {
+                self.now = at.clamp(self.now, self.now + 20_000);
+            }
+        }
+    }
+
     fn list(&mut self, r: usize) {
         let now = self.now;
         let sitemap = |t: &&Task| t.kind == TaskKind::Sitemap && !t.locate;
@@ -330,12 +361,10 @@ impl World {
     fn step(&mut self, kind: u8, r: usize) {
         let now = self.now;
         match kind {
-            0..30 => {
-                self.lease();
-            }
-            30..34 => self.lease_all(),
-            34..64 => self.settle(r),
-            64..74 => self.now += (r % 5_000) as u64,
+            0..45 => self.go_on(r),
+            45..48 => self.lease_all(),
+            48..66 => self.settle(r),
+            66..74 => self.now += (r % 5_000) as u64,
             74..82 => self.now += (r % 150_000) as u64,
             82..85 => {
                 self.scope = r % SCOPES.len();
@@ -350,9 +379,9 @@ impl World {
             91 => self.import(),
             92 | 93 => self.list(r),
             94 => {
-                let seconds = 5 + (r / 40 % 100) as u64;
+                let seconds = 5 + (r / 24 % 100) as u64;
                 self.watched.retain(|_| !r.is_multiple_of(3));
-                let watched = (url(&place(r % 40)), Duration::from_secs(seconds));
+                let watched = (url(&place(r % 24)), Duration::from_secs(seconds));
                 self.watched.push(watched);
                 let list = self.watched.clone();
                 self.f().watch(&list, now).unwrap();
@@ -361,7 +390,7 @@ impl World {
                 self.recrawl = !self.recrawl;
                 self.close();
             }
-            _ => self.f().add_seeds(&[url(&place(r % 40))], now).unwrap(),
+            _ => self.f().add_seeds(&[url(&place(r % 24))], now).unwrap(),
         }
         self.check();
     }
@@ -377,14 +406,20 @@ impl World {
         f.store
             .scan(keys::URLS, &[], &mut |key, value| {
                 let record: UrlRecord = postcard::from_bytes(value).unwrap();
-                if let State::Done { id } = record.state {
-                    finished.push((key.to_vec(), id));
+                let (url, kind) = keys::url_of_key(key).unwrap();
+                match record.state {
+                    State::Done { id } => finished.push((url, id)),
+                    State::Dropped {
+                        reason: reason @ (Reason::Scope | Reason::Hops | Reason::Trap),
+                    } if kind == TaskKind::Page && !f.is_rescoping() => {
+                        assert_eq!(f.scope.page(&url, record.hops), Err(reason), "{url}");
+                    }
+                    _ => {}
                 }
                 ControlFlow::Continue(())
             })
             .unwrap();
-        for (key, id) in finished {
-            let (url, _) = keys::url_of_key(&key).unwrap();
+        for (url, id) in finished {
             assert!(numbers.insert(id), "{url} shares its number");
             let named = f.store.get(&keys::document(id)).unwrap();
             assert_eq!(named.as_deref(), Some(url.as_str().as_bytes()));
@@ -452,7 +487,7 @@ fn brought(task: &Task, r: usize) -> Effects {
     };
     for _ in 0..draw(5) {
         let score = [10.0, 700.0, 20_000.0, 60_000.0][draw(4)];
-        effects.links.push(page(&place(draw(40)), score));
+        effects.links.push(page(&place(draw(24)), score));
     }
     if task.kind == TaskKind::Sitemap {
         let map = format!("http://{}/map{}.xml", host(draw(HOSTS)), draw(3));
@@ -491,8 +526,250 @@ fn brought(task: &Task, r: usize) -> Effects {
     effects
 }
 
+fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
+    let store = store::open(BACKEND.get(), path).unwrap();
+    Frontier::open(store, policy, scope_of(scope), now).unwrap()
+}
+
+fn overloaded(seconds: u64) -> Outcome {
+    Outcome::Retry {
+        reason: Reason::Overloaded,
+        retry_after: Some(Duration::from_secs(seconds)),
+        host_backs_off: true,
+    }
+}
+
+fn to_look_up_a_name_ends_no_back_off() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy {
+        connections: 2,
+        address_delay: 500,
+        robots_max_age: 10_000,
+        delay_factor: 0.0,
+        ..test_policy()
+    };
+    let mut f = open_by(folder.path(), "", policy, 0);
+    let seeds = [1, 2].map(|n| url(&format!("http://a.org/{n}")));
+    f.add_seeds(&seeds, 0).unwrap();
+    let at = Some(IpAddr::from([192, 0, 2, 1]));
+    let task = f.lease(0).unwrap().unwrap();
+    f.located(&task, at, 0).unwrap();
+    let task = f.lease(1_000).unwrap().unwrap();
+    robots(&mut f, &task, RobotsAnswer::Missing, 1_000);
+    let page = f.lease(5_000).unwrap().unwrap();
+    assert_eq!((page.kind, page.locate), (TaskKind::Page, false));
+    // The address is too old by now, and so are the rules.
+    let lookup = f.lease(11_000).unwrap().unwrap();
+    assert!(lookup.locate);
+    finish(&mut f, &page, overloaded(60), Effects::default(), 11_500);
+    f.located(&lookup, at, 12_000).unwrap();
+    assert_eq!(f.lease(12_000).unwrap(), None);
+    assert_eq!(f.next_event(), Some(71_500));
+    assert!(f.lease(71_500).unwrap().is_some());
+}
+
+fn a_group_that_is_given_up_holds_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy {
+        address_delay: 500,
+        retries: 0,
+        back_off: 5_000,
+        max_back_off: 100_000,
+        ..test_policy()
+    };
+    let mut f = open_by(folder.path(), "", policy, 0);
+    let seeds: Vec<_> = ["a", "b", "c", "d"]
+        .map(|n| url(&format!("http://{n}.org/")))
+        .into();
+    f.add_seeds(&seeds, 0).unwrap();
+    let at = Some(IpAddr::from([192, 0, 2, 1]));
+    let mut now = 0;
+    let mut open = Vec::new();
+    while open.len() < 2 {
+        match f.lease(now).unwrap() {
+            Some(task) if task.locate => f.located(&task, at, now).unwrap(),
+            Some(task) => open.push(task),
+            None => now = f.next_event().unwrap(),
+        }
+    }
+    // The other two are held until it is their turn.
+    assert_eq!(f.lease(now).unwrap(), None);
+    for task in open {
+        let answer = RobotsAnswer::of(&overloaded(90), None);
+        robots(&mut f, &task, answer, now);
+    }
+    for _ in 0..10 {
+        assert_eq!(f.lease(now).unwrap(), None);
+        now = f.next_event().unwrap_or(now);
+    }
+    assert!(now < 10_000 && f.is_exhausted(), "waits until {now}");
+    assert_eq!(f.hosts(), (4, 4));
+    assert!(f.lease(now + 100_000).unwrap().is_some());
+}
+
+fn a_seed_that_the_scope_drops_keeps_its_schedule() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_by(folder.path(), "", test_policy(), 0);
+    let seed = url("http://a.org/");
+    let hour = 3_600_000;
+    f.watch(&[(seed.clone(), Duration::from_millis(hour))], 0)
+        .unwrap();
+    let reject = scope_of("reject = ['http://a.org/']");
+    f.set_scope(reject).unwrap();
+    assert_eq!(f.rescope_slice(0).unwrap().unwrap().dropped, 1);
+    assert!(!f.is_exhausted(), "its next visit has a date");
+    assert_eq!(f.next_event(), Some(hour));
+    f.set_scope(scope_of("")).unwrap();
+    f.rescope_slice(1).unwrap();
+    let mut now = 1;
+    assert_eq!(lease(&mut f, &mut now).unwrap().url, seed);
+    check(&f);
+}
+
+fn scope_of(section: &str) -> Scope {
+    let text = format!("[job]\nname = \"test\"\n[scope]\n{section}");
+    Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
+}
+
+fn a_schedule_is_for_the_address_without_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let seed = url("http://a.org/?utm_source=mail");
+    f.watch(&[(seed, Duration::from_secs(60))], 0).unwrap();
+    let mut now = 0;
+    for _ in 0..3 {
+        let before = now;
+        let task = lease(&mut f, &mut now).expect("a visit");
+        assert_eq!(task.url, url("http://a.org/"));
+        assert!(before == 0 || now - before >= 60_000);
+        done(&mut f, &task, Vec::new(), now);
+    }
+    check(&f);
+}
+
+/// A finished page with links that names an address as its own.
+fn naming(canonical: &str, links: Vec<NewTask>) -> Effects {
+    Effects {
+        canonical: Some(url(canonical)),
+        links,
+        ..Effects::default()
+    }
+}
+
+fn page_of(f: &Frontier, address: &str) -> UrlRecord {
+    f.look_up(&url(address), TaskKind::Page).unwrap().unwrap()
+}
+
+fn what_another_page_stood_for_gets_a_number_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/x?print")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let effects = naming("http://a.org/x", Vec::new());
+    finish(&mut f, &task, Outcome::Done, effects, now);
+    let State::Done { id: first } = page_of(&f, "http://a.org/x?print").state else {
+        panic!("not done");
+    };
+    let hour = Duration::from_secs(3_600);
+    f.watch(&[(url("http://a.org/x"), hour)], now).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &task, Vec::new(), now);
+    let State::Done { id: second } = page_of(&f, "http://a.org/x").state else {
+        panic!("not done");
+    };
+    assert_ne!(first, second);
+    check(&f);
+}
+
+fn a_copy_with_a_schedule_is_charged_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/x")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &task, Vec::new(), now);
+    let copy = url("http://a.org/x?print");
+    f.watch(&[(copy.clone(), Duration::from_secs(60))], now)
+        .unwrap();
+    let mut left = BTreeSet::new();
+    for _ in 0..4 {
+        let task = lease(&mut f, &mut now).unwrap();
+        assert_eq!(task.url, copy);
+        let effects = naming("http://a.org/x", Vec::new());
+        let settled = finish(&mut f, &task, Outcome::Done, effects, now);
+        assert_eq!(settled, Settled::Redirected);
+        left.insert(f.budget(&copy).unwrap().fetched);
+    }
+    assert_eq!(left, BTreeSet::from([(1, 1)]));
+    let host = f.look_up_host(&copy.host_key()).unwrap().unwrap();
+    assert_eq!((host.documents, f.counts().documents), (2, 1));
+    check(&f);
+}
+
+fn a_page_that_is_to_be_visited_again_is_not_stood_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy {
+        recrawl: Some(Recrawl {
+            after: 60_000,
+            min: 60_000,
+            max: 60_000,
+        }),
+        ..test_policy()
+    };
+    let mut f = open_by(folder.path(), "", policy, 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+    let links = ["http://a.org/x", "http://a.org/x?print"].map(|a| page(a, 10.0));
+    let task = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &task, links.to_vec(), now);
+    let first = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &first, Vec::new(), now);
+    let copy = lease(&mut f, &mut now).unwrap();
+    assert_eq!(copy.url, url("http://a.org/x?print"));
+    // Meanwhile the first one is due again.
+    now += 70_000;
+    assert_eq!(f.lease(now).unwrap(), None);
+    assert_eq!(page_of(&f, "http://a.org/x").state, State::Queued);
+    let effects = naming("http://a.org/x", Vec::new());
+    let settled = finish(&mut f, &copy, Outcome::Done, effects, now);
+    assert_eq!(settled, Settled::Redirected, "it is the copy");
+    assert_eq!(page_of(&f, "http://a.org/x").state, State::Queued);
+    check(&f);
+}
+
+fn an_address_is_judged_by_the_best_of_all_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_with(folder.path(), "max_hops = 2", 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], 0).unwrap();
+    let task = lease(&mut f, &mut now).unwrap();
+    let links = vec![
+        page("http://b.org/1", 10.0),
+        page("http://x.org/", 90_000.0),
+    ];
+    done(&mut f, &task, links, now);
+    let task = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &task, vec![page("http://b.org/2", 10.0)], now);
+    let task = lease(&mut f, &mut now).unwrap();
+    assert_eq!(task.hops, 2);
+    // Near by a bad link, and far by a good one.
+    let links = vec![page("http://x.org/", 10.0), page("http://y.org/", 10.0)];
+    done(&mut f, &task, links, now);
+    let found = page_of(&f, "http://x.org/");
+    assert_eq!((found.state, found.hops), (State::Queued, 1));
+    let (hops, far) = (Reason::Hops, page_of(&f, "http://y.org/"));
+    assert_eq!(far.state, State::Dropped { reason: hops });
+    // The other way round.
+    let task = lease(&mut f, &mut now).unwrap();
+    done(&mut f, &task, vec![page("http://y.org/", 90_000.0)], now);
+    let found = page_of(&f, "http://y.org/");
+    assert_eq!((found.state, found.score), (State::Queued, 10.0));
+    check(&f);
+}
+
 fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
-    proptest::collection::vec((0..100_u8, any::<u32>()), 1..160)
+    proptest::collection::vec((0..100_u8, any::<u32>()), 1..200)
 }
 
 proptest! {
