@@ -201,10 +201,10 @@ impl World {
         let promised = self.promised.get(&task.host).copied().unwrap_or(0);
         assert!(now >= promised, "{} though asked to wait", task.url);
         let address = self.addresses.get(&task.host);
-        if let Some(address) = *address.expect("the address is not known") {
-            if let Some(before) = self.address_asked.insert(address, now) {
-                assert!(now - before >= ADDRESS_DELAY, "{address}: {}", task.url);
-            }
+        if let Some(address) = *address.expect("the address is not known")
+            && let Some(before) = self.address_asked.insert(address, now)
+        {
+            assert!(now - before >= ADDRESS_DELAY, "{address}: {}", task.url);
         }
         Some(task)
     }
@@ -773,7 +773,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
     /// Whatever meets: every URL in one state, all counters exact, no number given
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]
