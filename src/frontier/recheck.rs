@@ -38,38 +38,26 @@ impl Frontier {
         };
         let slot = self.activate(&host)?;
         let rules = self.rules_of(slot, scheme)?;
-        let mut forbidden: Vec<(Vec<u8>, UrlRecord)> = Vec::new();
-        let mut looks = 0;
+        let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut next = None;
-        let mut failed = None;
         self.store
             .scan(&keys::urls_of(&host), &from, &mut |key, value| {
-                if looks == MAX_LOOKS {
+                if found.len() == MAX_LOOKS {
                     next = Some(key.to_vec());
                     return ControlFlow::Break(());
                 }
-                looks += 1;
-                match codec::decode::<UrlRecord>(&*self.store, key, value) {
-                    Ok(record) => {
-                        let by_robots = State::Dropped {
-                            reason: Reason::Robots,
-                        };
-                        if record.state == by_robots && keys::scheme_of_key(key) == scheme {
-                            forbidden.push((key.to_vec(), record));
-                        }
-                        ControlFlow::Continue(())
-                    }
-                    Err(error) => {
-                        failed = Some(error);
-                        ControlFlow::Break(())
-                    }
-                }
+                found.push((key.to_vec(), value.to_vec()));
+                ControlFlow::Continue(())
             })?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let by_robots = State::Dropped {
+            reason: Reason::Robots,
+        };
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        for (key, record) in forbidden {
+        for (key, value) in found {
+            let record: UrlRecord = codec::decode(&*self.store, &key, &value)?;
+            if record.state != by_robots || keys::scheme_of_key(&key) != scheme {
+                continue;
+            }
             let Some((url, kind)) = keys::url_of_key(&key) else {
                 let why = "names no address".to_owned();
                 return Err(codec::corrupt(&*self.store, &key, why));
