@@ -51,6 +51,16 @@ pub(super) struct Change<'a> {
     pub near_copy_of: Option<PageUrl>,
 }
 
+/// A change that is ready to be committed.
+pub(super) struct Gathered {
+    pub batch: Batch,
+    pub meta: Meta,
+    /// Hosts whose queues changed.
+    pub touched: BTreeSet<HostKey>,
+    /// The last visit to come that was booked: when, and whether by a schedule.
+    pub visit: Option<(u64, bool)>,
+}
+
 impl<'a> Change<'a> {
     pub fn new(store: &'a dyn Store, scope: &'a Scope, schedule: &'a Schedule, meta: Meta) -> Self {
         Self {
@@ -65,6 +75,23 @@ impl<'a> Change<'a> {
             changed: None,
             duplicate_of: None,
             near_copy_of: None,
+        }
+    }
+
+    /// What is to be committed, free of what it was gathered from.
+    pub fn gathered(self) -> Gathered {
+        let Self {
+            batch,
+            meta,
+            touched,
+            visit,
+            ..
+        } = self;
+        Gathered {
+            batch,
+            meta,
+            touched,
+            visit,
         }
     }
 

@@ -314,12 +314,8 @@ impl Frontier {
         if kind == TaskKind::Image && reason != Reason::Scope {
             change.forget_contexts(&head.value)?;
         }
-        let Change {
-            batch, meta, visit, ..
-        } = change;
-        self.commit(batch, meta)?;
-        self.expect_visit(visit);
-        self.refresh(slot, now)
+        let change = change.gathered();
+        self.commit_change(change, now)
     }
 
     fn document(&self, id: Option<u64>) -> Result<Option<PageUrl>, StoreError> {
@@ -366,14 +362,8 @@ impl Frontier {
                     change.enqueue(&key, kind, &url.host_key(), &record)?;
                 }
             }
-            let Change {
-                batch,
-                meta,
-                touched,
-                ..
-            } = change;
-            self.commit(batch, meta)?;
-            self.refresh_hosts(touched, now)?;
+            let change = change.gathered();
+            self.commit_change(change, now)?;
             self.next_waiting = self.first_waiting()?.map(|(due, _)| due);
         }
         Ok(())

@@ -35,7 +35,7 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
-//! in memory), `change` (adding), this file (opening), `leasing`, `finish`
+//! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `rescope` (a changed scope), `visits` (again, and
 //! when); beside them `archive`, `audit`, `mark` and `view`.
@@ -60,6 +60,7 @@ mod rescope;
 mod rules;
 mod schedule;
 mod seen;
+mod step;
 pub mod store;
 #[cfg(test)]
 mod tests;
@@ -75,7 +76,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, LinkParts, TaskKind};
 use crate::robots::Robots;
 use crate::scope::Scope;
-use change::{Change, Origin};
+use change::{Change, Gathered, Origin};
 use keys::{Rank, class};
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
@@ -274,14 +275,8 @@ impl Frontier {
         for url in seeds {
             change.add_page(&seed(url), Origin::default())?;
         }
-        let Change {
-            batch,
-            meta,
-            touched,
-            ..
-        } = change;
-        self.commit(batch, meta)?;
-        self.refresh_hosts(touched, now)
+        let change = change.gathered();
+        self.commit_change(change, now)
     }
 
     /// The rules by which addresses are judged now.
@@ -409,6 +404,13 @@ impl Frontier {
         };
         self.commit(store::Batch::default(), meta)?;
         self.flush()
+    }
+
+    /// Commits a change, and puts the hosts that it touched in their places.
+    fn commit_change(&mut self, change: Gathered, now: u64) -> Result<(), StoreError> {
+        self.commit(change.batch, change.meta)?;
+        self.expect_visit(change.visit);
+        self.refresh_hosts(change.touched, now)
     }
 
     fn commit(&mut self, mut batch: store::Batch, mut meta: Meta) -> Result<(), StoreError> {

@@ -89,20 +89,14 @@ impl Frontier {
             }
             _ => None,
         };
-        let Change {
-            batch,
-            meta,
-            touched,
-            visit,
-            ..
-        } = change;
-        self.commit(batch, meta)?;
-        if visit.is_some() {
+        let change = change.gathered();
+        let booked = change.visit.is_some();
+        self.commit_change(change, now)?;
+        if booked {
             // Of several that were booked, only the last is told.
             self.next_visit = self.first_visit()?;
         }
         self.rescoped = done;
-        self.refresh_hosts(touched, now)?;
         Ok(at_end.then_some(done))
     }
 

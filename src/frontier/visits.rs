@@ -353,15 +353,10 @@ impl Frontier {
             change.add_page(&seed(url), Origin::default())?;
             change.put_on_schedule(key, *every, now)?;
         }
-        let Change {
-            batch,
-            meta,
-            touched,
-            ..
-        } = change;
-        self.commit(batch, meta)?;
+        let change = change.gathered();
+        self.commit_change(change, now)?;
         self.next_visit = self.first_visit()?;
-        self.refresh_hosts(touched, now)
+        Ok(())
     }
 
     /// Queues the pages whose next visit is due, some at a time.
@@ -389,15 +384,10 @@ impl Frontier {
                 _ => change.batch.delete(entry),
             }
         }
-        let Change {
-            batch,
-            meta,
-            touched,
-            ..
-        } = change;
-        self.commit(batch, meta)?;
+        let change = change.gathered();
+        self.commit_change(change, now)?;
         self.next_visit = self.first_visit()?;
-        self.refresh_hosts(touched, now)
+        Ok(())
     }
 
     /// Takes note of a visit that was booked.
