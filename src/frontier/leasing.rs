@@ -198,6 +198,11 @@ impl Frontier {
         };
         let mut record = self.record_of(lease.slot);
         record.located = Some(Located { address, at: now });
+        // At once: after a crash an older address would be taken for this one.
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        change.put_host(&task.host, &record)?;
+        let Change { batch, meta, .. } = change;
+        self.commit(batch, meta)?;
         self.release(task.lease, lease.slot, &lease.value, record, now)?;
         self.join_groups(lease.slot, now)
     }
