@@ -85,6 +85,13 @@ impl Policy {
             .max(record.crawl_delay.unwrap_or(0))
     }
 
+    /// How long a host's robots rules and its address hold, in milliseconds. Longer
+    /// than its delay, or there would be no time between them for anything else.
+    pub(super) fn holds(&self, record: &HostRecord) -> u64 {
+        let pause = self.delay(record).saturating_mul(2);
+        self.robots_max_age.max(pause)
+    }
+
     /// The pause before attempt number `failures + 1`.
     pub(super) fn pause(&self, failures: u32) -> u64 {
         let doublings = failures.saturating_sub(1).min(32);
@@ -187,6 +194,16 @@ mod tests {
         assert_eq!(record.parked_until, Some(86_400_000));
         policy.answered(&mut record, Duration::ZERO, 86_400_000);
         assert_eq!(record.parked_until, None);
+    }
+
+    #[test]
+    fn rules_hold_for_longer_than_the_delay() {
+        let mut policy = test_policy();
+        let mut record = HostRecord::default();
+        assert_eq!(policy.holds(&record), 86_400_000);
+        record.crawl_delay = Some(600_000);
+        policy.robots_max_age = 1_000;
+        assert_eq!(policy.holds(&record), 1_200_000);
     }
 
     #[test]

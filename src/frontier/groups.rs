@@ -114,7 +114,7 @@ impl Policy {
     pub(super) fn must_locate(&self, record: &HostRecord, now: u64) -> bool {
         let known = record.located.as_ref();
         self.address_delay > 0
-            && known.is_none_or(|l| now >= l.at.saturating_add(self.robots_max_age))
+            && known.is_none_or(|l| now >= l.at.saturating_add(self.holds(record)))
     }
 
     /// Books what one host's answer says about its group.

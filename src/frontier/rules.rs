@@ -284,13 +284,11 @@ impl Frontier {
 
     /// Whether the rules of a host are known and fresh.
     pub(super) fn rules_hold(&self, slot: Slot, scheme: &str, now: u64) -> bool {
-        let state = self.schedule.host(slot).map(|h| h.record.robots(scheme));
-        match state {
-            Some(RobotsState::Known { at, .. }) => {
-                now < at.saturating_add(self.policy.robots_max_age)
-            }
+        let record = self.schedule.host(slot).map(|h| &h.record);
+        record.is_some_and(|record| match record.robots(scheme) {
+            RobotsState::Known { at, .. } => now < at.saturating_add(self.policy.holds(record)),
             _ => false,
-        }
+        })
     }
 
     /// The rules of a host, from memory or from the store.
