@@ -44,6 +44,7 @@
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
+//! | `rank` | a job's images in order, each picture once | config, lm, page, store, train |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -79,6 +80,7 @@ pub mod lm;
 pub mod maintenance;
 pub mod page;
 pub mod pipeline;
+pub mod rank;
 pub mod robots;
 pub mod scope;
 pub mod score;

@@ -7,6 +7,7 @@ mod demo;
 mod explain;
 mod lab;
 mod progress;
+mod rank;
 mod reload;
 mod score;
 mod store;
@@ -72,6 +73,8 @@ pub enum Command {
         /// The job's TOML file.
         job: PathBuf,
     },
+    /// Rank a job's images by their words, each picture once, into ranking.tsv.
+    Rank(rank::Rank),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -97,6 +100,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job } => reload::run(&job),
+        Command::Rank(rank) => rank.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

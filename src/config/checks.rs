@@ -46,6 +46,10 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         "images.max_height",
         &i.max_height,
     );
+    if let (Some(from), Some(to)) = (&config.rank.from, &config.rank.to) {
+        pairs.at_most("rank.from", from, "rank.to", to);
+    }
+    pairs.not_empty("rank.formats", &config.rank.formats);
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
     pairs.not_empty("scope.accept_types", &config.scope.accept_types);

@@ -370,6 +370,26 @@ choice! {
 }
 
 choice! {
+    /// A format of images, by the bytes themselves.
+    pub enum ImageFormat = "an image format" {
+        /// JPEG.
+        Jpeg = "jpeg",
+        /// PNG.
+        Png = "png",
+        /// GIF.
+        Gif = "gif",
+        /// WebP.
+        WebP = "webp",
+        /// Windows bitmap.
+        Bmp = "bmp",
+        /// TIFF.
+        Tiff = "tiff",
+        /// Windows icon.
+        Ico = "ico",
+    }
+}
+
+choice! {
     /// A scheme of addresses that are followed.
     pub enum Scheme = "a scheme" {
         /// Plain HTTP.

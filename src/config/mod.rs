@@ -10,8 +10,8 @@
 //! Reading order: `sections` declares every key with its type, default,
 //! range and meaning, through the macro of `section`, which makes of each
 //! declaration a struct and one walk over its keys. `values` says what a kind of
-//! value is and holds the plain kinds, `units` durations and sizes, `kinds` and
-//! `rules` those that a crawler brings. `reading` is the walk that reads a file,
+//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `rules`
+//! and `formula` those that a crawler brings. `reading` is the walk that reads a file,
 //! `checks` what must hold between keys, `errors` how it is told, and `reference`
 //! the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
 //!
@@ -21,6 +21,7 @@
 
 mod checks;
 mod errors;
+mod formula;
 mod kinds;
 mod reading;
 mod reference;
@@ -39,15 +40,16 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 pub use errors::{ConfigError, ConfigErrors, Place};
+pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
-    Boundaries, Contact, Documents, Extension, MediaType, Name, ProductToken, Scheme, Source,
-    StoreKind, StrategyKind,
+    Boundaries, Contact, Documents, Extension, ImageFormat, MediaType, Name, ProductToken, Scheme,
+    Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
     Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network, Politeness,
-    Recrawl, Scope, Seeds, StrategySection, Text, Train,
+    Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
@@ -103,6 +105,8 @@ config! {
     images: Images,
     /// `[text]`
     text: Text,
+    /// `[rank]`
+    rank: Rank,
     /// `[frontier]`
     frontier: FrontierSection,
     /// `[checkpoint]`

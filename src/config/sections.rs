@@ -4,9 +4,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::formula::Formula;
 use super::kinds::{
-    Boundaries, Contact, Documents, Extension, MediaType, Name, Parameter, ProductToken, Scheme,
-    Source, StoreKind, StrategyKind,
+    Boundaries, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
+    ProductToken, Scheme, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -255,6 +256,26 @@ section! {
 }
 
 section! {
+    /// How `spoor rank` orders a job's images, and which of them it leaves out.
+    pub struct Rank = "rank" {
+        /// The score of an image in one of its contexts; the lowest of its contexts counts, and lower is better. Without it the geometric mean of the weighted perplexities of alt and parent 1, as the crawl recorded it. Texts that are absent have the perplexity of unknown words and the keyword score 0.
+        formula: Option<Formula> = None;
+        /// Formats that are ranked, by the bytes themselves.
+        formats: Vec<ImageFormat> = RANKED.to_vec();
+        /// The smallest width that is ranked, in pixels. The crawl itself keeps none below images.min_width.
+        min_width: u32 = 0, within 0..=65_535;
+        /// The smallest height that is ranked, in pixels.
+        min_height: u32 = 0, within 0..=65_535;
+        /// The lowest score that is ranked; without it, no limit.
+        from: Option<f64> = None;
+        /// The highest score that is ranked; without it, no limit.
+        to: Option<f64> = None;
+        /// How many of the 64 bits of their perceptual hashes may differ for two images to count as the same picture; the better one is kept.
+        near: u32 = 4, within 0..=16;
+    }
+}
+
+section! {
     /// What the frontier is kept in.
     pub struct FrontierSection = "frontier" {
         /// The store. `fjall` is the better one for crawls of weeks and for machines that may lose power; a store is converted by `spoor store convert`.
@@ -271,6 +292,16 @@ section! {
         export: Duration = hours(6), within secs(1)..=days(30);
     }
 }
+
+/// Pictures; icons are none.
+const RANKED: [ImageFormat; 6] = [
+    ImageFormat::Jpeg,
+    ImageFormat::Png,
+    ImageFormat::Gif,
+    ImageFormat::WebP,
+    ImageFormat::Bmp,
+    ImageFormat::Tiff,
+];
 
 /// What pages come as.
 const PAGES: &str = "text/html application/xhtml+xml application/vnd.wap.xhtml+xml text/plain";

@@ -137,7 +137,8 @@ impl Desk {
         let answer = self.asker.ask(move |frontier| frontier.set_scope(scope));
         let changed = answer.await.ok_or(ControlError::Ended)??;
         let mut later = self.started.differences(config);
-        later.retain(|key| !key.starts_with("scope."));
+        // The ranking is no part of a crawl, so none of its keys waits for the next.
+        later.retain(|key| !key.starts_with("scope.") && !key.starts_with("rank."));
         if changed {
             self.record(config).await;
         }

@@ -152,7 +152,7 @@ pub(super) fn file_and_page(row: &str) -> Option<(&str, &str)> {
 /// nothing that a spreadsheet would take for a formula or for the beginning of a
 /// quoted cell. Addresses and paths are no running text: they contain nothing of
 /// this, and are of no use in a part.
-fn cell(text: Option<&str>) -> String {
+pub(crate) fn cell(text: Option<&str>) -> String {
     let text = text.unwrap_or_default();
     let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     let short = text

@@ -29,6 +29,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::image::{ImageInfo, inspect};
 pub use self::log::Row;
+pub(crate) use self::log::cell;
 pub use self::sidecar::Sidecar;
 use crate::address::PageUrl;
 use crate::page::ImageContext;

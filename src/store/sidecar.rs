@@ -79,6 +79,11 @@ impl Sidecar {
         &self.file
     }
 
+    /// SHA-256 of the file, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
     /// Size of the file in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes

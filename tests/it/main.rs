@@ -9,6 +9,7 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed,
+//! [`rank`] the images of a job in order,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -27,6 +28,7 @@ mod kill;
 mod layers;
 mod politeness;
 mod powercut;
+mod rank;
 mod recrawl;
 mod robots;
 mod sitemaps;

@@ -60,7 +60,7 @@ pdf = 1
             "x.toml:1:1: name: stands outside of every section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
-            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, frontier, images, job, limits, model, network, politeness, recrawl, scope, seeds, strategy, text, train",
+            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, frontier, images, job, limits, model, network, politeness, rank, recrawl, scope, seeds, strategy, text, train",
             "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
             "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
             "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, http2, user_agent",
@@ -393,3 +393,23 @@ fn parts_of_an_error_can_be_asked_for() {
     );
     assert!(Config::load(Path::new("")).is_err());
 }
+
+#[test]
+fn a_ranking_that_cannot_be() {
+    refused(
+        "job.name = 'x'\n[rank]\nformula = \"sqrt(alt.weighted * parent.weighted)\"\n\
+         formats = [\"jpg\"]\nfrom = 10\nto = 1\n",
+        &[
+            &format!(
+                "x.toml:3:11: rank.formula: \"sqrt(alt.weighted * parent.weighted)\" is not a \
+                 formula: at character 21, `parent.weighted` is no known name; did you mean \
+                 `parent1.weighted`?; allowed: {FORMULA}"
+            ),
+            "x.toml:4:12: rank.formats: \"jpg\" is not an image format; did you mean \"jpeg\"?; allowed: a list of image formats, each one of \"jpeg\", \"png\", \"gif\", \"webp\", \"bmp\", \"tiff\", \"ico\"",
+            "x.toml:6:6: rank.to: is 1.0; allowed: at least rank.from (10.0)",
+            "3 errors in x.toml",
+        ],
+    );
+}
+
+const FORMULA: &str = <Formula as super::super::values::TextValue>::FORM;

@@ -1,0 +1,53 @@
+//! `spoor rank JOB.toml [--top N]`
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use spoor::config::Config;
+use spoor::rank::{self, Steps};
+
+/// Rank a job's images.
+#[derive(Debug, Args)]
+pub struct Rank {
+    /// The job's TOML file.
+    job: PathBuf,
+    /// Write only the best N.
+    #[arg(long, value_name = "N")]
+    top: Option<NonZeroUsize>,
+}
+
+impl Rank {
+    pub fn run(self) -> Result<()> {
+        let config = Config::load(&self.job)?;
+        let ranking = rank::rank(&config)?;
+        let (path, written) = ranking.write(&config.job_folder(), self.top)?;
+        print_steps(&ranking.steps);
+        println!(
+            "{written} of {} images written to {}",
+            ranking.images.len(),
+            path.display()
+        );
+        Ok(())
+    }
+}
+
+fn print_steps(steps: &Steps) {
+    println!("step                  images  left out");
+    println!("initial             {:>8}", steps.initial);
+    let mut before = steps.initial;
+    for (name, after) in [
+        ("format filter", steps.format),
+        ("cut", steps.cut),
+        ("unique by URL", steps.address),
+        ("unique by bytes", steps.bytes),
+        ("unique by picture", steps.unique),
+    ] {
+        println!("{name:<20}{after:>8}  {:>8}", before.saturating_sub(after));
+        before = after;
+    }
+    if steps.unread > 0 {
+        println!("sidecars passed over: {}", steps.unread);
+    }
+}

@@ -1,0 +1,493 @@
+//! A formula over the recorded scores of an image, by which images are ranked.
+//!
+//! The language is arithmetic and nothing else: numbers, names, `+ - * / ^`,
+//! parentheses and the functions of [`FUNCTIONS`]. A formula is read once into a
+//! list of steps for a stack, so that its value takes as many steps as it has
+//! parts, and neither reading nor evaluating can fail on values. The crates for
+//! expressions were looked at and none fits: one is AGPL, one refuses nested calls
+//! and exponents, the others are no longer kept.
+
+use std::str::FromStr;
+
+use super::errors::{nearest, shown};
+use super::values::TextValue;
+
+/// The longest formula, in bytes.
+const MAX_BYTES: usize = 1_000;
+
+/// How deep parentheses and signs may nest.
+const MAX_DEPTH: usize = 50;
+
+/// Elements with text that are counted around an image, as many as `[images]`
+/// can ask for.
+const MAX_ELEMENTS: usize = 20;
+
+/// What a formula may call.
+const FUNCTIONS: [(&str, Function); 7] = [
+    ("sqrt", Function::One(f64::sqrt)),
+    ("ln", Function::One(f64::ln)),
+    ("log10", Function::One(f64::log10)),
+    ("exp", Function::One(f64::exp)),
+    ("abs", Function::One(f64::abs)),
+    ("min", Function::Two(f64::min)),
+    ("max", Function::Two(f64::max)),
+];
+
+/// A checked formula.
+#[derive(Debug, Clone)]
+pub struct Formula {
+    text: String,
+    steps: Vec<Step>,
+}
+
+/// What a name in a formula stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variable {
+    /// A rating of a text around the image, as `alt.weighted`.
+    Text(Around, Measure),
+    /// `document_perplexity`: of the page that embeds the image.
+    DocumentPerplexity,
+    /// `width` in pixels, of the image itself.
+    Width,
+    /// `height` in pixels, of the image itself.
+    Height,
+    /// `bytes` of the file.
+    Bytes,
+}
+
+/// A text around an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Around {
+    /// `alt`, the attribute.
+    Alt,
+    /// `title`, the attribute.
+    Title,
+    /// `file_name`, the words of the URL's file name.
+    FileName,
+    /// `parent0` to `parent19`, the enclosing elements with text, nearest first.
+    Parent(usize),
+    /// `sibling0` to `sibling19`, the sibling elements with text, nearest first.
+    Sibling(usize),
+}
+
+/// A rating of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// `perplexity` under the model of the topic.
+    Perplexity,
+    /// `keyword` score.
+    Keyword,
+    /// `weighted` perplexity.
+    Weighted,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Number(f64),
+    Variable(Variable),
+    Call(Function),
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Function {
+    One(fn(f64) -> f64),
+    Two(fn(f64, f64) -> f64),
+}
+
+/// Formulas are compared by their text, which says all.
+impl PartialEq for Formula {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Formula {
+    /// Its value, where `value` says what each variable is. Not a number, or
+    /// infinite, where the arithmetic of IEEE 754 says so.
+    pub fn evaluate(&self, value: impl Fn(Variable) -> f64) -> f64 {
+        let mut stack = Vec::new();
+        for step in &self.steps {
+            // Reading saw to it that every step finds what it takes.
+            let mut take = || stack.pop().unwrap_or(f64::NAN);
+            let result = match *step {
+                Step::Number(number) => number,
+                Step::Variable(variable) => value(variable),
+                Step::Call(Function::One(call)) => call(take()),
+                Step::Call(Function::Two(call)) => {
+                    let right = take();
+                    call(take(), right)
+                }
+            };
+            stack.push(result);
+        }
+        stack.pop().unwrap_or(f64::NAN)
+    }
+
+    /// Whether it speaks of any text, which an image may lack.
+    pub fn rates_texts(&self) -> bool {
+        let text = |step: &Step| matches!(step, Step::Variable(Variable::Text(..)));
+        self.steps.iter().any(text)
+    }
+}
+
+impl TextValue for Formula {
+    const KIND: &'static str = "a formula";
+    const FORM: &'static str = "numbers, + - * / ^ ( ), sqrt ln log10 exp abs min max, and the names alt, title, file_name, parent0.. and sibling0.., each with .perplexity, .keyword or .weighted, document_perplexity, width, height, bytes";
+    const EXAMPLE: &'static str = "sqrt(alt.weighted * parent1.weighted)";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let mut reader = Reader {
+            text,
+            at: 0,
+            steps: Vec::new(),
+        };
+        match reader.whole() {
+            Ok(()) => Ok(Self {
+                text: text.to_owned(),
+                steps: reader.steps,
+            }),
+            Err(why) => {
+                let before = text.get(..reader.at).unwrap_or(text).chars().count();
+                let (text, kind) = (shown(text), Self::KIND);
+                Err(format!(
+                    "\"{text}\" is not {kind}: at character {}, {why}",
+                    before + 1
+                ))
+            }
+        }
+    }
+    fn text(&self) -> String {
+        self.text.clone()
+    }
+}
+
+impl FromStr for Variable {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "document_perplexity" => return Ok(Self::DocumentPerplexity),
+            "width" => return Ok(Self::Width),
+            "height" => return Ok(Self::Height),
+            "bytes" => return Ok(Self::Bytes),
+            _ => {}
+        }
+        let (text, measure) = name.split_once('.').unwrap_or((name, ""));
+        let number = |digits: &str| digits.parse().ok().filter(|n| *n < MAX_ELEMENTS);
+        let numbered = |prefix, kind: fn(usize) -> Around| {
+            text.strip_prefix(prefix).and_then(number).map(kind)
+        };
+        let around = match text {
+            "alt" => Some(Around::Alt),
+            "title" => Some(Around::Title),
+            "file_name" => Some(Around::FileName),
+            _ => {
+                numbered("parent", Around::Parent).or_else(|| numbered("sibling", Around::Sibling))
+            }
+        };
+        let measure = match measure {
+            "perplexity" => Some(Measure::Perplexity),
+            "keyword" => Some(Measure::Keyword),
+            "weighted" => Some(Measure::Weighted),
+            _ => None,
+        };
+        match (around, measure) {
+            (Some(around), Some(measure)) => Ok(Self::Text(around, measure)),
+            (Some(_), None) => Err(format!(
+                "`{}` names no rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
+                shown(name)
+            )),
+            (None, _) => Err(unknown(name)),
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    const WHOLE: [&str; 4] = ["document_perplexity", "width", "height", "bytes"];
+    const TEXTS: [&str; 5] = ["alt", "title", "file_name", "parent1", "sibling0"];
+    let (text, measure) = name.split_once('.').unwrap_or((name, ""));
+    let hint = match nearest(text, TEXTS) {
+        Some(text) if !measure.is_empty() => Some(format!("{text}.{measure}")),
+        _ => nearest(name, WHOLE).map(str::to_owned),
+    };
+    let hint = hint
+        .map(|h| format!("; did you mean `{}`?", shown(&h)))
+        .unwrap_or_default();
+    format!("`{}` is no known name{hint}", shown(name))
+}
+
+/// Reads a formula by recursive descent, writing the steps in the order in which
+/// a stack takes them. `at` is the byte that a problem is found at.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    steps: Vec<Step>,
+}
+
+impl<'t> Reader<'t> {
+    fn whole(&mut self) -> Result<(), String> {
+        if self.text.len() > MAX_BYTES {
+            return Err(format!("it is longer than {MAX_BYTES} bytes"));
+        }
+        self.sum(0)?;
+        match self.rest().chars().next() {
+            None => Ok(()),
+            Some(c) => Err(format!("`{}` is not expected", c.escape_debug())),
+        }
+    }
+
+    fn sum(&mut self, depth: usize) -> Result<(), String> {
+        self.product(depth)?;
+        loop {
+            let call: fn(f64, f64) -> f64 = match () {
+                () if self.eat('+') => |a, b| a + b,
+                () if self.eat('-') => |a, b| a - b,
+                () => return Ok(()),
+            };
+            self.product(depth)?;
+            self.steps.push(Step::Call(Function::Two(call)));
+        }
+    }
+
+    fn product(&mut self, depth: usize) -> Result<(), String> {
+        self.signed(depth)?;
+        loop {
+            let call: fn(f64, f64) -> f64 = match () {
+                () if self.eat('*') => |a, b| a * b,
+                () if self.eat('/') => |a, b| a / b,
+                () => return Ok(()),
+            };
+            self.signed(depth)?;
+            self.steps.push(Step::Call(Function::Two(call)));
+        }
+    }
+
+    fn signed(&mut self, depth: usize) -> Result<(), String> {
+        if depth > MAX_DEPTH {
+            return Err(format!("it is nested deeper than {MAX_DEPTH}"));
+        }
+        if self.eat('-') {
+            self.signed(depth + 1)?;
+            self.steps.push(Step::Call(Function::One(|a| -a)));
+            return Ok(());
+        }
+        self.atom(depth)?;
+        // As in mathematics: -2^2 is -4, and 2^3^2 is 2^9.
+        if self.eat('^') {
+            self.signed(depth + 1)?;
+            self.steps.push(Step::Call(Function::Two(f64::powf)));
+        }
+        Ok(())
+    }
+
+    fn atom(&mut self, depth: usize) -> Result<(), String> {
+        if self.eat('(') {
+            self.sum(depth + 1)?;
+            return self.close();
+        }
+        let rest = self.rest();
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            let number = number_at(rest);
+            let value: f64 = number.parse().map_err(|_| "a number is wrong".to_owned())?;
+            if !value.is_finite() {
+                return Err(format!("{} is too large", shown(number)));
+            }
+            self.at += number.len();
+            self.steps.push(Step::Number(value));
+            return Ok(());
+        }
+        let of_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+        let end = rest.find(|c| !of_name(c)).unwrap_or(rest.len());
+        let name = rest.get(..end).unwrap_or_default();
+        if name.is_empty() {
+            return Err("a number, a name or `(` is missing".to_owned());
+        }
+        match FUNCTIONS.iter().find(|(known, _)| *known == name) {
+            Some((_, function)) => {
+                self.at += end;
+                self.call(name, *function, depth)
+            }
+            None => {
+                let variable = name.parse()?;
+                self.at += end;
+                self.steps.push(Step::Variable(variable));
+                Ok(())
+            }
+        }
+    }
+
+    /// The arguments of a function; those of two take any number from two on.
+    fn call(&mut self, name: &str, function: Function, depth: usize) -> Result<(), String> {
+        if !self.eat('(') {
+            return Err(format!("`(` is missing after {name}"));
+        }
+        self.sum(depth + 1)?;
+        if let Function::Two(_) = function {
+            let mut count = 1;
+            while self.eat(',') {
+                self.sum(depth + 1)?;
+                self.steps.push(Step::Call(function));
+                count += 1;
+            }
+            if count < 2 {
+                return Err(format!("{name} needs two values or more"));
+            }
+        } else {
+            self.steps.push(Step::Call(function));
+        }
+        self.close()
+    }
+
+    fn close(&mut self) -> Result<(), String> {
+        match self.eat(')') {
+            true => Ok(()),
+            false => Err("`)` is missing".to_owned()),
+        }
+    }
+
+    /// What is left, from the next character that is no white space.
+    fn rest(&mut self) -> &'t str {
+        let rest = self.text.get(self.at..).unwrap_or_default();
+        let trimmed = rest.trim_start();
+        self.at += rest.len() - trimmed.len();
+        trimmed
+    }
+
+    fn eat(&mut self, c: char) -> bool {
+        let found = self.rest().starts_with(c);
+        if found {
+            self.at += c.len_utf8();
+        }
+        found
+    }
+}
+
+/// The number that `text`, which begins with a digit, begins with.
+fn number_at(text: &str) -> &str {
+    let bytes = text.as_bytes();
+    let digits = |from: usize| {
+        let rest = bytes.iter().skip(from);
+        from + rest.take_while(|b| b.is_ascii_digit()).count()
+    };
+    let mut end = digits(0);
+    if bytes.get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    if let Some(b'e' | b'E') = bytes.get(end) {
+        let sign = usize::from(matches!(bytes.get(end + 1), Some(b'+' | b'-')));
+        let exponent = end + 1 + sign;
+        if digits(exponent) > exponent {
+            end = digits(exponent);
+        }
+    }
+    text.get(..end).unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn value(text: &str) -> f64 {
+        Formula::from_text(text)
+            .unwrap()
+            .evaluate(|variable| match variable {
+                Variable::Text(Around::Alt, Measure::Weighted) => 4.0,
+                Variable::Text(Around::Parent(1), Measure::Weighted) => 9.0,
+                Variable::Text(Around::Sibling(19), Measure::Keyword) => 0.5,
+                Variable::Text(..) => f64::NAN,
+                Variable::DocumentPerplexity => 100.0,
+                Variable::Width => 640.0,
+                Variable::Height => 480.0,
+                Variable::Bytes => 1e4,
+            })
+    }
+
+    #[test]
+    fn arithmetic_is_that_of_mathematics() {
+        for (text, expected) in [
+            ("sqrt(alt.weighted * parent1.weighted)", 6.0),
+            ("1 + 2 * 3 - 4 / 2", 5.0),
+            ("10 - 4 - 3", 3.0),
+            ("-2^2", -4.0),
+            ("2^-1", 0.5),
+            ("2^3^2", 512.0),
+            ("--1", 1.0),
+            ("max(3, min(1, 2))", 3.0),
+            ("min(max(1,5), max(2,3), 2.5)", 2.5),
+            ("1.5e3 + 1E-1", 1500.1),
+            (" ( width-height )/bytes ", 0.016),
+            ("abs(-log10(document_perplexity)) * sibling19.keyword", 1.0),
+            ("ln(exp(2))", 2.0),
+        ] {
+            assert!(
+                (value(text) - expected).abs() < 1e-12,
+                "{text}: {}",
+                value(text)
+            );
+        }
+        assert!(value("sqrt(-1)").is_nan());
+        assert_eq!(value("1/0"), f64::INFINITY);
+    }
+
+    #[test]
+    fn what_is_no_formula_is_told_with_its_place() {
+        for (text, said) in [
+            ("", "at character 1, a number, a name or `(` is missing"),
+            (
+                "alt",
+                "at character 1, `alt` names no rating; write alt.perplexity",
+            ),
+            (
+                "1 + alt.weighed",
+                "at character 5, `alt.weighed` names no rating",
+            ),
+            ("atl.weighted", "did you mean `alt.weighted`?"),
+            (
+                "2 * heigth",
+                "at character 5, `heigth` is no known name; did you mean `height`?",
+            ),
+            ("parent20.weighted", "`parent20.weighted` is no known name"),
+            ("sqrt 4", "at character 6, `(` is missing after sqrt"),
+            ("max(1)", "max needs two values or more"),
+            ("sqrt(1,2)", "at character 7, `)` is missing"),
+            ("(1", "at character 3, `)` is missing"),
+            ("1 2", "at character 3, `2` is not expected"),
+            ("1 é", "at character 3, `é` is not expected"),
+            ("1e999", "at character 1, 1e999 is too large"),
+        ] {
+            let error = Formula::from_text(text).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+        let deep = format!("{}1{}", "(".repeat(400), ")".repeat(400));
+        assert!(Formula::from_text(&deep).unwrap_err().contains("nested"));
+        assert!(
+            Formula::from_text(&"-".repeat(999))
+                .unwrap_err()
+                .contains("nested")
+        );
+        assert!(
+            Formula::from_text(&"1+".repeat(999))
+                .unwrap_err()
+                .contains("longer")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text in "(alt\\.weighted|max|sqrt|width|[0-9.e]{1,4}|[-+*/^(), ]|\\PC){0,20}") {
+            if let Ok(formula) = Formula::from_text(&text) {
+                formula.evaluate(|_| 1.0);
+                prop_assert!(Formula::from_text(&formula.text()).is_ok());
+            }
+        }
+
+        #[test]
+        fn sums_are_as_rust_has_them(a in 0_u16.., b in 1_u16.., c in 0_u16..) {
+            let own = value(&format!("{a} - {c} * {a} / {b} + {c}"));
+            let (a, b, c) = (f64::from(a), f64::from(b), f64::from(c));
+            prop_assert_eq!(own, a - c * a / b + c);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The images of a job in the order of how well their words fit the topic, each
+//! picture once.
+//!
+//! The steps are those of the thesis's table 5.2 (Werner 2015): all images with
+//! their sidecars; those of a wanted format and size; those whose score lies
+//! between two bounds; of these each address, each file and each picture once, the
+//! best kept. What is left is written to `ranking.tsv` in the job's folder.
+//!
+//! It reads a job's folder and writes that one file, so a crawl may be running: what
+//! it adds meanwhile is in the next ranking. Nothing here fetches, rates text or
+//! changes what a crawl has written. The order depends on the folder alone.
+//!
+//! Reading order: this file, `samples` (sidecars to scores), `picture` (perceptual
+//! hashes), `unique`.
+
+mod picture;
+mod samples;
+mod unique;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, Rank};
+use crate::lm::{atomic, perplexity};
+use crate::store::cell;
+use crate::train::{Model, TrainError};
+
+/// The file that a ranking is written to, in the job's folder.
+pub const FILE: &str = "ranking.tsv";
+
+const HEADER: &str =
+    "rank\tscore\tfile\turl\tpage\talt\tsha256\tphash\twidth\theight\tformat\tduplicates\n";
+
+/// Why there is no ranking.
+#[derive(Debug, thiserror::Error)]
+pub enum RankError {
+    /// The job's images cannot be listed.
+    #[error("{}: no images to rank ({source}); `spoor crawl` brings them home", path.display())]
+    Images {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The formula asks for the perplexity of unknown words, and the model of the
+    /// job cannot be read.
+    #[error("rank.formula needs the job's model for texts that are absent: {0}")]
+    Model(#[from] TrainError),
+    /// The ranking cannot be written.
+    #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// An image in the ranking, with its best context.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranked {
+    /// Lower is better; finite.
+    pub score: f64,
+    /// Path below the job's folder.
+    pub file: String,
+    /// Where the image came from.
+    pub url: String,
+    /// The page in whose words it has this score.
+    pub page: String,
+    /// The alternative text on that page.
+    pub alt: Option<String>,
+    /// SHA-256 of the file, in hexadecimal.
+    pub sha256: String,
+    /// Perceptual hash; `None` where the picture cannot be decoded or shows nothing.
+    pub phash: Option<u64>,
+    /// Width in pixels.
+    pub width: u32,
+    /// Height in pixels.
+    pub height: u32,
+    /// Format by the bytes themselves.
+    pub format: String,
+    /// Images that were left out because this one is as good as they are.
+    pub duplicates: u64,
+}
+
+/// How many images were left after each step.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Steps {
+    /// Images with a sidecar that can be read.
+    pub initial: usize,
+    /// Of a wanted format and size.
+    pub format: usize,
+    /// With a score, and that within the bounds.
+    pub cut: usize,
+    /// After one image was kept of each address.
+    pub address: usize,
+    /// After one was kept of the same bytes.
+    pub bytes: usize,
+    /// After one was kept of the same picture.
+    pub unique: usize,
+    /// Sidecars that could not be read, and those without an image; each was named in
+    /// the program's log.
+    pub unread: usize,
+}
+
+/// A job's images in order.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ranking {
+    /// The counts.
+    pub steps: Steps,
+    /// The best first; of equal scores the file that is first by name.
+    pub images: Vec<Ranked>,
+}
+
+/// Ranks the images of a job as its `[rank]` says, and nothing is written.
+///
+/// # Errors
+/// [`RankError::Images`], [`RankError::Model`]. A sidecar that cannot be read is
+/// none: it is named in the program's log and passed over.
+pub fn rank(config: &Config) -> Result<Ranking, RankError> {
+    let unknown = match &config.rank.formula {
+        Some(formula) if formula.rates_texts() => {
+            perplexity::unknown(&*Model::load(&config.model_folder())?.lm)
+        }
+        _ => f64::NAN,
+    };
+    rank_folder(&config.job_folder(), &config.rank, unknown)
+}
+
+/// The same for a folder; `unknown` is the perplexity of unknown words, which only
+/// a formula asks for.
+fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, RankError> {
+    let (mut images, mut steps) = samples::read(folder, wanted, unknown)?;
+    images.sort_by(|a, b| {
+        let by_score = a.score.total_cmp(&b.score);
+        by_score.then_with(|| a.file.cmp(&b.file))
+    });
+    let images = unique::first_of_each(images, |image| image.url.clone());
+    steps.address = images.len();
+    let mut images = unique::first_of_each(images, |image| image.sha256.clone());
+    steps.bytes = images.len();
+    unique::hash_pictures(folder, &mut images);
+    let images = unique::first_of_near(images, wanted.near);
+    steps.unique = images.len();
+    Ok(Ranking { steps, images })
+}
+
+impl Ranking {
+    /// Writes the best `top` images, or all, to [`FILE`] in `folder`, whole or not at
+    /// all. Returns the path and how many there are in it.
+    ///
+    /// # Errors
+    /// [`RankError::Write`].
+    pub fn write(
+        &self,
+        folder: &Path,
+        top: Option<NonZeroUsize>,
+    ) -> Result<(PathBuf, usize), RankError> {
+        let path = folder.join(FILE);
+        let most = top.map_or(usize::MAX, NonZeroUsize::get);
+        let rows = || self.images.iter().take(most);
+        let written = atomic::write(&path, |out| {
+            out.write_all(HEADER.as_bytes())?;
+            rows()
+                .enumerate()
+                .try_for_each(|(at, image)| out.write_all(row(at + 1, image).as_bytes()))
+        });
+        match written {
+            Ok(()) => Ok((path, rows().count())),
+            Err(source) => Err(RankError::Write { path, source }),
+        }
+    }
+}
+
+fn row(rank: usize, image: &Ranked) -> String {
+    let cells = [
+        rank.to_string(),
+        // The shortest form that reads back as the same number.
+        format!("{:?}", image.score),
+        image.file.clone(),
+        image.url.clone(),
+        image.page.clone(),
+        cell(image.alt.as_deref()),
+        image.sha256.clone(),
+        image.phash.map(|h| format!("{h:016x}")).unwrap_or_default(),
+        image.width.to_string(),
+        image.height.to_string(),
+        image.format.clone(),
+        image.duplicates.to_string(),
+    ];
+    let mut row = cells.join("\t");
+    row.push('\n');
+    row
+}
