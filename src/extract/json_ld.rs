@@ -111,7 +111,10 @@ fn pixels(value: &Value) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Vec<(String, Option<String>, Option<u32>, Option<u32>)> {
+    /// Address, caption, width and height.
+    type Read = (String, Option<String>, Option<u32>, Option<u32>);
+
+    fn read(json: &str) -> Vec<Read> {
         let base = PageUrl::parse("https://a.example/b/").unwrap();
         let images = images(&base, json, 10).into_iter();
         images

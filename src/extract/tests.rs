@@ -72,7 +72,7 @@ fn render(page: &Extracted) -> String {
         let size = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
         let (width, height) = (size(image.width), size(image.height));
         writeln!(out, "image {} {width}x{height}", image.url).unwrap();
-        let found: Vec<String> = image.embedding.found.iter().map(|f| name_of(f)).collect();
+        let found: Vec<String> = image.embedding.found.iter().map(name_of).collect();
         writeln!(out, "  found {}", found.join(" ")).unwrap();
         let texts = &image.texts;
         let kind = texts.alt_kind.filter(|k| *k != AltKind::Written);
