@@ -12,209 +12,37 @@ use crate::page::AltKind;
 
 /// Words that only say that here is an image: English, German, French, Spanish,
 /// Portuguese, Italian, Dutch, Polish, Russian, Turkish, Chinese, Japanese, Korean.
-const BOILERPLATE: &[&str] = &[
-    "avatar",
-    "banner",
-    "background",
-    "button",
-    "cover",
-    "fallback",
-    "graphic",
-    "headshot",
-    "icon",
-    "image",
-    "images",
-    "img",
-    "logo",
-    "logotype",
-    "photo",
-    "photograph",
-    "photos",
-    "pic",
-    "picture",
-    "pictures",
-    "pixel",
-    "placeholder",
-    "preview",
-    "screenshot",
-    "slide",
-    "spacer",
-    "thumb",
-    "thumbnail",
-    "undefined",
-    "untitled", // English
-    "abbildung",
-    "beitragsbild",
-    "bild",
-    "bilder",
-    "foto",
-    "fotos",
-    "grafik",
-    "platzhalter",
-    "titelbild",
-    "unbenannt",
-    "vorschaubild", // German
-    "illustration",
-    "vignette", // French
-    "fotografía",
-    "imagen",
-    "imágenes",
-    "miniatura", // Spanish
-    "fotografia",
-    "imagem",
-    "imagens", // Portuguese
-    "immagine",
-    "immagini",
-    "anteprima", // Italian
-    "afbeelding",
-    "plaatje", // Dutch
-    "obraz",
-    "obrazek",
-    "zdjęcie", // Polish
-    "изображение",
-    "картинка",
-    "фото",
-    "фотография",
-    "логотип", // Russian
-    "resim",
-    "fotoğraf",
-    "görsel", // Turkish
-    "图片",
-    "圖片",
-    "照片",
-    "图像",
-    "缩略图",
-    "画像",
-    "写真",
-    "イメージ",
-    "ロゴ",
-    "サムネイル",
-    "이미지",
-    "사진",
-    "로고",
-];
+const BOILERPLATE: &str = "\
+    avatar banner background button cover fallback graphic headshot icon image images \
+    img logo logotype photo photograph photos pic picture pictures pixel placeholder \
+    preview screenshot slide spacer thumb thumbnail undefined untitled abbildung \
+    beitragsbild bild bilder foto fotos grafik platzhalter titelbild unbenannt \
+    vorschaubild illustration vignette fotografía imagen imágenes miniatura fotografia \
+    imagem imagens immagine immagini anteprima afbeelding plaatje obraz obrazek \
+    zdjęcie изображение картинка фото фотография логотип resim fotoğraf görsel 图片 圖片 \
+    照片 图像 缩略图 画像 写真 イメージ ロゴ サムネイル 이미지 사진 로고";
 
 /// Words that add nothing to one of [`BOILERPLATE`].
-const FILLERS: &[&str] = &[
-    "a",
-    "an",
-    "alt",
-    "and",
-    "article",
-    "author",
-    "available",
-    "blog",
-    "by",
-    "click",
-    "company",
-    "day",
-    "default",
-    "description",
-    "empty",
-    "enlarge",
-    "featured",
-    "for",
-    "full",
-    "gallery",
-    "header",
-    "here",
-    "hero",
-    "large",
-    "loading",
-    "main",
-    "missing",
-    "my",
-    "new",
-    "no",
-    "null",
-    "of",
-    "our",
-    "post",
-    "profile",
-    "site",
-    "size",
-    "small",
-    "stock",
-    "text",
-    "the",
-    "this",
-    "title",
-    "to",
-    "user",
-    "view",
-    "website",
-    "zoom",
-    "de",
-    "del",
-    "der",
-    "des",
-    "die",
-    "du",
-    "el",
-    "la",
-    "le",
-    "kein",
-    "keine",
-    "ohne",
-    "sans",
-    "sin",
-    "titel",
-    "titre",
-    "x",
-];
+const FILLERS: &str = "\
+    a an alt and article author available blog by click company day default \
+    description empty enlarge featured for full gallery header here hero large loading \
+    main missing my new no null of our post profile site size small stock text the \
+    this title to user view website zoom de del der des die du el la le kein keine \
+    ohne sans sin titel titre x";
 
 /// What cameras, telephones and programs begin the name of a file with.
-const CAMERA: &[&str] = &[
-    "cimg",
-    "dcim",
-    "dji",
-    "dsc",
-    "dscf",
-    "dscn",
-    "gopr",
-    "imag",
-    "img",
-    "imgp",
-    "kgp",
-    "mvi",
-    "p",
-    "pict",
-    "pxl",
-    "sam",
-    "scan",
-    "sdc",
-    "wa",
-    "whatsapp",
-    "screen",
-    "shot",
-    "bildschirmfoto",
-    "unnamed",
-    "copy",
-    "edit",
-    "edited",
-    "kopie",
-    "scaled",
-    "cropped",
-    "resized",
-    "e",
-    "x",
-    "px",
-    "jpg",
-    "jpeg",
-    "png",
-    "gif",
-    "webp",
-    "at",
-    "um",
-    "am",
-    "pm",
-];
+const CAMERA: &str = "\
+    cimg dcim dji dsc dscf dscn gopr imag img imgp kgp mvi p pict pxl sam scan sdc wa \
+    whatsapp screen shot bildschirmfoto unnamed copy edit edited kopie scaled cropped \
+    resized e x px jpg jpeg png gif webp at um am pm";
 
 /// Extensions of image files.
 pub(super) const EXTENSIONS: [&str; 9] = [
     "jpg", "jpeg", "jpe", "png", "gif", "webp", "bmp", "tif", "tiff",
 ];
 
+/// Words above which a text is no label, whatever they are.
+const MAX_LABEL_WORDS: usize = 12;
 /// Segments of the path, counted from its end, that an alt text may repeat.
 const MAX_SEGMENTS: usize = 12;
 
@@ -226,18 +54,23 @@ pub(super) fn kind(alt: &str, url: &PageUrl) -> Option<AltKind> {
     }
     let alt = alt.to_lowercase();
     let words = words(&alt);
-    let all = |tables: &[&[&str]]| words.iter().all(|w| tables.iter().any(|t| t.contains(w)));
-    let any = |table: &[&str]| words.iter().any(|word| table.contains(word));
+    let is_in = |table: &str, word: &str| table.split(' ').any(|w| w == word);
+    // `a` with words of `b` besides, and short enough to be no sentence.
+    let made_of = |a: &str, b: &str| {
+        words.len() <= MAX_LABEL_WORDS
+            && words.iter().all(|word| is_in(a, word) || is_in(b, word))
+            && words.iter().any(|word| is_in(a, word))
+    };
     let has_digits = alt.contains(|c: char| c.is_ascii_digit());
     let kind = if ends_as_file(&alt)
         || is_path(&words)
         || repeats(&alt, url)
         || is_identifier(&alt)
-        || (has_digits && any(CAMERA) && all(&[CAMERA, BOILERPLATE]))
+        || (has_digits && made_of(CAMERA, BOILERPLATE))
         || (words.is_empty() && has_digits)
     {
         AltKind::FileName
-    } else if words.is_empty() || (any(BOILERPLATE) && all(&[BOILERPLATE, FILLERS])) {
+    } else if words.is_empty() || made_of(BOILERPLATE, FILLERS) {
         AltKind::Boilerplate
     } else {
         AltKind::Written

@@ -93,7 +93,8 @@ pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
         Some("height") => image.height = dimension(content),
         _ => {
             image.texts.alt = attribute_text(content);
-            image.texts.alt_kind = alt::kind(content, &image.url);
+            let alt = image.texts.alt.as_deref();
+            image.texts.alt_kind = alt.and_then(|alt| alt::kind(alt, &image.url));
         }
     }
 }
