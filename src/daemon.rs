@@ -325,6 +325,7 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
             siblings: images.siblings,
             max_text_bytes: config.text.max_bytes.as_len(),
             max_nesting: config.text.max_nesting,
+            max_image: (images.max_width, images.max_height),
             ..extract::Options::default()
         },
         scorer: Scorer::new(

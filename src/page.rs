@@ -174,7 +174,9 @@ pub struct Extracted {
     pub blocks: Vec<String>,
     /// Links to other documents, in document order, one per element.
     pub links: Vec<Link>,
-    /// Embedded images, in document order, one per element.
+    /// Embedded images, in document order; an element may give several, and an
+    /// address may come several times, with different words. Behind them those
+    /// that the page only names in its metadata, each address once.
     pub images: Vec<ImageCandidate>,
     /// Directives of headers and meta elements together.
     pub directives: Directives,
@@ -228,8 +230,65 @@ pub struct ImageCandidate {
     pub width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub height: Option<u32>,
+    /// How the page embeds it.
+    pub embedding: Embedding,
     /// The words around it.
     pub texts: ImageTexts,
+}
+
+/// How a page embeds an image, apart from the words.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Embedding {
+    /// Every place of the page that names the address, in the order of [`Found`].
+    #[serde(default)]
+    pub found: Vec<Found>,
+    /// The `class` attribute, white space folded, `None` where absent or blank.
+    #[serde(default)]
+    pub class: Option<String>,
+    /// Where the link around the image leads; `None` where there is none that is
+    /// a link to follow.
+    #[serde(default)]
+    pub link_target: Option<PageUrl>,
+}
+
+/// Where on a page the address of an image stands. The names are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Found {
+    /// `src` of an `img`.
+    Img,
+    /// `srcset` of an `img`, or what a script makes one of.
+    Srcset,
+    /// A `source` of the `picture` around an `img`.
+    Picture,
+    /// An attribute from which a script takes the address when the image is seen.
+    Lazy,
+    /// An element within `noscript`.
+    Noscript,
+    /// A link around an image that leads to an image file, as a larger version.
+    Link,
+    /// `og:image` (the Open Graph protocol).
+    OpenGraph,
+    /// `twitter:image`.
+    Twitter,
+    /// `link rel=image_src`.
+    ImageSrc,
+    /// An `ImageObject` or an `image` of JSON-LD (schema.org).
+    JsonLd,
+    /// A background image of a `style` attribute.
+    Background,
+}
+
+/// Whether an `alt` text was written for the image. The names are stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AltKind {
+    /// Nothing speaks against it.
+    Written,
+    /// It repeats the name or the path of the file, or is what a camera calls one.
+    FileName,
+    /// It says no more than that here is an image.
+    Boilerplate,
 }
 
 /// The words around an embedded image.
@@ -237,14 +296,35 @@ pub struct ImageCandidate {
 pub struct ImageTexts {
     /// The `alt` attribute, `None` where absent or blank.
     pub alt: Option<String>,
+    /// What to think of `alt`; `None` where there is none.
+    #[serde(default)]
+    pub alt_kind: Option<AltKind>,
     /// The `title` attribute, `None` where absent or blank.
     pub title: Option<String>,
+    /// The `aria-label` attribute, `None` where absent or blank.
+    #[serde(default)]
+    pub aria_label: Option<String>,
+    /// The caption that JSON-LD gives the address, else its description or name.
+    #[serde(default)]
+    pub caption: Option<String>,
+    /// The caption of the `figure` around it.
+    #[serde(default)]
+    pub figcaption: Option<String>,
+    /// The heading around it, or the last one before it that has text.
+    #[serde(default)]
+    pub heading: Option<String>,
     /// Words of the URL's file name without its extension.
     pub file_name: Option<String>,
     /// Text of the nearest enclosing elements that have any, nearest first.
     pub parents: Vec<String>,
     /// Text of the nearest sibling elements that have any, nearest first.
     pub siblings: Vec<String>,
+    /// How many levels above the image each of `parents` lies, 1 or more.
+    #[serde(default)]
+    pub parent_distances: Vec<u32>,
+    /// How many elements from the image each of `siblings` stands, 1 or more.
+    #[serde(default)]
+    pub sibling_distances: Vec<u32>,
 }
 
 /// Pure and weighted scores of one text.
@@ -298,6 +378,9 @@ pub struct ImageContext {
     pub declared_width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub declared_height: Option<u32>,
+    /// How that page embeds it.
+    #[serde(flatten)]
+    pub embedding: Embedding,
     /// The words.
     #[serde(flatten)]
     pub texts: ImageTexts,
@@ -313,10 +396,22 @@ pub struct ImageContext {
 /// Ratings of an image's texts, each `None` where the text is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImageScores {
-    /// Of the `alt` attribute.
+    /// Of the `alt` attribute, where it was written for the image.
     pub alt: Option<TextScore>,
     /// Of the `title` attribute.
     pub title: Option<TextScore>,
+    /// Of the `aria-label` attribute.
+    #[serde(default)]
+    pub aria_label: Option<TextScore>,
+    /// Of the caption in JSON-LD.
+    #[serde(default)]
+    pub caption: Option<TextScore>,
+    /// Of the caption of the figure.
+    #[serde(default)]
+    pub figcaption: Option<TextScore>,
+    /// Of the heading.
+    #[serde(default)]
+    pub heading: Option<TextScore>,
     /// Of the words of the file name.
     pub file_name: Option<TextScore>,
     /// Of the enclosing elements, nearest first.

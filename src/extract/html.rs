@@ -5,18 +5,23 @@ use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::address::PageUrl;
-use crate::page::{Directives, Extracted, ImageCandidate, Prints};
+use crate::page::{Directives, Extracted, Found, ImageCandidate, Prints};
 
 use super::Options;
 use super::directives;
-use super::images::{self, Outline};
+use super::images;
+use super::json_ld;
 use super::links::Links;
+use super::outline::Outline;
+use super::sources;
 use super::text::{Flow, Folder, Role, role};
 
 /// Characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
 /// Longest language tag that is believed (RFC 5646 section 4.4.1 asks for 35).
 const MAX_LANGUAGE_BYTES: usize = 35;
+/// Longest target of a link that each image inside it keeps.
+const MAX_TARGET_BYTES: usize = 2_000;
 
 /// What one walk over the tree gives; the charset is left empty.
 ///
@@ -36,12 +41,14 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
                 Node::Text(text) if voids == 0 => collector.text(text, asides > 0),
                 Node::Element(element) => {
                     let role = role(element.name());
-                    outline.open(collector.flow.len());
+                    outline.open(element.name(), collector.flow.len());
                     if voids == 0 {
                         let images = collector.images.len();
                         collector.open(element.name(), role, element);
-                        if collector.images.len() > images {
-                            outline.image();
+                        outline.images(collector.images.len() - images);
+                        if json_ld::is_script(element.name(), element) {
+                            let texts = node.children().filter_map(|n| n.value().as_text());
+                            collector.json_ld(&texts.map(|text| &**text).collect::<String>());
                         }
                         asides += usize::from(is_aside(element, role));
                     }
@@ -57,7 +64,7 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
                         asides -= usize::from(is_aside(element, role));
                         collector.close(element.name(), role);
                     }
-                    outline.close(collector.flow.len());
+                    outline.close(element.name(), collector.flow.len());
                 }
             }
         }
@@ -90,8 +97,16 @@ pub(super) struct Collector<'a> {
     links: Links<'a>,
     /// The images so far.
     pub(super) images: Vec<ImageCandidate>,
-    /// Addresses of the first `source` of the `picture` that is open.
-    source: Option<String>,
+    /// Images that the page names in its metadata.
+    declared: Vec<ImageCandidate>,
+    /// Bytes of JSON-LD that are still read.
+    json_room: usize,
+    /// The best of the `source` elements of the `picture` that is open, with its size.
+    source: Option<(f64, String)>,
+    /// The last image file that a link around an image led to.
+    larger: Option<PageUrl>,
+    /// `noscript` elements that are open.
+    noscripts: usize,
     title: Folder,
     in_title: bool,
     has_title: bool,
@@ -112,7 +127,11 @@ impl<'a> Collector<'a> {
             flow: Flow::default(),
             links: Links::new(page, options.max_links),
             images: Vec::new(),
+            declared: Vec::new(),
+            json_room: json_ld::MAX_BYTES,
             source: None,
+            larger: None,
+            noscripts: 0,
             title: Folder::new(MAX_TITLE_CHARS),
             in_title: false,
             has_title: false,
@@ -137,9 +156,18 @@ impl<'a> Collector<'a> {
             "frame" | "iframe" => self.links.element(&self.base, attributes, "src"),
             "img" | "image" => self.image(attributes),
             "picture" => self.source = None,
-            "source" if self.source.is_none() => {
-                self.source = images::source_set(attributes).map(str::to_owned);
+            "source" => {
+                let best = sources::of_source(attributes, self.options.max_image);
+                if let Some(best) = best
+                    && self
+                        .source
+                        .as_ref()
+                        .is_none_or(|(size, _)| best.size > *size)
+                {
+                    self.source = Some((best.size, best.address.to_owned()));
+                }
             }
+            "noscript" => self.noscripts += 1,
             "title" => self.in_title = true,
             "html" => {
                 self.root_language = self.root_language.take().or_else(|| {
@@ -154,6 +182,11 @@ impl<'a> Collector<'a> {
             "link" => self.link(attributes),
             _ => {}
         }
+        if self.images.len() < self.options.max_images
+            && let Some(image) = images::background(&self.base, attributes)
+        {
+            self.embed(image);
+        }
     }
 
     /// An element ends that lies in no [`Role::Void`].
@@ -165,6 +198,7 @@ impl<'a> Collector<'a> {
         match name {
             "a" => self.links.close(),
             "picture" => self.source = None,
+            "noscript" => self.noscripts = self.noscripts.saturating_sub(1),
             "title" => {
                 self.in_title = false;
                 self.has_title = !self.title.is_empty();
@@ -188,8 +222,19 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// JSON-LD stands here.
+    pub(super) fn json_ld(&mut self, json: &str) {
+        if let Some(room) = self.json_room.checked_sub(json.len()) {
+            self.json_room = room;
+            let room = self.options.max_images.saturating_sub(self.declared.len());
+            self.declared
+                .extend(json_ld::images(&self.base, json, room));
+        }
+    }
+
     /// The page, and the flow its blocks were cut from.
-    pub(super) fn finish(self) -> (Extracted, Flow) {
+    pub(super) fn finish(mut self) -> (Extracted, Flow) {
+        images::unite(&mut self.images, self.declared, self.options.max_images);
         let extracted = Extracted {
             title: Some(self.title.finish()).filter(|title| !title.is_empty()),
             language: self.root_language.or(self.meta_language),
@@ -206,25 +251,92 @@ impl<'a> Collector<'a> {
 
     fn image(&mut self, attributes: &impl Attributes) {
         self.links.image(attributes.get("alt"));
-        if self.images.len() < self.options.max_images {
-            let source = self.source.as_deref();
-            self.images
-                .extend(images::candidate(&self.base, attributes, source));
+        if self.images.len() >= self.options.max_images {
+            return;
+        }
+        let picture = self.source.as_ref();
+        let picture = picture.map(|(size, address)| sources::Choice {
+            address,
+            size: *size,
+            found: &[Found::Picture],
+        });
+        let max = self.options.max_image;
+        let Some(image) = images::candidate(&self.base, attributes, picture, max) else {
+            return;
+        };
+        let larger = self
+            .links
+            .target()
+            .and_then(|to| images::larger(&image, to));
+        self.embed(image);
+        // A link around many images has one larger version.
+        if let Some(larger) = larger
+            && self.images.len() < self.options.max_images
+            && self.larger.as_ref() != Some(&larger.url)
+        {
+            self.larger = Some(larger.url.clone());
+            self.embed(larger);
+        }
+    }
+
+    fn embed(&mut self, mut image: ImageCandidate) {
+        let target = self.links.target();
+        let target = target.filter(|to| to.as_str().len() <= MAX_TARGET_BYTES);
+        image.embedding.link_target = target.cloned();
+        if self.noscripts > 0 {
+            image.embedding.found.push(Found::Noscript);
+        }
+        self.images.push(image);
+    }
+
+    /// The metadata name an image.
+    fn declare(&mut self, address: &str, found: Found) {
+        if self.declared.len() < self.options.max_images {
+            let Some(image) = images::declared(&self.base, address, found) else {
+                return;
+            };
+            match self.declared.last_mut() {
+                // Its properties may stand behind either name.
+                Some(last) if last.url == image.url => last.embedding.found.push(found),
+                _ => self.declared.push(image),
+            }
         }
     }
 
     /// In the body anybody may have written it.
     fn link(&mut self, attributes: &impl Attributes) {
-        let is_canonical = |rel: &str| {
+        let rel = attributes.get("rel").unwrap_or_default();
+        let is = |name| {
             let mut tokens = rel.split_ascii_whitespace();
-            tokens.any(|token| token.eq_ignore_ascii_case("canonical"))
+            tokens.any(|token| token.eq_ignore_ascii_case(name))
         };
-        if self.canonical.is_none()
-            && !self.in_body
-            && attributes.get("rel").is_some_and(is_canonical)
-        {
+        if self.canonical.is_none() && !self.in_body && is("canonical") {
             let href = attributes.get("href").filter(|h| !h.trim().is_empty());
             self.canonical = href.and_then(|href| self.base.join(href).ok());
+        }
+        if is("image_src")
+            && let Some(href) = attributes.get("href")
+        {
+            self.declare(href, Found::ImageSrc);
+        }
+    }
+
+    /// Open Graph (section "Structured Properties") and Twitter cards: an image,
+    /// or a property of the image named last.
+    fn image_of_meta(&mut self, key: &str, content: &str) {
+        match key {
+            "og:image" | "og:image:url" | "og:image:secure_url" => {
+                self.declare(content, Found::OpenGraph);
+            }
+            "twitter:image" | "twitter:image:src" => self.declare(content, Found::Twitter),
+            "og:image:alt" | "og:image:width" | "og:image:height" | "twitter:image:alt" => {
+                if let Some(last) = self.declared.last_mut()
+                    && !last.embedding.found.contains(&Found::JsonLd)
+                {
+                    images::describe(last, key, content);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -234,6 +346,13 @@ impl<'a> Collector<'a> {
         };
         if let Some(name) = attributes.get("name") {
             directives::of_meta(&mut self.directives, name, content);
+        }
+        // Either attribute is met with either vocabulary.
+        for key in ["property", "name"]
+            .iter()
+            .filter_map(|a| attributes.get(a))
+        {
+            self.image_of_meta(&key.trim().to_ascii_lowercase(), content);
         }
         match attributes.get("http-equiv").map(str::trim) {
             Some(name) if name.eq_ignore_ascii_case("refresh") => {

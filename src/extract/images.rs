@@ -1,332 +1,190 @@
-//! Embedded images and the words around them.
+//! Image candidates: what one element, or the page's metadata, says of an image.
+//!
+//! Which of several addresses is taken is for `sources` to say, and the words
+//! around an image are told by the `outline` afterwards.
 
-use std::ops::Range;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::address::PageUrl;
-use crate::page::{ImageCandidate, ImageTexts};
+use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts};
 
-use super::Options;
+use super::alt;
 use super::html::Attributes;
-use super::links::is_other_scheme;
+use super::sources::{self, Choice};
 use super::text::fold_some;
 
-/// Characters of an `alt` or `title` attribute that are kept.
+/// Characters of an `alt`, `title` or other attribute that are kept.
 const MAX_ATTRIBUTE_CHARS: usize = 1_000;
-/// Characters of an enclosing element's text that are kept.
-const MAX_PARENT_CHARS: usize = 2_000;
-/// Characters of a sibling's text that are kept.
-const MAX_SIBLING_CHARS: usize = 1_000;
-
-/// Attributes in which scripts that load images late keep the real address.
-const LAZY: [&str; 4] = ["data-src", "data-original", "data-lazy-src", "data-lazy"];
-/// Attributes that list addresses for several sizes.
-const SETS: [&str; 3] = ["srcset", "data-srcset", "data-lazy-srcset"];
 
 /// The candidate that an `img` element gives, without the words around it.
 ///
-/// Its address is that of a lazy-loading attribute, since `src` holds a stand-in
-/// where there is one; else `src`; else the largest of `srcset`. `source` is the
-/// `srcset` of the enclosing `picture`, the last resort. `None` where none of
-/// these is an http or https address.
+/// `picture` is what the enclosing `picture` offers. `None` where no address is
+/// http or https.
 pub(super) fn candidate(
     base: &PageUrl,
     attributes: &impl Attributes,
-    source: Option<&str>,
+    picture: Option<Choice<'_>>,
+    max: (u32, u32),
 ) -> Option<ImageCandidate> {
-    let resolve = |target: &str| {
-        let usable = !target.trim().is_empty() && !is_other_scheme(target);
-        usable.then(|| base.join(target).ok()).flatten()
-    };
-    let url = LAZY
+    let own = sources::of_image(attributes, pixels(attributes, "width"), max);
+    let choice = sources::larger(own, picture)?;
+    element(base, attributes, choice.address, choice.found)
+}
+
+/// The candidate that the background of an element gives.
+pub(super) fn background(base: &PageUrl, attributes: &impl Attributes) -> Option<ImageCandidate> {
+    let (address, found) = sources::background(attributes)?;
+    element(base, attributes, &address, found)
+}
+
+/// The image file that a link around `image` leads to, with the same words;
+/// `None` where it leads to no other image file.
+pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCandidate> {
+    let name = target.path().rsplit('/').next()?;
+    // In a wiki `File:Cat.jpg` is a page about the image.
+    let is_page = name.contains(':') || name.contains("%3A");
+    let (_, extension) = name.rsplit_once('.')?;
+    let is_image = alt::EXTENSIONS
         .iter()
-        .chain(&["src"])
-        .find_map(|name| resolve(attributes.get(name)?))
-        .or_else(|| {
-            SETS.iter()
-                .find_map(|name| resolve(largest(attributes.get(name)?)?))
-        })
-        .or_else(|| resolve(largest(source?)?))?;
-    let style = attributes.get("style").unwrap_or_default();
-    let pixels = |name: &str| {
-        attributes
-            .get(name)
-            .and_then(dimension)
-            .or_else(|| style_dimension(style, name))
-    };
-    let text = |name| fold_some(attributes.get(name)?, MAX_ATTRIBUTE_CHARS);
+        .any(|e| extension.eq_ignore_ascii_case(e));
+    if !is_image || is_page || *target == image.url {
+        return None;
+    }
+    let mut texts = image.texts.clone();
+    texts.file_name = file_name_words(target);
+    if texts.alt_kind == Some(AltKind::Written) {
+        texts.alt_kind = alt::kind(texts.alt.as_deref().unwrap_or_default(), target);
+    }
     Some(ImageCandidate {
-        width: pixels("width"),
-        height: pixels("height"),
+        url: target.clone(),
+        width: None,
+        height: None,
+        embedding: Embedding {
+            found: vec![Found::Link],
+            ..image.embedding.clone()
+        },
+        texts,
+    })
+}
+
+/// The candidate that metadata name by its address alone.
+pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<ImageCandidate> {
+    let url = resolve(base, address)?;
+    Some(ImageCandidate {
+        width: None,
+        height: None,
+        embedding: Embedding {
+            found: vec![found],
+            ..Embedding::default()
+        },
         texts: ImageTexts {
-            alt: text("alt"),
-            title: text("title"),
             file_name: file_name_words(&url),
-            parents: Vec::new(),
-            siblings: Vec::new(),
+            ..ImageTexts::default()
         },
         url,
     })
 }
 
-/// The list of addresses that a `source` element of a `picture` names.
-pub(super) fn source_set(attributes: &impl Attributes) -> Option<&str> {
-    SETS.iter().find_map(|name| attributes.get(name))
-}
-
-/// Who encloses whom and which range of the page's text each element has, so
-/// that an image's surroundings can be told once the walk is over.
-///
-/// The text of an element is a range of the page's [`super::text::Flow`], so no
-/// text is gathered twice, however deep an image lies, and a gallery of
-/// thousands costs a few steps an image.
-#[derive(Debug, Default)]
-pub(super) struct Outline {
-    slots: Vec<Slot>,
-    /// The elements that are open, outermost first.
-    open: Vec<Open>,
-    /// The element of each image candidate.
-    images: Vec<usize>,
-}
-
-#[derive(Debug)]
-struct Slot {
-    parent: Option<usize>,
-    start: usize,
-    end: usize,
-    /// Place among the element's sibling elements.
-    place: usize,
-    /// The nearest earlier sibling that has text.
-    previous: Option<usize>,
-}
-
-#[derive(Debug)]
-struct Open {
-    slot: usize,
-    children: usize,
-    /// The last ended child that has text.
-    last_text: Option<usize>,
-}
-
-impl Slot {
-    fn has_text(&self) -> bool {
-        self.end > self.start
-    }
-}
-
-impl Outline {
-    /// An element begins where the page's text has this length.
-    pub(super) fn open(&mut self, at: usize) {
-        let slot = self.slots.len();
-        let (parent, place, previous) = match self.open.last_mut() {
-            Some(parent) => {
-                parent.children += 1;
-                (Some(parent.slot), parent.children, parent.last_text)
-            }
-            None => (None, 0, None),
-        };
-        self.slots.push(Slot {
-            parent,
-            start: at,
-            end: at,
-            place,
-            previous,
-        });
-        self.open.push(Open {
-            slot,
-            children: 0,
-            last_text: None,
-        });
-    }
-
-    /// The innermost element is an image candidate.
-    pub(super) fn image(&mut self) {
-        if let Some(open) = self.open.last() {
-            self.images.push(open.slot);
+/// A property of an image that metadata name: the key ends with it.
+pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
+    match key.rsplit(':').next() {
+        Some("width") => image.width = dimension(content),
+        Some("height") => image.height = dimension(content),
+        _ => {
+            image.texts.alt = attribute_text(content);
+            let alt = image.texts.alt.as_deref();
+            image.texts.alt_kind = alt.and_then(|alt| alt::kind(alt, &image.url));
         }
     }
+}
 
-    /// The innermost element ends where the page's text has this length.
-    pub(super) fn close(&mut self, at: usize) {
-        let Some(open) = self.open.pop() else { return };
-        let Some(slot) = self.slots.get_mut(open.slot) else {
-            return;
-        };
-        slot.end = at;
-        if slot.has_text()
-            && let Some(parent) = self.open.last_mut()
-        {
-            parent.last_text = Some(open.slot);
-        }
+/// Appends the images of the metadata, each address once and only where no element
+/// gives it, up to `max` in all; and tells every candidate of an address all the
+/// places where the page names it, and its caption.
+pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandidate>, max: usize) {
+    let mut seen: HashMap<PageUrl, (Vec<Found>, Option<String>)> = HashMap::new();
+    for image in images.iter() {
+        let (found, _) = seen.entry(image.url.clone()).or_default();
+        found.extend(&image.embedding.found);
     }
-
-    /// Fills in the parents and siblings of all images; `text` is the page's.
-    pub(super) fn surround(self, text: &str, images: &mut [ImageCandidate], options: &Options) {
-        if images.is_empty() {
-            return;
-        }
-        let next = self.next_with_text();
-        let mut room = options.max_context_bytes;
-        for (image, slot) in images.iter_mut().zip(&self.images) {
-            let parents = self.parents(*slot, text, options.parents);
-            let siblings = self.siblings(*slot, &next, text, options.siblings);
-            let bytes: usize = parents.iter().chain(&siblings).map(|t| t.len()).sum();
-            if bytes > room {
-                return;
-            }
-            room -= bytes;
-            image.texts.parents = parents.into_iter().map(str::to_owned).collect();
-            image.texts.siblings = siblings.into_iter().map(str::to_owned).collect();
-        }
-    }
-
-    /// For each element the nearest later sibling that has text.
-    fn next_with_text(&self) -> Vec<Option<usize>> {
-        let mut next = vec![None; self.slots.len()];
-        let mut first_text = vec![None; self.slots.len()];
-        for (i, slot) in self.slots.iter().enumerate().rev() {
-            if let Some(parent) = slot.parent {
-                next[i] = first_text[parent];
-                if slot.has_text() {
-                    first_text[parent] = Some(i);
+    for mut image in declared {
+        let caption = image.texts.caption.take();
+        let (found, known_caption) = match seen.entry(image.url.clone()) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                if images.len() >= max {
+                    continue;
                 }
+                images.push(image.clone());
+                entry.insert(Default::default())
             }
-        }
-        next
-    }
-
-    /// The texts of the enclosing elements, nearest first, blocks separated by
-    /// line ends, so that no sentence need run on from one to the next.
-    ///
-    /// An element that adds nothing to the text of the one inside it is passed
-    /// over: it would say the same again. Of a long text the part around the
-    /// image is kept, since the beginning of `body` is the page's menu.
-    fn parents<'t>(&self, slot: usize, text: &'t str, max: usize) -> Vec<&'t str> {
-        let mut texts: Vec<&str> = Vec::new();
-        let Some(image) = self.slots.get(slot) else {
-            return texts;
         };
-        let mut last = Window::default();
-        let mut above = image.parent;
-        while let Some(parent) = above.and_then(|i| self.slots.get(i)) {
-            if texts.len() >= max {
-                break;
-            }
-            above = parent.parent;
-            if parent.has_text() && !last.same_in(parent.start, parent.end) {
-                last = Window::new(
-                    text,
-                    parent.start..parent.end,
-                    image.start,
-                    MAX_PARENT_CHARS,
-                );
-                texts.push(last.text(text));
-            }
-        }
-        texts
+        found.extend(image.embedding.found);
+        *known_caption = known_caption.take().or(caption);
     }
-
-    /// The texts of the sibling elements, nearest first; of two at the same
-    /// distance the following one comes first, as captions do.
-    fn siblings<'t>(
-        &self,
-        slot: usize,
-        next: &[Option<usize>],
-        text: &'t str,
-        max: usize,
-    ) -> Vec<&'t str> {
-        let mut texts = Vec::new();
-        let Some(image) = self.slots.get(slot) else {
-            return texts;
-        };
-        let mut before = image.previous;
-        let mut after = next.get(slot).copied().flatten();
-        while texts.len() < max {
-            let distance = |i: Option<usize>| Some(self.slots.get(i?)?.place.abs_diff(image.place));
-            let chosen = match (distance(before), distance(after)) {
-                (None, None) => break,
-                (Some(b), Some(a)) if b < a => &mut before,
-                (Some(_), None) => &mut before,
-                (_, Some(_)) => &mut after,
-            };
-            let Some(i) = *chosen else { break };
-            let Some(sibling) = self.slots.get(i) else {
-                break;
-            };
-            let range = sibling.start..sibling.end;
-            texts.push(Window::new(text, range, sibling.start, MAX_SIBLING_CHARS).text(text));
-            if i < slot {
-                before = sibling.previous;
-            } else {
-                after = next.get(i).copied().flatten();
-            }
+    for (found, _) in seen.values_mut() {
+        found.sort_unstable();
+        found.dedup();
+    }
+    for image in images {
+        if let Some((found, caption)) = seen.get(&image.url) {
+            image.embedding.found.clone_from(found);
+            image.texts.caption.clone_from(caption);
         }
-        texts
     }
 }
 
-/// The part of an element's text that is kept: as much as is allowed, from both
-/// sides of a place in it.
-#[derive(Debug, Default)]
-struct Window {
-    /// Range of the whole text.
-    whole: Range<usize>,
-    /// Range that is kept.
-    kept: Range<usize>,
+/// A text of bounded length in one line, `None` where it is blank.
+pub(super) fn attribute_text(text: &str) -> Option<String> {
+    fold_some(text, MAX_ATTRIBUTE_CHARS)
 }
 
-impl Window {
-    fn new(text: &str, whole: Range<usize>, at: usize, max_chars: usize) -> Self {
-        let kept = Self::kept(text, &whole, at, max_chars).unwrap_or_else(|| whole.clone());
-        Self { whole, kept }
-    }
+fn element(
+    base: &PageUrl,
+    attributes: &impl Attributes,
+    address: &str,
+    found: &[Found],
+) -> Option<ImageCandidate> {
+    let url = resolve(base, address)?;
+    let text = |name| attribute_text(attributes.get(name)?);
+    let alt = text("alt");
+    Some(ImageCandidate {
+        width: pixels(attributes, "width"),
+        height: pixels(attributes, "height"),
+        embedding: Embedding {
+            found: found.to_vec(),
+            class: text("class"),
+            link_target: None,
+        },
+        texts: ImageTexts {
+            alt_kind: alt.as_deref().and_then(|alt| alt::kind(alt, &url)),
+            alt,
+            title: text("title"),
+            aria_label: text("aria-label"),
+            file_name: file_name_words(&url),
+            ..ImageTexts::default()
+        },
+        url,
+    })
+}
 
-    /// An element with this range would have the same text kept.
-    fn same_in(&self, start: usize, end: usize) -> bool {
-        (start == self.whole.start || self.kept.start > self.whole.start)
-            && (end == self.whole.end || self.kept.end < self.whole.end)
-    }
+fn resolve(base: &PageUrl, address: &str) -> Option<PageUrl> {
+    let usable = sources::usable(address);
+    usable.then(|| base.join(address).ok()).flatten()
+}
 
-    fn text<'t>(&self, text: &'t str) -> &'t str {
-        text.get(self.kept.clone()).unwrap_or_default().trim()
-    }
-
-    /// `None` where the whole fits.
-    fn kept(text: &str, whole: &Range<usize>, at: usize, max: usize) -> Option<Range<usize>> {
-        if whole.len() <= max {
-            return None;
-        }
-        let before = text.get(whole.start..at)?;
-        let after = text.get(at..whole.end)?;
-        let chars_before = before.chars().rev().take(max).count();
-        let chars_after = after.chars().take(max).count();
-        if before.len() + after.len() <= max || chars_before + chars_after <= max {
-            return None;
-        }
-        let take_before = chars_before.min((max / 2).max(max - chars_after));
-        let take_after = chars_after.min(max - take_before);
-        let mut kept = whole.clone();
-        if let Some((cut, _)) = before.char_indices().rev().nth(take_before) {
-            // A word is not cut in two, where there are words.
-            let start = cut + before[cut..].chars().next().map_or(0, char::len_utf8);
-            let rest = &before[start..];
-            kept.start += start
-                + rest
-                    .find(char::is_whitespace)
-                    .filter(|i| *i < 40)
-                    .unwrap_or(0);
-        }
-        if let Some((cut, _)) = after.char_indices().nth(take_after) {
-            let rest = &after[..cut];
-            let word = rest.rfind(char::is_whitespace).filter(|i| cut - i < 40);
-            kept.end = at + word.unwrap_or(cut);
-        }
-        Some(kept)
-    }
+/// A size that an element declares, in pixels.
+fn pixels(attributes: &impl Attributes, name: &str) -> Option<u32> {
+    attributes
+        .get(name)
+        .and_then(dimension)
+        .or_else(|| style_dimension(attributes.get("style")?, name))
 }
 
 /// A length attribute: whole or broken number of pixels, with `px` or without a
 /// unit; percentages and other units say nothing.
-fn dimension(value: &str) -> Option<u32> {
+pub(super) fn dimension(value: &str) -> Option<u32> {
     let value = value.trim();
     let end = value
         .find(|c: char| !c.is_ascii_digit())
@@ -355,39 +213,6 @@ fn style_dimension(style: &str, name: &str) -> Option<u32> {
         .then(|| dimension(value.strip_suffix("!important").unwrap_or(value)))
         .flatten()
     })
-}
-
-/// The candidate of a `srcset` with the largest width or density (HTML standard,
-/// parsing a srcset attribute); one without a descriptor counts as `1x`.
-fn largest(set: &str) -> Option<&str> {
-    let mut best: Option<(f64, &str)> = None;
-    let mut rest = set;
-    loop {
-        rest = rest.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
-        if rest.is_empty() {
-            return best.map(|(_, url)| url);
-        }
-        let end = rest
-            .find(|c: char| c.is_ascii_whitespace())
-            .unwrap_or(rest.len());
-        let (word, after) = rest.split_at(end);
-        let url = word.trim_end_matches(',');
-        let descriptor = if url.len() < word.len() {
-            rest = after;
-            ""
-        } else {
-            let (descriptor, after) = after.split_once(',').unwrap_or((after, ""));
-            rest = after;
-            descriptor.trim()
-        };
-        let size = match descriptor.trim_end_matches(['w', 'x']).parse::<f64>() {
-            Ok(size) if size.is_finite() => size,
-            _ => 1.0,
-        };
-        if !url.is_empty() && !is_other_scheme(url) && best.is_none_or(|(most, _)| size > most) {
-            best = Some((size, url));
-        }
-    }
 }
 
 /// The words of the last path segment, without extension, lower-case, separated
@@ -469,23 +294,6 @@ mod tests {
             (";;:", None),
         ] {
             assert_eq!(style_dimension(style, "width"), expected, "{style}");
-        }
-    }
-
-    #[test]
-    fn largest_of_a_set() {
-        for (set, expected) in [
-            ("", None),
-            (" , ", None),
-            ("a.jpg", Some("a.jpg")),
-            ("a.jpg 1x, b.jpg 2x", Some("b.jpg")),
-            ("a.jpg 640w,b.jpg 1280w , c.jpg 320w", Some("b.jpg")),
-            ("a,b.jpg 1x, c.jpg", Some("a,b.jpg")),
-            ("a.jpg, b.jpg 1.5x", Some("b.jpg")),
-            ("data:image/png;base64,AA 3x, a.jpg 1x", Some("a.jpg")),
-            ("a.jpg NaNx, b.jpg infx, c.jpg 0.5x", Some("a.jpg")),
-        ] {
-            assert_eq!(largest(set), expected, "{set}");
         }
     }
 

@@ -84,6 +84,12 @@ impl<'a> Links<'a> {
         }
     }
 
+    /// Where the innermost open link leads.
+    pub(super) fn target(&self) -> Option<&PageUrl> {
+        let open = self.open.last()?.as_ref()?;
+        Some(&self.links.get(open.index)?.url)
+    }
+
     /// An image stands here; its `alt` may have to name the link.
     pub(super) fn image(&mut self, alt: Option<&str>) {
         if let Some(Some(open)) = self.open.last_mut()

@@ -8,8 +8,9 @@
 //!    the tree too deep, too large or too slow.
 //! 3. `html` walks the tree once and hands each element and each text to one
 //!    collector, which keeps
-//!    `text` (blocks), `links`, `images` (with the words around them) and
-//!    `directives`.
+//!    `text` (blocks), `links`, `images` and `directives`. An image's address
+//!    comes from one of its `sources` or from `json_ld`, the words around it from
+//!    the `outline` of the walk, and `alt` tells whether its alt text was written.
 //!    `prints` tells afterwards what its text is known again by.
 //! 4. `soup` feeds the same collector from the bare token stream where the guard
 //!    gave up: text, links and images without the words around them.
@@ -20,14 +21,18 @@
 //! fetched next; it reports nofollow, directives and declared sizes, and others
 //! act on them. Memory and time are bounded by [`Options`] whatever the bytes are.
 
+mod alt;
 mod charset;
 mod directives;
 mod guard;
 mod html;
 mod images;
+mod json_ld;
 mod links;
+mod outline;
 mod prints;
 mod soup;
+mod sources;
 mod text;
 
 #[cfg(test)]
@@ -59,6 +64,9 @@ pub struct Options {
     pub max_links: usize,
     /// Images that are kept; later ones are ignored.
     pub max_images: usize,
+    /// Greatest width and height in pixels of an image that is wanted; where a page
+    /// offers several sizes, the largest within is taken.
+    pub max_image: (u32, u32),
     /// Bytes of parents' and siblings' texts that all images of a page keep
     /// together; later images have none.
     pub max_context_bytes: usize,
@@ -74,6 +82,7 @@ impl Default for Options {
             max_nodes: 300_000,
             max_links: 10_000,
             max_images: 5_000,
+            max_image: (20_000, 20_000),
             max_context_bytes: 16 << 20,
         }
     }

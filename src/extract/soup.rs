@@ -13,6 +13,7 @@ use crate::page::Extracted;
 
 use super::Options;
 use super::html::{Attributes, Collector, base_of};
+use super::json_ld;
 use super::text::{Role, role};
 
 /// Attributes of one tag that are kept.
@@ -24,6 +25,7 @@ pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> Extracted {
         collector: Collector::new(page, base(page, html), options),
         tag: Tag::default(),
         void: None,
+        json_ld: None,
         in_link: false,
     };
     tokens(html, |event| {
@@ -88,6 +90,8 @@ struct Soup<'a> {
     tag: Tag,
     /// The void element within which we are.
     void: Option<String>,
+    /// The JSON-LD within which we are.
+    json_ld: Option<String>,
     in_link: bool,
 }
 
@@ -102,6 +106,11 @@ impl Soup<'_> {
             CallbackEvent::String { value } if self.void.is_none() => {
                 self.collector.text(&String::from_utf8_lossy(value), false);
             }
+            CallbackEvent::String { value } => {
+                if let Some(json) = &mut self.json_ld {
+                    json.push_str(&String::from_utf8_lossy(value));
+                }
+            }
             _ => {}
         }
     }
@@ -114,11 +123,13 @@ impl Soup<'_> {
                 return;
             }
             self.void = None;
+            self.json_ld = None;
         }
         if role == Role::Void || self.tag.name == "noscript" {
             let ends_at_once = self_closing && matches!(self.tag.name.as_str(), "svg" | "math");
             if !ends_at_once {
                 self.void = Some(self.tag.name.clone());
+                self.json_ld = json_ld::is_script(&self.tag.name, &self.tag).then(String::new);
             }
         }
         if self.tag.name == "a" {
@@ -132,7 +143,12 @@ impl Soup<'_> {
 
     fn end(&mut self, name: &str) {
         match &self.void {
-            Some(void) if void == name => self.void = None,
+            Some(void) if void == name => {
+                self.void = None;
+                if let Some(json) = self.json_ld.take() {
+                    self.collector.json_ld(&json);
+                }
+            }
             Some(_) => {}
             None if name == "a" && !self.in_link => {}
             None => {

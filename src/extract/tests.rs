@@ -7,7 +7,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
-use crate::page::Directives;
+use crate::page::{AltKind, Directives};
 
 fn url() -> PageUrl {
     PageUrl::parse("https://blog.example/2013/tom.html").unwrap()
@@ -27,6 +27,15 @@ fn fetched(content_type: Option<&str>, body: &[u8]) -> Fetched {
 
 fn page(html: &str) -> Extracted {
     extract_text(&url(), html, &Options::default())
+}
+
+/// The stable name of a value, as the sidecar has it.
+fn name_of(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value)
+        .unwrap()
+        .as_str()
+        .unwrap()
+        .to_owned()
 }
 
 /// Everything of a page as lines, in the form of the `.expected` fixtures.
@@ -63,20 +72,32 @@ fn render(page: &Extracted) -> String {
         let size = |n: Option<u32>| n.map_or_else(|| "?".to_owned(), |n| n.to_string());
         let (width, height) = (size(image.width), size(image.height));
         writeln!(out, "image {} {width}x{height}", image.url).unwrap();
+        let found: Vec<String> = image.embedding.found.iter().map(name_of).collect();
+        writeln!(out, "  found {}", found.join(" ")).unwrap();
+        let texts = &image.texts;
+        let kind = texts.alt_kind.filter(|k| *k != AltKind::Written);
+        let target = image.embedding.link_target.as_ref();
         for (name, text) in [
-            ("alt", &image.texts.alt),
-            ("title", &image.texts.title),
-            ("file", &image.texts.file_name),
+            ("class", &image.embedding.class),
+            ("link", &target.map(PageUrl::to_string)),
+            ("alt", &texts.alt),
+            ("alt_kind", &kind.map(|k| name_of(&k))),
+            ("title", &texts.title),
+            ("aria_label", &texts.aria_label),
+            ("caption", &texts.caption),
+            ("figcaption", &texts.figcaption),
+            ("heading", &texts.heading),
+            ("file", &texts.file_name),
         ] {
             if let Some(text) = text {
-                writeln!(out, "  {name} {text}").unwrap();
+                writeln!(out, "  {name} {}", text.replace('\n', " / ")).unwrap();
             }
         }
-        for text in &image.texts.parents {
-            writeln!(out, "  parent {}", text.replace('\n', " / ")).unwrap();
+        for (steps, text) in texts.parent_distances.iter().zip(&texts.parents) {
+            writeln!(out, "  parent {steps} {}", text.replace('\n', " / ")).unwrap();
         }
-        for text in &image.texts.siblings {
-            writeln!(out, "  sibling {}", text.replace('\n', " / ")).unwrap();
+        for (steps, text) in texts.sibling_distances.iter().zip(&texts.siblings) {
+            writeln!(out, "  sibling {steps} {}", text.replace('\n', " / ")).unwrap();
         }
     }
     out
@@ -93,13 +114,15 @@ macro_rules! fixtures {
                 "../../tests/fixtures/extract/", stringify!($name), ".expected"
             ));
             let page = extract(&url(), &fetched(Some("text/html"), html), &Options::default());
-            assert_eq!(render(&page.unwrap()), expected);
+            let page = page.unwrap();
+            assert_eq!(render(&page), expected);
         }
     )+};
 }
 
 fixtures!(
-    blog, broken, dialog, forum, frames, gallery, lists, shift_jis, tables, wiki, xhtml_1251,
+    blog, broken, dialog, forum, frames, gallery, lists, shift_jis, sources, tables, wiki,
+    xhtml_1251,
 );
 
 /// Runs the extraction as a worker would, on a stack of 2 MB; an overflow aborts.
@@ -193,6 +216,55 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
             ),
         ),
         (
+            "headings and figures",
+            format!(
+                "<h2>{}</h2>{}",
+                "word ".repeat(20_000),
+                numbered(
+                    9_000,
+                    "<figure><figcaption>The caption</figcaption><a href=l.jpg><img src=/",
+                    ".jpg></a>",
+                )
+            ),
+        ),
+        (
+            "sets of sizes",
+            format!("<img srcset='{}'>", numbered(100_000, "a.jpg ", "w,")),
+        ),
+        (
+            "backgrounds",
+            numbered(30_000, "<b style='background:url(", ".jpg)'></b>"),
+        ),
+        (
+            "one long style",
+            format!("<b style='{}'></b>", "background:url((;{".repeat(50_000)),
+        ),
+        (
+            "many JSON-LD",
+            numbered(
+                15_000,
+                "<script type=application/ld+json>{\"image\":\"",
+                ".jpg\"}</script>",
+            ),
+        ),
+        (
+            "deep JSON-LD",
+            format!(
+                "<script type=application/ld+json>{}</script>",
+                "{\"image\":".repeat(50_000)
+            ),
+        ),
+        (
+            "metadata",
+            numbered(30_000, "<meta property=og:image content=/", ".jpg>"),
+        ),
+        (
+            "long alt texts",
+            format!("<img src=/{}.jpg alt='", "a/b-".repeat(1_000))
+                + &"a b ".repeat(200_000)
+                + "'>",
+        ),
+        (
             "siblings",
             format!("<div>{}", "<img src=a><i>x</i>".repeat(30_000)),
         ),
@@ -222,7 +294,9 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
 #[test]
 fn too_deep_a_page_still_gives_text_links_and_images() {
     let html = format!(
-        "<html lang=en><title>Deep</title><base href=/b/><style>no</style>{}\
+        "<html lang=en><title>Deep</title><base href=/b/><style>no</style>\
+         <meta property=og:image content=og.jpg><script type=application/ld+json>\
+         {{\"image\":{{\"url\":\"cat.jpg\",\"caption\":\"Tom\"}}}}</script>{}\
          <h1>A <i>cat</i></h1><p>says &amp; does<p>little \
          <a href=one>One <a href=two rel=nofollow title=x></a><svg><text>icon</svg>\
          <img src=cat.jpg alt='A cat' width=5><iframe src=f title=F>no</iframe>\
@@ -234,7 +308,9 @@ fn too_deep_a_page_still_gives_text_links_and_images() {
         link https://blog.example/b/one [One]\n\
         link https://blog.example/b/two nofollow [x]\n\
         link https://blog.example/b/f [F]\n\
-        image https://blog.example/b/cat.jpg 5x?\n  alt A cat\n  file cat\n";
+        image https://blog.example/b/cat.jpg 5x?\n  found img json_ld\n\
+        \x20 alt A cat\n  caption Tom\n  file cat\n\
+        image https://blog.example/b/og.jpg ?x?\n  found open_graph\n  file og\n";
     assert_eq!(render(&page(&html)), expected);
 }
 
@@ -406,6 +482,18 @@ fn soup() -> impl Strategy<Value = String> {
             "<br>",
             "<img src=i.png alt=x>",
             "<img data-src='j' srcset='a 1x, b 2x'>",
+            "<a href=large.jpg>",
+            "<p style='background:url(x.png)'>",
+            "<h2>",
+            "</h2>",
+            "<figure>",
+            "<figcaption>",
+            "</figcaption>",
+            "</figure>",
+            "<meta property=og:image content=o.jpg>",
+            "<meta property=og:image:alt content='IMG 12'>",
+            "<link rel=image_src href=i.png>",
+            "<script type=application/ld+json>{\"image\":[\"i.png\",{\"url\":\"k\"}]}</script>",
             "<pre>",
             "\n\n",
             "</pre>",
@@ -457,7 +545,19 @@ fn check(page: &Extracted) -> Result<(), TestCaseError> {
     for image in &page.images {
         prop_assert!(matches!(image.url.scheme(), "http" | "https"));
         prop_assert!(image.texts.parents.len() <= 5 && image.texts.siblings.len() <= 5);
+        let found = &image.embedding.found;
+        prop_assert!(!found.is_empty() && found.is_sorted());
+        prop_assert_eq!(image.texts.alt_kind.is_some(), image.texts.alt.is_some());
+        let (above, beside) = (
+            &image.texts.parent_distances,
+            &image.texts.sibling_distances,
+        );
+        prop_assert!(above.len() == image.texts.parents.len() && above.is_sorted());
+        prop_assert!(beside.len() == image.texts.siblings.len() && beside.is_sorted());
         let texts = image.texts.parents.iter().chain(&image.texts.siblings);
+        let texts = texts
+            .chain(&image.texts.heading)
+            .chain(&image.texts.figcaption);
         for text in texts {
             prop_assert!(!text.is_empty() && text.chars().count() <= 2_000);
         }

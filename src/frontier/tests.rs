@@ -109,6 +109,7 @@ fn image(address: &str, page: &str, score: f64) -> NewImage {
             document_perplexity: score,
             declared_width: None,
             declared_height: None,
+            embedding: Default::default(),
             texts: ImageTexts::default(),
             scores: ImageScores::default(),
             rank: 1.0,

@@ -8,8 +8,8 @@ use crate::address::PageUrl;
 use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
 use crate::page::{
-    DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts, Scored,
-    ScoredImage, ScoredLink, TextScore,
+    AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
+    Scored, ScoredImage, ScoredLink, TextScore,
 };
 
 /// Rates documents, links and images by one topic. Cheap to clone, and shared by
@@ -127,11 +127,20 @@ impl Scorer {
     ) -> ImageContext {
         let words = &image.texts;
         let mut one = |text: &'page Option<String>| text.as_deref().map(|t| texts.rate(t).score);
-        let (alt, title, file_name) = (one(&words.alt), one(&words.title), one(&words.file_name));
+        // What a program wrote says nothing of the picture.
+        let written = words.alt_kind.is_none_or(|kind| kind == AltKind::Written);
+        let alt = written.then(|| one(&words.alt)).flatten();
+        let (title, file_name) = (one(&words.title), one(&words.file_name));
+        let (aria_label, caption) = (one(&words.aria_label), one(&words.caption));
+        let (figcaption, heading) = (one(&words.figcaption), one(&words.heading));
         let mut all = |list: &'page [String]| list.iter().map(|t| texts.rate(t).score).collect();
         let scores = ImageScores {
             alt,
             title,
+            aria_label,
+            caption,
+            figcaption,
+            heading,
             file_name,
             parents: all(&words.parents),
             siblings: all(&words.siblings),
@@ -143,6 +152,7 @@ impl Scorer {
             document_perplexity: document.perplexity,
             declared_width: image.width,
             declared_height: image.height,
+            embedding: image.embedding.clone(),
             texts: words.clone(),
             rank: self.rank(&scores),
             scores,
@@ -151,7 +161,8 @@ impl Scorer {
 
     /// Geometric mean of the weighted perplexities of the alt text and of the second
     /// nearest enclosing element with text (Werner 2015). Where one is absent, the
-    /// perplexity of a run of unknown words stands for it: silence is no merit.
+    /// perplexity of a run of unknown words stands for it: silence is no merit, and
+    /// neither is an alt text that nobody wrote.
     fn rank(&self, scores: &ImageScores) -> f64 {
         let weighted = |score: Option<&TextScore>| score.map_or(self.unknown, |s| s.weighted);
         // Two roots, as the product of two large numbers may be infinite.
@@ -195,7 +206,7 @@ mod tests {
 
     use super::*;
     use crate::lm::{KenLm, SentenceScore, arpa, estimate};
-    use crate::page::{ImageTexts, Link};
+    use crate::page::{Embedding, Found, ImageTexts, Link};
 
     /// A real model that counts how often it is asked.
     struct Counting {
@@ -254,6 +265,7 @@ mod tests {
             url: url(path),
             width: Some(640),
             height: None,
+            embedding: Default::default(),
             texts: ImageTexts {
                 alt: alt.map(str::to_owned),
                 file_name: Some("cat behavior".into()),
@@ -361,6 +373,41 @@ mod tests {
             (second.context.rank / unknown - 1.0).abs() < 1e-12,
             "neither alt nor parent 1"
         );
+    }
+
+    #[test]
+    fn alt_texts_that_nobody_wrote_are_not_rated_and_captions_are() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        let rated = |alt_kind| {
+            let mut page = page();
+            let embedding = &mut page.images[0].embedding;
+            embedding.found = vec![Found::Img, Found::OpenGraph];
+            let texts = &mut page.images[0].texts;
+            texts.alt_kind = Some(alt_kind);
+            texts.heading = Some("Home".into());
+            texts.figcaption = Some("cat hunting behavior".into());
+            texts.aria_label = Some("element of the little man".into());
+            scorer.score(&url(""), &page).images.remove(0).context
+        };
+        let written = rated(AltKind::Written);
+        let text = |text| Some(scorer.text(text));
+        assert_eq!(written.scores.alt, text("cat hunting behavior"));
+        assert_eq!(written.scores.figcaption, written.scores.alt);
+        assert_eq!(written.scores.heading, text("Home"));
+        assert_eq!(written.scores.aria_label, text("element of the little man"));
+        assert_eq!(written.scores.caption, None);
+        let expected = Embedding {
+            found: vec![Found::Img, Found::OpenGraph],
+            ..Embedding::default()
+        };
+        assert_eq!(written.embedding, expected);
+        for kind in [AltKind::FileName, AltKind::Boilerplate] {
+            let marked = rated(kind);
+            assert_eq!(marked.scores.alt, None);
+            assert_eq!(marked.texts.alt, written.texts.alt, "but kept");
+            assert!(marked.rank > written.rank && marked.rank < unknown);
+        }
     }
 
     #[test]

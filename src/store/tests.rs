@@ -28,12 +28,14 @@ fn context(page: &str, alt: &str) -> ImageContext {
         document_perplexity: 500.0,
         declared_width: Some(640),
         declared_height: None,
+        embedding: Default::default(),
         texts: ImageTexts {
             alt: Some(alt.to_owned()),
             title: None,
             file_name: Some("cat".to_owned()),
             parents: vec!["near".to_owned(), "further".to_owned()],
             siblings: vec![],
+            ..ImageTexts::default()
         },
         scores: ImageScores {
             alt: Some(score),
@@ -41,6 +43,7 @@ fn context(page: &str, alt: &str) -> ImageContext {
             file_name: Some(score),
             parents: vec![score, score],
             siblings: vec![],
+            ..ImageScores::default()
         },
         rank: 61.7,
     }

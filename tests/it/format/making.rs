@@ -9,8 +9,8 @@ use spoor::config::Config;
 use spoor::frontier::store::{Store, StoreError};
 use spoor::frontier::{Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Written};
 use spoor::page::{
-    BlockPrint, Bucket, ImageContext, ImageScores, ImageTexts, LinkParts, Outcome, Prints, Reason,
-    Task, TaskKind, TextScore, Validators,
+    AltKind, BlockPrint, Bucket, Embedding, Found, ImageContext, ImageScores, ImageTexts,
+    LinkParts, Outcome, Prints, Reason, Task, TaskKind, TextScore, Validators,
 };
 use spoor::scope::Scope;
 
@@ -318,15 +318,31 @@ pub fn context() -> ImageContext {
         document_perplexity: 321.0,
         declared_width: Some(640),
         declared_height: Some(480),
+        embedding: Embedding {
+            found: vec![Found::Srcset, Found::OpenGraph],
+            class: Some("alignleft".to_owned()),
+            link_target: PageUrl::parse("https://seed.org/large").ok(),
+        },
         texts: ImageTexts {
             alt: Some("an alt".to_owned()),
+            alt_kind: Some(AltKind::Written),
+            aria_label: Some("a label".to_owned()),
+            caption: Some("a caption".to_owned()),
+            figcaption: Some("a figure's caption".to_owned()),
+            heading: Some("a heading".to_owned()),
             title: Some("a title".to_owned()),
             file_name: Some("kept".to_owned()),
             parents: vec!["near".to_owned(), "far".to_owned()],
             siblings: vec!["beside".to_owned()],
+            parent_distances: vec![1, 3],
+            sibling_distances: vec![2],
         },
         scores: ImageScores {
             alt: Some(score),
+            aria_label: Some(score),
+            caption: Some(score),
+            figcaption: Some(score),
+            heading: Some(score),
             title: Some(score),
             file_name: Some(score),
             parents: vec![score, score],

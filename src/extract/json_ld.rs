@@ -1,0 +1,178 @@
+//! Images that a page describes in JSON-LD with the words of schema.org.
+//!
+//! Nothing is expanded by a context: `@type` and the properties are looked for by
+//! the names that pages use. What is no JSON gives no image.
+
+use serde_json::Value;
+
+use crate::address::PageUrl;
+use crate::page::{Found, ImageCandidate};
+
+use super::html::Attributes;
+use super::images;
+
+/// Bytes of all JSON-LD of a page that are read; a script that goes beyond is
+/// passed over. A parsed value may take 30 times as much memory.
+pub(super) const MAX_BYTES: usize = 512 << 10;
+
+/// Whether the element holds JSON-LD.
+pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
+    name == "script"
+        && attributes.get("type").is_some_and(|media| {
+            let media = media.split(';').next().unwrap_or_default().trim();
+            media.eq_ignore_ascii_case("application/ld+json")
+        })
+}
+
+/// The images, at most `max`: every `ImageObject`, and what a property `image`
+/// names.
+pub(super) fn images(base: &PageUrl, json: &str, max: usize) -> Vec<ImageCandidate> {
+    let mut found = Vec::new();
+    // Deeper than 128 levels is an error, so the recursion below is bounded too.
+    if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
+        walk(base, &value, false, max, &mut found);
+    }
+    found
+}
+
+/// `is_image`: the value is that of a property `image`.
+fn walk(
+    base: &PageUrl,
+    value: &Value,
+    is_image: bool,
+    max: usize,
+    found: &mut Vec<ImageCandidate>,
+) {
+    if found.len() >= max {
+        return;
+    }
+    match value {
+        Value::String(address) if is_image => {
+            found.extend(images::declared(base, address, Found::JsonLd));
+        }
+        Value::Array(values) => {
+            for value in values {
+                walk(base, value, is_image, max, found);
+            }
+        }
+        Value::Object(object) => {
+            let of = |key: &str| object.get(key);
+            let is_object = is_image || of("@type").is_some_and(is_image_object);
+            if is_object {
+                let address = ["contentUrl", "url"]
+                    .iter()
+                    .find_map(|key| of(key)?.as_str());
+                let image = address.and_then(|a| images::declared(base, a, Found::JsonLd));
+                if let Some(mut image) = image {
+                    image.width = of("width").and_then(pixels);
+                    image.height = of("height").and_then(pixels);
+                    let mut words = ["caption", "description", "name"].iter();
+                    image.texts.caption =
+                        words.find_map(|key| images::attribute_text(of(key)?.as_str()?));
+                    found.push(image);
+                }
+            }
+            for (key, value) in object {
+                walk(base, value, key == "image", max, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_image_object(kind: &Value) -> bool {
+    let is = |kind: &Value| {
+        let name = kind.as_str().unwrap_or_default();
+        name.rsplit(['/', ':']).next() == Some("ImageObject")
+    };
+    match kind {
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    }
+}
+
+/// A number, a text such as `640px`, or a `QuantitativeValue`.
+fn pixels(value: &Value) -> Option<u32> {
+    match value {
+        Value::Number(number) => {
+            let whole = number.as_f64()?.trunc();
+            format!("{whole}").parse().ok()
+        }
+        Value::String(text) => images::dimension(text),
+        Value::Object(quantity) => match quantity.get("value")? {
+            Value::Object(_) => None,
+            value => pixels(value),
+        },
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Address, caption, width and height.
+    type Read = (String, Option<String>, Option<u32>, Option<u32>);
+
+    fn read(json: &str) -> Vec<Read> {
+        let base = PageUrl::parse("https://a.example/b/").unwrap();
+        let images = images(&base, json, 10).into_iter();
+        images
+            .map(|i| (i.url.to_string(), i.texts.caption, i.width, i.height))
+            .collect()
+    }
+
+    #[test]
+    fn image_objects_and_images_of_others() {
+        let json = r#"{"@context":"https://schema.org","@graph":[
+            {"@type":"WebPage","url":"https://a.example/page","primaryImageOfPage":{"@id":"x"}},
+            {"@type":"ImageObject","@id":"x","url":"one.jpg","contentUrl":"/two.jpg",
+             "caption":" A  cat ","width":1200,"height":"800px"},
+            {"@type":["CreativeWork","http://schema.org/ImageObject"],"url":"three.jpg",
+             "name":"Three","width":{"@type":"QuantitativeValue","value":"64"},"height":-1},
+            {"@type":"NewsArticle","headline":"H","image":["four.jpg",{"url":"five.jpg"}]},
+            {"@type":"Organization","logo":{"@type":"ImageObject","url":"data:image/png;base64,AA"}}
+        ]}"#;
+        let at = |path: &str| format!("https://a.example{path}");
+        let some = |text: &str| Some(text.to_owned());
+        let mut found = read(json);
+        found.sort();
+        let mut expected = vec![
+            (at("/two.jpg"), some("A cat"), Some(1_200), Some(800)),
+            (at("/b/three.jpg"), some("Three"), Some(64), None),
+            (at("/b/four.jpg"), None, None, None),
+            (at("/b/five.jpg"), None, None, None),
+        ];
+        expected.sort();
+        assert_eq!(found, expected);
+        let base = PageUrl::parse("https://a.example/").unwrap();
+        assert_eq!(images(&base, json, 2).len(), 2);
+    }
+
+    #[test]
+    fn hostile_json_gives_nothing_and_takes_no_time() {
+        let deep = "[".repeat(MAX_BYTES);
+        let wide = format!("[{}1]", "{\"image\":{}},".repeat(30_000));
+        let nested = format!("{}\"a\"{}", "{\"image\":".repeat(1_000), "}".repeat(1_000));
+        let started = std::time::Instant::now();
+        for json in [
+            "",
+            "{",
+            "null",
+            "<!-- -->",
+            "{\"@type\":\"ImageObject\",\"url\":1e999}",
+            "{\"image\":{\"url\":\"a\",\"width\":{\"value\":{\"value\":1}}",
+            &deep,
+            &wide,
+            &nested,
+        ] {
+            assert!(read(json).is_empty());
+        }
+        assert!(started.elapsed() < std::time::Duration::from_secs(5));
+        let odd = read(r#"{"image":{"url":"a","width":1e300,"height":[1],"caption":5}}"#);
+        assert_eq!(
+            odd,
+            [("https://a.example/b/a".to_owned(), None, None, None)]
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Who encloses whom: the words around an image, told once the walk is over.
+//!
+//! This module knows ranges of the page's text and which element each belongs to,
+//! and nothing of addresses and attributes.
+
+use std::ops::Range;
+
+use crate::page::ImageCandidate;
+
+use super::Options;
+
+/// Characters of an enclosing element's text that are kept.
+const MAX_PARENT_CHARS: usize = 2_000;
+/// Characters of a sibling's text, a caption or a heading that are kept.
+const MAX_SIBLING_CHARS: usize = 1_000;
+
+/// Who encloses whom and which range of the page's text each element has.
+///
+/// The text of an element is a range of the page's [`super::text::Flow`], so no
+/// text is gathered twice, however deep an image lies, and a gallery of
+/// thousands costs a few steps an image.
+#[derive(Debug, Default)]
+pub(super) struct Outline {
+    slots: Vec<Slot>,
+    /// The elements that are open, outermost first.
+    open: Vec<Open>,
+    /// The last heading that has ended with text in it, and the one that is open.
+    heading: Option<usize>,
+    open_heading: Option<usize>,
+    /// For each `figure` the element of its first caption.
+    captions: Vec<Option<usize>>,
+    /// The figures that are open, outermost first, as places in `captions`.
+    figures: Vec<usize>,
+    images: Vec<Place>,
+}
+
+/// Where an image candidate stands.
+#[derive(Debug)]
+struct Place {
+    slot: usize,
+    /// The heading around it, then the one before it.
+    headings: [Option<usize>; 2],
+    figure: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Slot {
+    parent: Option<usize>,
+    start: usize,
+    end: usize,
+    /// Place among the element's sibling elements.
+    place: usize,
+    /// The nearest earlier sibling that has text.
+    previous: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Open {
+    slot: usize,
+    children: usize,
+    /// The last ended child that has text.
+    last_text: Option<usize>,
+}
+
+impl Slot {
+    fn has_text(&self) -> bool {
+        self.end > self.start
+    }
+}
+
+impl Outline {
+    /// An element begins where the page's text has this length.
+    pub(super) fn open(&mut self, name: &str, at: usize) {
+        let slot = self.slots.len();
+        let (parent, place, previous) = match self.open.last_mut() {
+            Some(parent) => {
+                parent.children += 1;
+                (Some(parent.slot), parent.children, parent.last_text)
+            }
+            None => (None, 0, None),
+        };
+        self.slots.push(Slot {
+            parent,
+            start: at,
+            end: at,
+            place,
+            previous,
+        });
+        self.open.push(Open {
+            slot,
+            children: 0,
+            last_text: None,
+        });
+        match name {
+            "figure" => {
+                self.figures.push(self.captions.len());
+                self.captions.push(None);
+            }
+            "figcaption" => {
+                let figure = self.figures.last().and_then(|i| self.captions.get_mut(*i));
+                if let Some(caption) = figure {
+                    caption.get_or_insert(slot);
+                }
+            }
+            _ if is_heading(name) => self.open_heading = Some(slot),
+            _ => {}
+        }
+    }
+
+    /// The innermost element gives this many image candidates.
+    pub(super) fn images(&mut self, count: usize) {
+        let Some(slot) = self.open.last().map(|open| open.slot) else {
+            return;
+        };
+        for _ in 0..count {
+            self.images.push(Place {
+                slot,
+                headings: [self.open_heading, self.heading],
+                figure: self.figures.last().copied(),
+            });
+        }
+    }
+
+    /// The innermost element ends where the page's text has this length.
+    pub(super) fn close(&mut self, name: &str, at: usize) {
+        let Some(open) = self.open.pop() else { return };
+        let Some(slot) = self.slots.get_mut(open.slot) else {
+            return;
+        };
+        slot.end = at;
+        if slot.has_text()
+            && let Some(parent) = self.open.last_mut()
+        {
+            parent.last_text = Some(open.slot);
+        }
+        if name == "figure" {
+            self.figures.pop();
+        } else if is_heading(name) {
+            self.open_heading = None;
+            if slot.has_text() {
+                self.heading = Some(open.slot);
+            }
+        }
+    }
+
+    /// Fills in what stands around the images, which come first in `images` and in
+    /// the order they were met; `text` is the page's.
+    pub(super) fn surround(self, text: &str, images: &mut [ImageCandidate], options: &Options) {
+        if images.is_empty() {
+            return;
+        }
+        let next = self.next_with_text();
+        let mut room = options.max_context_bytes;
+        for (image, place) in images.iter_mut().zip(&self.images) {
+            let parents = self.parents(place.slot, text, options.parents);
+            let siblings = self.siblings(place.slot, &next, text, options.siblings);
+            let heading = place.headings.iter().flatten();
+            let heading = heading.filter_map(|i| self.text_of(*i, text)).next();
+            let caption = place.figure.and_then(|i| *self.captions.get(i)?);
+            let caption = caption.and_then(|i| self.text_of(i, text));
+            let all = parents.iter().chain(&siblings).map(|(_, text)| *text);
+            let bytes: usize = all.chain(heading).chain(caption).map(str::len).sum();
+            if bytes > room {
+                return;
+            }
+            room -= bytes;
+            let texts = &mut image.texts;
+            (texts.parent_distances, texts.parents) = owned(parents);
+            (texts.sibling_distances, texts.siblings) = owned(siblings);
+            texts.heading = heading.map(str::to_owned);
+            texts.figcaption = caption.map(str::to_owned);
+        }
+    }
+
+    /// The beginning of the element's text, `None` where it has none.
+    fn text_of<'t>(&self, slot: usize, text: &'t str) -> Option<&'t str> {
+        let slot = self.slots.get(slot).filter(|slot| slot.has_text())?;
+        let window = Window::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
+        Some(window.text(text)).filter(|text| !text.is_empty())
+    }
+
+    /// For each element the nearest later sibling that has text.
+    fn next_with_text(&self) -> Vec<Option<usize>> {
+        let mut next = vec![None; self.slots.len()];
+        let mut first_text = vec![None; self.slots.len()];
+        for (i, slot) in self.slots.iter().enumerate().rev() {
+            if let Some(parent) = slot.parent {
+                next[i] = first_text[parent];
+                if slot.has_text() {
+                    first_text[parent] = Some(i);
+                }
+            }
+        }
+        next
+    }
+
+    /// The texts of the enclosing elements, nearest first, blocks separated by
+    /// line ends, so that no sentence need run on from one to the next.
+    ///
+    /// An element that adds nothing to the text of the one inside it is passed
+    /// over: it would say the same again. Of a long text the part around the
+    /// image is kept, since the beginning of `body` is the page's menu.
+    fn parents<'t>(&self, slot: usize, text: &'t str, max: usize) -> Vec<(u32, &'t str)> {
+        let mut texts = Vec::new();
+        let mut steps = 0;
+        let Some(image) = self.slots.get(slot) else {
+            return texts;
+        };
+        let mut last = Window::default();
+        let mut above = image.parent;
+        while let Some(parent) = above.and_then(|i| self.slots.get(i)) {
+            if texts.len() >= max {
+                break;
+            }
+            above = parent.parent;
+            steps += 1;
+            if parent.has_text() && !last.same_in(parent.start, parent.end) {
+                last = Window::new(
+                    text,
+                    parent.start..parent.end,
+                    image.start,
+                    MAX_PARENT_CHARS,
+                );
+                texts.push((steps, last.text(text)));
+            }
+        }
+        texts
+    }
+
+    /// The texts of the sibling elements, nearest first; of two at the same
+    /// distance the following one comes first, as captions do.
+    fn siblings<'t>(
+        &self,
+        slot: usize,
+        next: &[Option<usize>],
+        text: &'t str,
+        max: usize,
+    ) -> Vec<(u32, &'t str)> {
+        let mut texts = Vec::new();
+        let Some(image) = self.slots.get(slot) else {
+            return texts;
+        };
+        let mut before = image.previous;
+        let mut after = next.get(slot).copied().flatten();
+        while texts.len() < max {
+            let distance = |i: Option<usize>| Some(self.slots.get(i?)?.place.abs_diff(image.place));
+            let chosen = match (distance(before), distance(after)) {
+                (None, None) => break,
+                (Some(b), Some(a)) if b < a => &mut before,
+                (Some(_), None) => &mut before,
+                (_, Some(_)) => &mut after,
+            };
+            let Some(i) = *chosen else { break };
+            let Some(sibling) = self.slots.get(i) else {
+                break;
+            };
+            let range = sibling.start..sibling.end;
+            let steps = u32::try_from(sibling.place.abs_diff(image.place)).unwrap_or(u32::MAX);
+            let window = Window::new(text, range, sibling.start, MAX_SIBLING_CHARS);
+            texts.push((steps, window.text(text)));
+            if i < slot {
+                before = sibling.previous;
+            } else {
+                after = next.get(i).copied().flatten();
+            }
+        }
+        texts
+    }
+}
+
+fn is_heading(name: &str) -> bool {
+    matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
+}
+
+fn owned(texts: Vec<(u32, &str)>) -> (Vec<u32>, Vec<String>) {
+    let texts = texts.into_iter();
+    texts.map(|(steps, text)| (steps, text.to_owned())).unzip()
+}
+
+/// The part of an element's text that is kept: as much as is allowed, from both
+/// sides of a place in it.
+#[derive(Debug, Default)]
+struct Window {
+    /// Range of the whole text.
+    whole: Range<usize>,
+    /// Range that is kept.
+    kept: Range<usize>,
+}
+
+impl Window {
+    fn new(text: &str, whole: Range<usize>, at: usize, max_chars: usize) -> Self {
+        let kept = Self::kept(text, &whole, at, max_chars).unwrap_or_else(|| whole.clone());
+        Self { whole, kept }
+    }
+
+    /// An element with this range would have the same text kept.
+    fn same_in(&self, start: usize, end: usize) -> bool {
+        (start == self.whole.start || self.kept.start > self.whole.start)
+            && (end == self.whole.end || self.kept.end < self.whole.end)
+    }
+
+    fn text<'t>(&self, text: &'t str) -> &'t str {
+        text.get(self.kept.clone()).unwrap_or_default().trim()
+    }
+
+    /// `None` where the whole fits.
+    fn kept(text: &str, whole: &Range<usize>, at: usize, max: usize) -> Option<Range<usize>> {
+        if whole.len() <= max {
+            return None;
+        }
+        let before = text.get(whole.start..at)?;
+        let after = text.get(at..whole.end)?;
+        let chars_before = before.chars().rev().take(max).count();
+        let chars_after = after.chars().take(max).count();
+        if before.len() + after.len() <= max || chars_before + chars_after <= max {
+            return None;
+        }
+        let take_before = chars_before.min((max / 2).max(max - chars_after));
+        let take_after = chars_after.min(max - take_before);
+        let mut kept = whole.clone();
+        if let Some((cut, _)) = before.char_indices().rev().nth(take_before) {
+            // A word is not cut in two, where there are words.
+            let start = cut + before[cut..].chars().next().map_or(0, char::len_utf8);
+            let rest = &before[start..];
+            kept.start += start
+                + rest
+                    .find(char::is_whitespace)
+                    .filter(|i| *i < 40)
+                    .unwrap_or(0);
+        }
+        if let Some((cut, _)) = after.char_indices().nth(take_after) {
+            let rest = &after[..cut];
+            let word = rest.rfind(char::is_whitespace).filter(|i| cut - i < 40);
+            kept.end = at + word.unwrap_or(cut);
+        }
+        Some(kept)
+    }
+}
