@@ -22,6 +22,7 @@ fn rated(weighted: f64) -> TextScore {
 /// ten times as much.
 fn context(page: &str, alt: f64) -> ImageContext {
     ImageContext {
+        embedding: Default::default(),
         page: PageUrl::parse(page).unwrap(),
         page_title: None,
         page_language: None,
