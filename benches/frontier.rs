@@ -22,12 +22,14 @@ use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
 use spoor::frontier::store::{self, StoreError};
 use spoor::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
-use spoor::page::{Bucket, Outcome, TaskKind};
+use spoor::page::{Bucket, Outcome, Task, TaskKind};
 use spoor::scope::Scope;
 
 const LINKS: usize = 20;
 /// Pages in one measured round.
 const ROUND: usize = 10_000;
+/// What every request takes.
+const ANSWER: Duration = Duration::from_millis(50);
 const SMALL: u64 = 100_000;
 
 struct Load {
@@ -47,8 +49,7 @@ fn main() {
         load.kind.name()
     );
     let mut crawl = Crawl::open(&load, &path);
-    let seeds: Vec<PageUrl> = (0..2_000).map(|n| crawl.address(n)).collect();
-    crawl.frontier.add_seeds(&seeds, crawl.now).unwrap();
+    crawl.meet_hosts();
     crawl.grow_to(SMALL.min(load.urls));
     let small = crawl.measure();
     println!(
@@ -167,31 +168,52 @@ impl Crawl {
             .collect()
     }
 
-    /// One page: lease it, finish it with its links. Robots on the way are
-    /// answered as missing.
+    /// Queues one page of each host, and answers for its address and its robots.txt,
+    /// which would otherwise fall into the first round alone.
+    fn meet_hosts(&mut self) {
+        for begin in (0..self.hosts).step_by(1_000) {
+            let end = (begin + 1_000).min(self.hosts);
+            let front = |host| format!("https://www.host-{host}.example/");
+            let seeds: Vec<PageUrl> = (begin..end)
+                .map(|host| PageUrl::parse(&front(host)).unwrap())
+                .collect();
+            self.frontier.add_seeds(&seeds, self.now).unwrap();
+        }
+        // A host's page is due a delay after its robots.txt, so time stands still.
+        while let Some(task) = self.frontier.lease(self.now).unwrap() {
+            assert!(self.answer_before(&task), "a page came too early");
+        }
+    }
+
+    /// Answers for a host's address or robots.txt; false for a page.
+    fn answer_before(&mut self, task: &Task) -> bool {
+        if task.locate {
+            // Two hosts on each machine.
+            let number: u32 = digits(task.host.as_str()) / 2;
+            let address = Ipv4Addr::from(number.wrapping_add(1 << 24));
+            let located = Some(address.into());
+            self.frontier.located(task, located, self.now).unwrap();
+        } else if task.kind == TaskKind::Robots {
+            let answer = RobotsAnswer::Missing;
+            self.frontier
+                .finish_robots(task, answer, ANSWER, self.now, |_| {
+                    Ok::<_, StoreError>(Vec::new())
+                })
+                .unwrap();
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// One page: lease it, finish it with its links.
     fn page(&mut self) {
         loop {
             let Some(task) = self.frontier.lease(self.now).unwrap() else {
                 self.now = self.frontier.next_event().unwrap().max(self.now + 1);
                 continue;
             };
-            if task.locate {
-                // Two hosts on each machine.
-                let number: u32 = digits(task.host.as_str()) / 2;
-                let address = Ipv4Addr::from(number.wrapping_add(1 << 24));
-                self.frontier
-                    .located(&task, Some(address.into()), self.now)
-                    .unwrap();
-                continue;
-            }
-            let elapsed = Duration::from_millis(50);
-            if task.kind == TaskKind::Robots {
-                let answer = RobotsAnswer::Missing;
-                self.frontier
-                    .finish_robots(&task, answer, elapsed, self.now, |_| {
-                        Ok::<_, StoreError>(Vec::new())
-                    })
-                    .unwrap();
+            if self.answer_before(&task) {
                 continue;
             }
             let effects = Effects {
@@ -199,7 +221,7 @@ impl Crawl {
                 ..Effects::default()
             };
             self.frontier
-                .finish(&task, Outcome::Done, effects, elapsed, self.now, |_| {
+                .finish(&task, Outcome::Done, effects, ANSWER, self.now, |_| {
                     Ok::<_, StoreError>(Written::default())
                 })
                 .unwrap();
