@@ -122,15 +122,8 @@ impl Store for Seen {
                 }
             }
         }
-        let written: Vec<Vec<u8>> = batch
-            .writes_of(self.prefix)
-            .map(|(key, _)| key.to_vec())
-            .collect();
-        self.store.apply(batch).inspect_err(|_| {
-            for key in &written {
-                self.recent.remove(key.as_slice());
-            }
-        })
+        // What is remembered of a batch that failed may not be true.
+        self.store.apply(batch).inspect_err(|_| self.recent.clear())
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -234,6 +227,7 @@ mod tests {
     #[derive(Default)]
     struct Counting {
         pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+        full: bool,
         asked: Arc<Mutex<Vec<Vec<u8>>>>,
     }
 
@@ -258,6 +252,12 @@ mod tests {
 
     impl Store for Counting {
         fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+            if self.full {
+                return Err(StoreError::Io {
+                    path: "".into(),
+                    why: "no space left".to_owned(),
+                });
+            }
             for (key, value) in batch.into_writes() {
                 match value {
                     Some(value) => self.pairs.insert(key, value),
@@ -278,6 +278,7 @@ mod tests {
         fn snapshot(&self) -> Box<dyn Readable> {
             Box::new(Self {
                 pairs: self.pairs.clone(),
+                full: self.full,
                 asked: Arc::default(),
             })
         }
@@ -341,6 +342,21 @@ mod tests {
         // Other keys are none of its business.
         seen.get(b"Hhost").unwrap();
         assert_eq!(asked.lock().unwrap().len(), touched + 1);
+    }
+
+    #[test]
+    fn what_could_not_be_written_is_not_remembered() {
+        let mut store = Counting::default();
+        store.pairs.insert(key(1), vec![1]);
+        store.full = true;
+        let mut seen = Seen::over(Box::new(store), b"U");
+        seen.warm(10).unwrap();
+        let mut batch = Batch::default();
+        batch.put(key(1), vec![2]);
+        batch.put(key(2), vec![2]);
+        seen.apply(batch).unwrap_err();
+        assert_eq!(seen.get(&key(1)).unwrap(), Some(vec![1]));
+        assert_eq!(seen.get(&key(2)).unwrap(), None);
     }
 
     #[test]
