@@ -30,6 +30,7 @@
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
+//! | `picture` | what an image file is and looks like, from its bytes | page |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps | address |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
@@ -39,12 +40,12 @@
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
-//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, score, sitemap, store, page |
+//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page, picture |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
-//! | `rank` | a job's images in order, each picture once | config, lm, page, store, train |
+//! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -79,6 +80,7 @@ pub mod lab;
 pub mod lm;
 pub mod maintenance;
 pub mod page;
+pub mod picture;
 pub mod pipeline;
 pub mod rank;
 pub mod robots;

@@ -4,6 +4,7 @@
 //! These are plain values. They know neither the network nor the store, and no
 //! stage keeps a reference to another stage's value after handing its own on.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -149,6 +150,7 @@ pub struct Fetched {
 
 /// What a page or its headers ask of crawlers (`X-Robots-Tag`, meta robots).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Directives {
     /// Do not follow the links of this page.
     pub nofollow: bool,
@@ -158,6 +160,27 @@ pub struct Directives {
     pub noai: bool,
     /// Do not use or index the images of this page (`noimageai`, `noimageindex`).
     pub noimages: bool,
+}
+
+/// What the publisher of a page or an image says of its use, as it was met. All that
+/// was seen is recorded; what of it is obeyed is the configuration's affair.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terms {
+    /// What `X-Robots-Tag` headers and meta robots ask.
+    #[serde(flatten)]
+    pub directives: Directives,
+    /// Whether text and data mining is reserved (TDM Reservation Protocol); `None`
+    /// where nothing is said.
+    pub tdm_reservation: Option<bool>,
+    /// Where the terms of such mining are published.
+    pub tdm_policy: Option<String>,
+    /// The Content-Signal of robots.txt that covers the address: `search`,
+    /// `ai-input`, `ai-train` and what others there may be, each yes or no.
+    pub content_signals: BTreeMap<String, bool>,
+    /// Addresses of licences (`rel=license`, JSON-LD), or their names where no
+    /// address is given; each once, in order of appearance.
+    pub licences: Vec<String>,
 }
 
 /// What one parse of a document gives to the later stages.
@@ -378,6 +401,9 @@ pub struct ImageContext {
     pub declared_width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub declared_height: Option<u32>,
+    /// What that page says of its use.
+    #[serde(default)]
+    pub terms: Terms,
     /// How that page embeds it.
     #[serde(flatten)]
     pub embedding: Embedding,

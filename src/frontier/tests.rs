@@ -109,6 +109,7 @@ fn image(address: &str, page: &str, score: f64) -> NewImage {
             document_perplexity: score,
             declared_width: None,
             declared_height: None,
+            terms: Default::default(),
             embedding: Default::default(),
             texts: ImageTexts::default(),
             scores: ImageScores::default(),

@@ -360,12 +360,14 @@ fn write(
             bytes,
             info,
             content_type,
+            terms,
         }) => {
             let new = NewImageFile {
                 url: &arrival.task.url,
                 bytes,
                 info: info.clone(),
                 content_type: content_type.as_deref(),
+                terms: terms.clone(),
                 fetched: time,
                 contexts,
             };

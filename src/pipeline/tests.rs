@@ -250,7 +250,7 @@ fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
     bytes.into_inner()
 }
 
-fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::store::ImageInfo, Reason> {
+fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo, Reason> {
     let task = task("http://a.org/x.png", TaskKind::Image);
     let r = reader(Strategy::Link);
     match r.read(&task, fetched("image/png", tags, body.clone())) {
@@ -260,6 +260,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::store::ImageInfo, R
                 bytes,
                 info,
                 content_type,
+                ..
             }),
         ) => {
             assert_eq!(

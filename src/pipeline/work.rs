@@ -13,11 +13,11 @@ use crate::extract;
 use crate::frontier::{NewImage, NewTask};
 use crate::page::{
     Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Prints, Reason,
-    Scored, Task, TaskKind,
+    Scored, Task, TaskKind, Terms,
 };
+use crate::picture::{ImageInfo, inspect};
 use crate::score::{Boundaries, Scorer, Strategy};
 use crate::sitemap;
-use crate::store::{ImageInfo, inspect};
 
 /// What the work made of a body.
 #[derive(Debug)]
@@ -32,6 +32,8 @@ pub enum Brought {
         info: ImageInfo,
         /// The `Content-Type` as sent.
         content_type: Option<String>,
+        /// What the answer says of its use.
+        terms: Terms,
     },
     /// The body of a robots.txt.
     Robots(Bytes),
@@ -246,6 +248,10 @@ impl Reader {
             bytes: fetched.body,
             info,
             content_type: fetched.content_type,
+            terms: Terms {
+                directives: asked,
+                ..Terms::default()
+            },
         };
         (Outcome::Done, Some(image))
     }

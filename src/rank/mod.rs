@@ -10,10 +10,8 @@
 //! it adds meanwhile is in the next ranking. Nothing here fetches, rates text or
 //! changes what a crawl has written. The order depends on the folder alone.
 //!
-//! Reading order: this file, `samples` (sidecars to scores), `picture` (perceptual
-//! hashes), `unique`.
+//! Reading order: this file, `samples` (sidecars to scores), `unique`.
 
-mod picture;
 mod samples;
 mod unique;
 

@@ -5,7 +5,8 @@ use std::path::Path;
 use super::{RankError, Ranked, Steps};
 use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
 use crate::page::{ImageContext, TextScore};
-use crate::store::{ImageInfo, Sidecar};
+use crate::picture::ImageInfo;
+use crate::store::{self, Sidecar};
 
 /// Reads every sidecar below `folder` and keeps the images that are wanted, in no
 /// order. The sidecars are read one by one, as all of them may not fit in memory.
@@ -14,9 +15,13 @@ pub(super) fn read(
     wanted: &Rank,
     unknown: f64,
 ) -> Result<(Vec<Ranked>, Steps), RankError> {
+    let files = store::image_files(folder).map_err(|source| RankError::Images {
+        path: folder.join("images"),
+        source,
+    })?;
     let mut steps = Steps::default();
     let mut images = Vec::new();
-    for file in files(folder)? {
+    for file in files {
         let sidecar = match Sidecar::load(folder, &file) {
             Ok(sidecar) if folder.join(&file).is_file() => sidecar,
             Ok(_) => {
@@ -49,37 +54,6 @@ pub(super) fn read(
         }
     }
     Ok((images, steps))
-}
-
-/// The images that have a sidecar, as paths below `folder`. What disappears
-/// meanwhile is none of them.
-fn files(folder: &Path) -> Result<Vec<String>, RankError> {
-    let root = folder.join("images");
-    let mut found = Vec::new();
-    let mut folders = vec!["images".to_owned()];
-    while let Some(below) = folders.pop() {
-        let path = folder.join(&below);
-        let entries = match std::fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(source) if path == root => return Err(RankError::Images { path, source }),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), "passed over: {error}");
-                continue;
-            }
-        };
-        for entry in entries.filter_map(Result::ok) {
-            // Names of spoor's own are ASCII, and links are none of its.
-            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
-                continue;
-            };
-            if kind.is_dir() {
-                folders.push(format!("{below}/{name}"));
-            } else if let Some(image) = name.strip_suffix(".json").filter(|_| kind.is_file()) {
-                found.push(format!("{below}/{image}"));
-            }
-        }
-    }
-    Ok(found)
 }
 
 fn is_wanted(info: &ImageInfo, wanted: &Rank) -> bool {

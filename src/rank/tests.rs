@@ -8,7 +8,8 @@ use super::*;
 use crate::address::PageUrl;
 use crate::lab::picture::draw;
 use crate::page::{ImageContext, ImageScores, ImageTexts, TextScore};
-use crate::store::{NewImageFile, Outputs, inspect};
+use crate::picture::inspect;
+use crate::store::{NewImageFile, Outputs};
 
 fn rated(weighted: f64) -> TextScore {
     TextScore {
@@ -29,6 +30,7 @@ fn context(page: &str, alt: f64) -> ImageContext {
         document_perplexity: 50.0,
         declared_width: None,
         declared_height: None,
+        terms: Default::default(),
         texts: ImageTexts {
             alt: Some(format!("=alt\tof {page}")),
             ..ImageTexts::default()
@@ -62,6 +64,7 @@ impl Folder {
         contexts: Vec<ImageContext>,
     ) -> String {
         let new = NewImageFile {
+            terms: Default::default(),
             url: &PageUrl::parse(url).unwrap(),
             bytes,
             info: inspect(bytes).unwrap(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::Ranked;
-use super::picture;
+use crate::picture;
 
 /// Keeps the first image of each key.
 pub(super) fn first_of_each<K: Eq + Hash>(

@@ -9,7 +9,7 @@ use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
-    Scored, ScoredImage, ScoredLink, TextScore,
+    Scored, ScoredImage, ScoredLink, Terms, TextScore,
 };
 
 /// Rates documents, links and images by one topic. Cheap to clone, and shared by
@@ -152,6 +152,10 @@ impl Scorer {
             document_perplexity: document.perplexity,
             declared_width: image.width,
             declared_height: image.height,
+            terms: Terms {
+                directives: page.directives.clone(),
+                ..Terms::default()
+            },
             embedding: image.embedding.clone(),
             texts: words.clone(),
             rank: self.rank(&scores),

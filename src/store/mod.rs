@@ -11,11 +11,10 @@
 //!
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
-//! Reading order: this file, `append` (files that grow), `log` (rows), `image`
-//! (looking into the bytes), `names` (where an image lies), `sidecar`, `undo`.
+//! Reading order: this file, `append` (files that grow), `log` (rows), `names`
+//! (where an image lies), `sidecar`, `undo`.
 
 mod append;
-mod image;
 mod log;
 mod names;
 mod sidecar;
@@ -27,12 +26,12 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::image::{ImageInfo, inspect};
 pub use self::log::Row;
 pub(crate) use self::log::cell;
-pub use self::sidecar::Sidecar;
+pub use self::sidecar::{Sidecar, image_files};
 use crate::address::PageUrl;
-use crate::page::ImageContext;
+use crate::page::{ImageContext, Terms};
+use crate::picture::ImageInfo;
 use append::Appender;
 
 /// Why an output cannot be written or read.
@@ -103,6 +102,8 @@ pub struct NewImageFile<'a> {
     pub info: ImageInfo,
     /// The `Content-Type` as sent.
     pub content_type: Option<&'a str>,
+    /// What the answer that brought it says of its use.
+    pub terms: Terms,
     /// When it was fetched, RFC 3339 in UTC.
     pub fetched: &'a str,
     /// Every context in which it was met so far.

@@ -8,8 +8,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::image::extensions;
 use crate::address::PageUrl;
+use crate::picture::extensions;
 
 /// Longest name of one file or folder, in bytes; file systems take 255, and a
 /// sidecar and a temporary file add to it.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::image::ImageInfo;
 use super::{NewImageFile, OutputError, io, names, write_whole};
-use crate::page::ImageContext;
+use crate::page::{ImageContext, Terms};
+use crate::picture::ImageInfo;
 
 /// Version of the sidecar's layout; keys are only ever added within one.
 pub const VERSION: u32 = 1;
@@ -30,6 +30,8 @@ pub struct Sidecar {
     info: ImageInfo,
     content_type: Option<String>,
     fetched: String,
+    #[serde(default)]
+    terms: Terms,
     contexts: Vec<ImageContext>,
 }
 
@@ -94,6 +96,11 @@ impl Sidecar {
         &self.info
     }
 
+    /// What the answer that brought the image says of its use.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
         let path = path_of(folder, &self.file);
         let mut json = serde_json::to_vec_pretty(self).map_err(|e| OutputError::Sidecar {
@@ -108,6 +115,40 @@ impl Sidecar {
 /// Where the sidecar of the image at `file` lies.
 pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
     folder.join(format!("{file}.json"))
+}
+
+/// The images of the job in `folder` that have a sidecar, as paths below it, in no
+/// order. What disappears meanwhile is none of them.
+///
+/// # Errors
+/// What the system says where the folder `images` cannot be listed; a folder below
+/// that cannot is named in the program's log and passed over.
+pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec!["images".to_owned()];
+    while let Some(below) = folders.pop() {
+        let path = folder.join(&below);
+        let entries = match std::fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if below == "images" => return Err(error),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), "passed over: {error}");
+                continue;
+            }
+        };
+        for entry in entries.filter_map(Result::ok) {
+            // Names of spoor's own are ASCII, and links are none of its.
+            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
+                continue;
+            };
+            if kind.is_dir() {
+                folders.push(format!("{below}/{name}"));
+            } else if let Some(image) = name.strip_suffix(".json").filter(|_| kind.is_file()) {
+                found.push(format!("{below}/{image}"));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Finds the path of a new image and its sidecar: a fresh one, or the one that
@@ -154,6 +195,7 @@ fn fresh(file: &str, new: &NewImageFile<'_>) -> Sidecar {
         info: new.info.clone(),
         content_type: new.content_type.map(str::to_owned),
         fetched: new.fetched.to_owned(),
+        terms: new.terms.clone(),
         contexts: Vec::new(),
     }
 }

@@ -28,6 +28,7 @@ fn context(page: &str, alt: &str) -> ImageContext {
         document_perplexity: 500.0,
         declared_width: Some(640),
         declared_height: None,
+        terms: Default::default(),
         embedding: Default::default(),
         texts: ImageTexts {
             alt: Some(alt.to_owned()),
@@ -60,6 +61,7 @@ fn keep_bytes(
     contexts: Vec<ImageContext>,
 ) -> String {
     let new = NewImageFile {
+        terms: Default::default(),
         url: &url(address),
         bytes,
         info: ImageInfo {

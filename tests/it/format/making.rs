@@ -318,6 +318,7 @@ pub fn context() -> ImageContext {
         document_perplexity: 321.0,
         declared_width: Some(640),
         declared_height: Some(480),
+        terms: Default::default(),
         embedding: Embedding {
             found: vec![Found::Srcset, Found::OpenGraph],
             class: Some("alignleft".to_owned()),

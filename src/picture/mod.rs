@@ -1,10 +1,16 @@
-//! A look into an image's bytes: real format and size, by decoding the header.
+//! What an image file is and what it looks like, from its bytes alone: real format
+//! and size by decoding the header, and a perceptual hash of the picture.
+//!
+//! Nothing here knows where the bytes came from, where they lie, or what is wanted.
+
+mod hash;
 
 use std::io::Cursor;
 
 use image::{ImageFormat, ImageReader};
 use serde::{Deserialize, Serialize};
 
+pub use self::hash::hash_file;
 use crate::page::Reason;
 
 /// What the header of an image says.
@@ -42,7 +48,7 @@ pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, Reason> {
 }
 
 /// Extensions under which a file of a format usually lies.
-pub(super) fn extensions(format: &str) -> &'static [&'static str] {
+pub fn extensions(format: &str) -> &'static [&'static str] {
     match format {
         "jpeg" => &["jpg", "jpeg", "jpe"],
         "png" => &["png"],

@@ -30,7 +30,7 @@ const MAX_SIDE: u32 = 20_000;
 /// The hash of a file's picture, the first one of an animation. `None` where it
 /// cannot be decoded within limits, and for a picture of one colour, which looks
 /// like every other of its kind.
-pub(super) fn hash_file(bytes: &[u8]) -> Option<u64> {
+pub fn hash_file(bytes: &[u8]) -> Option<u64> {
     // The decoders are tried and fuzzed, and yet their input is anybody's.
     let decoded = catch_unwind(|| decode(bytes)).ok().flatten();
     decoded.as_ref().and_then(hash)
