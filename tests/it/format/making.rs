@@ -9,8 +9,8 @@ use spoor::config::Config;
 use spoor::frontier::store::{Store, StoreError};
 use spoor::frontier::{Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Written};
 use spoor::page::{
-    AltKind, BlockPrint, Bucket, Embedding, Found, ImageContext, ImageScores, ImageTexts,
-    LinkParts, Outcome, Prints, Reason, Task, TaskKind, TextScore, Validators,
+    AltKind, BlockPrint, Bucket, Directives, Embedding, Found, ImageContext, ImageScores,
+    ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
 };
 use spoor::scope::Scope;
 
@@ -318,7 +318,18 @@ pub fn context() -> ImageContext {
         document_perplexity: 321.0,
         declared_width: Some(640),
         declared_height: Some(480),
-        terms: Default::default(),
+        terms: Terms {
+            directives: Directives {
+                nofollow: true,
+                noindex: true,
+                noai: true,
+                noimages: true,
+            },
+            tdm_reservation: Some(true),
+            tdm_policy: Some("https://seed.org/policy.json".to_owned()),
+            content_signals: [("ai-train".to_owned(), true)].into(),
+            licences: vec!["https://seed.org/licence".to_owned()],
+        },
         embedding: Embedding {
             found: vec![Found::Srcset, Found::OpenGraph],
             class: Some("alignleft".to_owned()),
