@@ -310,7 +310,8 @@ pub enum AltKind {
     Written,
     /// It repeats the name or the path of the file, or is what a camera calls one.
     FileName,
-    /// It says no more than that here is an image.
+    /// It says no more than that here is an image, or its host has it on page after
+    /// page at ever other images.
     Boilerplate,
 }
 
@@ -419,6 +420,16 @@ pub struct ImageContext {
     pub rank: f64,
 }
 
+impl ImageContext {
+    /// Marks the alt text as one that says nothing, and takes its rating back;
+    /// `unknown` is the perplexity of a run of unknown words.
+    pub fn mark_boilerplate(&mut self, unknown: f64) {
+        self.texts.alt_kind = Some(AltKind::Boilerplate);
+        self.scores.alt = None;
+        self.rank = self.scores.rank(unknown);
+    }
+}
+
 /// Ratings of an image's texts, each `None` where the text is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImageScores {
@@ -444,6 +455,18 @@ pub struct ImageScores {
     pub parents: Vec<TextScore>,
     /// Of the sibling elements, nearest first.
     pub siblings: Vec<TextScore>,
+}
+
+impl ImageScores {
+    /// Geometric mean of the weighted perplexities of the alt text and of the second
+    /// nearest enclosing element with text (Werner 2015). Where one is absent, the
+    /// perplexity of a run of unknown words, `unknown`, stands for it: silence is no
+    /// merit, and neither is an alt text that nobody wrote.
+    pub fn rank(&self, unknown: f64) -> f64 {
+        let weighted = |score: Option<&TextScore>| score.map_or(unknown, |s| s.weighted);
+        // Two roots, as the product of two large numbers may be infinite.
+        weighted(self.alt.as_ref()).sqrt() * weighted(self.parents.get(1)).sqrt()
+    }
 }
 
 /// An image candidate with the rated context of one page.

@@ -2,8 +2,8 @@
 //!
 //! Content management systems fill `alt` with the file's name or path, with what
 //! the camera called it, or with a word that stands for every image. One text
-//! and one address are all that is looked at: that the same text stands on every
-//! page of a host is not known here.
+//! and one address are all that is looked at: that a host repeats the same text on
+//! page after page is the frontier's to know.
 
 use percent_encoding::percent_decode_str;
 

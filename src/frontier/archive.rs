@@ -18,6 +18,7 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
+use super::alts::AltRecord;
 use super::change::{class_of, rank_of};
 use super::codec;
 use super::contexts::{pack, unpack};
@@ -135,6 +136,13 @@ enum Fact {
         domain: String,
         documents: u64,
     },
+    /// An alt text, by its hash.
+    Alt {
+        host: HostKey,
+        alt: u64,
+        #[serde(flatten)]
+        record: AltRecord,
+    },
 }
 
 /// What an export or a check found.
@@ -193,7 +201,9 @@ pub fn export(
         Fact::Meta { meta }
     });
     line_out(&counters).map_err(io(path))?;
-    for prefix in [b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"Q"] {
+    for prefix in [
+        b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"R", b"Q",
+    ] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
@@ -481,6 +491,10 @@ impl Building {
                 let bytes = codec::encode(store, &documents)?;
                 self.batch.put(keys::domain(&domain), bytes);
             }
+            Fact::Alt { host, alt, record } => {
+                let key = keys::alt(&host, alt);
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
         }
         Ok(())
     }
@@ -638,6 +652,14 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             domain: text(key.get(1..)?)?,
             documents: postcard::from_bytes(value).ok()?,
         },
+        b'R' => {
+            let (host, alt) = keys::parts_of_alt_key(key)?;
+            Fact::Alt {
+                host,
+                alt,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
         b'Q' => {
             let rank = Rank::of_key(key)?;
             Fact::Errand {

@@ -41,6 +41,9 @@ pub(super) struct Change<'a> {
     pub touched: BTreeSet<HostKey>,
     /// Contexts that met an image which is kept already, with the note of its record.
     pub extend: Vec<(String, ImageContext)>,
+    /// Images that are kept already, by the note of their record, with a page whose alt
+    /// text turned out to be boilerplate.
+    pub boilerplate: Vec<(String, PageUrl)>,
     /// The last visit to come that was booked: when, and whether by a schedule.
     pub visit: Option<(u64, bool)>,
     /// Whether the page that is finished has another text than before.
@@ -71,6 +74,7 @@ impl<'a> Change<'a> {
             meta,
             touched: BTreeSet::new(),
             extend: Vec::new(),
+            boilerplate: Vec::new(),
             visit: None,
             changed: None,
             duplicate_of: None,
@@ -194,41 +198,52 @@ impl<'a> Change<'a> {
 
     /// Adds an image with one context, or adds the context to what is known.
     pub fn add_image(&mut self, new: &NewImage, origin: Origin) -> Result<(), StoreError> {
-        let mut url = new.url.clone();
+        let Some((url, known)) = self.follow_image(&new.url)? else {
+            return Ok(());
+        };
+        match known.as_ref().map(|r| &r.state) {
+            Some(State::Done { .. }) => {
+                let note = known.and_then(|r| r.note);
+                self.extend.extend(note.map(|n| (n, new.context.clone())));
+                return Ok(());
+            }
+            Some(State::Dropped { reason }) if !matches!(reason, Reason::Razor | Reason::Scope) => {
+                return Ok(());
+            }
+            _ => {}
+        }
+        let key = keys::url(&url, TaskKind::Image);
+        // What is refused for good needs no words kept.
+        if self.scope.image(&url).is_ok() {
+            self.put_context(&key, &new.context)?;
+        }
+        let task = NewTask {
+            url,
+            bucket: new.bucket,
+            score: new.score,
+            parts: None,
+        };
+        self.add(&key, TaskKind::Image, &task, origin)
+    }
+
+    /// Where the redirects of an image lead that are known, and what is known there;
+    /// `None` where they lead nowhere.
+    pub fn follow_image(
+        &self,
+        image: &PageUrl,
+    ) -> Result<Option<(PageUrl, Option<UrlRecord>)>, StoreError> {
+        let mut url = image.clone();
         for _ in 0..MAX_CONTEXT_HOPS {
-            let key = keys::url(&url, TaskKind::Image);
-            let known = self.record(&key)?;
-            match known.as_ref().map(|r| &r.state) {
-                Some(State::Done { .. }) => {
-                    let note = known.and_then(|r| r.note);
-                    self.extend.extend(note.map(|n| (n, new.context.clone())));
-                    return Ok(());
-                }
-                Some(State::Redirected { to, .. }) => match PageUrl::parse(to) {
-                    Ok(target) => url = target,
-                    Err(_) => return Ok(()),
-                },
-                Some(State::Dropped { reason })
-                    if !matches!(reason, Reason::Razor | Reason::Scope) =>
-                {
-                    return Ok(());
-                }
-                _ => {
-                    // What is refused for good needs no words kept.
-                    if self.scope.image(&url).is_ok() {
-                        self.put_context(&key, &new.context)?;
-                    }
-                    let task = NewTask {
-                        url,
-                        bucket: new.bucket,
-                        score: new.score,
-                        parts: None,
-                    };
-                    return self.add(&key, TaskKind::Image, &task, origin);
-                }
+            let known = self.record(&keys::url(&url, TaskKind::Image))?;
+            let Some(State::Redirected { to, .. }) = known.as_ref().map(|r| &r.state) else {
+                return Ok(Some((url, known)));
+            };
+            match PageUrl::parse(to) {
+                Ok(target) => url = target,
+                Err(_) => return Ok(None),
             }
         }
-        Ok(())
+        Ok(None)
     }
 
     fn add(

@@ -21,6 +21,9 @@ pub struct Effects {
     pub images: Vec<NewImage>,
     /// The sitemaps that an index of them lists.
     pub sitemaps: Vec<PageUrl>,
+    /// The perplexity that stands for an alt text of `images` that turns out to say
+    /// nothing.
+    pub unknown: f64,
     /// Body bytes received, for the counters.
     pub bytes: u64,
     /// Digest of a page's text: where it is that of the visit before, the page
@@ -77,6 +80,9 @@ pub struct Finished {
     /// Contexts on this page of images that are kept already, with the note that
     /// was given when they were.
     pub extend: Vec<(String, ImageContext)>,
+    /// Images that are kept already, by their note, with pages whose alt text turned
+    /// out to be boilerplate.
+    pub boilerplate: Vec<(String, PageUrl)>,
     /// The page that it names as its canonical address and that was fetched before:
     /// nothing of this one was taken.
     pub duplicate_of: Option<PageUrl>,
@@ -165,6 +171,7 @@ impl Frontier {
             id,
             changed: change.changed,
             extend: std::mem::take(&mut change.extend),
+            boilerplate: std::mem::take(&mut change.boilerplate),
             duplicate_of: change.duplicate_of.take(),
             near_copy_of: change.near_copy_of.take(),
         };

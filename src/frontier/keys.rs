@@ -16,6 +16,7 @@
 //! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix |
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
+//! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -292,6 +293,20 @@ pub(super) fn simhash(host: &HostKey, band: u8, simhash: u64) -> Vec<u8> {
 /// The simhash at the end of an `F` key.
 pub(super) fn simhash_of_key(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
+}
+
+/// `alt` is a hash of the text.
+pub(super) fn alt(host: &HostKey, alt: u64) -> Vec<u8> {
+    let mut key = of_host(b'R', host);
+    key.extend_from_slice(&alt.to_be_bytes());
+    key
+}
+
+/// The host and the hash of an `R` key.
+pub(super) fn parts_of_alt_key(key: &[u8]) -> Option<(HostKey, u64)> {
+    let (rest, hash) = key.strip_prefix(b"R")?.split_last_chunk()?;
+    let host = std::str::from_utf8(rest.strip_suffix(&[0])?).ok()?;
+    Some((HostKey::from_stored(host), u64::from_be_bytes(*hash)))
 }
 
 pub(super) fn domain(domain: &str) -> Vec<u8> {

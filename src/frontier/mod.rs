@@ -43,6 +43,7 @@
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
 
+mod alts;
 pub mod archive;
 pub mod audit;
 mod change;

@@ -78,7 +78,7 @@ impl Step<'_> {
     fn page(
         mut self,
         change: &mut Change<'_>,
-        effects: Effects,
+        mut effects: Effects,
         host: &mut HostRecord,
         id: u64,
     ) -> Result<(Settled, Option<u64>), StoreError> {
@@ -143,6 +143,8 @@ impl Step<'_> {
         }
         // Whatever is inserted takes a number.
         let before = change.meta.next_seq;
+        let (images, unknown) = (&mut effects.images, effects.unknown);
+        change.mark_alts(url, images, host.documents, !again, unknown)?;
         for image in &effects.images {
             change.add_image(image, origin)?;
         }

@@ -36,6 +36,7 @@ macro_rules! over_all {
     )*};
 }
 
+mod alts;
 mod damage;
 mod groups;
 mod recheck;

@@ -182,6 +182,7 @@ impl<'a> Crawl<'a> {
             Some(Brought::Page(page)) => {
                 effects.links = std::mem::take(&mut page.links);
                 effects.images = std::mem::take(&mut page.images);
+                effects.unknown = page.unknown;
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
                 effects.prints = Some(std::mem::take(&mut page.prints));
@@ -347,6 +348,11 @@ fn write(
     }
     for (file, context) in &finished.extend {
         outputs.extend_image(file, context.clone())?;
+    }
+    if let Some(Brought::Page(page)) = &arrival.brought {
+        for (file, on) in &finished.boilerplate {
+            outputs.mark_boilerplate(file, on, page.unknown)?;
+        }
     }
     if finished.settled != Settled::Done {
         return Ok(None);

@@ -881,7 +881,17 @@ fn undated(text: &str) -> String {
 fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
     let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let rows = std::fs::read_to_string(folder.join("images.tsv")).unwrap();
-    all.insert("rows".to_owned(), rows.lines().map(undated).collect());
+    let rows: Vec<String> = rows.lines().map(undated).collect();
+    let different: BTreeSet<&String> = rows.iter().collect();
+    assert_eq!(different.len(), rows.len(), "a row is there twice");
+    // Whether an image came before or after its alt text was known for boilerplate is
+    // a matter of time, and then it has two rows on that page; the last one counts.
+    let cells = |row: &String| {
+        let mut cells = row.split('\t').map(str::to_owned);
+        (cells.nth(1), cells.nth(4))
+    };
+    let last: BTreeMap<_, _> = rows.iter().map(|row| (cells(row), row.clone())).collect();
+    all.insert("rows".to_owned(), last.into_values().collect());
     let mut folders = vec![folder.join("images")];
     while let Some(next) = folders.pop() {
         for entry in std::fs::read_dir(next).unwrap() {

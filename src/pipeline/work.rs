@@ -61,6 +61,8 @@ pub struct PageBrought {
     pub links: Vec<NewTask>,
     /// Its images, each address once.
     pub images: Vec<NewImage>,
+    /// The perplexity of a run of unknown words.
+    pub unknown: f64,
     /// Its normalised sentences.
     pub sentences: Vec<String>,
     /// Its title.
@@ -204,6 +206,7 @@ impl Reader {
             document,
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
+            unknown: self.scorer.unknown(),
             sentences: if kept { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,

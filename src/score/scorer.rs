@@ -158,19 +158,14 @@ impl Scorer {
             },
             embedding: image.embedding.clone(),
             texts: words.clone(),
-            rank: self.rank(&scores),
+            rank: scores.rank(self.unknown),
             scores,
         }
     }
 
-    /// Geometric mean of the weighted perplexities of the alt text and of the second
-    /// nearest enclosing element with text (Werner 2015). Where one is absent, the
-    /// perplexity of a run of unknown words stands for it: silence is no merit, and
-    /// neither is an alt text that nobody wrote.
-    fn rank(&self, scores: &ImageScores) -> f64 {
-        let weighted = |score: Option<&TextScore>| score.map_or(self.unknown, |s| s.weighted);
-        // Two roots, as the product of two large numbers may be infinite.
-        weighted(scores.alt.as_ref()).sqrt() * weighted(scores.parents.get(1)).sqrt()
+    /// The perplexity of a run of unknown words.
+    pub fn unknown(&self) -> f64 {
+        self.unknown
     }
 }
 

@@ -248,16 +248,47 @@ impl Outputs {
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
+        match self.sidecar(file, &context.page)? {
+            // A page that is visited again often still says the same.
+            Some(sidecar) if sidecar.contexts().contains(&context) => Ok(()),
+            Some(sidecar) => self.put(sidecar, context),
+            None => Ok(()),
+        }
+    }
+
+    /// Marks the alt text that the image at `file` has on `page` as one that says
+    /// nothing, and adds a row; `unknown` is the perplexity of a run of unknown words.
+    /// Where the sidecar was moved away or knows of no such page, nothing is done.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn mark_boilerplate(
+        &mut self,
+        file: &str,
+        page: &PageUrl,
+        unknown: f64,
+    ) -> Result<(), OutputError> {
+        let Some(sidecar) = self.sidecar(file, page)? else {
+            return Ok(());
+        };
+        let Some(mut context) = sidecar.contexts().iter().find(|c| c.page == *page).cloned() else {
+            return Ok(());
+        };
+        context.mark_boilerplate(unknown);
+        // A crash may have left it marked already, without the row.
+        self.put(sidecar, context)
+    }
+
+    fn sidecar(&self, file: &str, page: &PageUrl) -> Result<Option<Sidecar>, OutputError> {
         let path = sidecar::path_of(&self.folder, file);
         if !path.exists() {
-            tracing::warn!(path = %path.display(), page = %context.page, "no sidecar to add this page to");
-            return Ok(());
+            tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
+            return Ok(None);
         }
-        let mut sidecar = Sidecar::load(&self.folder, file)?;
-        if sidecar.contexts().contains(&context) {
-            // A page that is visited again often still says the same.
-            return Ok(());
-        }
+        Sidecar::load(&self.folder, file).map(Some)
+    }
+
+    fn put(&mut self, mut sidecar: Sidecar, context: ImageContext) -> Result<(), OutputError> {
         let row = log::image_row(&sidecar, &context);
         self.images.append(row.as_bytes())?;
         match sidecar.add(context) {

@@ -195,3 +195,53 @@ fn a_sidecar_that_cannot_be_read_is_named_and_passed_over() {
     let error = ranked(&nothing, &[]).refused();
     assert!(error.contains("spoor crawl"), "{error}");
 }
+
+#[test]
+fn an_alt_text_on_every_page_of_a_host_is_none() {
+    let seeds: Vec<String> = (0..8).map(|n| format!("http://a.test/{n}")).collect();
+    let alt = some(topical(), 3, 1);
+    let mut web = tree(&[]);
+    for n in 0..seeds.len() {
+        let source = format!("/{n}.png");
+        let own = format!("/own{n}.png");
+        let body = [
+            some(topical(), n, 4),
+            image(&source, &alt),
+            image(&own, &some(topical(), n + 20, 1)),
+        ];
+        web.insert_as(
+            "a.test",
+            &format!("/{n}"),
+            "text/html",
+            page("Lights", "", &body),
+        );
+        for file in [source, own] {
+            let drawn = picture::draw(&file, 200, 200).unwrap();
+            web.insert("a.test", &file, drawn.bytes);
+        }
+    }
+    let wire = Wire::serve(Lab::from_memory(web));
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let text = JobText {
+        seeds: &seeds,
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    job.run();
+    let sidecars = job.sidecars();
+    assert_eq!(sidecars.len(), 16);
+    for sidecar in sidecars {
+        let context = &sidecar["contexts"][0];
+        let own = sidecar["url"].as_str().unwrap().contains("own");
+        let kind = if own { "written" } else { "boilerplate" };
+        assert_eq!(context["alt_kind"], kind, "{sidecar:#}");
+        assert_eq!(context["scores"]["alt"].is_object(), own, "{sidecar:#}");
+    }
+    let out = ranked(&job, &[]).good();
+    assert!(out.contains("unique by picture         16"), "{out}");
+    let rows = rows(&job);
+    assert!(
+        rows[..8].iter().all(|row| row[3].contains("own")),
+        "{rows:?}"
+    );
+}

@@ -69,6 +69,9 @@ pub fn make(store: Box<dyn Store>) {
     });
     let more = ["http://elsewhere.org/", "http://late.org/"];
     f.add_seeds(&more.map(url), NEXT_DAY).unwrap();
+    let template = (0..5).map(|n| url(&format!("http://template.org/{n}")));
+    f.add_seeds(&template.collect::<Vec<_>>(), NEXT_DAY)
+        .unwrap();
     // New rules come last: the next lease would look at what they change. And what
     // is tried again is not waited for.
     let new_rules = |task: &Task| task.url.as_str() == "http://seed.org/robots.txt";
@@ -244,6 +247,13 @@ fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
             Outcome::Done
         }
         "http://i.org/kept.png" | "http://target.org/here" => Outcome::Done,
+        _ if task.host.as_str() == "template.org" => {
+            // As many different images with one text as make it boilerplate.
+            let mut image = images().remove(1);
+            image.url = url(&format!("http://i.org{}", task.url.path()));
+            effects.images = vec![image];
+            Outcome::Done
+        }
         _ if task.host.as_str() == "trap.org" => {
             // A calendar: every month is as the one before, and leads to the next.
             let month: u32 = address

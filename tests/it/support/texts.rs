@@ -102,7 +102,9 @@ fn with_head(head: &str, links: &[&str], images: &[&str]) -> String {
         .collect();
     let anchor = some(topical(), 3, 1);
     paragraphs.extend(links.iter().map(|href| link(href, &anchor)));
-    paragraphs.extend(images.iter().map(|src| image(src, &anchor)));
+    // One text on page after page at ever other images would be boilerplate.
+    let alt = |src: &str| format!("{anchor} {}", src.trim_end_matches(".png"));
+    paragraphs.extend(images.iter().map(|src| image(src, &alt(src))));
     page("A page", head, &paragraphs)
 }
 

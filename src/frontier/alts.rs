@@ -1,0 +1,126 @@
+//! Alt texts that stand on page after page of a host, at one image after the other:
+//! a template wrote them, nobody did.
+//!
+//! The first sights of a text are kept with their images, so that they can be marked
+//! as well once there are enough. A text at one image on every page is none of these:
+//! it may well describe that image. Whether a single text says anything is not asked
+//! here; that is seen without knowing the host.
+
+use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::change::Change;
+use super::record::State;
+use super::store::StoreError;
+use super::{NewImage, contexts, keys};
+use crate::address::PageUrl;
+use crate::page::{AltKind, TaskKind};
+
+/// Different images on different pages that make a text suspicious; as many are
+/// remembered.
+const MANY: usize = 5;
+
+/// One of so many pages of the host must have the text as well: five pictures of
+/// "a cat" among a thousand pages are five pictures of a cat.
+const ONE_OF: u64 = 4;
+
+/// What is known of one alt text on the pages of one host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct AltRecord {
+    /// The first sights, no image and no page twice; at most [`MANY`].
+    pub sights: Vec<Sight>,
+    /// Pages that have it: the sights, and once these are full, those that have it at
+    /// yet another image.
+    pub pages: u64,
+    /// It is boilerplate, and stays so.
+    pub boilerplate: bool,
+}
+
+/// An image with the text, and the page on which it has it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Sight {
+    pub image: PageUrl,
+    pub page: PageUrl,
+}
+
+impl Change<'_> {
+    /// Marks the alt texts of a page's images that its host repeats. `documents` is
+    /// how many pages of the host are known, `first` whether this one is new among
+    /// them, `unknown` the perplexity that stands for a text that says nothing.
+    pub fn mark_alts(
+        &mut self,
+        page: &PageUrl,
+        images: &mut [NewImage],
+        documents: u64,
+        first: bool,
+        unknown: f64,
+    ) -> Result<(), StoreError> {
+        let host = page.host_key();
+        for image in images {
+            let texts = &image.context.texts;
+            let Some(alt) = texts.alt.as_deref() else {
+                continue;
+            };
+            if texts.alt_kind != Some(AltKind::Written) {
+                continue;
+            }
+            let key = keys::alt(&host, xxh3_64(alt.to_lowercase().as_bytes()));
+            let mut record: AltRecord = self.read(&key)?.unwrap_or_default();
+            if !record.boilerplate && first && record.see(&image.url, page) {
+                record.boilerplate =
+                    record.sights.len() >= MANY && record.pages.saturating_mul(ONE_OF) >= documents;
+                if record.boilerplate {
+                    let sights = std::mem::take(&mut record.sights);
+                    for earlier in sights.iter().filter(|s| s.page != *page) {
+                        self.mark_earlier(earlier, unknown)?;
+                    }
+                }
+                self.write(key, &record)?;
+            }
+            if record.boilerplate {
+                image.context.mark_boilerplate(unknown);
+            }
+        }
+        Ok(())
+    }
+
+    /// Marks the text where it was seen before it was known for what it is.
+    fn mark_earlier(&mut self, sight: &Sight, unknown: f64) -> Result<(), StoreError> {
+        let Some((url, known)) = self.follow_image(&sight.image)? else {
+            return Ok(());
+        };
+        if let Some(record) = known
+            && matches!(record.state, State::Done { .. })
+        {
+            let note = record.note.map(|note| (note, sight.page.clone()));
+            self.boilerplate.extend(note);
+            return Ok(());
+        }
+        let image = keys::url(&url, TaskKind::Image);
+        if let Some(packed) = self.get(&keys::context(&image, &sight.page))? {
+            let mut context = contexts::unpack(&packed)
+                .map_err(|why| super::codec::corrupt(self.store(), &image, why))?;
+            context.mark_boilerplate(unknown);
+            self.put_context(&image, &context)?;
+        }
+        Ok(())
+    }
+}
+
+impl AltRecord {
+    /// Takes note of a sight; whether it changes anything.
+    fn see(&mut self, image: &PageUrl, page: &PageUrl) -> bool {
+        let known = |s: &Sight| s.image == *image || s.page == *page;
+        if self.sights.iter().any(known) {
+            return false;
+        }
+        self.pages += 1;
+        if self.sights.len() < MANY {
+            self.sights.push(Sight {
+                image: image.clone(),
+                page: page.clone(),
+            });
+        }
+        true
+    }
+}
