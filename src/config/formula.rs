@@ -62,6 +62,14 @@ pub enum Around {
     Alt,
     /// `title`, the attribute.
     Title,
+    /// `aria_label`, the attribute.
+    AriaLabel,
+    /// `caption` in JSON-LD.
+    Caption,
+    /// `figcaption`, the caption of the figure.
+    Figcaption,
+    /// `heading`, the nearest one.
+    Heading,
     /// `file_name`, the words of the URL's file name.
     FileName,
     /// `parent0` to `parent19`, the enclosing elements with text, nearest first.
@@ -132,7 +140,7 @@ impl Formula {
 
 impl TextValue for Formula {
     const KIND: &'static str = "a formula";
-    const FORM: &'static str = "numbers, + - * / ^ ( ), sqrt ln log10 exp abs min max, and the names alt, title, file_name, parent0.. and sibling0.., each with .perplexity, .keyword or .weighted, document_perplexity, width, height, bytes";
+    const FORM: &'static str = "numbers, + - * / ^ ( ), sqrt ln log10 exp abs min max, and the names alt, title, aria_label, caption, figcaption, heading, file_name, parent0.. and sibling0.., each with .perplexity, .keyword or .weighted, document_perplexity, width, height, bytes";
     const EXAMPLE: &'static str = "sqrt(alt.weighted * parent1.weighted)";
 
     fn from_text(text: &str) -> Result<Self, String> {
@@ -180,6 +188,10 @@ impl FromStr for Variable {
         let around = match text {
             "alt" => Some(Around::Alt),
             "title" => Some(Around::Title),
+            "aria_label" => Some(Around::AriaLabel),
+            "caption" => Some(Around::Caption),
+            "figcaption" => Some(Around::Figcaption),
+            "heading" => Some(Around::Heading),
             "file_name" => Some(Around::FileName),
             _ => {
                 numbered("parent", Around::Parent).or_else(|| numbered("sibling", Around::Sibling))
@@ -204,7 +216,17 @@ impl FromStr for Variable {
 
 fn unknown(name: &str) -> String {
     const WHOLE: [&str; 4] = ["document_perplexity", "width", "height", "bytes"];
-    const TEXTS: [&str; 5] = ["alt", "title", "file_name", "parent1", "sibling0"];
+    const TEXTS: [&str; 9] = [
+        "alt",
+        "title",
+        "aria_label",
+        "caption",
+        "figcaption",
+        "heading",
+        "file_name",
+        "parent1",
+        "sibling0",
+    ];
     let (text, measure) = name.split_once('.').unwrap_or((name, ""));
     let hint = match nearest(text, TEXTS) {
         Some(text) if !measure.is_empty() => Some(format!("{text}.{measure}")),

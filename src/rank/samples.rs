@@ -78,6 +78,10 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
             let text = match around {
                 Around::Alt => scores.alt.as_ref(),
                 Around::Title => scores.title.as_ref(),
+                Around::AriaLabel => scores.aria_label.as_ref(),
+                Around::Caption => scores.caption.as_ref(),
+                Around::Figcaption => scores.figcaption.as_ref(),
+                Around::Heading => scores.heading.as_ref(),
                 Around::FileName => scores.file_name.as_ref(),
                 Around::Parent(n) => scores.parents.get(n),
                 Around::Sibling(n) => scores.siblings.get(n),

@@ -37,8 +37,14 @@ fn context(page: &str, alt: f64) -> ImageContext {
         },
         scores: ImageScores {
             alt: Some(rated(alt)),
+            title: None,
+            aria_label: Some(rated(1.0)),
+            caption: Some(rated(2.0)),
+            figcaption: Some(rated(3.0)),
+            heading: Some(rated(5.0)),
+            file_name: Some(rated(11.0)),
             parents: vec![rated(7.0), rated(alt * 10.0)],
-            ..ImageScores::default()
+            siblings: Vec::new(),
         },
         rank: alt,
     }
@@ -209,6 +215,11 @@ fn a_formula_has_all_that_was_recorded() {
         ),
         ("-alt.weighted", -1e6, "silent"),
         ("title.weighted + sibling3.keyword", 1e6, "silent"),
+        (
+            "aria_label.weighted + 10 * caption.weighted + 100 * figcaption.weighted + 1000 * heading.weighted + 10000 * file_name.weighted",
+            115_321.0,
+            "silent",
+        ),
         ("document_perplexity + width * height", 30_050.0, "silent"),
         ("bytes", bytes.len() as f64, "silent"),
     ] {
