@@ -38,6 +38,7 @@ macro_rules! over_all {
 
 mod damage;
 mod groups;
+mod kept;
 mod recheck;
 mod rescope;
 mod seams;
@@ -124,6 +125,7 @@ fn finish(f: &mut Frontier, task: &Task, outcome: Outcome, effects: Effects, now
         Ok::<_, StoreError>(Written {
             stamp,
             note: Some("here".to_owned()),
+            first_of: None,
         })
     })
     .unwrap()
@@ -625,7 +627,10 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
         };
         let stamp = Vec::new();
         f.finish(&task, Outcome::Done, effects, SECOND, now, |_| {
-            Ok::<_, StoreError>(Written { stamp, note: None })
+            Ok::<_, StoreError>(Written {
+                stamp,
+                ..Written::default()
+            })
         })
         .unwrap()
     };
