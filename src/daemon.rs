@@ -340,6 +340,8 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
             enabled: images.enabled,
             min: (images.min_width, images.min_height),
             max: (images.max_width, images.max_height),
+            max_aspect: images.max_aspect,
+            min_bytes: images.min_bytes.as_len(),
         },
         sentences: config.text.sentences,
     })

@@ -46,6 +46,12 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         "images.max_height",
         &i.max_height,
     );
+    pairs.at_most(
+        "images.min_bytes",
+        &i.min_bytes,
+        "images.max_bytes",
+        &i.max_bytes,
+    );
     if let (Some(from), Some(to)) = (&config.rank.from, &config.rank.to) {
         pairs.at_most("rank.from", from, "rank.to", to);
     }

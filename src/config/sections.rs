@@ -232,6 +232,10 @@ section! {
         max_width: u32 = 20_000, within 1..=65_535;
         /// The largest height in pixels.
         max_height: u32 = 20_000, within 1..=65_535;
+        /// How many times as long as its shorter side the longer side of an image may be; banners and rules are longer.
+        max_aspect: f64 = 10.0, within 1.0..=65_535.0;
+        /// The smallest file. Photographs have thousands of bytes, whatever their size.
+        min_bytes: Size = Size::kib(0), within Size::kib(0)..=Size::mib(1024);
         /// The largest file; a larger one is given up.
         max_bytes: Size = Size::mib(20), within Size::kib(1)..=Size::mib(1024);
         /// How many enclosing elements with text are kept.

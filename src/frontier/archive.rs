@@ -2,7 +2,7 @@
 //! possible: conversion, compaction by rewriting, and repair.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand, a prefix, a domain. Queues, waiting lists, visits to come
+//! numbered page, an errand, a prefix, a domain, a file that was kept. Queues, waiting lists, visits to come
 //! and the index of simhashes are not among them, because they follow from the
 //! records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
@@ -143,6 +143,10 @@ enum Fact {
         #[serde(flatten)]
         record: AltRecord,
     },
+    Kept {
+        sha256: String,
+        file: String,
+    },
 }
 
 /// What an export or a check found.
@@ -202,7 +206,7 @@ pub fn export(
     });
     line_out(&counters).map_err(io(path))?;
     for prefix in [
-        b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"R", b"Q",
+        b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"I", b"R", b"Q",
     ] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
@@ -495,6 +499,7 @@ impl Building {
                 let key = keys::alt(&host, alt);
                 self.batch.put(key, codec::encode(store, &record)?);
             }
+            Fact::Kept { sha256, file } => self.batch.put(keys::kept(&sha256), file.into_bytes()),
         }
         Ok(())
     }
@@ -660,6 +665,10 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 record: postcard::from_bytes(value).ok()?,
             }
         }
+        b'I' => Fact::Kept {
+            sha256: keys::sha256_of_key(key)?.to_owned(),
+            file: text(value)?,
+        },
         b'Q' => {
             let rank = Rank::of_key(key)?;
             Fact::Errand {

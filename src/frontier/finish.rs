@@ -97,6 +97,9 @@ pub struct Written {
     pub stamp: Vec<u8>,
     /// Where they keep what the task brought, if anywhere.
     pub note: Option<String>,
+    /// SHA-256 in lower-case hexadecimal, where the note names the first file with
+    /// these bytes; later ones find it by [`Frontier::kept_file`].
+    pub first_of: Option<String>,
 }
 
 impl Frontier {
@@ -177,6 +180,10 @@ impl Frontier {
         };
         let written = write(&finished)?;
         change.meta.stamp = written.stamp;
+        if let (Some(sha256), Some(file)) = (&written.first_of, &written.note) {
+            let file = file.clone().into_bytes();
+            change.batch.put(super::keys::kept(sha256), file);
+        }
         if written.note.is_some()
             && let Some(record) = change.record(&key)?
         {

@@ -17,6 +17,7 @@
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
+//! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -25,7 +26,7 @@
 //! off. `bits` are 16 of the simhash's, the first, second, third or fourth by `band`
 //! (0 to 3). Hosts contain no NUL byte, so none is a prefix of another's keys.
 //! Everything about a host lies under that host's name; what hosts have in common
-//! (`A`, `G`) adds up.
+//! (`A`, `G`) adds up, and of what was kept twice (`I`) either is the first.
 
 use super::groups::GroupKey;
 use crate::address::{HostKey, PageUrl};
@@ -311,6 +312,19 @@ pub(super) fn parts_of_alt_key(key: &[u8]) -> Option<(HostKey, u64)> {
 
 pub(super) fn domain(domain: &str) -> Vec<u8> {
     join(b'G', domain.as_bytes())
+}
+
+pub(super) fn kept(sha256: &str) -> Vec<u8> {
+    join(b'I', sha256.as_bytes())
+}
+
+/// The digest of an `I` key, where it is one.
+pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
+    let digest = std::str::from_utf8(key.strip_prefix(b"I")?).ok()?;
+    let is_hex = digest
+        .bytes()
+        .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+    (digest.len() == 64 && is_hex).then_some(digest)
 }
 
 fn of_host(class: u8, host: &HostKey) -> Vec<u8> {

@@ -38,7 +38,8 @@
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `rescope` (a changed scope), `visits` (again, and
-//! when); beside them `archive`, `audit`, `mark` and `view`.
+//! when); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`
+//! and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -52,6 +53,7 @@ mod codec;
 mod contexts;
 mod finish;
 mod groups;
+mod kept;
 mod keys;
 mod leasing;
 mod mark;

@@ -39,6 +39,7 @@ macro_rules! over_all {
 mod alts;
 mod damage;
 mod groups;
+mod kept;
 mod recheck;
 mod rescope;
 mod seams;
@@ -125,6 +126,7 @@ fn finish(f: &mut Frontier, task: &Task, outcome: Outcome, effects: Effects, now
         Ok::<_, StoreError>(Written {
             stamp,
             note: Some("here".to_owned()),
+            first_of: None,
         })
     })
     .unwrap()
@@ -626,7 +628,10 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
         };
         let stamp = Vec::new();
         f.finish(&task, Outcome::Done, effects, SECOND, now, |_| {
-            Ok::<_, StoreError>(Written { stamp, note: None })
+            Ok::<_, StoreError>(Written {
+                stamp,
+                ..Written::default()
+            })
         })
         .unwrap()
     };

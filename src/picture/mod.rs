@@ -1,21 +1,73 @@
 //! What an image file is and what it looks like, from its bytes alone: real format
-//! and size by decoding the header, and a perceptual hash of the picture.
+//! and size, whether it moves, whether all of it is there, and a perceptual hash of
+//! the picture.
 //!
+//! Looking takes two steps. [`inspect`] reads the header and the structure, which
+//! costs next to nothing whatever the file claims to be; whoever does not want its
+//! size stops there. [`ImageInfo::look`] decodes the pixels, once, and within a limit
+//! of memory: a picture that would unfold beyond it is not decoded, which is recorded.
+//! Of an animation only the first frame is decoded. It takes milliseconds for each
+//! million pixels, so it belongs on a thread that may be busy.
+//!
+//! SVG is a document that is run, not a picture that is decoded, and is refused.
 //! Nothing here knows where the bytes came from, where they lie, or what is wanted.
+//!
+//! Reading order: this file, `shape` (structure), `hash`, `label` (wrong names).
 
 mod hash;
+mod label;
+mod shape;
+#[cfg(test)]
+mod tests;
 
-use std::io::Cursor;
+use std::io::{self, Cursor};
+use std::panic::catch_unwind;
 
-use image::{ImageFormat, ImageReader};
+use image::{DynamicImage, ImageError, ImageFormat, ImageReader, Limits};
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 
 pub use self::hash::hash_file;
-use crate::page::Reason;
+pub use self::label::{Mislabelled, mislabelled};
 
-/// What the header of an image says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// Memory that the decoded pixels of one picture may take. Decoders take up to three
+/// times as much while they work.
+const MAX_MEMORY: u64 = 256 << 20;
+
+/// Bytes in which the beginning of an SVG is looked for, behind declarations and
+/// comments.
+const SVG_HEAD: usize = 4096;
+
+/// Why bytes are no image to keep.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadImage {
+    /// By its bytes an SVG document.
+    #[error("an SVG document, which is never rendered")]
+    Svg,
+    /// Nothing that is known, or a format that is not supported.
+    #[error("no image of a supported format")]
+    Unknown,
+    /// The file ends before the image does.
+    #[error("truncated: the file ends before the {format} image does")]
+    Truncated {
+        /// Its format.
+        format: &'static str,
+    },
+    /// The header or the pixels make no sense.
+    #[error("broken {format}: {why}")]
+    Broken {
+        /// Its format.
+        format: &'static str,
+        /// What the decoder said.
+        why: String,
+    },
+}
+
+/// What an image file is. The keys are those of the sidecar.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageInfo {
+    /// SHA-256 of the bytes, in lower-case hexadecimal.
+    pub sha256: String,
     /// Format by the bytes themselves, as `jpeg` or `png`.
     pub format: String,
     /// The usual extension of that format.
@@ -25,26 +77,72 @@ pub struct ImageInfo {
     pub width: u32,
     /// Height in pixels.
     pub height: u32,
+    /// GIF, WebP or APNG with more than one frame.
+    #[serde(default)]
+    pub animated: bool,
+    /// Whether the pixels were decoded, all of them. Not so where they would take too
+    /// much memory, where the decoder does not know this variant of the format, and
+    /// in sidecars older than this key.
+    #[serde(default)]
+    pub decoded: bool,
+    /// Perceptual hash, in 16 hexadecimal digits; `None` for a picture of one colour
+    /// and for one that was not decoded.
+    #[serde(default, with = "hash::hex")]
+    pub phash: Option<u64>,
+    /// What others wrongly call it; `None` where the names are right.
+    #[serde(default)]
+    pub mislabelled: Option<Mislabelled>,
 }
 
-/// Reads format and size from the header; the pixels are not decoded, so a small
-/// file that unfolds to a huge picture costs nothing.
+/// Reads format and size from the header, and the structure; the pixels are not
+/// decoded, so a small file that unfolds to a huge picture costs nothing.
 ///
 /// # Errors
-/// [`Reason::BadImage`] where the bytes are no image of a supported format.
-pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, Reason> {
-    let reader = ImageReader::new(Cursor::new(bytes))
-        .with_guessed_format()
-        .map_err(|_| Reason::BadImage)?;
-    let format = reader.format().ok_or(Reason::BadImage)?;
-    let (name, extension) = name_of(format).ok_or(Reason::BadImage)?;
-    let (width, height) = reader.into_dimensions().map_err(|_| Reason::BadImage)?;
+/// [`BadImage`].
+pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
+    let reader = reader(bytes).ok_or_else(|| match is_svg(bytes) {
+        true => BadImage::Svg,
+        false => BadImage::Unknown,
+    })?;
+    let known = reader.format().and_then(|f| Some((f, name_of(f)?)));
+    let (format, (name, extension)) = known.ok_or(BadImage::Unknown)?;
+    let dimensions = guarded(|| reader.into_dimensions());
+    let (width, height) = dimensions.map_err(|why| bad(name, &why))?;
+    let shape = shape::shape(format, bytes);
+    if !shape.whole {
+        return Err(BadImage::Truncated { format: name });
+    }
+    let digest = Sha256::digest(bytes);
     Ok(ImageInfo {
+        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
         format: name.to_owned(),
         extension,
         width,
         height,
+        animated: shape.animated,
+        ..ImageInfo::default()
     })
+}
+
+impl ImageInfo {
+    /// Decodes the pixels of the inspected `bytes` and records what they look like.
+    ///
+    /// # Errors
+    /// [`BadImage::Truncated`] and [`BadImage::Broken`]. What is not decoded for want
+    /// of memory, or because this variant of the format is not supported, is no error.
+    pub fn look(&mut self, bytes: &[u8]) -> Result<(), BadImage> {
+        let known = reader(bytes).and_then(|r| name_of(r.format()?));
+        let (name, _) = known.ok_or(BadImage::Unknown)?;
+        match decode(bytes) {
+            Ok(picture) => {
+                self.decoded = true;
+                self.phash = hash::hash(&picture);
+                Ok(())
+            }
+            Err(ImageError::Limits(_) | ImageError::Unsupported(_)) => Ok(()),
+            Err(error) => Err(bad(name, &error)),
+        }
+    }
 }
 
 /// Extensions under which a file of a format usually lies.
@@ -72,4 +170,49 @@ fn name_of(format: ImageFormat) -> Option<(&'static str, &'static str)> {
         ImageFormat::Ico => ("ico", "ico"),
         _ => return None,
     })
+}
+
+/// `None` where the format is not known.
+fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
+    let reader = ImageReader::new(Cursor::new(bytes));
+    let reader = reader.with_guessed_format().ok()?;
+    reader.format().is_some().then_some(reader)
+}
+
+/// The picture, the first one of an animation.
+fn decode(bytes: &[u8]) -> Result<DynamicImage, ImageError> {
+    guarded(|| {
+        let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
+        let mut limits = Limits::default();
+        limits.max_alloc = Some(MAX_MEMORY);
+        reader.limits(limits);
+        reader.decode()
+    })
+}
+
+/// The decoders are tried and fuzzed, and yet their input is anybody's.
+fn guarded<T>(
+    decode: impl FnOnce() -> Result<T, ImageError> + std::panic::UnwindSafe,
+) -> Result<T, ImageError> {
+    let panicked = |_| Err(io::Error::other("the decoder failed on it").into());
+    catch_unwind(decode).unwrap_or_else(panicked)
+}
+
+fn bad(format: &'static str, error: &ImageError) -> BadImage {
+    match error {
+        ImageError::IoError(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+            BadImage::Truncated { format }
+        }
+        other => BadImage::Broken {
+            format,
+            why: other.to_string(),
+        },
+    }
+}
+
+fn is_svg(bytes: &[u8]) -> bool {
+    let text = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
+    let text = text.trim_ascii_start();
+    let head = text.get(..SVG_HEAD).unwrap_or(text);
+    head.starts_with(b"<") && head.windows(4).any(|w| w.eq_ignore_ascii_case(b"<svg"))
 }

@@ -23,8 +23,8 @@ use std::time::Duration;
 use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
-use crate::page::{Outcome, Reason, Task, TaskKind};
-use crate::store::{NewImageFile, OutputError, Outputs, Row};
+use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
+use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
@@ -192,8 +192,13 @@ impl<'a> Crawl<'a> {
                 effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
                 arrival.error = sitemap.trouble.take();
             }
+            Some(Brought::Refused { why }) => arrival.error = Some(std::mem::take(why)),
             _ => {}
         }
+        let earlier = match &arrival.brought {
+            Some(Brought::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
+            _ => None,
+        };
         let outcome = arrival.outcome.clone();
         let Self {
             outputs, progress, ..
@@ -206,7 +211,18 @@ impl<'a> Crawl<'a> {
             arrival.elapsed,
             now,
             |finished| {
-                file = write(outputs, &arrival, contexts, &time, finished)?;
+                let met = Met {
+                    contexts,
+                    earlier: earlier.as_deref(),
+                };
+                let kept = write(outputs, &arrival, met, &time, finished)?;
+                let first_of = match (&kept, &arrival.brought) {
+                    (Some(Kept { first: true, .. }), Some(Brought::Image { info, .. })) => {
+                        Some(info.sha256.clone())
+                    }
+                    _ => None,
+                };
+                file = kept.map(|kept| kept.file);
                 let row = full_row(&arrival, &time, finished, file.as_deref());
                 outputs.log(&row)?;
                 if backs_off(&arrival.outcome) {
@@ -215,6 +231,7 @@ impl<'a> Crawl<'a> {
                 Ok::<_, CrawlError>(Written {
                     stamp: outputs.stamp(),
                     note: file.clone(),
+                    first_of,
                 })
             },
         )?;
@@ -334,14 +351,22 @@ fn take_some<T>(list: &mut Vec<T>) -> Vec<T> {
     list.drain(..n).collect()
 }
 
+/// What the frontier knows of an image that has arrived.
+struct Met<'a> {
+    /// The words around it.
+    contexts: Vec<ImageContext>,
+    /// A file with the same bytes.
+    earlier: Option<&'a str>,
+}
+
 /// Writes what a task brought; returns where an image lies.
 fn write(
     outputs: &mut Outputs,
     arrival: &Arrival<Brought>,
-    contexts: Vec<crate::page::ImageContext>,
+    met: Met<'_>,
     time: &str,
     finished: &Finished,
-) -> Result<Option<String>, OutputError> {
+) -> Result<Option<Kept>, OutputError> {
     if finished.changed == Some(false) {
         // The same words as at the visit before, which wrote them.
         return Ok(None);
@@ -375,11 +400,11 @@ fn write(
                 content_type: content_type.as_deref(),
                 terms: terms.clone(),
                 fetched: time,
-                contexts,
+                contexts: met.contexts,
             };
-            outputs.image(new).map(Some)
+            outputs.image_or_link(new, met.earlier).map(Some)
         }
-        Some(Brought::Robots(_) | Brought::Sitemap(_)) | None => Ok(None),
+        Some(Brought::Robots(_) | Brought::Sitemap(_) | Brought::Refused { .. }) | None => Ok(None),
     }
 }
 

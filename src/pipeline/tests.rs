@@ -61,6 +61,8 @@ fn reader(strategy: Strategy) -> Reader {
             enabled: true,
             min: (64, 64),
             max: (5_000, 5_000),
+            max_aspect: 10.0,
+            min_bytes: 0,
         },
         sentences: true,
     }
@@ -269,7 +271,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
             );
             Ok(info)
         }
-        (Outcome::Drop { reason }, None) => Err(reason),
+        (Outcome::Drop { reason }, None | Some(Brought::Refused { .. })) => Err(reason),
         other => panic!("{other:?}"),
     }
 }
@@ -300,6 +302,58 @@ fn images_are_known_by_their_bytes() {
     for junk in [&b"<html>not found</html>"[..], b"<svg/>", b"", &[0; 64]] {
         assert_eq!(read_image(&[], junk.to_vec()), Err(Reason::BadImage));
     }
+}
+
+#[test]
+fn what_an_image_is_and_why_it_is_none_is_said() {
+    let mut r = reader(Strategy::Link);
+    let read = |r: &Reader, address: &str, sent: &str, body: Vec<u8>| match r
+        .read(&task(address, TaskKind::Image), fetched(sent, &[], body))
+    {
+        (Outcome::Done, Some(Brought::Image { info, .. })) => Ok(info),
+        (Outcome::Drop { reason }, Some(Brought::Refused { why })) => Err((reason, why)),
+        other => panic!("{other:?}"),
+    };
+    let drawn = crate::lab::picture::draw("http://a.org/1.png", 640, 80).unwrap();
+    let png = drawn.bytes;
+    let info = read(&r, "http://a.org/1.png", "image/png", png.clone()).unwrap();
+    assert!(info.decoded && !info.animated && info.mislabelled.is_none());
+    assert_eq!(info.phash, crate::picture::hash_file(&png));
+    assert!(info.phash.is_some());
+    let wrong = read(&r, "http://a.org/1.jpg?v=1", "image/gif", png.clone()).unwrap();
+    let wrong = wrong.mislabelled.unwrap();
+    assert_eq!(wrong.content_type.as_deref(), Some("image/gif"));
+    assert_eq!(wrong.extension.as_deref(), Some("jpg"));
+
+    let cut = png[..png.len() * 2 / 3].to_vec();
+    let (reason, why) = read(&r, "http://a.org/1.png", "image/png", cut).unwrap_err();
+    assert_eq!(reason, Reason::BadImage);
+    assert!(why.starts_with("truncated: "), "{why}");
+    let svg = b"<?xml version='1.0'?><svg xmlns='x' onload='evil()'/>".to_vec();
+    let (reason, why) = read(&r, "http://a.org/1.png", "image/png", svg).unwrap_err();
+    assert_eq!(reason, Reason::BadImage);
+    assert!(why.contains("SVG") && why.contains("image/png"), "{why}");
+
+    r.images.max_aspect = 7.9;
+    let (reason, why) = read(&r, "http://a.org/1.png", "image/png", png.clone()).unwrap_err();
+    assert_eq!(reason, Reason::ImageSize);
+    assert!(why.starts_with("640 x 80 pixels"), "{why}");
+    r.images.max_aspect = 8.0;
+    r.images.min_bytes = png.len();
+    assert!(read(&r, "http://a.org/1.png", "image/png", png.clone()).is_ok());
+    r.images.min_bytes += 1;
+    let (reason, _) = read(&r, "http://a.org/1.png", "image/png", png).unwrap_err();
+    assert_eq!(reason, Reason::ImageSize);
+}
+
+#[test]
+fn a_declared_shape_counts_where_both_sides_are_declared() {
+    let r = reader(Strategy::Link);
+    let body = "<img src=/banner.png width=1100 height=100><img src=/long.png width=1100>\
+                <img src=/fits.png width=1000 height=100><img src=/tall.png width=100 height=1001>";
+    let page = read_with(&r, &[], "", body);
+    let kept: Vec<&str> = page.images.iter().map(|i| i.url.path()).collect();
+    assert_eq!(kept, ["/plain.png", "/long.png", "/fits.png"]);
 }
 
 #[test]

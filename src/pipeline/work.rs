@@ -15,7 +15,7 @@ use crate::page::{
     Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Prints, Reason,
     Scored, Task, TaskKind, Terms,
 };
-use crate::picture::{ImageInfo, inspect};
+use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer, Strategy};
 use crate::sitemap;
 
@@ -28,12 +28,17 @@ pub enum Brought {
     Image {
         /// The bytes as served.
         bytes: Bytes,
-        /// What its header says.
+        /// What it is.
         info: ImageInfo,
         /// The `Content-Type` as sent.
         content_type: Option<String>,
         /// What the answer says of its use.
         terms: Terms,
+    },
+    /// Nothing, for a reason that takes words.
+    Refused {
+        /// The words.
+        why: String,
     },
     /// The body of a robots.txt.
     Robots(Bytes),
@@ -91,19 +96,34 @@ pub struct ImageRules {
     pub min: (u32, u32),
     /// Greatest width and height in pixels.
     pub max: (u32, u32),
+    /// How many times as long as the shorter side the longer one may be, 1 or more.
+    pub max_aspect: f64,
+    /// Size of the smallest file in bytes.
+    pub min_bytes: usize,
 }
 
 impl ImageRules {
     fn take(&self, width: u32, height: u32) -> bool {
+        self.fits(width, height) && self.is_shapely(width, height)
+    }
+
+    fn fits(&self, width: u32, height: u32) -> bool {
         width >= self.min.0 && height >= self.min.1 && width <= self.max.0 && height <= self.max.1
+    }
+
+    fn is_shapely(&self, width: u32, height: u32) -> bool {
+        f64::from(width.max(height)) <= self.max_aspect * f64::from(width.min(height))
     }
 
     /// Declared sizes are trusted only where they speak against an image.
     fn may_take(&self, image: &ImageCandidate) -> bool {
-        self.take(
-            image.width.unwrap_or(self.min.0.max(1)),
-            image.height.unwrap_or(self.min.1.max(1)),
-        )
+        let (width, height) = (image.width, image.height);
+        let fits = self.fits(
+            width.unwrap_or(self.min.0.max(1)),
+            height.unwrap_or(self.min.1.max(1)),
+        );
+        let both = width.zip(height);
+        fits && both.is_none_or(|(width, height)| self.is_shapely(width, height))
     }
 }
 
@@ -129,7 +149,7 @@ impl Reader {
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
         match task.kind {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
-            TaskKind::Image => self.image(fetched),
+            TaskKind::Image => self.image(&task.url, fetched),
             TaskKind::Page => self.page(&task.url, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
         }
@@ -233,20 +253,28 @@ impl Reader {
         page.images.retain(|image| self.images.may_take(image));
     }
 
-    fn image(&self, fetched: Fetched) -> (Outcome, Option<Brought>) {
-        let info = match inspect(&fetched.body) {
+    /// What is not wanted is found out before the pixels are decoded.
+    fn image(&self, url: &PageUrl, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        let body = &fetched.body;
+        let content_type = fetched.content_type.as_deref();
+        let mut info = match picture::inspect(body) {
             Ok(info) => info,
-            Err(reason) => return (Outcome::Drop { reason }, None),
+            Err(bad) => return bad_image(&bad, content_type),
         };
         let asked = extract::header_directives(&fetched.robots_tags);
         if asked.noindex || asked.noai || asked.noimages {
             let reason = Reason::Forbidden;
             return (Outcome::Drop { reason }, None);
         }
-        if !self.images.take(info.width, info.height) {
-            let reason = Reason::ImageSize;
-            return (Outcome::Drop { reason }, None);
+        if !self.images.take(info.width, info.height) || body.len() < self.images.min_bytes {
+            let (width, height, bytes) = (info.width, info.height, body.len());
+            let why = format!("{width} x {height} pixels in {bytes} bytes");
+            return refused(Reason::ImageSize, why);
         }
+        if let Err(bad) = info.look(body) {
+            return bad_image(&bad, content_type);
+        }
+        info.mislabelled = picture::mislabelled(&info.format, content_type, url.path());
         let image = Brought::Image {
             bytes: fetched.body,
             info,
@@ -258,6 +286,15 @@ impl Reader {
         };
         (Outcome::Done, Some(image))
     }
+}
+
+fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {
+    let sent = content_type.unwrap_or("nothing");
+    refused(Reason::BadImage, format!("{bad}; sent as {sent:?}"))
+}
+
+fn refused(reason: Reason, why: String) -> (Outcome, Option<Brought>) {
+    (Outcome::Drop { reason }, Some(Brought::Refused { why }))
 }
 
 /// What of a text must stay for it to count as the same: its letters. Clocks and

@@ -4,9 +4,10 @@
 //! The steps are those of the thesis's table 5.2 (Werner 2015): all images with
 //! their sidecars; those of a wanted format and size; those whose score lies
 //! between two bounds; of these each address, each file and each picture once, the
-//! best kept. What is left is written to `ranking.tsv` in the job's folder.
+//! best kept. What is left is written to `ranking.tsv` in the job's folder, and what
+//! was left out for another image's sake to `duplicates.tsv` beside it.
 //!
-//! It reads a job's folder and writes that one file, so a crawl may be running: what
+//! It reads a job's folder and writes those two files, so a crawl may be running: what
 //! it adds meanwhile is in the next ranking. Nothing here fetches, rates text or
 //! changes what a crawl has written. The order depends on the folder alone.
 //!
@@ -18,6 +19,7 @@ mod unique;
 #[cfg(test)]
 mod tests;
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -26,9 +28,15 @@ use crate::config::{Config, Rank};
 use crate::lm::{atomic, perplexity};
 use crate::store::cell;
 use crate::train::{Model, TrainError};
+use unique::Groups;
 
 /// The file that a ranking is written to, in the job's folder.
 pub const FILE: &str = "ranking.tsv";
+
+/// The file that the groups of duplicates are written to, in the job's folder.
+pub const DUPLICATES: &str = "duplicates.tsv";
+
+const DUPLICATES_HEADER: &str = "kept\tfile\turl\twhy\tdistance\n";
 
 const HEADER: &str =
     "rank\tscore\tfile\turl\tpage\talt\tsha256\tphash\twidth\theight\tformat\tduplicates\n";
@@ -85,6 +93,45 @@ pub struct Ranked {
     pub duplicates: u64,
 }
 
+/// An image that was left out for the sake of another one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The file in the ranking that stands for it.
+    pub kept: String,
+    /// Its own file.
+    pub file: String,
+    /// Where it came from.
+    pub url: String,
+    /// What it shares with the kept one, or with another that the kept one stands
+    /// for as well.
+    pub why: Why,
+    /// In how many of 64 bits its perceptual hash differs from that of the kept one;
+    /// `None` where one of them is not known.
+    pub distance: Option<u32>,
+}
+
+/// What two images have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// They came from one address.
+    Address,
+    /// Their files are equal.
+    Bytes,
+    /// They look alike.
+    Picture,
+}
+
+impl Why {
+    /// The name used in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Why::Address => "address",
+            Why::Bytes => "bytes",
+            Why::Picture => "picture",
+        }
+    }
+}
+
 /// How many images were left after each step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
@@ -112,6 +159,9 @@ pub struct Ranking {
     pub steps: Steps,
     /// The best first; of equal scores the file that is first by name.
     pub images: Vec<Ranked>,
+    /// Those that were left out for the sake of one of them, in the order of these,
+    /// and for each the best first.
+    pub duplicates: Vec<Duplicate>,
 }
 
 /// Ranks the images of a job as its `[rank]` says, and nothing is written.
@@ -137,19 +187,26 @@ fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, Ra
         let by_score = a.score.total_cmp(&b.score);
         by_score.then_with(|| a.file.cmp(&b.file))
     });
-    let images = unique::first_of_each(images, |image| image.url.clone());
+    let mut groups = Groups::default();
+    let images = groups.first_of_each(Why::Address, images, |image| image.url.clone());
     steps.address = images.len();
-    let mut images = unique::first_of_each(images, |image| image.sha256.clone());
+    let mut images = groups.first_of_each(Why::Bytes, images, |image| image.sha256.clone());
     steps.bytes = images.len();
     unique::hash_pictures(folder, &mut images);
-    let images = unique::first_of_near(images, wanted.near);
+    let images = groups.first_of_near(images, wanted.near);
     steps.unique = images.len();
-    Ok(Ranking { steps, images })
+    let duplicates = groups.duplicates(&images);
+    Ok(Ranking {
+        steps,
+        images,
+        duplicates,
+    })
 }
 
 impl Ranking {
-    /// Writes the best `top` images, or all, to [`FILE`] in `folder`, whole or not at
-    /// all. Returns the path and how many there are in it.
+    /// Writes the best `top` images, or all, to [`FILE`] in `folder`, and the
+    /// duplicates of these to [`DUPLICATES`]; each file whole or not at all. Returns
+    /// the path of the first and how many images there are in it.
     ///
     /// # Errors
     /// [`RankError::Write`].
@@ -167,11 +224,37 @@ impl Ranking {
                 .enumerate()
                 .try_for_each(|(at, image)| out.write_all(row(at + 1, image).as_bytes()))
         });
+        if let Err(source) = written {
+            return Err(RankError::Write { path, source });
+        }
+        let kept: HashSet<&str> = rows().map(|image| image.file.as_str()).collect();
+        let of_kept = |d: &&Duplicate| kept.contains(d.kept.as_str());
+        let beside = folder.join(DUPLICATES);
+        let written = atomic::write(&beside, |out| {
+            out.write_all(DUPLICATES_HEADER.as_bytes())?;
+            let mut duplicates = self.duplicates.iter().filter(of_kept);
+            duplicates.try_for_each(|d| out.write_all(duplicate_row(d).as_bytes()))
+        });
         match written {
             Ok(()) => Ok((path, rows().count())),
-            Err(source) => Err(RankError::Write { path, source }),
+            Err(source) => Err(RankError::Write {
+                path: beside,
+                source,
+            }),
         }
     }
+}
+
+fn duplicate_row(duplicate: &Duplicate) -> String {
+    let Duplicate {
+        kept,
+        file,
+        url,
+        why,
+        distance,
+    } = duplicate;
+    let distance = distance.map(|d| d.to_string()).unwrap_or_default();
+    format!("{kept}\t{file}\t{url}\t{}\t{distance}\n", why.name())
 }
 
 fn row(rank: usize, image: &Ranked) -> String {

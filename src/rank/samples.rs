@@ -115,7 +115,7 @@ fn ranked(file: String, sidecar: &Sidecar, score: f64, context: &ImageContext) -
         page: context.page.as_str().to_owned(),
         alt: context.texts.alt.clone(),
         sha256: sidecar.sha256().to_owned(),
-        phash: None,
+        phash: info.phash,
         width: info.width,
         height: info.height,
         format: info.format.clone(),

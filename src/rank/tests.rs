@@ -170,6 +170,22 @@ fn the_steps_leave_out_what_they_are_for() {
     assert!(newer.file.starts_with("images/2026-01-02/"));
     assert_eq!((small.format.as_str(), small.width), ("jpeg", 170));
     assert!(ranking.images.iter().all(|image| image.phash.is_some()));
+    let short = |file: &str| file.rsplit('/').next().unwrap().to_owned();
+    let groups: Vec<_> = ranking
+        .duplicates
+        .iter()
+        .map(|d| (short(&d.kept), d.file.clone(), d.why))
+        .collect();
+    let at = |name: &str| format!("images/2026-01-01/a.test/{name}");
+    assert_eq!(
+        groups,
+        [
+            ("a.png".to_owned(), at("a.png"), Why::Address),
+            ("small.jpg".to_owned(), at("copy.png"), Why::Picture)
+        ]
+    );
+    let distance = ranking.duplicates[1].distance;
+    assert!(distance.is_some_and(|bits| bits <= 4), "{distance:?}");
 
     // Without the newer version, the bytes are what makes them one.
     let all = folder.rank(&Rank::default());
@@ -191,6 +207,71 @@ fn the_same_bytes_are_one_image_and_the_first_by_score_then_name() {
     assert_eq!(names(&ranking), ["b.png"]);
     assert_eq!(ranking.images[0].duplicates, 2);
     assert_eq!((ranking.steps.address, ranking.steps.bytes), (3, 1));
+    let named: Vec<_> = ranking
+        .duplicates
+        .iter()
+        .map(|d| (d.kept.as_str(), d.url.as_str(), d.why))
+        .collect();
+    let kept = "images/2026-01-01/a.test/b.png";
+    assert_eq!(
+        named,
+        [
+            (kept, "http://a.test/c.png", Why::Bytes),
+            (kept, "http://a.test/d.png", Why::Bytes)
+        ]
+    );
+}
+
+#[test]
+fn the_hash_of_a_sidecar_is_believed_and_groups_lead_to_what_was_kept() {
+    let mut folder = Folder::new();
+    let address = |name: &str| PageUrl::parse(&format!("http://a.test/{name}.png")).unwrap();
+    let mut keep = |name: &str, day: &str, bytes: &[u8], alt: f64, phash: u64| {
+        let mut info = inspect(bytes).unwrap();
+        info.look(bytes).unwrap();
+        assert!(info.decoded && info.phash.is_some());
+        info.phash = Some(phash);
+        let new = NewImageFile {
+            terms: Default::default(),
+            url: &address(name),
+            bytes,
+            info,
+            content_type: None,
+            fetched: &format!("2026-01-{day}T12:00:00Z"),
+            contexts: vec![context("http://a.test/", alt)],
+        };
+        folder.outputs.image(new).unwrap();
+    };
+    let (a, b) = (picture("a.png", 200), picture("b.png", 200));
+    keep("best", "01", &b, 1.0, 0b0000);
+    keep("a", "02", &a, 2.0, 0b0111);
+    keep("a", "01", &b, 3.0, 0b1111);
+    keep("copy", "01", &a, 4.0, 0b0111);
+    let ranking = folder.rank(&wanted("near = 3"));
+    // Decoded, these pictures would not be near each other.
+    assert_eq!(names(&ranking), ["best.png"]);
+    assert_eq!(ranking.images[0].duplicates, 3);
+    let groups: Vec<_> = ranking
+        .duplicates
+        .iter()
+        .map(|d| (d.file.as_str(), d.why.name(), d.distance))
+        .collect();
+    assert_eq!(
+        groups,
+        [
+            ("images/2026-01-02/a.test/a.png", "picture", Some(3)),
+            ("images/2026-01-01/a.test/a.png", "address", Some(4)),
+            ("images/2026-01-01/a.test/copy.png", "bytes", Some(3)),
+        ]
+    );
+    let kept = "images/2026-01-01/a.test/best.png";
+    assert!(ranking.duplicates.iter().all(|d| d.kept == kept));
+    ranking.write(folder.root.path(), None).unwrap();
+    let text = std::fs::read_to_string(folder.root.path().join(DUPLICATES)).unwrap();
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 4, "{text}");
+    let copy = "images/2026-01-01/a.test/copy.png\thttp://a.test/copy.png\tbytes\t3";
+    assert_eq!(rows[3], format!("{kept}\t{copy}"));
 }
 
 #[test]
@@ -254,6 +335,8 @@ fn the_table_is_written_whole_with_tame_cells() {
         .write(folder.root.path(), NonZeroUsize::new(2))
         .unwrap();
     assert_eq!(written, 2);
+    let duplicates = std::fs::read_to_string(folder.root.path().join(DUPLICATES)).unwrap();
+    assert_eq!(duplicates, DUPLICATES_HEADER, "there are none");
     let text = std::fs::read_to_string(&path).unwrap();
     let rows: Vec<Vec<&str>> = text
         .lines()
@@ -330,8 +413,18 @@ proptest! {
                 None => expected.push(image.clone()),
             }
         }
-        let kept = unique::first_of_near(images.clone(), near);
+        let mut groups = unique::Groups::default();
+        let kept = groups.first_of_near(images.clone(), near);
         prop_assert_eq!(&kept, &expected);
+        let duplicates = groups.duplicates(&kept);
+        prop_assert_eq!(duplicates.len() + kept.len(), images.len());
+        for duplicate in &duplicates {
+            let of = |file: &str| images.iter().find(|image| image.file == file).unwrap();
+            let (own, kept) = (of(&duplicate.file), of(&duplicate.kept));
+            prop_assert!(own.score > kept.score);
+            prop_assert_eq!(duplicate.distance, distance(own, kept));
+            prop_assert!(duplicate.distance.unwrap() <= near);
+        }
         let counted: u64 = kept.iter().map(|image| 1 + image.duplicates).sum();
         prop_assert_eq!(counted, images.len() as u64);
     }

@@ -6,42 +6,101 @@ use std::hash::Hash;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::Ranked;
+use super::{Duplicate, Ranked, Why};
 use crate::picture;
 
-/// Keeps the first image of each key.
-pub(super) fn first_of_each<K: Eq + Hash>(
-    images: Vec<Ranked>,
-    key: impl Fn(&Ranked) -> K,
-) -> Vec<Ranked> {
-    let mut places = HashMap::new();
-    first(images, |image, place| {
-        *places.entry(key(image)).or_insert(place)
-    })
+/// Which image was left out for the sake of which.
+#[derive(Default)]
+pub(super) struct Groups {
+    left_out: Vec<(Ranked, Why)>,
+    /// By file the one that was kept in its place, which a later step may leave out
+    /// as well.
+    instead: HashMap<String, String>,
 }
 
-/// Keeps the first of the images whose hashes differ in `near` bits or fewer from
-/// one that is kept. Images without a hash are all kept.
-pub(super) fn first_of_near(images: Vec<Ranked>, near: u32) -> Vec<Ranked> {
-    let mut kept = Kept::new(near);
-    first(images, |image, place| match image.phash {
-        Some(hash) => kept.find_or_add(hash, place),
-        None => place,
-    })
-}
-
-/// Keeps the images whose place among the kept is said to be the next one; the
-/// others are counted at their place.
-fn first(images: Vec<Ranked>, mut place: impl FnMut(&Ranked, usize) -> usize) -> Vec<Ranked> {
-    let mut kept: Vec<Ranked> = Vec::new();
-    for image in images {
-        let place = place(&image, kept.len());
-        match kept.get_mut(place) {
-            Some(first) => first.duplicates += 1 + image.duplicates,
-            None => kept.push(image),
-        }
+impl Groups {
+    /// Keeps the first image of each key.
+    pub fn first_of_each<K: Eq + Hash>(
+        &mut self,
+        why: Why,
+        images: Vec<Ranked>,
+        key: impl Fn(&Ranked) -> K,
+    ) -> Vec<Ranked> {
+        let mut places = HashMap::new();
+        self.first(why, images, |image, place| {
+            *places.entry(key(image)).or_insert(place)
+        })
     }
-    kept
+
+    /// Keeps the first of the images whose hashes differ in `near` bits or fewer from
+    /// one that is kept. Images without a hash are all kept.
+    pub fn first_of_near(&mut self, images: Vec<Ranked>, near: u32) -> Vec<Ranked> {
+        let mut kept = Kept::new(near);
+        self.first(Why::Picture, images, |image, place| match image.phash {
+            Some(hash) => kept.find_or_add(hash, place),
+            None => place,
+        })
+    }
+
+    /// Keeps the images whose place among the kept is said to be the next one; the
+    /// others are counted at their place.
+    fn first(
+        &mut self,
+        why: Why,
+        images: Vec<Ranked>,
+        mut place: impl FnMut(&Ranked, usize) -> usize,
+    ) -> Vec<Ranked> {
+        let mut kept: Vec<Ranked> = Vec::new();
+        for image in images {
+            let place = place(&image, kept.len());
+            match kept.get_mut(place) {
+                Some(first) => {
+                    first.duplicates += 1 + image.duplicates;
+                    let file = image.file.clone();
+                    self.instead.insert(file, first.file.clone());
+                    self.left_out.push((image, why));
+                }
+                None => kept.push(image),
+            }
+        }
+        kept
+    }
+
+    /// All that was left out, by those of `images` that stand for them.
+    pub fn duplicates(self, images: &[Ranked]) -> Vec<Duplicate> {
+        let places: HashMap<&str, usize> = images
+            .iter()
+            .enumerate()
+            .map(|(place, image)| (image.file.as_str(), place))
+            .collect();
+        let Self { left_out, instead } = self;
+        // One of a step is left out at a later one at most, so the chain has an end.
+        let last = |file: &str| {
+            let next = |file: &&String| instead.get(*file);
+            std::iter::successors(instead.get(file), next).last()
+        };
+        let place = |image: &Ranked| places.get(last(&image.file)?.as_str()).copied();
+        let mut found: Vec<(usize, Ranked, Why)> = left_out
+            .into_iter()
+            .filter_map(|(image, why)| Some((place(&image)?, image, why)))
+            .collect();
+        found.sort_by(|(at, a, _), (bt, b, _)| {
+            let by_score = at.cmp(bt).then(a.score.total_cmp(&b.score));
+            by_score.then_with(|| a.file.cmp(&b.file))
+        });
+        let of = |(place, image, why): (usize, Ranked, Why)| {
+            let kept = images.get(place)?;
+            let hashes = image.phash.zip(kept.phash);
+            Some(Duplicate {
+                kept: kept.file.clone(),
+                file: image.file,
+                url: image.url,
+                why,
+                distance: hashes.map(|(a, b)| (a ^ b).count_ones()),
+            })
+        };
+        found.into_iter().filter_map(of).collect()
+    }
 }
 
 /// Hashes that are kept, found by being near. Hashes that differ in `n` bits agree
@@ -84,7 +143,7 @@ impl Kept {
     }
 }
 
-/// Hashes the picture of every image, on all cores.
+/// Hashes the picture of every image whose sidecar has no hash, on all cores.
 pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
@@ -96,7 +155,9 @@ pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
             let Some(image) = all.get(at) else {
                 return hashes;
             };
-            hashes.push((at, hash_picture(folder, image)));
+            if image.phash.is_none() {
+                hashes.push((at, hash_picture(folder, image)));
+            }
         }
     };
     let hashes: Vec<(usize, Option<u64>)> = std::thread::scope(|scope| {

@@ -9,6 +9,10 @@
 //! before them, so that the rows beyond the stamp name every image and every
 //! context that must be taken back with them (`undo`).
 //!
+//! Bytes that were kept before under another address are not written again: the
+//! image is a hard link to the earlier file. No file is ever written in place, so
+//! that no name changes what lies under another.
+//!
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
@@ -108,6 +112,15 @@ pub struct NewImageFile<'a> {
     pub fetched: &'a str,
     /// Every context in which it was met so far.
     pub contexts: Vec<ImageContext>,
+}
+
+/// Where an image was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Path below the job's folder.
+    pub file: String,
+    /// False where it has the bytes of an earlier file.
+    pub first: bool,
 }
 
 /// The open outputs of a job.
@@ -226,8 +239,26 @@ impl Outputs {
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn image(&mut self, new: NewImageFile<'_>) -> Result<String, OutputError> {
+        Ok(self.image_or_link(new, None)?.file)
+    }
+
+    /// The same where the frontier knows of an `earlier` file with these bytes: the
+    /// image becomes another name of that file (a hard link), or a copy where the file
+    /// system has none. Its sidecar says so, and all else is as for any image. An
+    /// earlier file that is gone or has other bytes now is no copy, and the image is
+    /// kept as the first.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn image_or_link(
+        &mut self,
+        new: NewImageFile<'_>,
+        earlier: Option<&str>,
+    ) -> Result<Kept, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
         let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        let earlier = earlier.filter(|e| *e != file && holds(&self.folder, e, new.bytes));
+        sidecar.set_same_as(earlier);
         let rows: String = new
             .contexts
             .iter()
@@ -237,9 +268,17 @@ impl Outputs {
             sidecar.add(context);
         }
         self.images.append(rows.as_bytes())?;
-        write_whole(&self.folder.join(&file), new.bytes)?;
+        let path = self.folder.join(&file);
+        let linked = match earlier {
+            Some(earlier) => link_whole(&self.folder.join(earlier), &path)?,
+            None => false,
+        };
+        if !linked {
+            write_whole(&path, new.bytes)?;
+        }
         sidecar.save(&self.folder)?;
-        Ok(file)
+        let first = earlier.is_none();
+        Ok(Kept { file, first })
     }
 
     /// Adds a context to the sidecar of an image that lies at `file`, unless it
@@ -363,6 +402,43 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
     let part = part_of(path);
     std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
     std::fs::rename(&part, path).map_err(io(path, "renaming"))
+}
+
+/// Whether the file at `name`, a path below the job's folder, has these bytes.
+/// The digest alone would not tell whether it has changed since.
+fn holds(folder: &Path, name: &str, bytes: &[u8]) -> bool {
+    let path = folder.join(name);
+    let is_own = name.starts_with("images/") && undo::is_below(name);
+    let same_length = |m: std::fs::Metadata| m.is_file() && m.len() == bytes.len() as u64;
+    is_own
+        && path.symlink_metadata().is_ok_and(same_length)
+        && std::fs::read(&path).is_ok_and(|found| found == bytes)
+}
+
+/// Makes `path` another name of the file at `known`, as whole as [`write_whole`].
+/// False where the file system refuses, as some do always and all do after some
+/// thousand names.
+fn link_whole(known: &Path, path: &Path) -> Result<bool, OutputError> {
+    if let Some(parent) = path.parent() {
+        make_folder(parent)?;
+    }
+    let part = part_of(path);
+    remove(&part)?;
+    if let Err(error) = std::fs::hard_link(known, &part) {
+        tracing::debug!(path = %path.display(), %error, "a copy instead of a link");
+        return Ok(false);
+    }
+    std::fs::rename(&part, path).map_err(io(path, "renaming"))?;
+    // Two names of one file are not renamed onto each other (POSIX `rename`).
+    remove(&part)?;
+    Ok(true)
+}
+
+fn remove(path: &Path) -> Result<(), OutputError> {
+    match std::fs::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(path, "removing")(e)),
+        _ => Ok(()),
+    }
 }
 
 /// The temporary name beside a file.

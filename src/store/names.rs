@@ -19,7 +19,7 @@ const MAX_NAME: usize = 120;
 const MAX_PATH: usize = 1_000;
 
 /// The path of an image below the job's folder, for a format and its extension.
-pub(super) fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> String {
+fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> String {
     let mut path = format!("images/{date}/{}", name(url.host_key().as_str()));
     let mut segments: Vec<&str> = url.path().split('/').filter(|s| !s.is_empty()).collect();
     let file = segments.pop().unwrap_or("index");
@@ -37,8 +37,28 @@ pub(super) fn image_path(date: &str, url: &PageUrl, format: &str, extension: &st
     path
 }
 
+/// The path of an image of which `taken` does not say that another URL has it: its
+/// own, or one that is marked with its URL. Where file names are compared without
+/// case, `taken` does so too, and `/A.jpg` is not kept over `/a.jpg`.
+pub(super) fn choose<E>(
+    date: &str,
+    url: &PageUrl,
+    format: &str,
+    extension: &str,
+    mut taken: impl FnMut(&str) -> Result<bool, E>,
+) -> Result<String, E> {
+    let own = image_path(date, url, format, extension);
+    if !taken(&own)? {
+        return Ok(own);
+    }
+    let beside = beside(&own, url);
+    // Asked so that the caller knows what lies there; nobody else's name has its mark.
+    taken(&beside)?;
+    Ok(beside)
+}
+
 /// Another path for an image whose own is taken by another URL.
-pub(super) fn beside(path: &str, url: &PageUrl) -> String {
+fn beside(path: &str, url: &PageUrl) -> String {
     let mark = short_hash(url.as_str());
     match path.rsplit_once('.') {
         Some((stem, extension)) => format!("{stem}~{mark}.{extension}"),

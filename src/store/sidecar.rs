@@ -4,7 +4,6 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use super::{NewImageFile, OutputError, io, names, write_whole};
 use crate::page::{ImageContext, Terms};
@@ -24,8 +23,9 @@ pub struct Sidecar {
     version: u32,
     url: String,
     file: String,
-    sha256: String,
     bytes: u64,
+    #[serde(default)]
+    same_as: Option<String>,
     #[serde(flatten)]
     info: ImageInfo,
     content_type: Option<String>,
@@ -83,7 +83,17 @@ impl Sidecar {
 
     /// SHA-256 of the file, in hexadecimal.
     pub fn sha256(&self) -> &str {
-        &self.sha256
+        &self.info.sha256
+    }
+
+    /// Path of the earlier file with the same bytes, of which this is another name
+    /// or a copy; `None` where this one was the first.
+    pub fn same_as(&self) -> Option<&str> {
+        self.same_as.as_deref()
+    }
+
+    pub(super) fn set_same_as(&mut self, earlier: Option<&str>) {
+        self.same_as = earlier.map(str::to_owned);
     }
 
     /// Size of the file in bytes.
@@ -91,7 +101,7 @@ impl Sidecar {
         self.bytes
     }
 
-    /// Format and size in pixels.
+    /// Format, size in pixels, and what else the bytes tell.
     pub fn info(&self) -> &ImageInfo {
         &self.info
     }
@@ -160,38 +170,30 @@ pub(super) fn place(
     date: &str,
     new: &NewImageFile<'_>,
 ) -> Result<(String, Sidecar), OutputError> {
-    let own = names::image_path(date, new.url, &new.info.format, new.info.extension);
-    let beside = names::beside(&own, new.url);
-    for file in [own, beside.clone()] {
-        if path_of(folder, &file)
-            .metadata()
-            .map_or(true, |m| m.len() == 0)
-        {
-            let sidecar = fresh(&file, new);
-            return Ok((file, sidecar));
+    let mut own = None;
+    let (format, extension) = (&new.info.format, new.info.extension);
+    let file = names::choose(date, new.url, format, extension, |file| {
+        let found = path_of(folder, file).metadata();
+        if found.map_or(true, |m| m.len() == 0) {
+            return Ok(false);
         }
-        let known = Sidecar::load(folder, &file)?;
-        if known.url == new.url.as_str() {
-            let contexts = known.contexts;
-            let sidecar = Sidecar {
-                contexts,
-                ..fresh(&file, new)
-            };
-            return Ok((file, sidecar));
-        }
-    }
-    let sidecar = fresh(&beside, new);
-    Ok((beside, sidecar))
+        let known = Sidecar::load(folder, file)?;
+        let others = known.url != new.url.as_str();
+        own = (!others).then_some(known);
+        Ok(others)
+    })?;
+    let contexts = own.map(|known| known.contexts).unwrap_or_default();
+    let fresh = fresh(&file, new);
+    Ok((file, Sidecar { contexts, ..fresh }))
 }
 
 fn fresh(file: &str, new: &NewImageFile<'_>) -> Sidecar {
-    let digest = Sha256::digest(new.bytes);
     Sidecar {
         version: VERSION,
         url: new.url.as_str().to_owned(),
         file: file.to_owned(),
-        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
         bytes: new.bytes.len() as u64,
+        same_as: None,
         info: new.info.clone(),
         content_type: new.content_type.map(str::to_owned),
         fetched: new.fetched.to_owned(),

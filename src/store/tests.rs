@@ -5,6 +5,7 @@ use std::io::Read;
 
 use flate2::read::MultiGzDecoder;
 use proptest::prelude::*;
+use sha2::{Digest, Sha256};
 
 use super::*;
 use crate::page::{ImageScores, ImageTexts, TaskKind, TextScore};
@@ -64,17 +65,27 @@ fn keep_bytes(
         terms: Default::default(),
         url: &url(address),
         bytes,
-        info: ImageInfo {
-            format: "jpeg".to_owned(),
-            extension: "jpg",
-            width: 640,
-            height: 480,
-        },
+        info: info(bytes),
         content_type: Some("image/jpeg"),
         fetched: NOON,
         contexts,
     };
     outputs.image(new).unwrap()
+}
+
+/// As of a photograph, but for the digest.
+fn info(bytes: &[u8]) -> ImageInfo {
+    let digest = Sha256::digest(bytes);
+    ImageInfo {
+        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
+        format: "jpeg".to_owned(),
+        extension: "jpg",
+        width: 640,
+        height: 480,
+        decoded: true,
+        phash: Some(0x0123_4567_89ab_cdef),
+        ..ImageInfo::default()
+    }
 }
 
 fn row<'a>(address: &'a str) -> Row<'a> {
@@ -363,6 +374,11 @@ fn a_sidecar_says_what_the_image_is_and_grows_by_page() {
         ("height", 480.into()),
         ("content_type", "image/jpeg".into()),
         ("fetched", NOON.into()),
+        ("animated", false.into()),
+        ("decoded", true.into()),
+        ("phash", "0123456789abcdef".into()),
+        ("mislabelled", serde_json::Value::Null),
+        ("same_as", serde_json::Value::Null),
     ] {
         assert_eq!(card[key], value, "{key}");
     }
@@ -577,6 +593,8 @@ fn what_an_edited_table_names_outside_of_the_job_is_left_alone() {
     assert_eq!(std::fs::read(outside).unwrap(), b"precious");
 }
 
+mod copies;
+
 #[derive(Debug, Clone)]
 enum Op {
     Log(u8),
@@ -618,7 +636,10 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
                 pages.sort_unstable();
                 pages.dedup();
                 let of = |p: &u8| context(&format!("http://a.org/{p}"), "kept");
-                let file = keep(outputs, &address, pages.iter().map(of).collect());
+                // All have the same bytes, of which the frontier knows one file.
+                let earlier = kept.values().next().map(|(file, _)| file.clone());
+                let contexts = pages.iter().map(of).collect();
+                let file = copies::link(outputs, &address, earlier.as_deref(), contexts).file;
                 kept.insert(*i, (file, pages));
             }
             Op::Extend(i, p) => {

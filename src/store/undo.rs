@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Component, Path};
 
-use super::{OutputError, Sidecar, io, log, part_of, sidecar};
+use super::{OutputError, Sidecar, io, log, part_of, remove, sidecar};
 
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
@@ -54,7 +54,8 @@ pub(super) fn images_after(folder: &Path, length: u64) -> Result<(), OutputError
 }
 
 /// Undoes what `lost` pages brought of one image, of which the pages in `kept`
-/// remain; where none does, the image itself was lost.
+/// remain; where none does, the image itself was lost. Of a file with several names
+/// only this one goes.
 fn undo(
     folder: &Path,
     image: &str,
@@ -91,15 +92,8 @@ fn each_row(
     Ok(())
 }
 
-/// A table that was edited must not make us remove a file elsewhere.
-fn is_below(image: &str) -> bool {
+/// A table that was edited must not make us touch a file elsewhere.
+pub(super) fn is_below(image: &str) -> bool {
     let mut parts = Path::new(image).components();
     parts.all(|part| matches!(part, Component::Normal(_)))
-}
-
-fn remove(path: &Path) -> Result<(), OutputError> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != ErrorKind::NotFound => Err(io(path, "removing")(e)),
-        _ => Ok(()),
-    }
 }

@@ -69,7 +69,11 @@ impl Site {
         let stamp = self.f.stamp().to_vec();
         let note = Some(task.url.as_str().to_owned());
         let now = self.now;
-        let written = Written { stamp, note };
+        let written = Written {
+            stamp,
+            note,
+            ..Written::default()
+        };
         let finished = self
             .f
             .finish(&task, Outcome::Done, effects, SECOND, now, |_| {

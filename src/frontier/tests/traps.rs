@@ -33,7 +33,10 @@ fn prints(text: u32, simhash: Option<u64>) -> Option<Prints> {
 fn brings(f: &mut Frontier, task: &Task, effects: Effects, now: u64) -> Finished {
     let stamp = f.stamp().to_vec();
     f.finish(task, Outcome::Done, effects, SECOND, now, |_| {
-        Ok::<_, StoreError>(Written { stamp, note: None })
+        Ok::<_, StoreError>(Written {
+            stamp,
+            ..Written::default()
+        })
     })
     .unwrap()
 }

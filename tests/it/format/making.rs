@@ -147,6 +147,7 @@ fn answer(f: &mut Frontier, task: &Task, now: u64) {
                 Ok::<_, StoreError>(Written {
                     stamp: vec![6, 7, 8],
                     note: image.then(|| "images/2026-01-02/i.org/kept.png".to_owned()),
+                    first_of: image.then(|| "0123456789abcdef".repeat(4)),
                 })
             })
             .unwrap();

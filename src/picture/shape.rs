@@ -1,0 +1,120 @@
+//! What the structure of a file says without decoding a pixel: whether there is
+//! more than one frame, and whether the file reaches its own end.
+//!
+//! Decoders are lenient about the end of a file: they make up the pixels that are
+//! missing. Here only lengths and marks are followed, so it costs next to nothing.
+
+use image::ImageFormat;
+
+/// What the structure says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    /// More than one frame.
+    pub animated: bool,
+    /// The end of the image is there; always true of formats that have no mark for
+    /// it, whose decoders notice themselves.
+    pub whole: bool,
+}
+
+/// Reads the structure of a file of that format.
+pub(super) fn shape(format: ImageFormat, bytes: &[u8]) -> Shape {
+    let found = match format {
+        ImageFormat::Jpeg => jpeg(bytes),
+        ImageFormat::Png => png(bytes),
+        ImageFormat::Gif => gif(bytes),
+        ImageFormat::WebP => webp(bytes),
+        _ => Some(false),
+    };
+    Shape {
+        animated: found.unwrap_or(false),
+        whole: found.is_some(),
+    }
+}
+
+/// Whether there are several frames, here and below; `None` where the end is missing.
+/// ITU-T T.81, annex B: the end is the marker EOI. Thumbnails have one of their own,
+/// but within a segment, which is passed over by its length.
+fn jpeg(bytes: &[u8]) -> Option<bool> {
+    let mut at = 0;
+    loop {
+        at += bytes.get(at..)?.iter().position(|b| *b == 0xff)?;
+        at += bytes.get(at..)?.iter().position(|b| *b != 0xff)?;
+        match bytes.get(at)? {
+            // A stuffed byte, and markers without a length.
+            0x00 | 0x01 | 0xd0..=0xd8 => at += 1,
+            0xd9 => return Some(false),
+            _ => {
+                let length = bytes.get(at + 1..at + 3)?;
+                at += 1 + usize::from(u16::from_be_bytes(length.try_into().ok()?));
+            }
+        }
+    }
+}
+
+/// PNG (third edition) section 5.3: chunks up to IEND; section 11.3.6: acTL says how
+/// many frames there are.
+fn png(bytes: &[u8]) -> Option<bool> {
+    let mut at = 8;
+    let mut animated = false;
+    loop {
+        let length = u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?);
+        match bytes.get(at + 4..at + 8)? {
+            b"IEND" => return Some(animated),
+            b"acTL" => {
+                let frames = bytes.get(at + 8..at + 12)?.try_into().ok()?;
+                animated = u32::from_be_bytes(frames) > 1;
+            }
+            _ => {}
+        }
+        at = at.checked_add(usize::try_from(length).ok()?.checked_add(12)?)?;
+    }
+}
+
+/// GIF89a: blocks up to the trailer. Some writers leave the trailer out, so a file
+/// that ends between two blocks is whole.
+fn gif(bytes: &[u8]) -> Option<bool> {
+    let table = |flags: u8| match flags & 0x80 {
+        0 => 0,
+        _ => 3 << ((flags & 7) + 1),
+    };
+    let mut at = 13 + table(*bytes.get(10)?);
+    let mut frames = 0;
+    loop {
+        let head = match bytes.get(at) {
+            Some(0x2c) => {
+                frames += 1;
+                11 + table(*bytes.get(at + 9)?)
+            }
+            Some(0x21) => 2,
+            Some(_) => return Some(frames > 1),
+            None => return (frames > 0).then_some(frames > 1),
+        };
+        at = at.checked_add(head)?;
+        while let length @ 1.. = usize::from(*bytes.get(at)?) {
+            at += length + 1;
+        }
+        at += 1;
+    }
+}
+
+/// RFC 9649 section 2: chunks within a RIFF container of a known size.
+fn webp(bytes: &[u8]) -> Option<bool> {
+    let number = |at: usize| {
+        let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        usize::try_from(u32::from_le_bytes(four)).ok()
+    };
+    let end = number(4)?.checked_add(8)?;
+    let mut at = 12;
+    let mut frames = 0;
+    while at < end {
+        let length = number(at + 4)?;
+        frames += u32::from(bytes.get(at..at + 4)? == b"ANMF");
+        let after = at.checked_add(8)?.checked_add(length)?;
+        if after > bytes.len() {
+            return None;
+        }
+        // A chunk of an odd length is padded, but the last one often is not.
+        at = after + length % 2;
+    }
+    Some(frames > 1)
+}
