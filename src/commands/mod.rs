@@ -1,6 +1,7 @@
 //! The commands: one thin file each. They read arguments, call the library and
 //! print; nothing is decided here.
 
+mod annotate;
 mod config;
 mod crawl;
 mod demo;
@@ -75,6 +76,8 @@ pub enum Command {
     },
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
+    /// Serve a page on which people judge a job's images.
+    Annotate(annotate::Annotate),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -101,6 +104,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job } => reload::run(&job),
         Command::Rank(rank) => rank.run(),
+        Command::Annotate(annotate) => annotate.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

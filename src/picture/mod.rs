@@ -180,6 +180,12 @@ fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
 }
 
 /// The picture, the first one of an animation.
+/// A file's picture, the first one of an animation, as its pixels are stored. `None`
+/// where it cannot be decoded within the limit of memory.
+pub fn decode_file(bytes: &[u8]) -> Option<DynamicImage> {
+    decode(bytes).ok()
+}
+
 fn decode(bytes: &[u8]) -> Result<DynamicImage, ImageError> {
     guarded(|| {
         let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
