@@ -8,13 +8,14 @@ mod hash;
 use std::io::Cursor;
 
 use image::{ImageFormat, ImageReader};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::hash::hash_file;
 use crate::page::Reason;
 
 /// What the header of an image says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageInfo {
     /// Format by the bytes themselves, as `jpeg` or `png`.
     pub format: String,
