@@ -7,6 +7,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::{Host, Url};
 
@@ -55,7 +56,7 @@ pub enum AddressError {
 /// the host; percent-encodings of unreserved characters are decoded and the rest
 /// written in upper case (RFC 3986 section 6.2.2). None of this changes what is
 /// fetched. Making a `PageUrl` of its own text gives an equal one.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 pub struct PageUrl(Url);
 
 impl PageUrl {

@@ -47,6 +47,7 @@
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | config, lm, page, picture, rank, store |
+//! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -74,6 +75,7 @@ pub mod config;
 pub mod control;
 pub mod daemon;
 pub mod explain;
+pub mod export;
 pub mod extract;
 pub mod fetch;
 pub mod frontier;

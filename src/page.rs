@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
@@ -149,7 +150,7 @@ pub struct Fetched {
 }
 
 /// What a page or its headers ask of crawlers (`X-Robots-Tag`, meta robots).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Directives {
     /// Do not follow the links of this page.
@@ -164,7 +165,7 @@ pub struct Directives {
 
 /// What the publisher of a page or an image says of its use, as it was met. All that
 /// was seen is recorded; what of it is obeyed is the configuration's affair.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Terms {
     /// What `X-Robots-Tag` headers and meta robots ask.
@@ -260,7 +261,7 @@ pub struct ImageCandidate {
 }
 
 /// How a page embeds an image, apart from the words.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedding {
     /// Every place of the page that names the address, in the order of [`Found`].
     #[serde(default)]
@@ -275,7 +276,9 @@ pub struct Embedding {
 }
 
 /// Where on a page the address of an image stands. The names are stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Found {
     /// `src` of an `img`.
@@ -303,7 +306,7 @@ pub enum Found {
 }
 
 /// Whether an `alt` text was written for the image. The names are stable.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AltKind {
     /// Nothing speaks against it.
@@ -316,7 +319,7 @@ pub enum AltKind {
 }
 
 /// The words around an embedded image.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageTexts {
     /// The `alt` attribute, `None` where absent or blank.
     pub alt: Option<String>,
@@ -352,7 +355,7 @@ pub struct ImageTexts {
 }
 
 /// Pure and weighted scores of one text.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TextScore {
     /// Perplexity under the model of the topic, 1 or more; lower is closer.
     pub perplexity: f64,
@@ -388,7 +391,7 @@ pub struct ScoredLink {
 
 /// The words around an embedded image with their ratings; the form of a context
 /// in the sidecar file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageContext {
     /// The page that embeds the image.
     pub page: PageUrl,
@@ -431,7 +434,7 @@ impl ImageContext {
 }
 
 /// Ratings of an image's texts, each `None` where the text is absent.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageScores {
     /// Of the `alt` attribute, where it was written for the image.
     pub alt: Option<TextScore>,

@@ -6,10 +6,12 @@ mod config;
 mod crawl;
 mod demo;
 mod explain;
+mod export;
 mod lab;
 mod progress;
 mod rank;
 mod reload;
+mod schema;
 mod score;
 mod store;
 mod train;
@@ -78,6 +80,12 @@ pub enum Command {
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
     Annotate(annotate::Annotate),
+    /// Write a job's best images and their words as a data set that other programs
+    /// read.
+    Export(export::Export),
+    /// Print the JSON Schema of files that spoor writes.
+    #[command(subcommand)]
+    Schema(schema::Schema),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -105,6 +113,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Reload { job } => reload::run(&job),
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),
+        Command::Export(export) => export.run(),
+        Command::Schema(schema) => schema.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

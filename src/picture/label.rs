@@ -1,5 +1,6 @@
 //! What others call a file, held against what it is.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Extensions of image files that are no format of ours.
@@ -8,7 +9,7 @@ const OTHER_EXTENSIONS: [&str; 11] = [
 ];
 
 /// Wrong names of a file, as they were given.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mislabelled {
     /// The media type that the server sent; `None` where it is right or of no image.
     pub content_type: Option<String>,

@@ -24,6 +24,7 @@ use std::io::{self, Cursor};
 use std::panic::catch_unwind;
 
 use image::{DynamicImage, ImageError, ImageFormat, ImageReader, Limits};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -64,9 +65,10 @@ pub enum BadImage {
 }
 
 /// What an image file is. The keys are those of the sidecar.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageInfo {
     /// SHA-256 of the bytes, in lower-case hexadecimal.
+    #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub sha256: String,
     /// Format by the bytes themselves, as `jpeg` or `png`.
     pub format: String,
@@ -88,6 +90,7 @@ pub struct ImageInfo {
     /// Perceptual hash, in 16 hexadecimal digits; `None` for a picture of one colour
     /// and for one that was not decoded.
     #[serde(default, with = "hash::hex")]
+    #[schemars(with = "Option<String>", regex(pattern = "^[0-9a-f]{16}$"))]
     pub phash: Option<u64>,
     /// What others wrongly call it; `None` where the names are right.
     #[serde(default)]

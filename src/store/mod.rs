@@ -16,11 +16,12 @@
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
-//! (where an image lies), `sidecar`, `undo`.
+//! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`.
 
 mod append;
 mod log;
 mod names;
+mod schema;
 mod sidecar;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::log::Row;
 pub(crate) use self::log::cell;
+pub use self::schema::sidecar_schema;
 pub use self::sidecar::{Sidecar, image_files};
 use crate::address::PageUrl;
 use crate::page::{ImageContext, Terms};

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NewImageFile, OutputError, io, names, write_whole};
@@ -18,20 +19,35 @@ pub const VERSION: u32 = 1;
 pub const MAX_CONTEXTS: usize = 1_000;
 
 /// The JSON beside an image. Keys are stable.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Sidecar of an image")]
 pub struct Sidecar {
+    /// Version of this layout; keys are only ever added within one.
+    #[schemars(extend("const" = VERSION))]
     version: u32,
+    /// Address of the image.
+    #[schemars(url)]
     url: String,
+    /// Path of the image below the job's folder, with `/` between its parts.
+    #[schemars(regex(pattern = "^images/"))]
     file: String,
+    /// Size of the file in bytes.
     bytes: u64,
+    /// The file that was kept first with the same bytes, of which this one is a link.
     #[serde(default)]
     same_as: Option<String>,
     #[serde(flatten)]
     info: ImageInfo,
+    /// The `Content-Type` header that came with the image, as sent.
     content_type: Option<String>,
+    /// When the image was fetched, RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time"))]
     fetched: String,
+    /// What the answer that brought the image says of its use.
     #[serde(default)]
     terms: Terms,
+    /// The words around the image, one entry for each page that embeds it.
+    #[schemars(length(max = MAX_CONTEXTS))]
     contexts: Vec<ImageContext>,
 }
 
@@ -109,6 +125,11 @@ impl Sidecar {
     /// What the answer that brought the image says of its use.
     pub fn terms(&self) -> &Terms {
         &self.terms
+    }
+
+    /// When the image was fetched, RFC 3339 in UTC.
+    pub fn fetched(&self) -> &str {
+        &self.fetched
     }
 
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {

@@ -1,0 +1,230 @@
+//! Parquet files, the image as a struct of bytes and path and marked as an image for
+//! Hugging Face `datasets`.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow_array::builder::{Float64Builder, ListBuilder, StringBuilder};
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    StructArray, TimestampMillisecondArray,
+};
+use arrow_schema::{DataType, Field, Fields, Schema, TimeUnit};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, ZstdLevel};
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::columns::{Column, Kind, Sample, Value};
+use super::{ExportError, SHARD_BYTES, Writer, io};
+
+/// Samples are collected until they have this many bytes or are this many.
+const BATCH_BYTES: usize = 8 << 20;
+const BATCH_ROWS: usize = 256;
+
+/// A row group is closed at this size; the writer holds one in memory.
+const GROUP_BYTES: usize = 64 << 20;
+
+pub(super) struct Table {
+    folder: PathBuf,
+    columns: Vec<Column>,
+    schema: Arc<Schema>,
+    open: Option<Shard>,
+    begun: u32,
+    /// By column, the rows not yet written.
+    rows: Vec<Vec<Value>>,
+    images: Vec<Option<Vec<u8>>>,
+    held: usize,
+}
+
+struct Shard {
+    path: PathBuf,
+    out: ArrowWriter<File>,
+}
+
+impl Table {
+    pub(super) fn create(folder: &Path, columns: Vec<Column>) -> Result<Self, ExportError> {
+        // A folder of nothing but Parquet, so that it can be read as a whole.
+        let folder = folder.join("data");
+        std::fs::create_dir(&folder).map_err(io(&folder, "making the folder"))?;
+        let fields = columns
+            .iter()
+            .map(|c| Field::new(c.name.as_ref(), data_type(c.kind), true));
+        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let mut metadata = std::collections::HashMap::new();
+        if columns.iter().any(|c| c.kind == Kind::Image) {
+            // What is not named here has the type that its column has.
+            let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
+            metadata.insert("huggingface".to_owned(), features.to_owned());
+        }
+        Ok(Self {
+            folder,
+            rows: columns.iter().map(|_| Vec::new()).collect(),
+            columns,
+            schema: Arc::new(schema.with_metadata(metadata)),
+            open: None,
+            begun: 0,
+            images: Vec::new(),
+            held: 0,
+        })
+    }
+
+    fn write_batch(&mut self) -> Result<(), ExportError> {
+        if self.images.is_empty() {
+            return Ok(());
+        }
+        let images = std::mem::take(&mut self.images);
+        self.held = 0;
+        let arrays: Vec<ArrayRef> = self
+            .columns
+            .iter()
+            .zip(&mut self.rows)
+            .map(|(column, values)| array(column.kind, std::mem::take(values), &images))
+            .collect();
+        let mut shard = match self.open.take() {
+            Some(open) => open,
+            None => self.begin()?,
+        };
+        let written = RecordBatch::try_new(self.schema.clone(), arrays)
+            .map_err(Into::into)
+            .and_then(|batch| shard.out.write(&batch))
+            .and_then(|()| match shard.out.in_progress_size() < GROUP_BYTES {
+                true => Ok(()),
+                false => shard.out.flush(),
+            });
+        written.map_err(|e| io(&shard.path, "writing")(std::io::Error::other(e)))?;
+        let size = shard.out.bytes_written() + shard.out.in_progress_size();
+        match size as u64 >= SHARD_BYTES {
+            true => close(shard),
+            false => {
+                self.open = Some(shard);
+                Ok(())
+            }
+        }
+    }
+
+    fn begin(&mut self) -> Result<Shard, ExportError> {
+        let path = self.folder.join(format!("{:05}.parquet", self.begun));
+        self.begun = self.begun.saturating_add(1);
+        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        // Images are compressed already, and nobody searches for their bytes.
+        let image = ColumnPath::from(vec!["image".to_owned(), "bytes".to_owned()]);
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_column_compression(image.clone(), Compression::UNCOMPRESSED)
+            .set_column_dictionary_enabled(image.clone(), false)
+            .set_column_statistics_enabled(image, EnabledStatistics::None)
+            .build();
+        let out = ArrowWriter::try_new(file, self.schema.clone(), Some(properties))
+            .map_err(|e| io(&path, "creating")(std::io::Error::other(e)))?;
+        Ok(Shard { path, out })
+    }
+}
+
+impl Writer for Table {
+    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+        for (column, values) in self.columns.iter().zip(&mut self.rows) {
+            values.push(column.value(sample));
+        }
+        self.held += bytes.map_or(0, <[u8]>::len);
+        self.images.push(bytes.map(<[u8]>::to_vec));
+        match self.held >= BATCH_BYTES || self.images.len() >= BATCH_ROWS {
+            true => self.write_batch(),
+            false => Ok(()),
+        }
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+        self.write_batch()?;
+        self.open.take().map_or(Ok(()), close)
+    }
+}
+
+fn close(shard: Shard) -> Result<(), ExportError> {
+    let closed = shard.out.close();
+    closed
+        .map(drop)
+        .map_err(|e| io(&shard.path, "writing")(std::io::Error::other(e)))
+}
+
+fn list(of: DataType) -> DataType {
+    DataType::List(Arc::new(Field::new_list_field(of, true)))
+}
+
+fn image_fields() -> Fields {
+    let field = |name, kind| Field::new(name, kind, true);
+    vec![
+        field("bytes", DataType::Binary),
+        field("path", DataType::Utf8),
+    ]
+    .into()
+}
+
+fn data_type(kind: Kind) -> DataType {
+    match kind {
+        Kind::Image => DataType::Struct(image_fields()),
+        Kind::Text => DataType::Utf8,
+        Kind::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+        Kind::Whole => DataType::Int64,
+        Kind::Number => DataType::Float64,
+        Kind::Flag => DataType::Boolean,
+        Kind::Texts => list(DataType::Utf8),
+        Kind::Numbers => list(DataType::Float64),
+    }
+}
+
+/// The values of a column; one of another type than the column's is absent.
+fn array(kind: Kind, values: Vec<Value>, images: &[Option<Vec<u8>>]) -> ArrayRef {
+    let text = |value: Value| match value {
+        Value::Text(text) => text,
+        _ => None,
+    };
+    let values = values.into_iter();
+    match kind {
+        Kind::Image => {
+            let bytes = BinaryArray::from_iter(images.iter().map(Option::as_deref));
+            let paths = StringArray::from_iter(values.map(text));
+            let parts: Vec<ArrayRef> = vec![Arc::new(bytes), Arc::new(paths)];
+            Arc::new(StructArray::new(image_fields(), parts, None))
+        }
+        Kind::Text => Arc::new(StringArray::from_iter(values.map(text))),
+        Kind::Time => {
+            let time = |text: String| text.parse::<jiff::Timestamp>().ok();
+            let times = values.map(|v| text(v).and_then(time).map(jiff::Timestamp::as_millisecond));
+            Arc::new(TimestampMillisecondArray::from_iter(times).with_timezone("UTC"))
+        }
+        Kind::Whole => Arc::new(Int64Array::from_iter(values.map(|value| match value {
+            Value::Whole(number) => number.and_then(|n| i64::try_from(n).ok()),
+            _ => None,
+        }))),
+        Kind::Number => Arc::new(Float64Array::from_iter(values.map(|value| match value {
+            Value::Number(number) => number,
+            _ => None,
+        }))),
+        Kind::Flag => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
+            Value::Flag(flag) => flag,
+            _ => None,
+        }))),
+        Kind::Texts => {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for value in values {
+                match value {
+                    Value::Texts(texts) => lists.append_value(texts.into_iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+        Kind::Numbers => {
+            let mut lists = ListBuilder::new(Float64Builder::new());
+            for value in values {
+                match value {
+                    Value::Numbers(numbers) => lists.append_value(numbers.into_iter().map(Some)),
+                    _ => lists.append_null(),
+                }
+            }
+            Arc::new(lists.finish())
+        }
+    }
+}
