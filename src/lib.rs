@@ -30,7 +30,7 @@
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
-//! | `picture` | what an image file is and looks like, from its bytes | page |
+//! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps | address |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |

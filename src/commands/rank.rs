@@ -29,6 +29,8 @@ impl Rank {
             ranking.images.len(),
             path.display()
         );
+        let beside = path.with_file_name(rank::DUPLICATES);
+        println!("what they stand for is in {}", beside.display());
         Ok(())
     }
 }

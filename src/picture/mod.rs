@@ -109,12 +109,12 @@ pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
     })?;
     let known = reader.format().and_then(|f| Some((f, name_of(f)?)));
     let (format, (name, extension)) = known.ok_or(BadImage::Unknown)?;
-    let dimensions = guarded(|| reader.into_dimensions());
-    let (width, height) = dimensions.map_err(|why| bad(name, &why))?;
     let shape = shape::shape(format, bytes);
     if !shape.whole {
         return Err(BadImage::Truncated { format: name });
     }
+    let dimensions = guarded(|| reader.into_dimensions());
+    let (width, height) = dimensions.map_err(|why| bad(name, &why))?;
     let digest = Sha256::digest(bytes);
     Ok(ImageInfo {
         sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),

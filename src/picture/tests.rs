@@ -1,5 +1,7 @@
 //! Real files, whole, cut and changed.
 
+use std::sync::LazyLock;
+
 use image::codecs::gif::GifEncoder;
 use image::{Delay, Frame, RgbaImage};
 use proptest::prelude::*;
@@ -15,7 +17,11 @@ fn drawn(extension: &str, width: u32, height: u32) -> Vec<u8> {
 fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
     let picture = image::load_from_memory(&drawn("png", width, height)).unwrap();
     let mut out = Cursor::new(Vec::new());
-    picture.to_rgb8().write_to(&mut out, format).unwrap();
+    match format {
+        // The decoder of icons takes no other PNG.
+        ImageFormat::Ico => picture.to_rgba8().write_to(&mut out, format).unwrap(),
+        _ => picture.to_rgb8().write_to(&mut out, format).unwrap(),
+    }
     out.into_inner()
 }
 
@@ -110,7 +116,7 @@ fn known(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
 }
 
 /// Every format, still and moving.
-fn samples() -> Vec<(&'static str, Vec<u8>)> {
+static SAMPLES: LazyLock<Vec<(&str, Vec<u8>)>> = LazyLock::new(|| {
     vec![
         ("jpeg", encoded(ImageFormat::Jpeg, 90, 60)),
         // With an EXIF segment.
@@ -125,35 +131,30 @@ fn samples() -> Vec<(&'static str, Vec<u8>)> {
         ("png", animated_png(3)),
         ("webp", animated_webp(3)),
     ]
-}
+});
 
 #[test]
 fn whole_files_are_known_for_what_they_are() {
-    for (n, (format, bytes)) in samples().into_iter().enumerate() {
-        let info = known(&bytes).unwrap_or_else(|e| panic!("{n}: {e}"));
+    for (n, (format, bytes)) in SAMPLES.iter().enumerate() {
+        let info = known(bytes).unwrap_or_else(|e| panic!("{n}: {e}"));
         assert_eq!(
             (info.format.as_str(), info.width, info.height),
-            (format, 90, 60)
+            (*format, 90, 60)
         );
         assert_eq!(info.animated, n >= 8, "{n}");
         assert!(info.decoded && info.phash.is_some(), "{n}");
-        assert_eq!(info.phash, hash_file(&bytes), "{n}");
+        assert_eq!(info.phash, hash_file(bytes), "{n}");
         assert_eq!(info.sha256.len(), 64);
     }
     for one_frame in [animated_gif(1), animated_png(1), animated_webp(1)] {
         assert!(!known(&one_frame).unwrap().animated);
     }
-    // `printf 'GIF87a' | sha256sum` and so on are for the outputs' tests; here it is
-    // that other bytes have another digest.
-    assert_ne!(
-        known(&animated_gif(2)).unwrap().sha256,
-        known(&animated_gif(3)).unwrap().sha256
-    );
 }
 
 #[test]
 fn what_follows_the_end_of_an_image_does_not_matter() {
-    for (n, (_, mut bytes)) in samples().into_iter().enumerate() {
+    for (n, (_, bytes)) in SAMPLES.iter().enumerate() {
+        let mut bytes = bytes.clone();
         let before = known(&bytes).unwrap();
         bytes.extend_from_slice(b"\0\0\xff\xd8 trailing <svg>");
         let after = known(&bytes).unwrap_or_else(|e| panic!("{n}: {e}"));
@@ -166,8 +167,8 @@ fn what_follows_the_end_of_an_image_does_not_matter() {
 
 #[test]
 fn a_file_cut_anywhere_is_refused_or_has_all_its_pixels() {
-    for (n, (format, bytes)) in samples().into_iter().enumerate() {
-        let whole = decode(&bytes).unwrap();
+    for (n, (format, bytes)) in SAMPLES.iter().enumerate() {
+        let whole = decode(bytes).unwrap();
         let (mut refused, mut truncated) = (0, 0);
         for cut in 0..bytes.len() {
             let part = &bytes[..cut];
@@ -190,7 +191,7 @@ fn a_file_cut_anywhere_is_refused_or_has_all_its_pixels() {
         // icon is not decoded.
         let most = bytes.len() - bytes.len() / 50;
         assert!(
-            refused >= most || format == "ico",
+            refused >= most || *format == "ico",
             "{format} {n}: {refused}"
         );
         assert!(
@@ -296,7 +297,7 @@ proptest! {
         changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12),
         cut in any::<prop::sample::Index>(),
     ) {
-        let (_, mut bytes) = samples().swap_remove(sample);
+        let mut bytes = SAMPLES[sample].1.clone();
         for (at, value) in changes {
             // Headers are where it hurts.
             let at = if value % 2 == 0 { at.index(bytes.len()) } else { at.index(64) };

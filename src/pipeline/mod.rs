@@ -24,6 +24,7 @@ use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
+use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
@@ -396,7 +397,7 @@ fn write(
             let new = NewImageFile {
                 url: &arrival.task.url,
                 bytes,
-                info: info.clone(),
+                info: ImageInfo::clone(info),
                 content_type: content_type.as_deref(),
                 terms: terms.clone(),
                 fetched: time,

@@ -269,7 +269,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
                 (&bytes[..], content_type.as_deref()),
                 (&body[..], Some("image/png"))
             );
-            Ok(info)
+            Ok(*info)
         }
         (Outcome::Drop { reason }, None | Some(Brought::Refused { .. })) => Err(reason),
         other => panic!("{other:?}"),

@@ -29,7 +29,7 @@ pub enum Brought {
         /// The bytes as served.
         bytes: Bytes,
         /// What it is.
-        info: ImageInfo,
+        info: Box<ImageInfo>,
         /// The `Content-Type` as sent.
         content_type: Option<String>,
         /// What the answer says of its use.
@@ -277,7 +277,7 @@ impl Reader {
         info.mislabelled = picture::mislabelled(&info.format, content_type, url.path());
         let image = Brought::Image {
             bytes: fetched.body,
-            info,
+            info: Box::new(info),
             content_type: fetched.content_type,
             terms: Terms {
                 directives: asked,

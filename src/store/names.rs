@@ -127,6 +127,8 @@ fn short_hash(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
     use super::*;
     use proptest::prelude::*;
 
@@ -170,17 +172,103 @@ mod tests {
         assert!(path("http://a.org/nul/con.jpg").ends_with("/~nul~/~con~.jpg"));
     }
 
+    /// What a file system holds: files by name, of which it may ignore the case.
+    #[derive(Default)]
+    struct Disk {
+        ignores_case: bool,
+        owners: BTreeMap<String, String>,
+    }
+
+    impl Disk {
+        fn key(&self, file: &str) -> String {
+            match self.ignores_case {
+                true => file.to_ascii_lowercase(),
+                false => file.to_owned(),
+            }
+        }
+
+        fn keep(&mut self, url: &PageUrl, format: &str, extension: &str) -> String {
+            let taken = |file: &str| -> Result<bool, ()> {
+                let owner = self.owners.get(&self.key(file));
+                Ok(owner.is_some_and(|owner| owner != url.as_str()))
+            };
+            let file = choose("2026-01-02", url, format, extension, taken).unwrap();
+            let before = self.owners.insert(self.key(&file), url.as_str().to_owned());
+            assert!(
+                before.is_none_or(|b| b == url.as_str()),
+                "{file} is overwritten"
+            );
+            file
+        }
+    }
+
+    #[test]
+    fn urls_that_differ_in_case_alone_have_two_files_where_case_is_ignored() {
+        for (ignores_case, marked) in [(false, false), (true, true)] {
+            let mut disk = Disk {
+                ignores_case,
+                ..Disk::default()
+            };
+            let mut keep = |url: &str| disk.keep(&PageUrl::parse(url).unwrap(), "jpeg", "jpg");
+            let upper = keep("http://a.org/Photos/A.JPG");
+            let lower = keep("http://a.org/photos/a.jpg");
+            assert_eq!(upper, "images/2026-01-02/a.org/Photos/A.JPG");
+            assert_eq!(lower.contains('~'), marked, "{lower}");
+            assert_eq!(keep("http://a.org/Photos/A.JPG"), upper, "the same again");
+            assert_eq!(keep("http://a.org/photos/a.jpg"), lower);
+        }
+    }
+
+    /// Paths as they are, and as they are made to do harm.
+    fn tails() -> impl Strategy<Value = String> {
+        prop_oneof![
+            "(/[ -~ü]{0,200}){0,30}",
+            "(/|%2e|%2E|%00|%2f|%5c|\\\\|\\.|~|con|NUL|com1|Lpt9|aux\\.|a|A|\\?|:|\\*|%7E|;|ü|json|jpg|\\.){0,12}",
+            "(/[aA]{0,2}(\\.(jpg|JPG|jpeg|json|part|png))?){0,3}(\\?[aA]?)?",
+            "/[a-zA-Z0-9%.]{100,400}(/[a-z]{0,130}){0,12}",
+        ]
+    }
+
     proptest! {
         #[test]
-        fn every_url_has_a_tame_path(tail in "(/[ -~ü]{0,200}){0,30}") {
-            if let Ok(url) = PageUrl::parse(&format!("http://example.org{tail}")) {
-                let path = image_path("2026-01-02", &url, "png", "png");
-                prop_assert!(path.len() < 1_500);
-                for part in path.split('/') {
+        fn every_file_has_a_tame_name_and_one_url(
+            tails in proptest::collection::vec((tails(), any::<bool>()), 1..12),
+            format in proptest::sample::select(vec![("jpeg", "jpg"), ("png", "png"), ("tiff", "tif")]),
+            ignores_case: bool,
+        ) {
+            let mut disk = Disk { ignores_case, ..Disk::default() };
+            let mut files = BTreeMap::new();
+            for (tail, https) in &tails {
+                let scheme = if *https { "https" } else { "http" };
+                let Ok(url) = PageUrl::parse(&format!("{scheme}://example.org/{tail}")) else {
+                    continue;
+                };
+                let file = disk.keep(&url, format.0, format.1);
+                prop_assert_eq!(&disk.keep(&url, format.0, format.1), &file, "the same again");
+                files.insert(url, disk.key(&file));
+                prop_assert!(file.starts_with("images/2026-01-02/example.org/"));
+                // With room for the folder of the job, the sidecar and its `.part`.
+                prop_assert!(file.len() <= 1_200, "{}", file.len());
+                let fits = |e: &&str| file.to_ascii_lowercase().ends_with(&format!(".{e}"));
+                prop_assert!(extensions(format.0).iter().any(fits), "{}", file);
+                for part in file.split('/') {
                     prop_assert!(!part.is_empty() && part.len() <= 200, "{}", part);
-                    prop_assert!(!part.starts_with('.') && part != "..");
-                    prop_assert!(part.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'));
+                    prop_assert!(!part.starts_with('.') && !part.ends_with(['.', ' ']), "{}", part);
+                    prop_assert!(part.bytes().all(|b| b.is_ascii_graphic()), "{}", part);
+                    prop_assert!(!part.contains(['<', '>', ':', '"', '\\', '|', '?', '*']), "{}", part);
+                    prop_assert!(!is_reserved(part), "{}", part);
                 }
+            }
+            // No file is another URL's file, sidecar, temporary file or folder.
+            let names: BTreeSet<&String> = files.values().collect();
+            prop_assert_eq!(names.len(), files.len());
+            for name in &names {
+                for mark in [".json", ".part", ".json.part"] {
+                    let name = format!("{name}{mark}");
+                    prop_assert!(!names.contains(&name), "{}", name);
+                }
+                let folder = format!("{name}/");
+                prop_assert!(!names.iter().any(|n| n.starts_with(&folder)), "{}", folder);
             }
         }
     }

@@ -7,6 +7,7 @@
 //! printed; `SPOOR_KILL_SEED` repeats it, as far as a race can be repeated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -16,7 +17,7 @@ use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
 use spoor::frontier::store;
 use spoor::frontier::{Frontier, Policy, State};
-use spoor::lab::{Behaviour, Fault, Lab, MemoryTree};
+use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
 use spoor::scope::Scope;
 
@@ -115,6 +116,10 @@ fn plan(hosts: usize) -> Plan {
             picture(&single, 30, 30);
             kept(single.clone(), single);
         }
+        if i % 12 == 3 {
+            let same = format!("http://{host}/img/same.png");
+            kept(same.clone(), same);
+        }
         let new = format!("http://cdn.test/new-{}.png", i % 3);
         if i % 7 == 0 {
             picture(&new, 33, 30);
@@ -156,6 +161,7 @@ fn plan(hosts: usize) -> Plan {
         let html = page(&format!("Page {i}"), "", &paragraphs);
         tree.insert_as(host, path, "text/html; charset=utf-8", html);
     }
+    let same = picture::draw("same.png", 40, 30).unwrap().bytes;
     for (host, _) in addresses.iter().filter(|(_, path)| path == "/") {
         for k in 0..3 {
             let old = format!("http://{host}/old-{k}.png");
@@ -163,6 +169,7 @@ fn plan(hosts: usize) -> Plan {
         }
         tree.image(&format!("http://{host}/img/dot.png"), 8, 8);
         tree.insert(host, "/img/broken.png", "no picture at all");
+        tree.insert(host, "/img/same.png", same.clone());
     }
     known.extend(images.keys().map(|i| (true, i.clone())));
     known.extend((0..addresses.len()).map(|i| (false, url(i))));
@@ -277,6 +284,7 @@ impl Harvest {
             let before = images.insert(url.clone(), (digest, contexts));
             assert!(before.is_none(), "{url} has two sidecars");
         }
+        check_copies(job);
         let mut rows: BTreeMap<_, usize> = BTreeMap::new();
         for row in job.image_rows() {
             *rows
@@ -300,6 +308,37 @@ impl Harvest {
             rows,
             sentences,
             states: states(job, known),
+        }
+    }
+}
+
+/// Equal bytes are one file on the disk, and all but one of its names say whose.
+fn check_copies(job: &Job) {
+    let mut files: BTreeMap<String, Vec<(String, Value, u64)>> = BTreeMap::new();
+    for sidecar in job.sidecars() {
+        let text = |key: &str| sidecar[key].as_str().unwrap().to_owned();
+        let file = std::fs::metadata(job.folder().join(text("file"))).unwrap();
+        let copies = files.entry(text("sha256")).or_default();
+        copies.push((text("file"), sidecar["same_as"].clone(), file.ino()));
+    }
+    assert!(
+        files.values().any(|copies| copies.len() > 3),
+        "no copies to speak of"
+    );
+    for copies in files.values() {
+        let firsts: Vec<_> = copies
+            .iter()
+            .filter(|(_, same, _)| same.is_null())
+            .collect();
+        let [(first, _, inode)] = firsts[..] else {
+            panic!("not one first file: {copies:?}");
+        };
+        for (file, same, own) in copies {
+            assert!(
+                same.is_null() || same == first,
+                "{file} is the same as {same}"
+            );
+            assert_eq!(own, inode, "{file} is a file of its own");
         }
     }
 }

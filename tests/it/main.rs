@@ -26,6 +26,7 @@ mod faults;
 mod format;
 mod kill;
 mod layers;
+mod pictures;
 mod politeness;
 mod powercut;
 mod rank;

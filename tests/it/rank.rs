@@ -122,6 +122,18 @@ unique by picture          3         1
         assert_eq!(sidecar["contexts"][0]["rank"], score);
         assert_eq!(sidecar["sha256"], row[6]);
     }
+    let groups = std::fs::read_to_string(job.folder().join("duplicates.tsv")).unwrap();
+    let groups: Vec<Vec<&str>> = groups.lines().map(|l| l.split('\t').collect()).collect();
+    assert_eq!(groups[0], ["kept", "file", "url", "why", "distance"]);
+    let whys: Vec<[&str; 2]> = groups[1..].iter().map(|g| [g[2], g[3]]).collect();
+    let copy = ["http://a.test/copy.png", "bytes"];
+    let small = ["http://a.test/small.jpg", "picture"];
+    assert!(whys == [copy, small] || whys == [small, copy], "{whys:?}");
+    assert!(
+        groups[1..]
+            .iter()
+            .all(|g| *g[0] == lamp[2] && g[4].len() == 1)
+    );
     let before = std::fs::read(job.folder().join("ranking.tsv")).unwrap();
     let out = ranked(&job, &[]).good();
     assert!(out.starts_with(expected));
