@@ -1,7 +1,7 @@
 //! The page of `spoor annotate` in a real browser: headless Chromium, driven by
 //! chromedriver. Skipped where there is no chromedriver.
 
-use std::path::Path;
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use url::{ParseError, Url};
 
 use super::annotate::{HOSTILE, crawled, kept, serve};
-use crate::support::Live;
 use crate::support::process::GUARD;
+use crate::support::{Job, Live};
 
 const DRIVER: &str = "chromedriver";
 
@@ -27,14 +27,7 @@ struct Browser {
 }
 
 impl Browser {
-    /// `None`, and a line that says so, where there is no chromedriver.
-    async fn open() -> Option<Self> {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let found = std::env::split_paths(&path).any(|dir| dir.join(DRIVER).is_file());
-        if !found {
-            eprintln!("skipped: {DRIVER} is not installed (Debian: chromium, chromium-driver)");
-            return None;
-        }
+    async fn open() -> Self {
         let mut driver = Live::start(Command::new(DRIVER).arg("--port=0"));
         let port = driver.line_with("started successfully on port ");
         let port: u16 = port.trim_end_matches('.').parse().unwrap();
@@ -53,11 +46,11 @@ impl Browser {
             .connect(&format!("http://127.0.0.1:{port}"))
             .await
             .unwrap();
-        Some(Self {
+        Self {
             client,
             driver,
             _profile: profile,
-        })
+        }
     }
 
     async fn close(mut self) {
@@ -135,13 +128,21 @@ fn ready(question: &str) -> String {
     format!("body[data-view='ask'][data-ready][data-question='{question}']")
 }
 
-#[tokio::test]
-async fn people_judge_images_in_a_browser() {
-    let Some(browser) = Browser::open().await else {
+#[test]
+fn people_judge_images_in_a_browser() {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    if !std::env::split_paths(&path).any(|dir| dir.join(DRIVER).is_file()) {
+        eprintln!("skipped: {DRIVER} is not installed (Debian: chromium, chromium-driver)");
         return;
-    };
+    }
     let job = crawled(4, "votes = 2");
     let (_live, to) = serve(&job, &[]);
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(judge(&job, to));
+}
+
+async fn judge(job: &Job, to: SocketAddr) {
+    let browser = Browser::open().await;
 
     // A name first, then an image with its words, which are text and nothing else.
     browser.goto(&format!("http://{to}/")).await;
@@ -176,7 +177,7 @@ async fn people_judge_images_in_a_browser() {
     assert_eq!(browser.asked("text").await, first);
     browser.press(&char::from(Key::Backspace).to_string()).await;
     assert_eq!(browser.asked("image").await, first);
-    assert_eq!(kept(&job), []);
+    assert_eq!(kept(job), []);
     browser.click("#answers button[value='on topic']").await;
     assert_eq!(browser.asked("text").await, first);
     browser.press(&char::from(Key::Up).to_string()).await;
@@ -190,7 +191,7 @@ async fn people_judge_images_in_a_browser() {
     assert_eq!(browser.asked("image").await, second);
 
     // Somebody else beside, on a phone.
-    let other = Browser::open().await.unwrap();
+    let other = Browser::open().await;
     other.be_a_phone().await;
     other.goto(&format!("http://{to}/?as=bob%20b")).await;
     let mut image = other.asked("image").await;
@@ -212,7 +213,7 @@ async fn people_judge_images_in_a_browser() {
     other.close().await;
     browser.close().await;
 
-    let votes = kept(&job);
+    let votes = kept(job);
     let own = |who: &str| {
         let own = votes.iter().filter(|v| v.annotator == who);
         own.map(|v| v.answer.clone()).collect::<Vec<_>>()
@@ -220,6 +221,6 @@ async fn people_judge_images_in_a_browser() {
     assert_eq!(own("ann"), ["on topic", "describes"]);
     assert_eq!(own("bob b"), ["related", "misleading"].repeat(4));
     let record = job.folder().join("annotations/votes.jsonl");
-    let lines = std::fs::read_to_string(Path::new(&record)).unwrap();
+    let lines = std::fs::read_to_string(&record).unwrap();
     assert_eq!(lines.matches("\"undo\":").count(), 3);
 }
