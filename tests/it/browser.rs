@@ -1,7 +1,8 @@
 //! The page of `spoor annotate` in a real browser: headless Chromium, driven by
 //! chromedriver. Skipped where there is no chromedriver.
 
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::process::Command;
 use std::time::Duration;
 
@@ -22,7 +23,8 @@ const DRIVER: &str = "chromedriver";
 /// A browser, and the driver that ends with this.
 struct Browser {
     client: Client,
-    driver: Live,
+    port: u16,
+    _driver: Live,
     _profile: tempfile::TempDir,
 }
 
@@ -48,14 +50,10 @@ impl Browser {
             .unwrap();
         Self {
             client,
-            driver,
+            port,
+            _driver: driver,
             _profile: profile,
         }
-    }
-
-    async fn close(mut self) {
-        self.client.close().await.unwrap();
-        self.driver.kill();
     }
 
     /// As wide as a phone; a window cannot be made so narrow.
@@ -106,6 +104,21 @@ impl Browser {
         let css = format!("{}:not([data-image='{last}'])", ready(question));
         self.see(&css).await;
         self.asked(question).await
+    }
+}
+
+impl Drop for Browser {
+    /// Ends the browser with its driver, after a failed test as well: a driver that is
+    /// killed leaves it behind.
+    fn drop(&mut self) {
+        let at = format!("127.0.0.1:{}", self.port);
+        if let Ok(mut stream) = TcpStream::connect(&at) {
+            let head = format!("GET /shutdown HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+            let asked = stream.write_all(head.as_bytes());
+            asked
+                .and_then(|()| stream.read_to_end(&mut Vec::new()))
+                .ok();
+        }
     }
 }
 
@@ -210,8 +223,7 @@ async fn judge(job: &Job, to: SocketAddr) {
             _ => image = other.asked_next("image", &image).await,
         }
     }
-    other.close().await;
-    browser.close().await;
+    drop((other, browser));
 
     let votes = kept(job);
     let own = |who: &str| {
