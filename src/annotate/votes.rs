@@ -338,7 +338,7 @@ mod tests {
         let vote = record
             .vote(ballot("ann", "00ff", "on topic", None))
             .unwrap();
-        assert_eq!(read(folder.path()).unwrap(), [vote.clone()]);
+        assert_eq!(read(folder.path()).unwrap(), std::slice::from_ref(&vote));
         record.undo(&vote).unwrap();
         let lines = std::fs::read_to_string(file(folder.path())).unwrap();
         let mut lines = lines.lines().map(|line| {
@@ -397,7 +397,7 @@ mod tests {
             std::fs::write(file(folder.path()), format!("{good}{more}")).unwrap();
             match (read(folder.path()), why) {
                 // Without its end it is torn, and none.
-                (Ok(votes), "") => assert_eq!(votes, [first.clone()]),
+                (Ok(votes), "") => assert_eq!(votes, std::slice::from_ref(&first)),
                 (Err(error), why) if !why.is_empty() => {
                     assert!(error.to_string().contains(why), "{more:?}: {error}");
                     assert!(Record::open(folder.path()).is_err());

@@ -9,7 +9,8 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed,
-//! [`rank`] the images of a job in order,
+//! [`rank`] the images of a job in order, [`annotate`] that people can judge them and
+//! no vote is lost, [`browser`] the same in a real one,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -17,6 +18,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod annotate;
+mod browser;
 mod checkpoints;
 mod commands;
 mod control;

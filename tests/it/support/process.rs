@@ -102,10 +102,19 @@ impl Live {
 
     /// The first line of the standard output, as soon as it is there.
     pub fn first_line(&mut self) -> String {
+        self.line_with("")
+    }
+
+    /// What follows `mark` in the first line that has it.
+    pub fn line_with(&mut self, mark: &str) -> String {
         let deadline = Instant::now() + GUARD;
         loop {
-            if let Some(end) = self.read.iter().position(|b| *b == b'\n') {
-                return String::from_utf8(self.read[..end].to_vec()).unwrap();
+            let last = self.read.iter().rposition(|b| *b == b'\n');
+            let whole = last.map_or(0, |at| at + 1);
+            let text = String::from_utf8(self.read[..whole].to_vec()).unwrap();
+            let found = text.lines().find_map(|line| line.split_once(mark));
+            if let Some((_, rest)) = found {
+                return rest.to_owned();
             }
             let left = deadline.saturating_duration_since(Instant::now());
             match self.out.recv_timeout(left) {
