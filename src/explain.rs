@@ -260,7 +260,7 @@ fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
     let verdict = match kind {
         TaskKind::Image => scope.judge_image(url).map(|()| None),
         TaskKind::Sitemap => scope.judge_sitemap(url),
-        TaskKind::Page | TaskKind::Robots => scope.judge_page(url, hops),
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.judge_page(url, hops),
     };
     match verdict {
         Ok(rule) => Verdict {

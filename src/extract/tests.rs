@@ -17,7 +17,7 @@ fn fetched(content_type: Option<&str>, body: &[u8]) -> Fetched {
     Fetched {
         status: 200,
         content_type: content_type.map(str::to_owned),
-        robots_tags: Vec::new(),
+        terms: Default::default(),
         validators: Default::default(),
         body: Bytes::copy_from_slice(body),
         truncated: false,
@@ -48,14 +48,18 @@ fn render(page: &Extracted) -> String {
     let Directives {
         nofollow,
         noindex,
+        noimageindex,
         noai,
-        noimages,
-    } = page.directives;
+        noimageai,
+        noml,
+    } = page.terms.directives;
     for (set, name) in [
         (nofollow, "nofollow"),
         (noindex, "noindex"),
+        (noimageindex, "noimageindex"),
         (noai, "noai"),
-        (noimages, "noimages"),
+        (noimageai, "noimageai"),
+        (noml, "noml"),
     ] {
         if set {
             writeln!(out, "directive {name}").unwrap();
@@ -418,10 +422,11 @@ fn forms_of_documents() {
 #[test]
 fn header_and_meta_directives_add_up() {
     let mut response = fetched(Some("text/html"), b"<meta name=robots content=nofollow>");
-    response.robots_tags = vec!["noai".to_owned(), "googlebot: noindex".to_owned()];
+    response.terms.robots_tags = vec!["noai".to_owned(), "googlebot: noindex".to_owned()];
     let page = extract(&url(), &response, &Options::default()).unwrap();
-    assert!(page.directives.nofollow && page.directives.noai);
-    assert!(!page.directives.noindex && !page.directives.noimages);
+    let directives = page.terms.directives;
+    assert!(directives.nofollow && directives.noai);
+    assert!(!directives.noindex && !directives.noimageai && !directives.noimageindex);
 }
 
 #[test]

@@ -120,7 +120,8 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    fn settle_robots(
+    /// A robots.txt or a tdmrep.json.
+    fn settle_host_file(
         &mut self,
         frontier: &mut Frontier,
         arrival: Arrival<Brought>,
@@ -128,15 +129,14 @@ impl<'a> Crawl<'a> {
     ) -> Result<(), CrawlError> {
         let time = timestamp(now);
         let body = match &arrival.brought {
-            Some(Brought::Robots(body)) => Some(body.clone()),
+            Some(Brought::Robots(body) | Brought::Tdmrep(body)) => Some(body.clone()),
             _ => None,
         };
-        let answer = RobotsAnswer::of(&arrival.outcome, body);
         let Self {
             outputs, progress, ..
         } = self;
         let mut shown = None;
-        frontier.finish_robots(&arrival.task, answer, arrival.elapsed, now, |settled| {
+        let write = |settled: &Settled| {
             let row = row(&arrival, &time, settled);
             outputs.log(&row)?;
             if backs_off(&arrival.outcome) {
@@ -144,7 +144,19 @@ impl<'a> Crawl<'a> {
             }
             shown = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())
-        })?;
+        };
+        let Arrival {
+            task,
+            outcome,
+            elapsed,
+            ..
+        } = &arrival;
+        if task.kind == TaskKind::Tdmrep {
+            frontier.finish_tdmrep(task, outcome, body, *elapsed, now, write)?;
+        } else {
+            let answer = RobotsAnswer::of(outcome, body);
+            frontier.finish_robots(task, answer, *elapsed, now, write)?;
+        }
         progress(frontier, shown.as_ref());
         Ok(())
     }
@@ -190,6 +202,9 @@ impl<'a> Crawl<'a> {
                 effects.links = std::mem::take(&mut sitemap.pages);
                 effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
                 arrival.error = sitemap.trouble.take();
+            }
+            Some(Brought::Forbidden { by, .. }) => {
+                arrival.error = Some(format!("forbidden by {}", by.join(", ")));
             }
             _ => {}
         }
@@ -296,7 +311,7 @@ impl Crew for Crawl<'_> {
         now: u64,
     ) -> Result<(), CrawlError> {
         match arrival.task.kind {
-            TaskKind::Robots => self.settle_robots(frontier, arrival, now),
+            TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
                 self.settle_task(frontier, arrival, now)
             }
@@ -373,7 +388,13 @@ fn write(
             };
             outputs.image(new).map(Some)
         }
-        Some(Brought::Robots(_) | Brought::Sitemap(_)) | None => Ok(None),
+        Some(
+            Brought::Forbidden { .. }
+            | Brought::Robots(_)
+            | Brought::Sitemap(_)
+            | Brought::Tdmrep(_),
+        )
+        | None => Ok(None),
     }
 }
 
@@ -394,8 +415,14 @@ fn full_row<'a>(
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
         row.truncated = page.truncated;
-        row.directives = (page.directives != Default::default()).then_some(&page.directives);
+        row.forbidden = &page.forbidden;
     }
+    row.terms = match &arrival.brought {
+        Some(Brought::Page(page)) => Some(&page.terms),
+        Some(Brought::Image { terms, .. } | Brought::Forbidden { terms, .. }) => Some(terms),
+        _ => None,
+    };
+    row.terms = row.terms.filter(|terms| !terms.is_silent());
     row
 }
 
@@ -425,7 +452,8 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         document: None,
         title: None,
         language: None,
-        directives: None,
+        terms: None,
+        forbidden: &[],
         truncated: false,
         file: None,
         redirect: match &arrival.outcome {

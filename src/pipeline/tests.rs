@@ -22,7 +22,7 @@ use crate::frontier::{Policy, State};
 use crate::keywords::KeywordTable;
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
 use crate::lm::{LanguageModel, Sentence, SentenceScore};
-use crate::page::{Bucket, Fetched};
+use crate::page::{Bucket, Fetched, Obeyed, TermsHeaders};
 use crate::scope::Scope;
 use crate::score::{Boundaries, Scorer, Strategy, Weights};
 
@@ -63,6 +63,7 @@ fn reader(strategy: Strategy) -> Reader {
             max: (5_000, 5_000),
         },
         sentences: true,
+        obeyed: Obeyed::default(),
     }
 }
 
@@ -86,6 +87,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         score: 0.0,
         parts: None,
         validators: Default::default(),
+        terms: Default::default(),
     }
 }
 
@@ -93,7 +95,10 @@ fn fetched(content_type: &str, tags: &[&str], body: impl Into<Bytes>) -> Fetched
     Fetched {
         status: 200,
         content_type: Some(content_type.to_owned()),
-        robots_tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+        terms: TermsHeaders {
+            robots_tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+            ..TermsHeaders::default()
+        },
         validators: Default::default(),
         body: body.into(),
         truncated: false,
@@ -842,7 +847,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                 continue;
             };
             let (outcome, brought) = match task.kind {
-                TaskKind::Robots | TaskKind::Sitemap => (Outcome::Done, None),
+                TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep => (Outcome::Done, None),
                 TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
                 TaskKind::Page => {
                     let n = task.url.path()[1..].parse().unwrap();
