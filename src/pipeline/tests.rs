@@ -151,6 +151,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
         ("nofollow", false, true, true),
         ("noindex", true, false, false),
         ("noai", true, false, false),
+        ("noml", true, false, false),
         ("noimageai", true, false, true),
         ("noimageindex", true, false, true),
         ("none", false, false, false),
@@ -274,7 +275,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
             );
             Ok(info)
         }
-        (Outcome::Drop { reason }, None) => Err(reason),
+        (Outcome::Drop { reason }, None | Some(Brought::Forbidden { .. })) => Err(reason),
         other => panic!("{other:?}"),
     }
 }

@@ -9,7 +9,7 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed,
-//! [`rank`] the images of a job in order,
+//! [`rank`] the images of a job in order, [`consent`] what terms of use forbid,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -19,6 +19,7 @@
 
 mod checkpoints;
 mod commands;
+mod consent;
 mod control;
 mod damage;
 mod examples;
