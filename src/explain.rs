@@ -13,7 +13,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
 use crate::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
-use crate::page::{Reason, TaskKind};
+use crate::page::{Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
 use crate::scope::Scope;
 use crate::score::{Strategy, Weights};
@@ -250,6 +250,12 @@ impl Role<'_> {
                 let prefixes = self.view.budget(self.url)?.prefixes;
                 let narrow = prefixes.narrow;
                 Some(format!("pages like {narrow} brought nothing new any more"))
+            }
+            // An image that is not even asked for has no row in the log.
+            Reason::Forbidden => {
+                let terms = self.view.terms(self.url, &self.terms.agent)?;
+                let by = terms.forbids(Use::Images, &Obeyed::default());
+                (!by.is_empty()).then(|| format!("its host says {}", by.join(", ")))
             }
             _ => None,
         })

@@ -632,3 +632,43 @@ fn the_head_may_name_the_canonical_address() {
         assert_eq!(canonical(html), expected, "{html}");
     }
 }
+
+#[test]
+fn licences_are_those_of_the_page_and_of_its_images() {
+    let html = r#"<html><head><link rel="license" href="by"><meta name="dcterms.license" content="https://l.org/dc">
+        <script type="application/ld+json">[
+            {"@type": "Article", "license": {"@type": "CreativeWork", "@id": "https://l.org/article"},
+             "image": {"url": "/one.png", "license": ["CC BY", "https://l.org/one"]}},
+            {"@type": "ImageObject", "contentUrl": "/two.png", "license": "https://l.org/two",
+             "acquireLicensePage": "https://l.org/buy"},
+            {"@type": "ImageObject", "contentUrl": "/two.png", "license": "https://l.org/two"},
+            {"license": {"license": 5}, "image": []}
+        ]</script></head>
+        <body><p>Text</p><img src="/two.png"><a rel="nofollow License" href="/foot">Terms</a>
+        <a rel="licenses" href="/no">x</a></body></html>"#;
+    for page in [page(html), {
+        // As a bare token stream.
+        let deep = format!("{html}{}", "<b>".repeat(300));
+        page(&deep)
+    }] {
+        let base = "https://blog.example";
+        let licences = page.terms.licences.iter().map(|l| l.replace(base, ""));
+        let expected = [
+            "/2013/by",
+            "https://l.org/dc",
+            "https://l.org/article",
+            "/foot",
+        ];
+        assert_eq!(licences.collect::<Vec<_>>(), expected);
+        let of = |path: &str| {
+            let mut images = page.images.iter();
+            images
+                .find(|i| i.url.path() == path)
+                .unwrap()
+                .licences
+                .clone()
+        };
+        assert_eq!(of("/one.png"), ["CC BY", "https://l.org/one"]);
+        assert_eq!(of("/two.png"), ["https://l.org/two"]);
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use crate::support::texts::{image, link, page, some, topical};
-use crate::support::{Job, JobText};
+use crate::support::{Job, JobText, Ran, spoor};
 
 /// What an address answers: headers, and the body.
 type Answers = BTreeMap<String, (String, Vec<u8>)>;
@@ -325,6 +325,14 @@ fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
         assert_eq!(*of_host[1], format!("{host}/.well-known/tdmrep.json"));
         assert_eq!(count(of_host[1]), 1);
     }
+    let explained = spoor(&[
+        "explain",
+        job.file().to_str().unwrap(),
+        "http://file.test/reserved/2.png",
+    ]);
+    let explained = Ran::of(&mut { explained }).good();
+    let decided = "decided    its host says tdm-reservation: 1";
+    assert!(explained.contains(decided), "{explained}");
     let ending = |address: &str| {
         let row = row(&log, address);
         (
