@@ -75,7 +75,12 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
     let policy = Policy {
         sitemaps: config.seeds.sitemaps,
-        ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
+        ..Policy::new(&config.politeness, &config.network)
+            .with_recrawl(&config.recrawl)
+            .with_consent(
+                &config.consent,
+                config.images.enabled || config.text.sentences,
+            )
     };
     let scope = Scope::new(config.scope.clone());
     let mut frontier = store::open(config.frontier.store, &store_folder)

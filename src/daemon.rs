@@ -18,7 +18,7 @@ use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::frontier::{Counts, Frontier};
+use crate::frontier::{self, Counts, Frontier};
 use crate::pipeline::{
     Asker, Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
 };
@@ -344,6 +344,7 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
             min_bytes: images.min_bytes.as_len(),
         },
         sentences: config.text.sentences,
+        obeyed: frontier::obeyed(&config.consent),
     })
 }
 

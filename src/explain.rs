@@ -13,7 +13,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
 use crate::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
-use crate::page::{Reason, TaskKind};
+use crate::page::{Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
 use crate::scope::Scope;
 use crate::score::{Strategy, Weights};
@@ -251,6 +251,12 @@ impl Role<'_> {
                 let narrow = prefixes.narrow;
                 Some(format!("pages like {narrow} brought nothing new any more"))
             }
+            // An image that is not even asked for has no row in the log.
+            Reason::Forbidden => {
+                let terms = self.view.terms(self.url, &self.terms.agent)?;
+                let by = terms.forbids(Use::Images, &Obeyed::default());
+                (!by.is_empty()).then(|| format!("its host says {}", by.join(", ")))
+            }
             _ => None,
         })
     }
@@ -260,7 +266,7 @@ fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
     let verdict = match kind {
         TaskKind::Image => scope.judge_image(url).map(|()| None),
         TaskKind::Sitemap => scope.judge_sitemap(url),
-        TaskKind::Page | TaskKind::Robots => scope.judge_page(url, hops),
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.judge_page(url, hops),
     };
     match verdict {
         Ok(rule) => Verdict {

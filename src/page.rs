@@ -4,7 +4,8 @@
 //! These are plain values. They know neither the network nor the store, and no
 //! stage keeps a reference to another stage's value after handing its own on.
 
-use std::collections::BTreeMap;
+mod terms;
+
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,6 +13,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
+
+pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 
 /// What a task asks for. All stand under the same host clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -25,6 +28,9 @@ pub enum TaskKind {
     Image,
     /// A list of a site's addresses that robots.txt or another such list names.
     Sitemap,
+    /// A host's `/.well-known/tdmrep.json`, asked before its first page or image
+    /// (TDM Reservation Protocol).
+    Tdmrep,
 }
 
 /// The priority class of a task, best first; the order of the variants is the
@@ -107,6 +113,9 @@ pub struct Task {
     /// What the server named the version that is known by; empty where the page
     /// is fetched for the first time, and the request is unconditional then.
     pub validators: Validators,
+    /// What the host's robots.txt and `tdmrep.json` say of the use of what is asked
+    /// for.
+    pub terms: Terms,
 }
 
 /// What a server calls one version of a page. Sent back with the next request,
@@ -137,8 +146,8 @@ pub struct Fetched {
     pub status: u16,
     /// The `Content-Type` header as sent.
     pub content_type: Option<String>,
-    /// Every `X-Robots-Tag` header as sent.
-    pub robots_tags: Vec<String>,
+    /// The headers that state terms of use.
+    pub terms: TermsHeaders,
     /// What the server calls this version.
     pub validators: Validators,
     /// The body, content-decoded, at most the configured cap.
@@ -147,41 +156,6 @@ pub struct Fetched {
     pub truncated: bool,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
-}
-
-/// What a page or its headers ask of crawlers (`X-Robots-Tag`, meta robots).
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Directives {
-    /// Do not follow the links of this page.
-    pub nofollow: bool,
-    /// Do not keep this page.
-    pub noindex: bool,
-    /// Do not use this page for machine learning.
-    pub noai: bool,
-    /// Do not use or index the images of this page (`noimageai`, `noimageindex`).
-    pub noimages: bool,
-}
-
-/// What the publisher of a page or an image says of its use, as it was met. All that
-/// was seen is recorded; what of it is obeyed is the configuration's affair.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default)]
-pub struct Terms {
-    /// What `X-Robots-Tag` headers and meta robots ask.
-    #[serde(flatten)]
-    pub directives: Directives,
-    /// Whether text and data mining is reserved (TDM Reservation Protocol); `None`
-    /// where nothing is said.
-    pub tdm_reservation: Option<bool>,
-    /// Where the terms of such mining are published.
-    pub tdm_policy: Option<String>,
-    /// The Content-Signal of robots.txt that covers the address: `search`,
-    /// `ai-input`, `ai-train` and what others there may be, each yes or no.
-    pub content_signals: BTreeMap<String, bool>,
-    /// Addresses of licences (`rel=license`, JSON-LD), or their names where no
-    /// address is given; each once, in order of appearance.
-    pub licences: Vec<String>,
 }
 
 /// What one parse of a document gives to the later stages.
@@ -202,8 +176,8 @@ pub struct Extracted {
     /// address may come several times, with different words. Behind them those
     /// that the page only names in its metadata, each address once.
     pub images: Vec<ImageCandidate>,
-    /// Directives of headers and meta elements together.
-    pub directives: Directives,
+    /// The terms of use that headers and markup state together.
+    pub terms: Terms,
     /// The address that the page calls its own (RFC 6596), `None` where it names
     /// none that can be crawled.
     pub canonical: Option<PageUrl>,
@@ -256,6 +230,8 @@ pub struct ImageCandidate {
     pub height: Option<u32>,
     /// How the page embeds it.
     pub embedding: Embedding,
+    /// The licences that JSON-LD gives the address, as in [`Terms`].
+    pub licences: Vec<String>,
     /// The words around it.
     pub texts: ImageTexts,
 }
@@ -405,7 +381,7 @@ pub struct ImageContext {
     pub declared_width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub declared_height: Option<u32>,
-    /// What that page says of its use.
+    /// What that page says of its use; the licences of the image itself come first.
     #[serde(default)]
     pub terms: Terms,
     /// How that page embeds it.

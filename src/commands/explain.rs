@@ -118,7 +118,7 @@ fn print_known(known: &Known, host: &HostReport) {
     let kind = match known.kind {
         TaskKind::Image => "image",
         TaskKind::Sitemap => "sitemap",
-        TaskKind::Page | TaskKind::Robots => "page",
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => "page",
     };
     println!("state      {kind} {state}");
     if let Some(decided) = &known.decided_by {

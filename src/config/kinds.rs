@@ -420,6 +420,18 @@ choice! {
 }
 
 choice! {
+    /// A way in which publishers reserve the use of what they publish.
+    pub enum Signal = "a signal" {
+        /// `X-Robots-Tag` headers and meta robots.
+        Robots = "robots",
+        /// The TDM Reservation Protocol.
+        Tdm = "tdm",
+        /// `Content-Signal` and `Content-Usage` lines of robots.txt.
+        ContentSignal = "content-signal",
+    }
+}
+
+choice! {
     /// A scheme of addresses that are followed.
     pub enum Scheme = "a scheme" {
         /// Plain HTTP.

@@ -43,13 +43,13 @@ pub use errors::{ConfigError, ConfigErrors, Place};
 pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
     Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name,
-    ProductToken, Scheme, Source, StoreKind, StrategyKind,
+    ProductToken, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network,
-    Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
+    Annotate, Buckets, Checkpoint, Consent, FrontierSection, Images, Job, Limits, ModelSection,
+    Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
@@ -105,6 +105,8 @@ config! {
     images: Images,
     /// `[text]`
     text: Text,
+    /// `[consent]`
+    consent: Consent,
     /// `[rank]`
     rank: Rank,
     /// `[annotate]`

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::formula::Formula;
 use super::kinds::{
     Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
-    ProductToken, Scheme, Source, StoreKind, StrategyKind,
+    ProductToken, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -256,6 +256,16 @@ section! {
         max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
         /// How deep elements may nest; a deeper page is read without its structure.
         max_nesting: usize = 256, within 16..=1024;
+    }
+}
+
+section! {
+    /// Which terms of use are obeyed. All that publishers say is recorded with each sample, in the sidecars and the crawl log, whatever is obeyed. Where they forbid the use of a page its sentences and images are left out, and where they forbid that of an image it is not fetched or not kept; links are followed all the same, but for those that `nofollow` speaks of.
+    pub struct Consent = "consent" {
+        /// The signals that are obeyed: `robots` is noindex, noai, noml, noimageindex and noimageai of X-Robots-Tag headers and meta robots, the last two for images only; `tdm` is a reservation by the TDM Reservation Protocol; `content-signal` is ai-train=no of a Content-Signal line, or train-ai=n of a Content-Usage line, in robots.txt. An empty list obeys none.
+        obey: Vec<Signal> = vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal];
+        /// Whether each host is asked for its /.well-known/tdmrep.json before its first page or image. No host is asked where the job keeps neither images nor sentences.
+        tdmrep: bool = true;
     }
 }
 

@@ -171,10 +171,22 @@ const TERMS: &[Term] = &[
         |t| flag(t.directives.noai),
     ),
     (
-        "noimages",
+        "noml",
         Kind::Flag,
-        "asks that its images not be used (`noimageai`, `noimageindex`)",
-        |t| flag(t.directives.noimages),
+        "asks not to be used for machine learning, by another name",
+        |t| flag(t.directives.noml),
+    ),
+    (
+        "noimageindex",
+        Kind::Flag,
+        "asks that its images not be indexed",
+        |t| flag(t.directives.noimageindex),
+    ),
+    (
+        "noimageai",
+        Kind::Flag,
+        "asks that its images not be used for machine learning",
+        |t| flag(t.directives.noimageai),
     ),
     (
         "tdm_reservation",

@@ -1,10 +1,8 @@
 //! What a page asks of crawlers: `X-Robots-Tag` headers and `meta` elements.
 //!
 //! The vocabulary is Google's robots meta tag specification, with `noai` and
-//! `noimageai` as DeviantArt introduced them, and `tdm-reservation` of the TDM
-//! Reservation Protocol (W3C Community Group, 2024), which reserves text and
-//! data mining and so counts as `noai`. Several statements add up: none takes
-//! back what another forbids.
+//! `noimageai` as DeviantArt introduced them and `noml` as Mojeek did. Several
+//! statements add up: none takes back what another forbids.
 
 use crate::page::Directives;
 
@@ -54,17 +52,7 @@ pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str) {
         for rule in content.split([',', ';']).flat_map(str::split_whitespace) {
             apply(directives, rule);
         }
-    } else if name.eq_ignore_ascii_case("tdm-reservation") && content.trim() == "1" {
-        directives.noai = true;
     }
-}
-
-/// Adds what `more` forbids.
-pub(super) fn merge(directives: &mut Directives, more: Directives) {
-    directives.nofollow |= more.nofollow;
-    directives.noindex |= more.noindex;
-    directives.noai |= more.noai;
-    directives.noimages |= more.noimages;
 }
 
 fn apply(directives: &mut Directives, rule: &str) {
@@ -76,7 +64,9 @@ fn apply(directives: &mut Directives, rule: &str) {
             directives.nofollow = true;
         }
         "noai" => directives.noai = true,
-        "noimageai" | "noimageindex" => directives.noimages = true,
+        "noml" => directives.noml = true,
+        "noimageai" => directives.noimageai = true,
+        "noimageindex" => directives.noimageindex = true,
         _ => {}
     }
 }
@@ -85,13 +75,16 @@ fn apply(directives: &mut Directives, rule: &str) {
 mod tests {
     use super::*;
 
-    /// The directives as letters: i(ndex), f(ollow), a(i), g (images).
+    /// The directives as letters: i(ndex), f(ollow), a(i), m(l), g (imageai), x
+    /// (imageindex).
     fn letters(d: &Directives) -> String {
         [
             (d.noindex, 'i'),
             (d.nofollow, 'f'),
             (d.noai, 'a'),
-            (d.noimages, 'g'),
+            (d.noml, 'm'),
+            (d.noimageai, 'g'),
+            (d.noimageindex, 'x'),
         ]
         .iter()
         .filter_map(|(set, letter)| set.then_some(*letter))
@@ -107,7 +100,9 @@ mod tests {
             (&["NoIndex , NOFOLLOW"], "if"),
             (&["none"], "if"),
             (&["noai, noimageai"], "ag"),
-            (&["noimageindex"], "g"),
+            (&["noimageindex"], "x"),
+            (&["NOML"], "m"),
+            (&["noml: noai"], ""),
             (&["noindex", "noai"], "ia"),
             (&["googlebot: noindex"], ""),
             (&["spoor: noindex"], "i"),
@@ -141,8 +136,8 @@ mod tests {
             ("robots", "noindex nofollow", "if"),
             ("googlebot", "noindex", ""),
             ("description", "noindex", ""),
-            ("tdm-reservation", "1", "a"),
-            ("tdm-reservation", "0", ""),
+            ("robots", "noml noimageindex", "mx"),
+            ("tdm-reservation", "1", ""),
         ] {
             let mut directives = Directives::default();
             of_meta(&mut directives, name, content);

@@ -5,15 +5,15 @@ use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::address::PageUrl;
-use crate::page::{Directives, Extracted, Found, ImageCandidate, Prints};
+use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms};
 
 use super::Options;
-use super::directives;
 use super::images;
 use super::json_ld;
 use super::links::Links;
 use super::outline::Outline;
 use super::sources;
+use super::terms;
 use super::text::{Flow, Folder, Role, role};
 
 /// Characters of the title that are kept.
@@ -112,7 +112,7 @@ pub(super) struct Collector<'a> {
     has_title: bool,
     root_language: Option<String>,
     meta_language: Option<String>,
-    directives: Directives,
+    terms: Terms,
     /// Where the first `link` that names the canonical address leads.
     canonical: Option<PageUrl>,
     in_body: bool,
@@ -137,7 +137,7 @@ impl<'a> Collector<'a> {
             has_title: false,
             root_language: None,
             meta_language: None,
-            directives: Directives::default(),
+            terms: Terms::default(),
             canonical: None,
             in_body: false,
         }
@@ -149,6 +149,11 @@ impl<'a> Collector<'a> {
         self.in_body |= role == Role::Block && !matches!(name, "html" | "head");
         if role != Role::Inline && role != Role::Aside {
             self.links.space();
+        }
+        if matches!(name, "a" | "area" | "link")
+            && let (Some(rel), Some(href)) = (attributes.get("rel"), attributes.get("href"))
+        {
+            terms::of_link(&mut self.terms, &self.base, rel, href);
         }
         match name {
             "a" => self.links.open(&self.base, attributes),
@@ -227,8 +232,9 @@ impl<'a> Collector<'a> {
         if let Some(room) = self.json_room.checked_sub(json.len()) {
             self.json_room = room;
             let room = self.options.max_images.saturating_sub(self.declared.len());
-            self.declared
-                .extend(json_ld::images(&self.base, json, room));
+            let read = json_ld::read(&self.base, json, room);
+            self.declared.extend(read.images);
+            self.terms.license(read.licences);
         }
     }
 
@@ -242,7 +248,7 @@ impl<'a> Collector<'a> {
             blocks: self.flow.blocks(),
             links: self.links.finish(),
             images: self.images,
-            directives: self.directives,
+            terms: self.terms,
             canonical: self.canonical,
             prints: Prints::default(),
         };
@@ -345,7 +351,7 @@ impl<'a> Collector<'a> {
             return;
         };
         if let Some(name) = attributes.get("name") {
-            directives::of_meta(&mut self.directives, name, content);
+            terms::of_meta(&mut self.terms, &self.base, name, content);
         }
         // Either attribute is met with either vocabulary.
         for key in ["property", "name"]

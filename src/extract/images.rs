@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::address::PageUrl;
-use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts};
+use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LICENCES};
 
 use super::alt;
 use super::html::Attributes;
@@ -64,6 +64,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
             found: vec![Found::Link],
             ..image.embedding.clone()
         },
+        licences: Vec::new(),
         texts,
     })
 }
@@ -78,6 +79,7 @@ pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<Im
             found: vec![found],
             ..Embedding::default()
         },
+        licences: Vec::new(),
         texts: ImageTexts {
             file_name: file_name_words(&url),
             ..ImageTexts::default()
@@ -99,18 +101,27 @@ pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
     }
 }
 
+/// What the whole page says of one address.
+#[derive(Default)]
+struct Known {
+    found: Vec<Found>,
+    caption: Option<String>,
+    licences: Vec<String>,
+}
+
 /// Appends the images of the metadata, each address once and only where no element
 /// gives it, up to `max` in all; and tells every candidate of an address all the
-/// places where the page names it, and its caption.
+/// places where the page names it, its caption and its licences.
 pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandidate>, max: usize) {
-    let mut seen: HashMap<PageUrl, (Vec<Found>, Option<String>)> = HashMap::new();
+    let mut seen: HashMap<PageUrl, Known> = HashMap::new();
     for image in images.iter() {
-        let (found, _) = seen.entry(image.url.clone()).or_default();
-        found.extend(&image.embedding.found);
+        let known = seen.entry(image.url.clone()).or_default();
+        known.found.extend(&image.embedding.found);
     }
     for mut image in declared {
         let caption = image.texts.caption.take();
-        let (found, known_caption) = match seen.entry(image.url.clone()) {
+        let licences = std::mem::take(&mut image.licences);
+        let known = match seen.entry(image.url.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 if images.len() >= max {
@@ -120,17 +131,23 @@ pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandida
                 entry.insert(Default::default())
             }
         };
-        found.extend(image.embedding.found);
-        *known_caption = known_caption.take().or(caption);
+        known.found.extend(image.embedding.found);
+        known.caption = known.caption.take().or(caption);
+        for licence in licences {
+            if known.licences.len() < MAX_LICENCES && !known.licences.contains(&licence) {
+                known.licences.push(licence);
+            }
+        }
     }
-    for (found, _) in seen.values_mut() {
+    for Known { found, .. } in seen.values_mut() {
         found.sort_unstable();
         found.dedup();
     }
     for image in images {
-        if let Some((found, caption)) = seen.get(&image.url) {
-            image.embedding.found.clone_from(found);
-            image.texts.caption.clone_from(caption);
+        if let Some(known) = seen.get(&image.url) {
+            image.embedding.found.clone_from(&known.found);
+            image.texts.caption.clone_from(&known.caption);
+            image.licences.clone_from(&known.licences);
         }
     }
 }
@@ -157,6 +174,7 @@ fn element(
             class: text("class"),
             link_target: None,
         },
+        licences: Vec::new(),
         texts: ImageTexts {
             alt_kind: alt.as_deref().and_then(|alt| alt::kind(alt, &url)),
             alt,

@@ -1,4 +1,4 @@
-//! Images that a page describes in JSON-LD with the words of schema.org.
+//! Images and licences that a page describes in JSON-LD with the words of schema.org.
 //!
 //! Nothing is expanded by a context: `@type` and the properties are looked for by
 //! the names that pages use. What is no JSON gives no image.
@@ -6,10 +6,10 @@
 use serde_json::Value;
 
 use crate::address::PageUrl;
-use crate::page::{Found, ImageCandidate};
+use crate::page::{Found, ImageCandidate, MAX_LICENCES};
 
 use super::html::Attributes;
-use super::images;
+use super::{images, terms};
 
 /// Bytes of all JSON-LD of a page that are read; a script that goes beyond is
 /// passed over. A parsed value may take 30 times as much memory.
@@ -24,10 +24,18 @@ pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
         })
 }
 
-/// The images, at most `max`: every `ImageObject`, and what a property `image`
-/// names.
-pub(super) fn images(base: &PageUrl, json: &str, max: usize) -> Vec<ImageCandidate> {
-    let mut found = Vec::new();
+/// What a script of JSON-LD says.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// Every `ImageObject`, and what a property `image` names.
+    pub images: Vec<ImageCandidate>,
+    /// What the property `license` of anything but images names.
+    pub licences: Vec<String>,
+}
+
+/// Reads a script, with at most `max` images.
+pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
+    let mut found = Read::default();
     // Deeper than 128 levels is an error, so the recursion below is bounded too.
     if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
         walk(base, &value, false, max, &mut found);
@@ -36,19 +44,11 @@ pub(super) fn images(base: &PageUrl, json: &str, max: usize) -> Vec<ImageCandida
 }
 
 /// `is_image`: the value is that of a property `image`.
-fn walk(
-    base: &PageUrl,
-    value: &Value,
-    is_image: bool,
-    max: usize,
-    found: &mut Vec<ImageCandidate>,
-) {
-    if found.len() >= max {
-        return;
-    }
+fn walk(base: &PageUrl, value: &Value, is_image: bool, max: usize, found: &mut Read) {
     match value {
-        Value::String(address) if is_image => {
-            found.extend(images::declared(base, address, Found::JsonLd));
+        Value::String(address) if is_image && found.images.len() < max => {
+            let image = images::declared(base, address, Found::JsonLd);
+            found.images.extend(image);
         }
         Value::Array(values) => {
             for value in values {
@@ -58,7 +58,13 @@ fn walk(
         Value::Object(object) => {
             let of = |key: &str| object.get(key);
             let is_object = is_image || of("@type").is_some_and(is_image_object);
-            if is_object {
+            let mut licences = Vec::new();
+            if let Some(value) = of("license") {
+                name_licences(base, value, &mut licences);
+            }
+            if !is_object {
+                found.licences.append(&mut licences);
+            } else if found.images.len() < max {
                 let address = ["contentUrl", "url"]
                     .iter()
                     .find_map(|key| of(key)?.as_str());
@@ -69,7 +75,8 @@ fn walk(
                     let mut words = ["caption", "description", "name"].iter();
                     image.texts.caption =
                         words.find_map(|key| images::attribute_text(of(key)?.as_str()?));
-                    found.push(image);
+                    image.licences = licences;
+                    found.images.push(image);
                 }
             }
             for (key, value) in object {
@@ -77,6 +84,26 @@ fn walk(
             }
         }
         _ => {}
+    }
+}
+
+/// A licence is an address, a name, an object with either, or a list of these.
+fn name_licences(base: &PageUrl, value: &Value, found: &mut Vec<String>) {
+    let text = match value {
+        Value::Array(values) => {
+            for value in values.iter().take(MAX_LICENCES) {
+                name_licences(base, value, found);
+            }
+            None
+        }
+        Value::Object(object) => {
+            let mut names = ["url", "@id", "name"].iter();
+            names.find_map(|key| object.get(*key)?.as_str())
+        }
+        value => value.as_str(),
+    };
+    if found.len() < MAX_LICENCES {
+        found.extend(text.and_then(|text| terms::license(base, text)));
     }
 }
 
@@ -116,7 +143,7 @@ mod tests {
 
     fn read(json: &str) -> Vec<Read> {
         let base = PageUrl::parse("https://a.example/b/").unwrap();
-        let images = images(&base, json, 10).into_iter();
+        let images = super::read(&base, json, 10).images.into_iter();
         images
             .map(|i| (i.url.to_string(), i.texts.caption, i.width, i.height))
             .collect()
@@ -146,7 +173,7 @@ mod tests {
         expected.sort();
         assert_eq!(found, expected);
         let base = PageUrl::parse("https://a.example/").unwrap();
-        assert_eq!(images(&base, json, 2).len(), 2);
+        assert_eq!(super::read(&base, json, 2).images.len(), 2);
     }
 
     #[test]

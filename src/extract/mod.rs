@@ -8,7 +8,7 @@
 //!    the tree too deep, too large or too slow.
 //! 3. `html` walks the tree once and hands each element and each text to one
 //!    collector, which keeps
-//!    `text` (blocks), `links`, `images` and `directives`. An image's address
+//!    `text` (blocks), `links`, `images` and `terms` of use (`directives` among them). An image's address
 //!    comes from one of its `sources` or from `json_ld`, the words around it from
 //!    the `outline` of the walk, and `alt` tells whether its alt text was written.
 //!    `prints` tells afterwards what its text is known again by.
@@ -18,7 +18,7 @@
 //! Everything is pure: the same bytes give the same page, with no network, no
 //! clock and no store behind it, so stored responses can be extracted again. This
 //! module must not know what is topical, what may be followed and what is
-//! fetched next; it reports nofollow, directives and declared sizes, and others
+//! fetched next; it reports nofollow, terms of use and declared sizes, and others
 //! act on them. Memory and time are bounded by [`Options`] whatever the bytes are.
 
 mod alt;
@@ -33,13 +33,14 @@ mod outline;
 mod prints;
 mod soup;
 mod sources;
+mod terms;
 mod text;
 
 #[cfg(test)]
 mod tests;
 
 use crate::address::PageUrl;
-use crate::page::{Directives, Extracted, Fetched};
+use crate::page::{Extracted, Fetched, Terms, TermsHeaders};
 
 pub use text::plain_text;
 
@@ -140,16 +141,14 @@ pub fn extract(
         }
     };
     page.charset = encoding.name().to_owned();
-    directives::merge(
-        &mut page.directives,
-        directives::of_headers(&fetched.robots_tags),
-    );
+    page.terms = terms::of_headers(url, &fetched.terms).then(page.terms);
     Ok(page)
 }
 
-/// What `X-Robots-Tag` headers ask of crawlers, as for an image that has no markup.
-pub fn header_directives(values: &[String]) -> Directives {
-    directives::of_headers(values)
+/// What the headers of the answer from `url` say of its use, as for an image that has
+/// no markup.
+pub fn header_terms(url: &PageUrl, headers: &TermsHeaders) -> Terms {
+    terms::of_headers(url, headers)
 }
 
 /// What one parse of decoded HTML gives, as for a file on disk; `charset` is

@@ -17,7 +17,7 @@ fn fetched(content_type: Option<&str>, body: &[u8]) -> Fetched {
     Fetched {
         status: 200,
         content_type: content_type.map(str::to_owned),
-        robots_tags: Vec::new(),
+        terms: Default::default(),
         validators: Default::default(),
         body: Bytes::copy_from_slice(body),
         truncated: false,
@@ -48,14 +48,18 @@ fn render(page: &Extracted) -> String {
     let Directives {
         nofollow,
         noindex,
+        noimageindex,
         noai,
-        noimages,
-    } = page.directives;
+        noimageai,
+        noml,
+    } = page.terms.directives;
     for (set, name) in [
         (nofollow, "nofollow"),
         (noindex, "noindex"),
+        (noimageindex, "noimageindex"),
         (noai, "noai"),
-        (noimages, "noimages"),
+        (noimageai, "noimageai"),
+        (noml, "noml"),
     ] {
         if set {
             writeln!(out, "directive {name}").unwrap();
@@ -418,10 +422,11 @@ fn forms_of_documents() {
 #[test]
 fn header_and_meta_directives_add_up() {
     let mut response = fetched(Some("text/html"), b"<meta name=robots content=nofollow>");
-    response.robots_tags = vec!["noai".to_owned(), "googlebot: noindex".to_owned()];
+    response.terms.robots_tags = vec!["noai".to_owned(), "googlebot: noindex".to_owned()];
     let page = extract(&url(), &response, &Options::default()).unwrap();
-    assert!(page.directives.nofollow && page.directives.noai);
-    assert!(!page.directives.noindex && !page.directives.noimages);
+    let directives = page.terms.directives;
+    assert!(directives.nofollow && directives.noai);
+    assert!(!directives.noindex && !directives.noimageai && !directives.noimageindex);
 }
 
 #[test]
@@ -625,5 +630,45 @@ fn the_head_may_name_the_canonical_address() {
     ] {
         let expected = expected.map(|path| url().join(path).unwrap().to_string());
         assert_eq!(canonical(html), expected, "{html}");
+    }
+}
+
+#[test]
+fn licences_are_those_of_the_page_and_of_its_images() {
+    let html = r#"<html><head><link rel="license" href="by"><meta name="dcterms.license" content="https://l.org/dc">
+        <script type="application/ld+json">[
+            {"@type": "Article", "license": {"@type": "CreativeWork", "@id": "https://l.org/article"},
+             "image": {"url": "/one.png", "license": ["CC BY", "https://l.org/one"]}},
+            {"@type": "ImageObject", "contentUrl": "/two.png", "license": "https://l.org/two",
+             "acquireLicensePage": "https://l.org/buy"},
+            {"@type": "ImageObject", "contentUrl": "/two.png", "license": "https://l.org/two"},
+            {"license": {"license": 5}, "image": []}
+        ]</script></head>
+        <body><p>Text</p><img src="/two.png"><a rel="nofollow License" href="/foot">Terms</a>
+        <a rel="licenses" href="/no">x</a></body></html>"#;
+    for page in [page(html), {
+        // As a bare token stream.
+        let deep = format!("{html}{}", "<b>".repeat(300));
+        page(&deep)
+    }] {
+        let base = "https://blog.example";
+        let licences = page.terms.licences.iter().map(|l| l.replace(base, ""));
+        let expected = [
+            "/2013/by",
+            "https://l.org/dc",
+            "https://l.org/article",
+            "/foot",
+        ];
+        assert_eq!(licences.collect::<Vec<_>>(), expected);
+        let of = |path: &str| {
+            let mut images = page.images.iter();
+            images
+                .find(|i| i.url.path() == path)
+                .unwrap()
+                .licences
+                .clone()
+        };
+        assert_eq!(of("/one.png"), ["CC BY", "https://l.org/one"]);
+        assert_eq!(of("/two.png"), ["https://l.org/two"]);
     }
 }

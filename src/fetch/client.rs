@@ -97,6 +97,7 @@ pub(super) fn headers(kind: TaskKind) -> HeaderMap {
             "image/jpeg,image/png,image/webp,image/gif,image/bmp;q=0.5,image/tiff;q=0.5,*/*;q=0.1"
         }
         TaskKind::Robots => "text/plain,*/*;q=0.1",
+        TaskKind::Tdmrep => "application/json,*/*;q=0.1",
         TaskKind::Sitemap => "application/xml,text/xml,application/gzip,text/plain,*/*;q=0.1",
     };
     HeaderMap::from_iter([(ACCEPT, HeaderValue::from_static(accept))])

@@ -1,5 +1,5 @@
 //! What the head of a response says: where it redirects, how long to wait, what
-//! version it is; and how a request asks for any other version than that.
+//! version it is, on what terms it may be used; and how a request asks for any other version than that.
 
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +9,7 @@ use reqwest::header::{
 };
 
 use crate::address::PageUrl;
-use crate::page::Validators;
+use crate::page::{TermsHeaders, Validators};
 
 /// A longer validator is not kept: it is stored with every page and sent with
 /// every visit, and no server needs so much to tell two versions apart.
@@ -53,6 +53,17 @@ pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Durati
     }
     let date = httpdate::parse_http_date(text).ok()?;
     Some(date.duration_since(now).unwrap_or_default())
+}
+
+/// The headers that state terms of use.
+pub(super) fn terms(headers: &HeaderMap) -> TermsHeaders {
+    let all = |name: &str| headers.get_all(name).iter().map(text).collect();
+    TermsHeaders {
+        robots_tags: all("x-robots-tag"),
+        tdm_reservation: all("tdm-reservation"),
+        tdm_policy: all("tdm-policy"),
+        links: all("link"),
+    }
 }
 
 /// What the server calls this version of the page (RFC 9110 section 8.8).

@@ -155,7 +155,7 @@ impl Fetcher {
 
     /// Asks for `url` once, with the headers and caps of its kind.
     ///
-    /// A page, robots.txt or sitemap beyond its cap comes truncated. Dropping the future
+    /// Anything but an image comes truncated where it goes beyond its cap. Dropping the future
     /// ends the exchange and gives back what it held.
     ///
     /// # Errors
@@ -256,8 +256,7 @@ impl Fetcher {
             return Err(too_large(declared));
         }
         let content_type = head.get(CONTENT_TYPE).map(headers::text);
-        let robots_tags = head.get_all("x-robots-tag").iter().map(headers::text);
-        let robots_tags = robots_tags.collect();
+        let terms = headers::terms(head);
         let validators = headers::validators(head);
         let held = HeldBytes::none(&inner.gauge);
         let body = body::read(host, response, cap, watch, &inner.rates, held).await?;
@@ -268,7 +267,7 @@ impl Fetcher {
             fetched: Fetched {
                 status,
                 content_type,
-                robots_tags,
+                terms,
                 validators,
                 body: body.bytes,
                 truncated: body.truncated,

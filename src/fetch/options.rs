@@ -45,6 +45,8 @@ pub struct Options {
     /// Most bytes of a sitemap as it is served, packed or not; the rest is not
     /// read.
     pub sitemap_cap: usize,
+    /// Bytes of a `tdmrep.json`; a longer one comes truncated, and so says nothing.
+    pub tdmrep_cap: usize,
     /// Requests per second over all hosts, more than 0; `None` is unlimited.
     pub requests_per_second: Option<f64>,
     /// Decoded body bytes per second over all hosts, 64 or more; `None` is
@@ -83,6 +85,7 @@ impl Default for Options {
             image_cap: 20 << 20,
             robots_cap: 500 << 10,
             sitemap_cap: 50 << 20,
+            tdmrep_cap: 512 << 10,
             requests_per_second: None,
             bytes_per_second: None,
             allow_private: false,
@@ -111,6 +114,7 @@ impl Options {
             TaskKind::Image => self.image_cap,
             TaskKind::Robots => self.robots_cap,
             TaskKind::Sitemap => self.sitemap_cap,
+            TaskKind::Tdmrep => self.tdmrep_cap,
         }
     }
 
@@ -143,6 +147,7 @@ impl Options {
             TaskKind::Image,
             TaskKind::Robots,
             TaskKind::Sitemap,
+            TaskKind::Tdmrep,
         ] {
             if self.cap(kind) == 0 {
                 return Err(SetupError::Cap { kind });

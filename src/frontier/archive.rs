@@ -1,8 +1,9 @@
 //! The whole frontier as lines of JSON: export, import, and what they make
 //! possible: conversion, compaction by rewriting, and repair.
 //!
-//! A line is one fact: the counters, a host, a robots.txt, a URL, a context, a
-//! numbered page, an errand, a prefix, a domain, a file that was kept. Queues, waiting lists, visits to come
+//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
+//! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
+//! was kept. Queues, waiting lists, visits to come
 //! and the index of simhashes are not among them, because they follow from the
 //! records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
@@ -28,6 +29,7 @@ use super::record::{
     Counts, FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, State, UrlRecord,
 };
 use super::store::{Batch, Readable, Store, StoreError, Visit};
+use super::tdmrep::TdmRecord;
 use super::visits::entry_of;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
@@ -93,6 +95,12 @@ enum Fact {
         host: HostKey,
         scheme: String,
         body: String,
+    },
+    Tdmrep {
+        host: HostKey,
+        scheme: String,
+        #[serde(flatten)]
+        record: TdmRecord,
     },
     Url {
         url: PageUrl,
@@ -206,7 +214,7 @@ pub fn export(
     });
     line_out(&counters).map_err(io(path))?;
     for prefix in [
-        b"H", b"B", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"I", b"R", b"Q",
+        b"H", b"B", b"T", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"I", b"R", b"Q",
     ] {
         let mut visit = |key: &[u8], value: &[u8]| {
             if prefix == b"Q" && !is_errand(key) {
@@ -456,6 +464,14 @@ impl Building {
                 let key = keys::robots_body(&host, &scheme);
                 self.batch.put(key, body.into_bytes());
             }
+            Fact::Tdmrep {
+                host,
+                scheme,
+                record,
+            } => {
+                let key = keys::tdmrep(&host, &scheme);
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
             Fact::Recheck { host, scheme } => {
                 self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
             }
@@ -571,7 +587,7 @@ pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
         match kind {
             TaskKind::Image => counts.images += 1,
             TaskKind::Sitemap => counts.sitemaps += 1,
-            TaskKind::Page | TaskKind::Robots => counts.documents += 1,
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => counts.documents += 1,
         }
     }
     counts.watched += u64::from(entry_of(record).is_some());
@@ -611,6 +627,14 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
                 host,
                 scheme: scheme.to_owned(),
                 body: String::from_utf8_lossy(value).into_owned(),
+            }
+        }
+        b'T' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Tdmrep {
+                host,
+                scheme: scheme.to_owned(),
+                record: postcard::from_bytes(value).ok()?,
             }
         }
         b'A' => Fact::Group {

@@ -71,7 +71,7 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
-    for prefix in [b"A", b"B", b"C", b"D", b"G", b"I", b"P", b"R"] {
+    for prefix in [b"A", b"B", b"C", b"D", b"G", b"I", b"P", b"R", b"T"] {
         each(store, prefix, |key, value| {
             if !archive::is_readable(key, value) {
                 audit.add(key, "cannot be read");

@@ -469,7 +469,7 @@ impl<'a> Change<'a> {
     fn queue_count(&mut self, kind: TaskKind, bucket: Bucket) -> &mut u64 {
         match kind {
             TaskKind::Image => &mut self.meta.counts.queued_images,
-            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots => {
+            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => {
                 &mut self.meta.counts.queued[bucket as usize]
             }
         }
@@ -502,7 +502,7 @@ pub(super) fn rank_of(record: &UrlRecord) -> Rank {
 pub(super) fn class_of(kind: TaskKind) -> u8 {
     match kind {
         TaskKind::Robots => class::ROBOTS,
-        TaskKind::Page | TaskKind::Sitemap => class::PAGE,
+        TaskKind::Page | TaskKind::Sitemap | TaskKind::Tdmrep => class::PAGE,
         TaskKind::Image => class::IMAGE,
     }
 }

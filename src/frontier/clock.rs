@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::record::HostRecord;
 use super::visits::Recrawl;
 use crate::config;
+use crate::page::Obeyed;
 
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
 /// `[network]`.
@@ -41,12 +42,16 @@ pub struct Policy {
     pub agent: String,
     /// Whether the sitemaps that robots.txt names are read.
     pub sitemaps: bool,
+    /// Whether hosts are asked for their `tdmrep.json`.
+    pub tdmrep: bool,
+    /// Which terms of use are obeyed.
+    pub obeyed: Obeyed,
     /// When pages are visited again; `None` where they are fetched once.
     pub recrawl: Option<Recrawl>,
 }
 
 impl Policy {
-    /// Takes the values of a checked config; sitemaps are not read.
+    /// Takes the values of a checked config; sitemaps and `tdmrep.json` are not read.
     pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
         Self {
             min_delay: millis(politeness.min_delay),
@@ -63,6 +68,8 @@ impl Policy {
             max_redirects: network.max_redirects,
             agent: network.user_agent.as_str().to_owned(),
             sitemaps: false,
+            tdmrep: false,
+            obeyed: Obeyed::default(),
             recrawl: None,
         }
     }
@@ -152,6 +159,8 @@ pub(super) fn test_policy() -> Policy {
         max_redirects: 5,
         agent: "spoor".to_owned(),
         sitemaps: false,
+        tdmrep: false,
+        obeyed: Obeyed::default(),
         recrawl: None,
     }
 }

@@ -277,7 +277,9 @@ impl Frontier {
     ) -> Result<(), StoreError> {
         let ended = self.leases.remove(&lease);
         if let Some(host) = self.schedule.host_mut(slot) {
-            if ended.is_some_and(|l| matches!(l.errand, Errand::Robots { .. })) {
+            let of_host =
+                |l: Lease| matches!(l.errand, Errand::Robots { .. } | Errand::Tdmrep { .. });
+            if ended.is_some_and(of_host) {
                 host.asking = None;
             }
             if let Some(at) = host.leased.iter().position(|l| l == value) {

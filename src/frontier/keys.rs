@@ -5,6 +5,7 @@
 //! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
+//! | `T host 0 scheme` | [`TdmRecord`](super::tdmrep::TdmRecord): the rules of tdmrep.json |
 //! | `J host 0 scheme` | the robots rules changed: the `U` key at which to look again begins, or nothing |
 //! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
@@ -114,6 +115,10 @@ pub(super) fn rechecked(host: &HostKey, scheme: &str) -> Vec<u8> {
     by_scheme(b'J', host, scheme)
 }
 
+pub(super) fn tdmrep(host: &HostKey, scheme: &str) -> Vec<u8> {
+    by_scheme(b'T', host, scheme)
+}
+
 fn by_scheme(prefix: u8, host: &HostKey, scheme: &str) -> Vec<u8> {
     let mut key = join(prefix, host.as_str().as_bytes());
     key.push(0);
@@ -121,7 +126,7 @@ fn by_scheme(prefix: u8, host: &HostKey, scheme: &str) -> Vec<u8> {
     key
 }
 
-/// The host and scheme of a `B` or `J` key.
+/// The host and scheme of a `B`, `J` or `T` key.
 pub(super) fn host_and_scheme(key: &[u8]) -> Option<(HostKey, &'static str)> {
     let rest = key.get(1..)?;
     let nul = rest.iter().position(|b| *b == 0)?;
@@ -138,7 +143,7 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     key.push(match kind {
         TaskKind::Image => b'i',
         TaskKind::Sitemap => b'm',
-        TaskKind::Page | TaskKind::Robots => b'p',
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => b'p',
     });
     key.push(scheme_byte(url.scheme()));
     key.extend_from_slice(url.path_and_query().as_bytes());

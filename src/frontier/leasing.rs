@@ -23,8 +23,8 @@ const WARM_KEYS: usize = 1_000;
 
 impl Frontier {
     /// Leases the next task, if any may be asked for now. Every lease must be
-    /// answered by [`Frontier::finish`] or, for a robots.txt, by
-    /// [`Frontier::finish_robots`].
+    /// answered by [`Frontier::finish`] or, for the files that speak for a host, by
+    /// [`Frontier::finish_robots`] and [`Frontier::finish_tdmrep`].
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.
@@ -122,6 +122,14 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
+        if let Some(task) = self.lease_tdmrep(slot, &key, &head, kind, now)? {
+            return Ok(Some(task));
+        }
+        let (terms, forbidden) = self.terms_of(slot, &key, &url, kind)?;
+        if forbidden {
+            self.drop_queued(slot, &head, kind, record, Reason::Forbidden, now)?;
+            return Ok(None);
+        }
         let via = self.document(record.via)?;
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
@@ -142,6 +150,7 @@ impl Frontier {
             score: record.score,
             parts: record.parts,
             validators,
+            terms,
         }))
     }
 
@@ -158,7 +167,7 @@ impl Frontier {
         let mut locate = false;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.leased.push(value.clone());
-            if let Errand::Robots { scheme } = &errand {
+            if let Errand::Robots { scheme } | Errand::Tdmrep { scheme, .. } = &errand {
                 host.asking = Some(scheme);
             }
             locate = self.policy.must_locate(&host.record, now);

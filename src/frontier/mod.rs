@@ -8,9 +8,10 @@
 //! 2. **Leased.** [`Frontier::lease`] takes, of the hosts whose clock permits a
 //!    request now, the one whose head is in the best bucket, then has the best
 //!    score, then is oldest. Before a host's first address its robots.txt is
-//!    leased; what the rules forbid is dropped here, and queued again where newer
-//!    rules allow it. A lease leaves no mark in the store: whatever is in flight at a crash is simply still queued.
-//! 3. **Finished.** [`Frontier::finish`] or [`Frontier::finish_robots`] takes the
+//!    leased, and before its first page or image its tdmrep.json, where the job keeps
+//!    text or images; what the rules forbid is dropped here, and queued again where
+//!    newer robots rules allow it. A lease leaves no mark in the store: whatever is in flight at a crash is simply still queued.
+//! 3. **Finished.** [`Frontier::finish`], [`Frontier::finish_robots`] or [`Frontier::finish_tdmrep`] takes the
 //!    outcome of every lease. The new state, the new links and contexts, the
 //!    host's clock, the counters and the place up to which the outputs were
 //!    written become one batch: all of it happened, or none.
@@ -37,9 +38,10 @@
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
-//! `recheck` (when it changes), `rescope` (a changed scope), `visits` (again, and
-//! when); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`
-//! and `view`.
+//! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
+//! `rescope` (a changed scope), `visits` (again, and when), `alts` (texts that a host
+//! repeats); beside them `kept` (bytes that were kept before), `archive`, `audit`,
+//! `mark` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -65,6 +67,7 @@ mod schedule;
 mod seen;
 mod step;
 pub mod store;
+mod tdmrep;
 #[cfg(test)]
 mod tests;
 mod traps;
@@ -94,6 +97,7 @@ pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Vis
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
+pub use tdmrep::obeyed;
 pub use traps::Budget;
 pub use visits::Recrawl;
 
@@ -149,6 +153,8 @@ enum Errand {
     Url { key: Vec<u8> },
     /// The robots.txt of the host itself.
     Robots { scheme: &'static str },
+    /// Its tdmrep.json, so many redirects on.
+    Tdmrep { scheme: &'static str, redirects: u8 },
     /// A robots.txt that another host's redirected to.
     Redirected {
         queue_key: Vec<u8>,

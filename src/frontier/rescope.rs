@@ -218,7 +218,7 @@ pub(super) fn judge(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> 
     match kind {
         TaskKind::Image => scope.image(url),
         TaskKind::Sitemap => scope.sitemap(url),
-        TaskKind::Page | TaskKind::Robots => scope.page(url, hops),
+        TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => scope.page(url, hops),
     }
 }
 

@@ -126,7 +126,9 @@ impl Frontier {
             return Err(unknown_lease(self, task).into());
         };
         let (owner, scheme, redirects) = match &errand {
-            Errand::Url { .. } => return Err(unknown_lease(self, task).into()),
+            Errand::Url { .. } | Errand::Tdmrep { .. } => {
+                return Err(unknown_lease(self, task).into());
+            }
             Errand::Robots { scheme } => (task.host.clone(), *scheme, 0),
             Errand::Redirected { errand, .. } => (
                 HostKey::from_stored(&errand.for_host),
@@ -383,7 +385,8 @@ impl super::Policy {
     }
 }
 
-fn robots_task(
+/// The task for a file that is asked on behalf of what stands at the head.
+pub(super) fn robots_task(
     (lease, locate): (u64, bool),
     url: PageUrl,
     host: &HostKey,
@@ -404,5 +407,6 @@ fn robots_task(
         score: 0.0,
         parts: None,
         validators: Default::default(),
+        terms: Default::default(),
     }
 }

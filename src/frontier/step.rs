@@ -60,7 +60,9 @@ impl Step<'_> {
         self.leave_queue(change);
         let id = self.number(change);
         match self.task.kind {
-            TaskKind::Page | TaskKind::Robots => return self.page(change, effects, host, id),
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => {
+                return self.page(change, effects, host, id);
+            }
             TaskKind::Image => {
                 change.meta.counts.images += 1;
                 change.forget_contexts(self.key)?;

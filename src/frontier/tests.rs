@@ -44,6 +44,7 @@ mod recheck;
 mod rescope;
 mod seams;
 mod sitemaps;
+mod tdmrep;
 
 over_all! {
     robots_first_then_the_best_over_all_hosts

@@ -8,10 +8,11 @@ use super::groups::{GroupKey, GroupRecord};
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
+use super::tdmrep::TdmRecord;
 use super::{Budget, Frontier, codec, contexts, keys, traps};
 use crate::address::{HostKey, PageUrl};
-use crate::page::TaskKind;
-use crate::robots::Robots;
+use crate::page::{TaskKind, Terms};
+use crate::robots::{Robots, tdm_terms};
 
 /// Pages between an address and its seed that are shown at most; scores and
 /// redirects could otherwise make a chain turn back on itself.
@@ -194,6 +195,21 @@ impl<'a> View<'a> {
             chain.push(url);
         }
         Ok(chain)
+    }
+
+    /// What the robots.txt and the tdmrep.json of its host say of the use of what lies
+    /// at an address, for the product token `agent`, as far as they are known.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn terms(&self, url: &PageUrl, agent: &str) -> Result<Terms, StoreError> {
+        let key = keys::tdmrep(&url.host_key(), url.scheme());
+        let file: Option<TdmRecord> = codec::read(self.store, &key, self.store.get(&key)?)?;
+        let mut terms = file.map_or_else(Terms::default, |file| tdm_terms(&file.rules, url));
+        if let Some(robots) = self.robots(url, agent)? {
+            terms.content_signals = robots.content_signals(url);
+        }
+        Ok(terms)
     }
 
     /// The robots rules that govern an address, for the product token `agent`:

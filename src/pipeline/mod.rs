@@ -121,7 +121,8 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    fn settle_robots(
+    /// A robots.txt or a tdmrep.json.
+    fn settle_host_file(
         &mut self,
         frontier: &mut Frontier,
         arrival: Arrival<Brought>,
@@ -129,15 +130,14 @@ impl<'a> Crawl<'a> {
     ) -> Result<(), CrawlError> {
         let time = timestamp(now);
         let body = match &arrival.brought {
-            Some(Brought::Robots(body)) => Some(body.clone()),
+            Some(Brought::Robots(body) | Brought::Tdmrep(body)) => Some(body.clone()),
             _ => None,
         };
-        let answer = RobotsAnswer::of(&arrival.outcome, body);
         let Self {
             outputs, progress, ..
         } = self;
         let mut shown = None;
-        frontier.finish_robots(&arrival.task, answer, arrival.elapsed, now, |settled| {
+        let write = |settled: &Settled| {
             let row = row(&arrival, &time, settled);
             outputs.log(&row)?;
             if backs_off(&arrival.outcome) {
@@ -145,7 +145,19 @@ impl<'a> Crawl<'a> {
             }
             shown = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())
-        })?;
+        };
+        let Arrival {
+            task,
+            outcome,
+            elapsed,
+            ..
+        } = &arrival;
+        if task.kind == TaskKind::Tdmrep {
+            frontier.finish_tdmrep(task, outcome, body, *elapsed, now, write)?;
+        } else {
+            let answer = RobotsAnswer::of(outcome, body);
+            frontier.finish_robots(task, answer, *elapsed, now, write)?;
+        }
         progress(frontier, shown.as_ref());
         Ok(())
     }
@@ -194,6 +206,9 @@ impl<'a> Crawl<'a> {
                 arrival.error = sitemap.trouble.take();
             }
             Some(Brought::Refused { why }) => arrival.error = Some(std::mem::take(why)),
+            Some(Brought::Forbidden { by, .. }) => {
+                arrival.error = Some(format!("forbidden by {}", by.join(", ")));
+            }
             _ => {}
         }
         let earlier = match &arrival.brought {
@@ -315,7 +330,7 @@ impl Crew for Crawl<'_> {
         now: u64,
     ) -> Result<(), CrawlError> {
         match arrival.task.kind {
-            TaskKind::Robots => self.settle_robots(frontier, arrival, now),
+            TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
                 self.settle_task(frontier, arrival, now)
             }
@@ -405,7 +420,14 @@ fn write(
             };
             outputs.image_or_link(new, met.earlier).map(Some)
         }
-        Some(Brought::Robots(_) | Brought::Sitemap(_) | Brought::Refused { .. }) | None => Ok(None),
+        Some(
+            Brought::Forbidden { .. }
+            | Brought::Refused { .. }
+            | Brought::Robots(_)
+            | Brought::Sitemap(_)
+            | Brought::Tdmrep(_),
+        )
+        | None => Ok(None),
     }
 }
 
@@ -426,8 +448,14 @@ fn full_row<'a>(
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
         row.truncated = page.truncated;
-        row.directives = (page.directives != Default::default()).then_some(&page.directives);
+        row.forbidden = &page.forbidden;
     }
+    row.terms = match &arrival.brought {
+        Some(Brought::Page(page)) => Some(&page.terms),
+        Some(Brought::Image { terms, .. } | Brought::Forbidden { terms, .. }) => Some(terms),
+        _ => None,
+    };
+    row.terms = row.terms.filter(|terms| !terms.is_silent());
     row
 }
 
@@ -457,7 +485,8 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         document: None,
         title: None,
         language: None,
-        directives: None,
+        terms: None,
+        forbidden: &[],
         truncated: false,
         file: None,
         redirect: match &arrival.outcome {

@@ -22,7 +22,7 @@ use crate::frontier::{Policy, State};
 use crate::keywords::KeywordTable;
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
 use crate::lm::{LanguageModel, Sentence, SentenceScore};
-use crate::page::{Bucket, Fetched};
+use crate::page::{Bucket, Fetched, Obeyed, TermsHeaders};
 use crate::scope::Scope;
 use crate::score::{Boundaries, Scorer, Strategy, Weights};
 
@@ -65,6 +65,7 @@ fn reader(strategy: Strategy) -> Reader {
             min_bytes: 0,
         },
         sentences: true,
+        obeyed: Obeyed::default(),
     }
 }
 
@@ -88,6 +89,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         score: 0.0,
         parts: None,
         validators: Default::default(),
+        terms: Default::default(),
     }
 }
 
@@ -95,7 +97,10 @@ fn fetched(content_type: &str, tags: &[&str], body: impl Into<Bytes>) -> Fetched
     Fetched {
         status: 200,
         content_type: Some(content_type.to_owned()),
-        robots_tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+        terms: TermsHeaders {
+            robots_tags: tags.iter().map(|t| (*t).to_owned()).collect(),
+            ..TermsHeaders::default()
+        },
         validators: Default::default(),
         body: body.into(),
         truncated: false,
@@ -148,6 +153,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
         ("nofollow", false, true, true),
         ("noindex", true, false, false),
         ("noai", true, false, false),
+        ("noml", true, false, false),
         ("noimageai", true, false, true),
         ("noimageindex", true, false, true),
         ("none", false, false, false),
@@ -271,7 +277,10 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
             );
             Ok(*info)
         }
-        (Outcome::Drop { reason }, None | Some(Brought::Refused { .. })) => Err(reason),
+        (
+            Outcome::Drop { reason },
+            None | Some(Brought::Refused { .. } | Brought::Forbidden { .. }),
+        ) => Err(reason),
         other => panic!("{other:?}"),
     }
 }
@@ -896,7 +905,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                 continue;
             };
             let (outcome, brought) = match task.kind {
-                TaskKind::Robots | TaskKind::Sitemap => (Outcome::Done, None),
+                TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep => (Outcome::Done, None),
                 TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
                 TaskKind::Page => {
                     let n = task.url.path()[1..].parse().unwrap();

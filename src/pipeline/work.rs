@@ -12,8 +12,8 @@ use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask};
 use crate::page::{
-    Bucket, Directives, DocumentScore, Extracted, Fetched, ImageCandidate, Outcome, Prints, Reason,
-    Scored, Task, TaskKind, Terms,
+    Bucket, DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason,
+    Scored, Task, TaskKind, Terms, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer, Strategy};
@@ -32,7 +32,7 @@ pub enum Brought {
         info: Box<ImageInfo>,
         /// The `Content-Type` as sent.
         content_type: Option<String>,
-        /// What the answer says of its use.
+        /// What its host and the answer say of its use.
         terms: Terms,
     },
     /// Nothing, for a reason that takes words.
@@ -40,8 +40,17 @@ pub enum Brought {
         /// The words.
         why: String,
     },
+    /// An image that is not kept, for what is said of its use.
+    Forbidden {
+        /// All that is said.
+        terms: Terms,
+        /// What of it forbids to keep it.
+        by: Vec<&'static str>,
+    },
     /// The body of a robots.txt.
     Robots(Bytes),
+    /// The body of a tdmrep.json.
+    Tdmrep(Bytes),
     /// What a sitemap lists.
     Sitemap(SitemapBrought),
 }
@@ -74,8 +83,11 @@ pub struct PageBrought {
     pub title: Option<String>,
     /// The language it declares.
     pub language: Option<String>,
-    /// What it asks of crawlers.
-    pub directives: Directives,
+    /// What its host, the answer and the page itself say of its use.
+    pub terms: Terms,
+    /// What of it forbade to keep something that the job keeps: its sentences, its
+    /// images or both.
+    pub forbidden: Vec<&'static str>,
     /// True where the body was longer than the cap.
     pub truncated: bool,
     /// Digest of the letters of its text, by which a later visit sees whether the
@@ -142,6 +154,8 @@ pub struct Reader {
     pub images: ImageRules,
     /// Whether sentences are kept.
     pub sentences: bool,
+    /// Which terms of use are obeyed.
+    pub obeyed: Obeyed,
 }
 
 impl Reader {
@@ -149,8 +163,9 @@ impl Reader {
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
         match task.kind {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
-            TaskKind::Image => self.image(&task.url, fetched),
-            TaskKind::Page => self.page(&task.url, &fetched),
+            TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
+            TaskKind::Image => self.image(task, fetched),
+            TaskKind::Page => self.page(task, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
         }
     }
@@ -188,7 +203,8 @@ impl Reader {
         (Outcome::Done, Some(Brought::Sitemap(brought)))
     }
 
-    fn page(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+    fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+        let url = &task.url;
         let mut extracted = match extract::extract(url, fetched, &self.extract) {
             Ok(extracted) => extracted,
             Err(error) => {
@@ -198,14 +214,14 @@ impl Reader {
             }
         };
         let digest = digest(&extracted.blocks);
-        self.obey(&mut extracted);
+        extracted.terms = task.terms.clone().then(extracted.terms);
+        let (keeps_text, forbidden) = self.obey(&mut extracted);
         let Scored {
             document,
             links,
             images,
             sentences,
         } = self.scorer.score(url, &extracted);
-        let kept = self.sentences && !extracted.directives.noindex && !extracted.directives.noai;
         let links = links.into_iter().map(|link| NewTask {
             bucket: self.strategy.bucket(link.score, &self.boundaries),
             url: link.url,
@@ -227,10 +243,11 @@ impl Reader {
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),
-            sentences: if kept { sentences } else { Vec::new() },
+            sentences: if keeps_text { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,
-            directives: extracted.directives,
+            terms: extracted.terms,
+            forbidden,
             truncated: fetched.truncated,
             digest,
             canonical: extracted.canonical,
@@ -240,32 +257,49 @@ impl Reader {
     }
 
     /// Leaves out what the page forbids and what is not wanted, before anything
-    /// is rated.
-    fn obey(&self, page: &mut Extracted) {
-        if page.directives.nofollow {
+    /// is rated; returns whether its sentences are kept, and what forbade anything.
+    fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>) {
+        if page.terms.directives.nofollow {
             page.links.clear();
         }
         page.links.retain(|link| !link.nofollow);
-        let d = &page.directives;
-        if d.noimages || d.noai || d.noindex || !self.images.enabled {
+        page.images.retain(|image| self.images.may_take(image));
+        let mut forbidden = Vec::new();
+        let mut keeps = |wanted: bool, what: Use| {
+            let by = page.terms.forbids(what, &self.obeyed);
+            let keeps = wanted && by.is_empty();
+            for words in by.into_iter().filter(|_| wanted) {
+                if !forbidden.contains(&words) {
+                    forbidden.push(words);
+                }
+            }
+            keeps
+        };
+        let text = keeps(self.sentences, Use::Text);
+        if !keeps(self.images.enabled, Use::Images) {
             page.images.clear();
         }
-        page.images.retain(|image| self.images.may_take(image));
+        (text, forbidden)
     }
 
     /// What is not wanted is found out before the pixels are decoded.
-    fn image(&self, url: &PageUrl, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    fn image(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        let of_answer = extract::header_terms(&task.url, &fetched.terms);
+        let terms = task.terms.clone().then(of_answer);
+        let by = terms.forbids(Use::Images, &self.obeyed);
+        if !by.is_empty() {
+            let reason = Reason::Forbidden;
+            return (
+                Outcome::Drop { reason },
+                Some(Brought::Forbidden { terms, by }),
+            );
+        }
         let body = &fetched.body;
         let content_type = fetched.content_type.as_deref();
         let mut info = match picture::inspect(body) {
             Ok(info) => info,
             Err(bad) => return bad_image(&bad, content_type),
         };
-        let asked = extract::header_directives(&fetched.robots_tags);
-        if asked.noindex || asked.noai || asked.noimages {
-            let reason = Reason::Forbidden;
-            return (Outcome::Drop { reason }, None);
-        }
         if !self.images.take(info.width, info.height) || body.len() < self.images.min_bytes {
             let (width, height, bytes) = (info.width, info.height, body.len());
             let why = format!("{width} x {height} pixels in {bytes} bytes");
@@ -274,15 +308,12 @@ impl Reader {
         if let Err(bad) = info.look(body) {
             return bad_image(&bad, content_type);
         }
-        info.mislabelled = picture::mislabelled(&info.format, content_type, url.path());
+        info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
         let image = Brought::Image {
             bytes: fetched.body,
             info: Box::new(info),
             content_type: fetched.content_type,
-            terms: Terms {
-                directives: asked,
-                ..Terms::default()
-            },
+            terms,
         };
         (Outcome::Done, Some(image))
     }

@@ -3,31 +3,38 @@
 //! Parsing is the `robotstxt` crate's, a port of Google's own parser with its
 //! tolerance for typing errors. Of what it reads only the rules that govern this
 //! crawler are kept, in the order in which they decide (`rules`), so that an
-//! address costs one pass over a host's own rules and not over the whole file.
+//! address costs one pass over a host's own rules and not over the whole file. What
+//! it says of the use of what may be fetched is kept beside them (`signals`), and
+//! `tdmrep` reads another file whose rules have the same patterns.
 //!
 //! This module is pure: when robots.txt is fetched, how long it holds and what an
 //! unreachable one means is the frontier's business.
 //!
 //! Where the parser and RFC 9309 part, the RFC is followed:
 //! - A `Sitemap` or an unknown line between two `User-agent` lines does not end
-//!   their group (section 2.2.4). A `Crawl-delay` does: to a crawler that honours
-//!   it, it is a rule of the group before it.
+//!   their group (section 2.2.4). A `Crawl-delay` does, and so does a content signal:
+//!   to a crawler that honours it, it is a rule of the group before it.
 //! - `%62` in a rule or an address means `b` (section 2.2.2).
 //! - A line is read without the white space before it, also where it has no colon.
 
 #[cfg(test)]
 mod google;
 mod rules;
+mod signals;
+mod tdmrep;
 #[cfg(test)]
 mod tests;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use robotstxt::RobotsParseHandler;
 
 use crate::address::PageUrl;
 pub use rules::Rule;
+use signals::Signals;
+pub use tdmrep::{MAX_TDMREP_BYTES, TDMREP_PATH, TdmRule, parse_tdmrep, tdm_terms};
 
 /// What is parsed of a robots.txt at most, in bytes (RFC 9309 section 2.5 asks
 /// for at least 500 kibibytes).
@@ -46,6 +53,7 @@ pub struct Robots {
     /// In the order in which they decide.
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
+    signals: Signals,
     sitemaps: Vec<String>,
 }
 
@@ -84,6 +92,7 @@ impl Robots {
         Self {
             rules: rules::in_order(governing.rules),
             crawl_delay: governing.delay,
+            signals: governing.signals.in_order(),
             sitemaps: reader.sitemaps,
         }
     }
@@ -115,6 +124,12 @@ impl Robots {
         self.crawl_delay
     }
 
+    /// What is said of the use of what lies at `url`, by `Content-Signal` and
+    /// `Content-Usage` lines: signals by name, each yes or no.
+    pub fn content_signals(&self, url: &PageUrl) -> BTreeMap<String, bool> {
+        self.signals.of(url.path_and_query())
+    }
+
     /// What the rules take in memory, in bytes, with an allocation's overhead.
     pub fn size(&self) -> usize {
         const OVERHEAD: usize = 16;
@@ -124,6 +139,7 @@ impl Robots {
             + rules
             + self.rules.capacity() * (size_of::<Rule>() + OVERHEAD)
             + sitemaps
+            + self.signals.size()
             + self.sitemaps.capacity() * (size_of::<String>() + OVERHEAD)
     }
 
@@ -162,6 +178,7 @@ fn tidy(text: &str) -> String {
 struct Group {
     rules: Vec<Rule>,
     delay: Option<Duration>,
+    signals: Signals,
 }
 
 /// Takes what the parser reads, and keeps what may govern this crawler.
@@ -246,8 +263,10 @@ impl RobotsParseHandler for Reader<'_> {
         }
     }
 
-    fn handle_unknown_action(&mut self, _line: u32, action: &str, value: &str) {
-        if !action.eq_ignore_ascii_case("crawl-delay") {
+    fn handle_unknown_action(&mut self, line: u32, action: &str, value: &str) {
+        let is = |name: &str| action.eq_ignore_ascii_case(name);
+        let is_delay = is("crawl-delay");
+        if !is_delay && !is("content-signal") && !is("content-usage") {
             return;
         }
         self.in_agents = false;
@@ -256,11 +275,15 @@ impl RobotsParseHandler for Reader<'_> {
             .parse::<f64>()
             .ok()
             .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        if self.group_own {
-            self.own.delay = self.own.delay.max(delay);
-        }
-        if self.group_star {
-            self.star.delay = self.star.delay.max(delay);
+        for (in_group, group) in [
+            (self.group_own, &mut self.own),
+            (self.group_star, &mut self.star),
+        ] {
+            match (in_group, is_delay) {
+                (true, true) => group.delay = group.delay.max(delay),
+                (true, false) => group.signals.read(line, value),
+                (false, _) => {}
+            }
         }
     }
 }

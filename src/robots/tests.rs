@@ -194,3 +194,27 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn content_signals_are_those_of_the_group_that_governs() {
+    let text = "User-agent: *\nContent-Signal: search=yes, ai-train=no\nAllow: /\n\
+                Content-usage: /a/ train-ai=n\n\nUser-agent: other\nDisallow: /\n\
+                User-agent: own\nContent-Signal: ai-train=yes\nUser-agent: third\nDisallow: /\n";
+    let said = |agent: &str, path: &str| {
+        let url = PageUrl::parse(&format!("http://a.org{path}")).unwrap();
+        let signals = Robots::parse(agent, text.as_bytes()).content_signals(&url);
+        serde_json::to_string(&signals).unwrap()
+    };
+    let open = "{\"ai-train\":false,\"search\":true}";
+    assert_eq!(said("spoor", "/"), open);
+    let all = "{\"ai-train\":false,\"search\":true,\"train-ai\":false}";
+    assert_eq!(said("spoor", "/a/b"), all);
+    assert_eq!(said("own", "/a/b"), "{\"ai-train\":true}");
+    // It ends the list of agents before it, as every rule does.
+    assert!(
+        Robots::parse("own", text.as_bytes()).allows(&PageUrl::parse("http://a.org/").unwrap())
+    );
+    for agent in ["other", "third"] {
+        assert_eq!(said(agent, "/a/b"), "{}");
+    }
+}

@@ -9,7 +9,7 @@ use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
-    Scored, ScoredImage, ScoredLink, Terms, TextScore,
+    Scored, ScoredImage, ScoredLink, TextScore,
 };
 
 /// Rates documents, links and images by one topic. Cheap to clone, and shared by
@@ -152,9 +152,11 @@ impl Scorer {
             document_perplexity: document.perplexity,
             declared_width: image.width,
             declared_height: image.height,
-            terms: Terms {
-                directives: page.directives.clone(),
-                ..Terms::default()
+            terms: {
+                let mut terms = page.terms.clone();
+                terms.licences = Vec::new();
+                terms.license(image.licences.iter().chain(&page.terms.licences).cloned());
+                terms
             },
             embedding: image.embedding.clone(),
             texts: words.clone(),
@@ -265,6 +267,7 @@ mod tests {
             width: Some(640),
             height: None,
             embedding: Default::default(),
+            licences: vec![],
             texts: ImageTexts {
                 alt: alt.map(str::to_owned),
                 file_name: Some("cat behavior".into()),

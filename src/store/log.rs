@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Sidecar;
-use crate::page::{Directives, DocumentScore, ImageContext, LinkParts, TaskKind, TextScore};
+use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore};
 
 /// A finished task, as a line of JSON. Absent values are left out.
 #[derive(Debug, Clone, Serialize)]
@@ -46,9 +46,12 @@ pub struct Row<'a> {
     /// Language that the document declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'a str>,
-    /// What the document asks of crawlers, where it asks anything.
+    /// What is said of the use of the page or image, where anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub directives: Option<&'a Directives>,
+    pub terms: Option<&'a Terms>,
+    /// What of it forbade to keep the page's sentences, its images or both.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub forbidden: &'a [&'static str],
     /// True where the body was longer than the cap.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,

@@ -105,7 +105,8 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         document: None,
         title: None,
         language: None,
-        directives: None,
+        terms: None,
+        forbidden: &[],
         truncated: false,
         file: None,
         redirect: None,
@@ -341,7 +342,8 @@ fn a_log_line_is_json_without_what_is_absent() {
         "truncated",
         "file",
         "error",
-        "directives",
+        "terms",
+        "forbidden",
     ] {
         assert!(line.get(absent).is_none(), "{absent}");
     }

@@ -139,7 +139,7 @@ fn html_blocks(path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TrainError> {
     let fetched = crate::page::Fetched {
         status: 200,
         content_type: Some("text/html".to_owned()),
-        robots_tags: Vec::new(),
+        terms: Default::default(),
         validators: Default::default(),
         body: bytes.into(),
         truncated: false,

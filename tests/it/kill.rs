@@ -394,6 +394,7 @@ fn make_job(wire: &Wire, store: StoreKind) -> Job {
         "[images]\nmin_width = 20\nmin_height = 20\n\
          [buckets]\nboundaries = \"fixed\"\n\
          high = 140\nmedium = 200\nnormal = 300\nrazor = 550\n\
+         [consent]\ntdmrep = true\n\
          [frontier]\nstore = \"{}\"",
         store.name()
     );

@@ -23,7 +23,7 @@ async fn a_plain_page() {
         fetched.content_type.as_deref(),
         Some("text/html; charset=utf-8")
     );
-    assert_eq!(fetched.robots_tags, ["noai", "bot: noindex"]);
+    assert_eq!(fetched.terms.robots_tags, ["noai", "bot: noindex"]);
     assert!(!fetched.truncated);
     assert!(fetched.elapsed > Duration::ZERO);
     assert_eq!((fetcher.bytes_in_flight(), held.bytes()), (11, 11));

@@ -177,7 +177,7 @@ impl World {
         self.open.push(task.clone());
         let scope = self.scope();
         let judged = match task.kind {
-            TaskKind::Robots => Ok(()),
+            TaskKind::Robots | TaskKind::Tdmrep => Ok(()),
             TaskKind::Image => scope.image(&task.url),
             TaskKind::Sitemap => scope.sitemap(&task.url),
             TaskKind::Page => scope.page(&task.url, task.hops),

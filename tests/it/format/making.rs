@@ -17,6 +17,9 @@ use spoor::scope::Scope;
 /// When the frontier of the fixture begins, in milliseconds since 1970.
 pub const THEN: u64 = 1_767_323_045_000;
 
+/// The tdmrep.json of a host.
+const TDMREP: &str = r#"[{"location": "/", "tdm-reservation": 1, "tdm-policy": "/policy"}]"#;
+
 /// Its second day: robots rules have become too old.
 pub const NEXT_DAY: u64 = THEN + 25 * HOUR;
 
@@ -36,6 +39,7 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
     let config = Config::parse(&text, "fixture.toml").unwrap();
     let policy = Policy {
         sitemaps: true,
+        tdmrep: true,
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
     Frontier::open(store, policy, Scope::new(config.scope), now)
@@ -138,6 +142,24 @@ fn answer(f: &mut Frontier, task: &Task, now: u64) {
             }
             None => f.abandon(task, now).unwrap(),
         }
+        return;
+    }
+    if task.kind == TaskKind::Tdmrep {
+        let (outcome, body) = match (task.host.as_str(), task.redirects) {
+            ("seed.org", _) => (Outcome::Done, Some(TDMREP.into())),
+            ("unwanted.org", 0) => {
+                let to = url("http://unwanted.org/tdmrep.json");
+                (Outcome::Redirect { to }, None)
+            }
+            ("unwanted.org", _) => return f.abandon(task, now).unwrap(),
+            _ => {
+                let reason = Reason::ClientError;
+                (Outcome::Drop { reason }, None)
+            }
+        };
+        let stamp = |_: &_| Ok::<_, StoreError>(vec![4, 5]);
+        f.finish_tdmrep(task, &outcome, body, spent, now, stamp)
+            .unwrap();
         return;
     }
     match outcome(task) {
@@ -334,7 +356,9 @@ pub fn context() -> ImageContext {
                 nofollow: true,
                 noindex: true,
                 noai: true,
-                noimages: true,
+                noimageindex: true,
+                noimageai: true,
+                noml: true,
             },
             tdm_reservation: Some(true),
             tdm_policy: Some("https://seed.org/policy.json".to_owned()),

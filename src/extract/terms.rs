@@ -1,0 +1,274 @@
+//! Terms of use as headers and markup state them: robots directives, TDM
+//! reservations, licences.
+//!
+//! `tdm-reservation` and `tdm-policy` are those of the TDM Reservation Protocol (W3C
+//! Community Group). Licences are what `rel=license` names (HTML standard, section
+//! "Link type license"; RFC 4946), in elements and in `Link` headers (RFC 8288), and
+//! addresses in the rights of Dublin Core. Those of JSON-LD are found in `json_ld`.
+//! What a statement forbids is not known here.
+
+use super::directives;
+use super::text::fold_some;
+use crate::address::PageUrl;
+use crate::page::{MAX_LICENCES, Terms, TermsHeaders};
+
+/// Bytes of an address that is recorded; longer ones are passed over.
+const MAX_ADDRESS: usize = 2_000;
+
+/// Characters of a licence that is named and not linked.
+const MAX_NAME_CHARS: usize = 200;
+
+/// `meta` elements that may give the address of a licence.
+const RIGHTS: [&str; 5] = [
+    "dcterms.license",
+    "dcterms.rights",
+    "dc.license",
+    "dc.rights",
+    "dc.rights.license",
+];
+
+/// What the headers of the answer from `url` state.
+pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders) -> Terms {
+    let mut terms = Terms {
+        directives: directives::of_headers(&headers.robots_tags),
+        tdm_reservation: headers.tdm_reservation.iter().find_map(|v| reservation(v)),
+        tdm_policy: headers.tdm_policy.iter().find_map(|v| address(url, v)),
+        ..Terms::default()
+    };
+    for header in &headers.links {
+        terms.license(license_links(header).filter_map(|target| address(url, target)));
+    }
+    terms
+}
+
+/// Adds what `<meta name=NAME content=CONTENT>` states, if it is such a statement. Of
+/// several reservations the first counts.
+pub(super) fn of_meta(terms: &mut Terms, base: &PageUrl, name: &str, content: &str) {
+    let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
+    if is("tdm-reservation") {
+        terms.tdm_reservation = terms.tdm_reservation.or_else(|| reservation(content));
+    } else if is("tdm-policy") {
+        let policy = terms.tdm_policy.take();
+        terms.tdm_policy = policy.or_else(|| address(base, content));
+    } else if RIGHTS.iter().any(|rights| is(rights)) {
+        terms.license(absolute(content));
+    } else {
+        directives::of_meta(&mut terms.directives, name, content);
+    }
+}
+
+/// Adds what an `a`, `area` or `link` with this `rel` leads to, if that is a licence.
+pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str) {
+    let is_license = |token: &str| token.eq_ignore_ascii_case("license");
+    if terms.licences.len() < MAX_LICENCES && rel.split_ascii_whitespace().any(is_license) {
+        terms.license(address(base, href));
+    }
+}
+
+/// A licence as a text that may be its address or its name.
+pub(super) fn license(base: &PageUrl, text: &str) -> Option<String> {
+    let text = text.trim();
+    match text.starts_with('/') {
+        true => address(base, text),
+        false => absolute(text).or_else(|| fold_some(text, MAX_NAME_CHARS)),
+    }
+}
+
+/// The value of a reservation; all others than 0 and 1 are protocol errors, which say
+/// nothing.
+fn reservation(value: &str) -> Option<bool> {
+    match value.trim() {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+fn address(base: &PageUrl, text: &str) -> Option<String> {
+    let text = text.trim();
+    let url = (1..=MAX_ADDRESS)
+        .contains(&text.len())
+        .then(|| base.join(text));
+    let url = url?.ok()?.to_string();
+    (url.len() <= MAX_ADDRESS).then_some(url)
+}
+
+/// An address in full.
+fn absolute(text: &str) -> Option<String> {
+    let url = PageUrl::parse(text.trim()).ok()?.to_string();
+    (url.len() <= MAX_ADDRESS).then_some(url)
+}
+
+/// The targets of a `Link` header whose relations include `license` (RFC 8288
+/// section 3).
+fn license_links(header: &str) -> impl Iterator<Item = &str> {
+    let mut rest = header;
+    std::iter::from_fn(move || {
+        loop {
+            rest = rest.trim_start_matches([' ', '\t', ',']);
+            let (target, after) = rest.strip_prefix('<')?.split_once('>')?;
+            let (parameters, next) = cut(after, b',');
+            rest = next;
+            if is_license(parameters) {
+                return Some(target);
+            }
+        }
+    })
+}
+
+/// What stands before the first `separator` outside of quotes, and behind it.
+fn cut(text: &str, separator: u8) -> (&str, &str) {
+    let (mut quoted, mut escaped) = (false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            _ if byte == separator && !quoted => return (&text[..at], &text[at + 1..]),
+            _ => {}
+        }
+    }
+    (text, "")
+}
+
+/// Whether the first `rel` among the parameters says so; later ones do not count.
+fn is_license(mut parameters: &str) -> bool {
+    while !parameters.is_empty() {
+        let (parameter, rest) = cut(parameters, b';');
+        parameters = rest;
+        if let Some((name, value)) = parameter.split_once('=')
+            && name.trim().eq_ignore_ascii_case("rel")
+        {
+            let mut tokens = value.trim().trim_matches('"').split_ascii_whitespace();
+            return tokens.any(|token| token.eq_ignore_ascii_case("license"));
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn base() -> PageUrl {
+        PageUrl::parse("https://a.org/b/").unwrap()
+    }
+
+    #[test]
+    fn reservations_in_headers() {
+        let headers = |reservation: &[&str], policy: &[&str]| TermsHeaders {
+            tdm_reservation: reservation.iter().map(|v| (*v).to_owned()).collect(),
+            tdm_policy: policy.iter().map(|v| (*v).to_owned()).collect(),
+            ..TermsHeaders::default()
+        };
+        for (reservation, policy, expected) in [
+            (&[] as &[&str], &[] as &[&str], (None, None)),
+            (&["1"], &[], (Some(true), None)),
+            (&[" 0 "], &["/p"], (Some(false), Some("https://a.org/p"))),
+            (
+                &["2", "1"],
+                &["", "p.json"],
+                (Some(true), Some("https://a.org/b/p.json")),
+            ),
+            (
+                &["true", "", "01", "1.0"],
+                &["mailto:a@b.org", "http://"],
+                (None, None),
+            ),
+        ] {
+            let terms = of_headers(&base(), &headers(reservation, policy));
+            assert_eq!(
+                (terms.tdm_reservation, terms.tdm_policy.as_deref()),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn licences_in_link_headers() {
+        for (header, expected) in [
+            ("<https://l.org/by>; rel=license", "https://l.org/by"),
+            ("</by>;rel=\"license\"", "https://a.org/by"),
+            (
+                "<x>; title=\"a, b\"; REL=\"next LICENSE\"",
+                "https://a.org/b/x",
+            ),
+            (
+                "<a>; rel=next, <b>; rel=license,,<c>; rel=license",
+                "https://a.org/b/b https://a.org/b/c",
+            ),
+            ("<a>; rel=next; rel=license", ""),
+            ("<a>; title=\"q\\\", <b>; rel=license\"; rel=prev", ""),
+            ("<a>; relish=license", ""),
+            ("<a; rel=license", ""),
+            ("a; rel=license", ""),
+            ("<javascript:1>; rel=license", ""),
+            ("", ""),
+        ] {
+            let headers = TermsHeaders {
+                links: vec![header.to_owned()],
+                ..TermsHeaders::default()
+            };
+            let licences = of_headers(&base(), &headers).licences;
+            assert_eq!(licences.join(" "), expected, "{header}");
+        }
+    }
+
+    #[test]
+    fn metadata() {
+        let of = |name: &str, content: &str| {
+            let mut terms = Terms::default();
+            of_meta(&mut terms, &base(), name, content);
+            terms
+        };
+        assert_eq!(of("TDM-Reservation", "1").tdm_reservation, Some(true));
+        assert_eq!(of("tdm-reservation", "0").tdm_reservation, Some(false));
+        assert!(of("tdm-reservation", "yes").is_silent());
+        assert!(of("description", "noai").is_silent());
+        assert_eq!(
+            of("tdm-policy", "/p").tdm_policy.as_deref(),
+            Some("https://a.org/p")
+        );
+        assert_eq!(
+            of("DCTERMS.license", " https://l.org/by ").licences,
+            ["https://l.org/by"]
+        );
+        assert!(of("dc.rights", "All rights reserved").is_silent());
+        assert!(of("robots", "noml").directives.noml);
+        let mut terms = of("tdm-reservation", "1");
+        of_meta(&mut terms, &base(), "tdm-reservation", "0");
+        assert_eq!(terms.tdm_reservation, Some(true));
+    }
+
+    #[test]
+    fn licences_by_address_or_name() {
+        for (text, expected) in [
+            ("https://l.org/by", Some("https://l.org/by")),
+            (" /by ", Some("https://a.org/by")),
+            ("CC  BY 4.0", Some("CC BY 4.0")),
+            ("", None),
+            ("  ", None),
+        ] {
+            assert_eq!(license(&base(), text).as_deref(), expected, "{text}");
+        }
+        assert!(license(&base(), &"x".repeat(5_000)).is_some_and(|l| l.len() <= 200));
+        assert_eq!(license(&base(), &format!("/{}", "x".repeat(5_000))), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_statement_panics(header in "[<>a;,= \"\\\\relicns]{0,40}|\\PC{0,30}", name in "robots|tdm-policy|dc\\.rights|\\PC{0,8}", value in "\\PC{0,20}") {
+            let headers = TermsHeaders {
+                robots_tags: vec![header.clone()],
+                tdm_reservation: vec![value.clone()],
+                tdm_policy: vec![header.clone()],
+                links: vec![header.clone(), format!("<{value}>;rel=license,{header}")],
+            };
+            let mut terms = of_headers(&base(), &headers);
+            of_meta(&mut terms, &base(), &name, &value);
+            of_link(&mut terms, &base(), "license", &header);
+            license(&base(), &value);
+        }
+    }
+}

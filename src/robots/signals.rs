@@ -1,0 +1,194 @@
+//! Content signals: what a robots.txt says of the use of what may be fetched.
+//!
+//! Two spellings are read, both with an optional path pattern in front, as of an
+//! `Allow` rule, and both as rules of their group:
+//! `Content-Signal: /blog/ search=yes, ai-train=no` (contentsignals.org), and
+//! `Content-Usage: train-ai=n` (draft-ietf-aipref-attach, section on robots.txt).
+//! Signals keep the names that are written, since the vocabularies differ.
+//!
+//! Of several lines that cover an address the one with the longest pattern says
+//! what a signal is, for each signal by itself; of equally long ones the `no` counts
+//! (both drafts take the most restrictive of equals). This module does not know what
+//! a signal forbids.
+
+use std::collections::BTreeMap;
+
+use super::rules::{Rule, comparable};
+
+/// Lines of one group that are read.
+const MAX_LINES: usize = 1_000;
+
+/// Signals of one line that are read; the vocabularies have three each.
+const MAX_SIGNALS: usize = 20;
+
+/// Bytes of a signal's name; longer ones are passed over.
+const MAX_NAME: usize = 40;
+
+/// One line: where it holds, and what it says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Line {
+    covers: Rule,
+    signals: Vec<(Box<str>, bool)>,
+}
+
+/// The signals of the groups that govern the crawler, the line with the shortest
+/// pattern first.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Signals(Vec<Line>);
+
+impl Signals {
+    /// Reads the value of a line; what is no signal is passed over.
+    pub fn read(&mut self, number: u32, value: &str) {
+        let value = value.trim();
+        let (pattern, list) = match value.starts_with('/') {
+            true => value.split_once([' ', '\t']).unwrap_or((value, "")),
+            false => ("/", value),
+        };
+        let signals: Vec<_> = list
+            .split(',')
+            .filter_map(signal)
+            .take(MAX_SIGNALS)
+            .collect();
+        // `Disallow`, because an `Allow` may stand for two rules.
+        let covers = Rule::of_line(number, false, pattern).pop();
+        if let Some(covers) = covers
+            && !signals.is_empty()
+            && self.0.len() < MAX_LINES
+        {
+            self.0.push(Line { covers, signals });
+        }
+    }
+
+    /// The same in the order in which the lines are asked.
+    pub fn in_order(mut self) -> Self {
+        self.0.sort_by_key(|line| line.covers.pattern().len());
+        self.0.shrink_to_fit();
+        self
+    }
+
+    /// What is said of an address, given its path with its query.
+    pub fn of(&self, path: &str) -> BTreeMap<String, bool> {
+        // The pattern's length that decided, and what it said.
+        let mut said: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
+        if self.0.is_empty() {
+            return BTreeMap::new();
+        }
+        let path = comparable(path);
+        for line in self.0.iter().filter(|line| line.covers.covers(&path)) {
+            let length = line.covers.pattern().len();
+            for (name, yes) in &line.signals {
+                let known = said.get(&**name).filter(|(known, _)| *known == length);
+                let yes = *yes && known.is_none_or(|(_, yes)| *yes);
+                said.insert(name, (length, yes));
+            }
+        }
+        said.into_iter()
+            .map(|(name, (_, yes))| (name.to_owned(), yes))
+            .collect()
+    }
+
+    /// Bytes it takes in memory, about.
+    pub fn size(&self) -> usize {
+        let of_line = |line: &Line| {
+            let names: usize = line.signals.iter().map(|(name, _)| name.len() + 40).sum();
+            size_of::<Line>() + line.covers.pattern().len() + names + 32
+        };
+        self.0.iter().map(of_line).sum()
+    }
+}
+
+/// `name=yes`, or `name=n` as a member of a structured dictionary (RFC 9651), whose
+/// parameters say nothing.
+fn signal(text: &str) -> Option<(Box<str>, bool)> {
+    let (name, value) = text.split_once('=')?;
+    let name = name.trim().to_ascii_lowercase();
+    let is_name = (1..=MAX_NAME).contains(&name.len())
+        && name
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b));
+    let value = value.split(';').next().unwrap_or_default().trim();
+    let yes = match value.to_ascii_lowercase().as_str() {
+        "yes" | "y" => true,
+        "no" | "n" => false,
+        _ => return None,
+    };
+    is_name.then(|| (name.into(), yes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn said(lines: &[&str], path: &str) -> String {
+        let mut signals = Signals::default();
+        for line in lines {
+            signals.read(1, line);
+        }
+        let said = signals.in_order().of(path);
+        let shown = said
+            .iter()
+            .map(|(name, yes)| format!("{}{name}", if *yes { '+' } else { '-' }));
+        shown.collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn lines() {
+        for (lines, path, expected) in [
+            (&[] as &[&str], "/", ""),
+            (
+                &["search=yes, ai-input=no,ai-train=no"],
+                "/",
+                "-ai-input -ai-train +search",
+            ),
+            (&["AI-Train = NO"], "/x", "-ai-train"),
+            (&["train-ai=n, search=y;q=1"], "/", "+search -train-ai"),
+            (&["use=reference,ai-train=no"], "/", "-ai-train"),
+            (&["/blog/ ai-train=no"], "/blog/post", "-ai-train"),
+            (&["/blog/ ai-train=no"], "/about", ""),
+            (&["/blog/"], "/blog/", ""),
+            (&["/*.jpg$\tai-train=no"], "/a.jpg", "-ai-train"),
+            (&["/*.jpg$ ai-train=no"], "/a.jpg?x", ""),
+            (&["/ü ai-train=no"], "/%c3%bc", "-ai-train"),
+            // The longer pattern goes before, for what it speaks of.
+            (
+                &["/ok/ ai-train=yes", "ai-train=no, search=no"],
+                "/ok/x",
+                "+ai-train -search",
+            ),
+            (&["ai-train=no", "/ok/ ai-train=yes"], "/x", "-ai-train"),
+            (&["ai-train=yes", "ai-train=no"], "/", "-ai-train"),
+            (&["ai-train=no", "ai-train=yes"], "/", "-ai-train"),
+            (&["ai-train=no, ai-train=yes"], "/", "-ai-train"),
+            (
+                &[
+                    "",
+                    "=no",
+                    "ai-train",
+                    "ai train=no",
+                    "ai-train=maybe",
+                    ",,=",
+                ],
+                "/",
+                "",
+            ),
+        ] {
+            assert_eq!(said(lines, path), expected, "{lines:?} {path}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn nothing_panics_and_memory_is_bounded(lines in proptest::collection::vec("(/[a*$%ü]{0,4}[ \t])?\\PC{0,20}[=,;a-z yn]{0,20}", 0..10), path in "/\\PC{0,20}") {
+            let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+            said(&lines, &path);
+            let mut signals = Signals::default();
+            for _ in 0..300 {
+                for line in &lines {
+                    signals.read(1, line);
+                }
+            }
+            prop_assert!(signals.size() < MAX_LINES * MAX_SIGNALS * 200);
+        }
+    }
+}

@@ -1,0 +1,450 @@
+//! Terms of use over real sockets: each signal forbids something, and with none
+//! obeyed all is kept and all of it recorded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use crate::support::texts::{image, link, page, some, topical};
+use crate::support::{Job, JobText, Ran, spoor};
+
+/// What an address answers: headers, and the body.
+type Answers = BTreeMap<String, (String, Vec<u8>)>;
+
+/// A server of answers with any header, which the lab cannot send.
+struct Site {
+    addr: SocketAddr,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Site {
+    fn serve(answers: Answers) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let site = Self {
+            addr: listener.local_addr().unwrap(),
+            asked: Arc::default(),
+        };
+        let (answers, asked) = (Arc::new(answers), Arc::clone(&site.asked));
+        // Ends with the process of the test.
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                let (answers, asked) = (Arc::clone(&answers), Arc::clone(&asked));
+                std::thread::spawn(move || answer(stream, &answers, &asked));
+            }
+        });
+        site
+    }
+
+    fn asked(&self) -> Vec<String> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+/// One request, and the end of the connection.
+fn answer(mut stream: TcpStream, answers: &Answers, asked: &Mutex<Vec<String>>) {
+    let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
+    let mut line = || lines.next().and_then(Result::ok).unwrap_or_default();
+    let first = line();
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let mut host = String::new();
+    loop {
+        let header = line();
+        if header.is_empty() {
+            break;
+        }
+        if let Some((name, value)) = header.split_once(':')
+            && name.eq_ignore_ascii_case("host")
+        {
+            host = value.trim().to_owned();
+        }
+    }
+    let address = format!("{host}{path}");
+    asked.lock().unwrap().push(address.clone());
+    let (status, headers, body) = match answers.get(&address) {
+        Some((headers, body)) => ("200 OK", headers.as_str(), body.as_slice()),
+        None => ("404 Not Found", "", &b"none"[..]),
+    };
+    let length = body.len();
+    let head = format!(
+        "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n{headers}\r\n"
+    );
+    // The other end may have gone.
+    stream.write_all(head.as_bytes()).ok();
+    stream.write_all(body).ok();
+}
+
+/// Pages that differ, each named by what its words begin with.
+const PAGES: [(&str, &str, &str); 12] = [
+    ("a.test/", "", ""),
+    ("a.test/noindex", "", "<meta name=robots content=noindex>"),
+    ("a.test/noml", "", "<meta name=spoor content=noml>"),
+    ("a.test/noai", "X-Robots-Tag: noai\r\n", ""),
+    (
+        "a.test/other",
+        "X-Robots-Tag: otherbot: noai\r\n",
+        "<meta name=otherbot content=noindex>",
+    ),
+    ("a.test/noimageai", "X-Robots-Tag: noimageai\r\n", ""),
+    (
+        "a.test/noimageindex",
+        "",
+        "<meta name=robots content=noimageindex>",
+    ),
+    (
+        "a.test/header",
+        "TDM-Reservation: 1\r\ntdm-policy: /terms.json\r\n",
+        "",
+    ),
+    ("a.test/meta", "", "<meta name=tdm-reservation content=1>"),
+    // The page supersedes its header.
+    (
+        "a.test/lifted",
+        "tdm-reservation: 1\r\n",
+        "<meta name=tdm-reservation content=0>",
+    ),
+    ("a.test/signal/1", "", ""),
+    ("file.test/reserved/1", "", ""),
+];
+
+/// The paths of `PAGES` whose sentences and images are kept.
+const TEXT: [&str; 5] = [
+    "a.test/",
+    "a.test/lifted",
+    "a.test/noimageai",
+    "a.test/noimageindex",
+    "a.test/other",
+];
+const IMAGES: [&str; 3] = ["a.test/", "a.test/lifted", "a.test/other"];
+
+/// Prose with a word that no other page has.
+fn words(n: usize) -> String {
+    let text = some(topical(), n * 6 + 1, 6);
+    format!(
+        "{text} The keeper of {} lit the lamp every evening.",
+        marker(n)
+    )
+}
+
+fn marker(n: usize) -> String {
+    format!("marker{}", char::from(b'a' + n as u8))
+}
+
+/// The image of each page lies beside it.
+fn picture_of(address: &str) -> String {
+    format!("{address}.png")
+}
+
+fn site() -> Site {
+    let mut answers = Answers::new();
+    let html = "Content-Type: text/html; charset=utf-8\r\n";
+    let mut pictures: Vec<(String, &str)> = vec![
+        ("a.test/own.png".into(), "X-Robots-Tag: noimageai\r\n"),
+        (
+            "a.test/reserved.png".into(),
+            "tdm-reservation: 1\r\ntdm-policy: https://a.test/p\r\n",
+        ),
+        ("file.test/reserved/2.png".into(), ""),
+        (
+            "file.test/free.png".into(),
+            "Link: <http://l.test/by>; rel=license\r\n",
+        ),
+    ];
+    for (n, (address, headers, head)) in PAGES.iter().enumerate() {
+        let mut paragraphs = vec![
+            words(n),
+            image(
+                &format!("http://{}", picture_of(address)),
+                &some(topical(), n, 1),
+            ),
+        ];
+        pictures.push((picture_of(address), ""));
+        if n == 0 {
+            let links = PAGES.iter().skip(1);
+            paragraphs.extend(
+                links.map(|(to, ..)| link(&format!("http://{to}"), &some(topical(), 3, 1))),
+            );
+            for more in [
+                "a.test/own.png",
+                "a.test/reserved.png",
+                "file.test/reserved/2.png",
+                "file.test/free.png",
+            ] {
+                paragraphs.push(image(&format!("http://{more}"), &some(topical(), 5, 1)));
+            }
+        }
+        let licences = match n {
+            0 => {
+                "<link rel=license href=/licence><script type='application/ld+json'>\
+                  {\"@type\":\"ImageObject\",\"contentUrl\":\"http://a.test/.png\",\"license\":\"CC BY 4.0\"}</script>"
+            }
+            _ => "",
+        };
+        let text = page(
+            &format!("Page {n}"),
+            &format!("{head}{licences}"),
+            &paragraphs,
+        );
+        answers.insert(
+            (*address).to_owned(),
+            (format!("{html}{headers}"), text.into_bytes()),
+        );
+    }
+    for (n, (address, headers)) in pictures.into_iter().enumerate() {
+        // Each of its own size, so that no two have the same bytes.
+        let mut bytes = std::io::Cursor::new(Vec::new());
+        let drawn = ::image::DynamicImage::new_rgb8(120 + n as u32, 120);
+        drawn
+            .write_to(&mut bytes, ::image::ImageFormat::Png)
+            .unwrap();
+        let headers = format!("Content-Type: image/png\r\n{headers}");
+        answers.insert(address, (headers, bytes.into_inner()));
+    }
+    let plain = "Content-Type: text/plain\r\n".to_owned();
+    let robots = "User-agent: *\nContent-Signal: /signal/ search=yes, ai-train=no\nAllow: /\n";
+    answers.insert("a.test/robots.txt".into(), (plain, robots.into()));
+    let json = "Content-Type: application/json\r\n".to_owned();
+    let file = r#"[{"location": "/reserved/", "tdm-reservation": 1, "tdm-policy": "http://file.test/policy"}]"#;
+    answers.insert(
+        "file.test/.well-known/tdmrep.json".into(),
+        (json, file.into()),
+    );
+    Site::serve(answers)
+}
+
+fn crawl(consent: &str) -> (Job, Vec<String>) {
+    let site = site();
+    let rest = format!("[consent]\n{consent}\n[buckets]\nboundaries = \"fixed\"\nrazor = 1e12\n");
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        rest: &rest,
+        ..JobText::default()
+    };
+    let job = Job::at(site.addr, &text);
+    job.run();
+    (job, site.asked())
+}
+
+/// Addresses of the pages whose sentences were kept, and those of the images.
+fn kept(job: &Job) -> (BTreeSet<String>, BTreeSet<String>) {
+    let sentences = job.sentences();
+    let pages = PAGES.iter().enumerate().filter(|(n, _)| {
+        let marker = marker(*n);
+        sentences
+            .iter()
+            .any(|s| s.split(' ').any(|word| word == marker))
+    });
+    let bare = |url: &Value| {
+        url.as_str()
+            .unwrap()
+            .strip_prefix("http://")
+            .unwrap()
+            .to_owned()
+    };
+    (
+        pages
+            .map(|(_, (address, ..))| (*address).to_owned())
+            .collect(),
+        job.sidecars().iter().map(|s| bare(&s["url"])).collect(),
+    )
+}
+
+fn all(addresses: &[&str]) -> BTreeSet<String> {
+    addresses.iter().map(|a| (*a).to_owned()).collect()
+}
+
+fn row<'a>(log: &'a [Value], address: &str) -> &'a Value {
+    let url = format!("http://{address}");
+    log.iter()
+        .find(|row| row["url"] == url)
+        .unwrap_or_else(|| panic!("no {url}"))
+}
+
+#[test]
+fn each_signal_forbids_what_it_speaks_of_and_the_log_says_which() {
+    let (job, asked) = crawl("tdmrep = true");
+    let (pages, images) = kept(&job);
+    assert_eq!(pages, all(&TEXT));
+    let mut expected: BTreeSet<String> = IMAGES.iter().map(|page| picture_of(page)).collect();
+    expected.insert("file.test/free.png".to_owned());
+    assert_eq!(images, expected);
+    let log = job.log();
+    for (address, forbidden) in [
+        ("a.test/", json!(null)),
+        ("a.test/other", json!(null)),
+        ("a.test/lifted", json!(null)),
+        ("a.test/noindex", json!(["noindex (robots)"])),
+        ("a.test/noml", json!(["noml (robots)"])),
+        ("a.test/noai", json!(["noai (robots)"])),
+        ("a.test/noimageai", json!(["noimageai (robots)"])),
+        ("a.test/noimageindex", json!(["noimageindex (robots)"])),
+        ("a.test/header", json!(["tdm-reservation: 1"])),
+        ("a.test/meta", json!(["tdm-reservation: 1"])),
+        ("a.test/signal/1", json!(["Content-Signal: ai-train=no"])),
+        ("file.test/reserved/1", json!(["tdm-reservation: 1"])),
+    ] {
+        let row = row(&log, address);
+        assert_eq!(row["outcome"], "done", "{address}");
+        assert_eq!(row["forbidden"], forbidden, "{address}");
+        assert_eq!(
+            row["terms"].is_null(),
+            matches!(address, "a.test/other"),
+            "{row}"
+        );
+    }
+    for (address, error) in [
+        ("a.test/own.png", "forbidden by noimageai (robots)"),
+        ("a.test/reserved.png", "forbidden by tdm-reservation: 1"),
+    ] {
+        let row = row(&log, address);
+        assert_eq!(
+            (&row["outcome"], &row["reason"]),
+            (&json!("dropped"), &json!("forbidden"))
+        );
+        assert_eq!(row["error"], error);
+    }
+    assert_eq!(
+        row(&log, "a.test/reserved.png")["terms"]["tdm_policy"],
+        "https://a.test/p"
+    );
+    // What the host's file forbids is not even asked for, and neither are the images
+    // of pages that forbid it.
+    let count = |address: &str| asked.iter().filter(|a| *a == address).count();
+    for silent in [
+        "file.test/reserved/2.png",
+        "a.test/noai.png",
+        "a.test/signal/1.png",
+    ] {
+        assert_eq!(count(silent), 0, "{silent}");
+    }
+    for host in ["a.test", "file.test"] {
+        let of_host: Vec<_> = asked.iter().filter(|a| a.starts_with(host)).collect();
+        assert_eq!(*of_host[0], format!("{host}/robots.txt"));
+        assert_eq!(*of_host[1], format!("{host}/.well-known/tdmrep.json"));
+        assert_eq!(count(of_host[1]), 1);
+    }
+    let explained = spoor(&[
+        "explain",
+        job.file().to_str().unwrap(),
+        "http://file.test/reserved/2.png",
+    ]);
+    let explained = Ran::of(&mut { explained }).good();
+    let decided = "decided    its host says tdm-reservation: 1";
+    assert!(explained.contains(decided), "{explained}");
+    let ending = |address: &str| {
+        let row = row(&log, address);
+        (
+            row["kind"].clone(),
+            row["outcome"].clone(),
+            row["status"].clone(),
+        )
+    };
+    let file = "/.well-known/tdmrep.json";
+    assert_eq!(
+        ending(&format!("file.test{file}")),
+        (json!("tdmrep"), json!("done"), json!(200))
+    );
+    assert_eq!(
+        ending(&format!("a.test{file}")),
+        (json!("tdmrep"), json!("dropped"), json!(404))
+    );
+    // Licences, of the image first.
+    let sidecars = job.sidecars();
+    let sidecar = |url: &str| sidecars.iter().find(|s| s["url"] == url).unwrap();
+    let home = sidecar("http://a.test/.png");
+    assert_eq!(
+        home["contexts"][0]["terms"]["licences"],
+        json!(["CC BY 4.0", "http://a.test/licence"])
+    );
+    let free = sidecar("http://file.test/free.png");
+    assert_eq!(free["terms"]["licences"], json!(["http://l.test/by"]));
+    assert_eq!(
+        free["contexts"][0]["terms"]["licences"],
+        json!(["http://a.test/licence"])
+    );
+    let lifted = sidecar("http://a.test/lifted.png");
+    assert_eq!(lifted["contexts"][0]["terms"]["tdm_reservation"], false);
+}
+
+#[test]
+fn with_nothing_obeyed_all_is_kept_and_recorded() {
+    let (job, _) = crawl("obey = []\ntdmrep = true");
+    let (pages, images) = kept(&job);
+    assert_eq!(pages, all(&PAGES.map(|(address, ..)| address)));
+    let mut expected: BTreeSet<String> = PAGES.iter().map(|(page, ..)| picture_of(page)).collect();
+    expected.extend(all(&[
+        "a.test/own.png",
+        "a.test/reserved.png",
+        "file.test/reserved/2.png",
+        "file.test/free.png",
+    ]));
+    assert_eq!(images, expected);
+    let sidecars = job.sidecars();
+    let sidecar = |address: &str| {
+        let url = format!("http://{address}");
+        sidecars.iter().find(|s| s["url"] == url).unwrap()
+    };
+    for (page, key, value) in [
+        ("a.test/noindex", "noindex", json!(true)),
+        ("a.test/noml", "noml", json!(true)),
+        ("a.test/noai", "noai", json!(true)),
+        ("a.test/other", "noai", json!(false)),
+        ("a.test/noimageai", "noimageai", json!(true)),
+        ("a.test/noimageindex", "noimageindex", json!(true)),
+        (
+            "a.test/header",
+            "tdm_policy",
+            json!("http://a.test/terms.json"),
+        ),
+        ("a.test/meta", "tdm_reservation", json!(true)),
+        (
+            "a.test/signal/1",
+            "content_signals",
+            json!({"search": true, "ai-train": false}),
+        ),
+        (
+            "file.test/reserved/1",
+            "tdm_policy",
+            json!("http://file.test/policy"),
+        ),
+    ] {
+        let context = &sidecar(&picture_of(page))["contexts"][0];
+        assert_eq!(context["terms"][key], value, "{page}");
+    }
+    for (image, key, value) in [
+        ("a.test/own.png", "noimageai", json!(true)),
+        ("a.test/reserved.png", "tdm_reservation", json!(true)),
+        (
+            "file.test/reserved/2.png",
+            "tdm_policy",
+            json!("http://file.test/policy"),
+        ),
+        (
+            "a.test/signal/1.png",
+            "content_signals",
+            json!({"search": true, "ai-train": false}),
+        ),
+    ] {
+        assert_eq!(sidecar(image)["terms"][key], value, "{image}");
+    }
+    let log = job.log();
+    assert!(
+        log.iter()
+            .all(|row| row["forbidden"].is_null() && row["reason"] != "forbidden")
+    );
+    assert_eq!(row(&log, "a.test/noai")["terms"]["noai"], true);
+}
+
+#[test]
+fn one_signal_may_be_obeyed_alone_and_no_host_asked_for_the_file() {
+    let (job, asked) = crawl("obey = [\"content-signal\"]\ntdmrep = false");
+    let (pages, images) = kept(&job);
+    let mut expected = all(&PAGES.map(|(address, ..)| address));
+    expected.remove("a.test/signal/1");
+    assert_eq!(pages, expected);
+    assert!(images.contains("file.test/reserved/2.png") && images.contains("a.test/own.png"));
+    assert!(!images.contains("a.test/signal/1.png"));
+    assert!(!asked.iter().any(|address| address.contains("tdmrep")));
+}
