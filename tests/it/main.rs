@@ -9,7 +9,7 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed,
-//! [`rank`] the images of a job in order,
+//! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -22,6 +22,7 @@ mod commands;
 mod control;
 mod damage;
 mod examples;
+mod export;
 mod faults;
 mod format;
 mod kill;
