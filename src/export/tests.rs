@@ -341,19 +341,8 @@ fn addresses_alone_need_no_bytes() {
             }
             Format::WebDataset => {
                 let (_, samples) = shards(&exported.folder);
-                let extensions: Vec<_> = samples[0].1.keys().collect();
-                assert_eq!(
-                    (samples.len(), extensions),
-                    (
-                        2,
-                        vec!["json", "txt"]
-                            .iter()
-                            .map(|e| e.to_owned().to_owned())
-                            .collect::<Vec<String>>()
-                            .iter()
-                            .collect()
-                    )
-                );
+                let extensions: Vec<&str> = samples[0].1.keys().map(String::as_str).collect();
+                assert_eq!((samples.len(), extensions), (2, vec!["json", "txt"]));
             }
             _ => {
                 let (_, batches) = batches(&exported.folder);
