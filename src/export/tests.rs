@@ -146,9 +146,12 @@ fn lines(path: &Path) -> Vec<Json> {
     lines.map(|l| serde_json::from_str(l).unwrap()).collect()
 }
 
-/// The samples of every shard: key, and file by extension.
-fn shards(folder: &Path) -> (usize, Vec<(String, BTreeMap<String, Vec<u8>>)>) {
-    let mut samples: Vec<(String, BTreeMap<String, Vec<u8>>)> = Vec::new();
+/// A sample of a shard: its key, and its files by extension.
+type Stored = (String, BTreeMap<String, Vec<u8>>);
+
+/// How many shards there are, and their samples in order.
+fn shards(folder: &Path) -> (usize, Vec<Stored>) {
+    let mut samples: Vec<Stored> = Vec::new();
     let files: Vec<String> = names(folder)
         .into_iter()
         .filter(|n| n.ends_with(".tar"))
