@@ -157,13 +157,9 @@ fn features(
         };
         let (key, kind) = match kind {
             Kind::Image => ("dtype", "image"),
-            Kind::Text => ("dtype", "string"),
-            Kind::Time => match format {
-                Format::Parquet => ("dtype", "timestamp[ms, tz=UTC]"),
-                // The reader of JSON lines knows times by their form.
-                Format::ImageFolder | Format::JsonLines => ("dtype", "timestamp[s]"),
-                Format::WebDataset => ("dtype", "string"),
-            },
+            Kind::Time if format == Format::Parquet => ("dtype", "timestamp[ms, tz=UTC]"),
+            // JSON has no times.
+            Kind::Text | Kind::Time => ("dtype", "string"),
             Kind::Whole => ("dtype", "int64"),
             Kind::Number => ("dtype", "float64"),
             Kind::Flag => ("dtype", "bool"),
@@ -198,12 +194,14 @@ fn body(
     };
     writeln!(
         out,
-        "{samples} {what}, from {} pages of {} hosts. {} more were ranked and left out, because they \
-         were gone or had changed by the time of writing.\n",
+        "{samples} {what}, from {} pages of {} hosts.\n",
         tally.pages.len(),
-        tally.hosts.len(),
-        tally.vanished
+        tally.hosts.len()
     )?;
+    if tally.vanished > 0 {
+        let more = "more were ranked and left out, as they were gone or had changed since";
+        writeln!(out, "{} {more}.\n", tally.vanished)?;
+    }
     writeln!(
         out,
         "## Reading it\n\n```python\n{}\n```\n",

@@ -21,7 +21,7 @@ use super::{ExportError, SHARD_BYTES, Writer, io};
 
 /// Samples are collected until they have this many bytes or are this many.
 const BATCH_BYTES: usize = 8 << 20;
-const BATCH_ROWS: usize = 256;
+const BATCH_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
 /// A row group is closed at this size; the writer holds one in memory.
 const GROUP_BYTES: usize = 64 << 20;

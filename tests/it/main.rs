@@ -9,9 +9,9 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed,
-//! [`rank`] the images of a job in order, [`consent`] what terms of use forbid,
-//! [`annotate`] that people can judge the images and no vote is lost, [`browser`] the
-//! same in a real one,
+//! [`rank`] the images of a job in order, [`export`] that other programs read them,
+//! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
+//! and no vote is lost, [`browser`] the same in a real one,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -27,6 +27,7 @@ mod consent;
 mod control;
 mod damage;
 mod examples;
+mod export;
 mod faults;
 mod format;
 mod kill;
