@@ -46,6 +46,7 @@
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
+//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, lm, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -88,4 +89,5 @@ pub mod scope;
 pub mod score;
 pub mod sitemap;
 pub mod store;
+pub mod takedown;
 pub mod train;

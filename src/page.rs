@@ -527,6 +527,8 @@ pub enum Reason {
     DomainBudget,
     /// Its part of the site went on without bringing anything new.
     PrefixBudget,
+    /// Its address, its host or its bytes were taken down (`spoor takedown`).
+    Takedown,
 }
 
 impl Reason {
@@ -559,6 +561,7 @@ impl Reason {
             Reason::Internal => "internal",
             Reason::DomainBudget => "domain_budget",
             Reason::PrefixBudget => "prefix_budget",
+            Reason::Takedown => "takedown",
         }
     }
 }

@@ -11,6 +11,7 @@ mod rank;
 mod reload;
 mod score;
 mod store;
+mod takedown;
 mod train;
 
 use std::path::PathBuf;
@@ -75,6 +76,8 @@ pub enum Command {
     },
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
+    /// Remove samples from a job that does not run, and never fetch them again.
+    Takedown(takedown::Takedown),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -101,6 +104,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job } => reload::run(&job),
         Command::Rank(rank) => rank.run(),
+        Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

@@ -38,7 +38,7 @@
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `rescope` (a changed scope), `visits` (again, and
-//! when); beside them `archive`, `audit`, `mark` and `view`.
+//! when); beside them `archive`, `audit`, `mark`, `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -62,6 +62,7 @@ mod schedule;
 mod seen;
 mod step;
 pub mod store;
+mod takedown;
 #[cfg(test)]
 mod tests;
 mod traps;
@@ -91,6 +92,7 @@ pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Vis
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
+pub use takedown::TakenDown;
 pub use traps::Budget;
 pub use visits::Recrawl;
 

@@ -42,6 +42,7 @@ mod recheck;
 mod rescope;
 mod seams;
 mod sitemaps;
+mod takedown;
 
 over_all! {
     robots_first_then_the_best_over_all_hosts
