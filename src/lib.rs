@@ -46,6 +46,8 @@
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | config, lm, page, picture, rank, store |
+//! | `agreement` | how far those who judged a job's images agree | annotate, config, lm |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, lm, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
@@ -68,6 +70,8 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
+pub mod agreement;
+pub mod annotate;
 pub mod checkpoint;
 pub mod config;
 pub mod control;

@@ -1,6 +1,8 @@
 //! The commands: one thin file each. They read arguments, call the library and
 //! print; nothing is decided here.
 
+mod agreement;
+mod annotate;
 mod config;
 mod crawl;
 mod demo;
@@ -76,6 +78,10 @@ pub enum Command {
     },
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
+    /// Serve a page on which people judge a job's images.
+    Annotate(annotate::Annotate),
+    /// Say how far those who judged a job's images agree.
+    Agreement(agreement::Agreement),
     /// Remove samples from a job that does not run, and never fetch them again.
     Takedown(takedown::Takedown),
     /// Rate a text with a model.
@@ -104,6 +110,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job } => reload::run(&job),
         Command::Rank(rank) => rank.run(),
+        Command::Annotate(annotate) => annotate.run(),
+        Command::Agreement(agreement) => agreement.run(),
         Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::errors::{Findings, shown};
 use super::section::plain;
 use super::values::Value;
-use super::{Config, WatchedSeed};
+use super::{Annotate, Config, WatchedSeed};
 
 /// Notes every pair of keys that contradict each other, at the one given last.
 pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
@@ -50,6 +50,7 @@ pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
         pairs.at_most("rank.from", from, "rank.to", to);
     }
     pairs.not_empty("rank.formats", &config.rank.formats);
+    pairs.classes(&config.annotate);
     pairs.not_empty("scope.schemes", &config.scope.schemes);
     pairs.one_schedule_each(&config.seeds.watch);
     pairs.not_empty("scope.accept_types", &config.scope.accept_types);
@@ -84,6 +85,33 @@ impl Pairs<'_> {
         if let (true, Some(span)) = (list.is_empty(), self.0.place(key)) {
             let message = format!("is an empty list; allowed: {}", Vec::<T>::form());
             self.0.wrong(span.clone(), key, message);
+        }
+    }
+
+    fn classes(&mut self, annotate: &Annotate) {
+        const KEY: &str = "annotate.classes";
+        const OWN: &str = "annotate.on_topic";
+        let classes = &annotate.classes;
+        self.not_empty(KEY, classes);
+        self.not_empty(OWN, &annotate.on_topic);
+        let mut seen = HashSet::new();
+        let twice = classes.iter().find(|class| !seen.insert(*class));
+        if let (Some(class), Some(span)) = (twice, self.0.place(KEY)) {
+            let message = format!("\"{class}\" stands there twice; allowed: each class once");
+            self.0.wrong(span.clone(), KEY, message);
+        } else if let (true, Some(span)) = (classes.len() > 9, self.0.place(KEY)) {
+            let message = format!("has {} classes; allowed: at most 9", classes.len());
+            self.0.wrong(span.clone(), KEY, message);
+        }
+        let other = annotate.on_topic.iter().find(|c| !classes.contains(c));
+        let place = || self.0.place(OWN).or_else(|| self.0.place(KEY));
+        if let (Some(class), Some(span)) = (other, place().cloned())
+            && !self.0.is_broken(KEY)
+            && !self.0.is_broken(OWN)
+        {
+            let message =
+                format!("\"{class}\" is not among annotate.classes; add it, or leave it out");
+            self.0.wrong(span, OWN, message);
         }
     }
 

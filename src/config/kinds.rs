@@ -72,6 +72,10 @@ checked_text! {
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
 
+    /// A class that an image can be put in: 1 to 40 characters on one line, no
+    /// white space around them.
+    pub struct ClassName;
+
     /// A MIME type as `text/html`, or all of a kind as `text/*`; lower-case, without
     /// parameters (RFC 9110 section 8.3.1).
     pub struct MediaType;
@@ -138,6 +142,32 @@ impl TextValue for Extension {
         let bare = text.strip_prefix('.').unwrap_or(text).to_ascii_lowercase();
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
         of_characters(&bare, 16, fits, Self::KIND).map(Self)
+    }
+    fn text(&self) -> String {
+        self.0.clone()
+    }
+}
+
+impl ClassName {
+    /// The classes of these names, each of which must be one.
+    pub(super) fn list(names: &[&str]) -> Vec<Self> {
+        names.iter().map(|name| Self((*name).to_owned())).collect()
+    }
+}
+
+impl TextValue for ClassName {
+    const KIND: &'static str = "a class name";
+    const FORM: &'static str = "1 to 40 characters on one line";
+    const EXAMPLE: &'static str = "on topic";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        let text = text.trim();
+        let length = text.chars().count();
+        if (1..=40).contains(&length) && !text.chars().any(char::is_control) {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(format!("\"{}\" is not {}", shown(text), Self::KIND))
+        }
     }
     fn text(&self) -> String {
         self.0.clone()

@@ -42,14 +42,14 @@ use toml::de::DeTable;
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
-    Boundaries, Contact, Documents, Extension, ImageFormat, MediaType, Name, ProductToken, Scheme,
-    Source, StoreKind, StrategyKind,
+    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name,
+    ProductToken, Scheme, Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network, Politeness,
-    Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
+    Annotate, Buckets, Checkpoint, FrontierSection, Images, Job, Limits, ModelSection, Network,
+    Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
@@ -107,6 +107,8 @@ config! {
     text: Text,
     /// `[rank]`
     rank: Rank,
+    /// `[annotate]`
+    annotate: Annotate,
     /// `[frontier]`
     frontier: FrontierSection,
     /// `[checkpoint]`

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    Boundaries, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
+    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
     ProductToken, Scheme, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
@@ -272,6 +272,28 @@ section! {
         to: Option<f64> = None;
         /// How many of the 64 bits of their perceptual hashes may differ for two images to count as the same picture; the better one is kept.
         near: u32 = 4, within 0..=16;
+    }
+}
+
+section! {
+    /// What people are asked about a job's images on the page of `spoor annotate`, and whose votes count.
+    pub struct Annotate = "annotate" {
+        /// The answers to the question of what an image shows, at most nine, in the order of their keys 1 to 9.
+        classes: Vec<ClassName> = ClassName::list(&["on topic", "related", "off topic", "no picture"]);
+        /// Which of them count as on topic.
+        on_topic: Vec<ClassName> = ClassName::list(&["on topic"]);
+        /// How many people answer each question about an image.
+        votes: usize = 3, within 1..=100;
+        /// Whether every image is judged alone first, and only then the words of those that a majority of its votes calls on topic. Otherwise image and words are judged together.
+        two_phase: bool = false;
+        /// A table (TSV) of gold questions, images of the job whose answers are known: the SHA-256 or the address of the image, the right class, and, if it is known too, the right answer about the words. They are mixed with the others, and their votes count for nothing else.
+        gold: Option<PathBuf> = None;
+        /// One question in so many is a gold question, at no regular place.
+        gold_every: usize = 8, within 2..=1000;
+        /// The share of the gold questions that one must answer rightly; who falls below gets no more images, and their votes do not count.
+        qualify: f64 = 0.7, within 0.0..=1.0;
+        /// How many gold questions must be answered before that share is looked at.
+        qualify_after: usize = 5, within 1..=1000;
     }
 }
 

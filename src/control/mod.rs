@@ -140,8 +140,12 @@ impl Desk {
         });
         let changed = answer.await.ok_or(ControlError::Ended)??;
         let mut later = self.started.differences(config);
-        // The ranking is no part of a crawl, so none of its keys waits for the next.
-        later.retain(|key| !key.starts_with("scope.") && !key.starts_with("rank."));
+        // Ranking and judging are no part of a crawl, so their keys wait for none.
+        later.retain(|key| {
+            !["scope.", "rank.", "annotate."]
+                .iter()
+                .any(|s| key.starts_with(s))
+        });
         if changed {
             self.record(config).await;
         }

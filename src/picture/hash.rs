@@ -31,9 +31,14 @@ const MAX_SIDE: u32 = 20_000;
 /// cannot be decoded within limits, and for a picture of one colour, which looks
 /// like every other of its kind.
 pub fn hash_file(bytes: &[u8]) -> Option<u64> {
+    decode_file(bytes).as_ref().and_then(hash)
+}
+
+/// A file's picture, the first one of an animation, as its pixels are stored. `None`
+/// where it cannot be decoded within limits of memory and size.
+pub fn decode_file(bytes: &[u8]) -> Option<DynamicImage> {
     // The decoders are tried and fuzzed, and yet their input is anybody's.
-    let decoded = catch_unwind(|| decode(bytes)).ok().flatten();
-    decoded.as_ref().and_then(hash)
+    catch_unwind(|| decode(bytes)).ok().flatten()
 }
 
 fn decode(bytes: &[u8]) -> Option<DynamicImage> {

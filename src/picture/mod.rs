@@ -10,7 +10,7 @@ use std::io::Cursor;
 use image::{ImageFormat, ImageReader};
 use serde::{Deserialize, Serialize};
 
-pub use self::hash::hash_file;
+pub use self::hash::{decode_file, hash_file};
 use crate::page::Reason;
 
 /// What the header of an image says.

@@ -60,7 +60,7 @@ pdf = 1
             "x.toml:1:1: name: stands outside of every section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
-            "x.toml:7:2: zebra: unknown section; known are buckets, checkpoint, frontier, images, job, limits, model, network, politeness, rank, recrawl, scope, seeds, strategy, text, train",
+            "x.toml:7:2: zebra: unknown section; known are annotate, buckets, checkpoint, frontier, images, job, limits, model, network, politeness, rank, recrawl, scope, seeds, strategy, text, train",
             "x.toml:9:1: network.retries: unknown key; did you mean `politeness.retries`?",
             "x.toml:10:1: network.max-redirects: unknown key; did you mean `max_redirects`?",
             "x.toml:11:1: network.pdf: unknown key; known in [network] are concurrency, allow_private, connect_to, connect_timeout, read_timeout, total_timeout, max_page_bytes, max_redirects, http2, user_agent",
@@ -408,6 +408,39 @@ fn a_ranking_that_cannot_be() {
             "x.toml:4:12: rank.formats: \"jpg\" is not an image format; did you mean \"jpeg\"?; allowed: a list of image formats, each one of \"jpeg\", \"png\", \"gif\", \"webp\", \"bmp\", \"tiff\", \"ico\"",
             "x.toml:6:6: rank.to: is 1.0; allowed: at least rank.from (10.0)",
             "3 errors in x.toml",
+        ],
+    );
+}
+
+#[test]
+fn classes_that_contradict_each_other() {
+    refused(
+        r#"[job]
+name = "cats"
+[annotate]
+classes = ["cat", "dog", "cat"]
+on_topic = []
+qualify = 1.5
+"#,
+        &[
+            "x.toml:4:11: annotate.classes: \"cat\" stands there twice; allowed: each class once",
+            "x.toml:5:12: annotate.on_topic: is an empty list; allowed: a list of class names, each 1 to 40 characters on one line",
+            "x.toml:6:11: annotate.qualify: 1.5 is out of range; allowed: a number, from 0.0 to 1.0",
+            "3 errors in x.toml",
+        ],
+    );
+    refused(
+        "[job]\nname = \"cats\"\n[annotate]\nclasses = [\"cat\", \"dog\"]\n",
+        &[
+            "x.toml:4:11: annotate.on_topic: \"on topic\" is not among annotate.classes; add it, or leave it out",
+            "1 error in x.toml",
+        ],
+    );
+    refused(
+        "[job]\nname = \"cats\"\n[annotate]\nclasses = [\"on topic\", \"2\", \"3\", \"4\", \"5\", \"6\", \"7\", \"8\", \"9\", \"10\"]\n",
+        &[
+            "x.toml:4:11: annotate.classes: has 10 classes; allowed: at most 9",
+            "1 error in x.toml",
         ],
     );
 }

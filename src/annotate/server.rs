@@ -1,0 +1,345 @@
+//! The page and its interface over HTTP. What is answered is decided at the
+//! [`Desk`]; here is who may ask, and that nothing of the answer can run.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State as Shared};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quick_cache::sync::Cache;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::desk::{Desk, Refusal, Turn};
+use super::votes::{Question, TEXT_CLASSES};
+
+/// The largest body of a request, in bytes.
+const MAX_BODY: usize = 4096;
+
+/// Pictures that are kept ready; each has some hundred kilobytes.
+const READY: usize = 64;
+
+/// The headers of every answer. The page may load and run its own parts, and nothing
+/// else; nothing of another origin may load them.
+const HEADERS: [(HeaderName, &str); 7] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
+         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (
+        HeaderName::from_static("cross-origin-resource-policy"),
+        "same-origin",
+    ),
+    (
+        HeaderName::from_static("cross-origin-opener-policy"),
+        "same-origin",
+    ),
+    (header::CACHE_CONTROL, "no-store"),
+];
+
+struct Server {
+    desk: Arc<Desk>,
+    pictures: Cache<String, Bytes>,
+    /// Decoding at the same time.
+    decoding: Semaphore,
+    /// Whether others than this machine may ask.
+    remote: bool,
+}
+
+/// Serves a desk on `listener` until `shutdown` resolves.
+///
+/// # Errors
+/// What the system said of the listener.
+pub async fn serve(
+    desk: Desk,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = Arc::new(Server {
+        desk: Arc::new(desk),
+        pictures: Cache::new(READY),
+        decoding: Semaphore::new(cores),
+        remote: !listener.local_addr()?.ip().is_loopback(),
+    });
+    let app = Router::new()
+        .route("/", get(|| part("text/html", include_str!("page.html"))))
+        .route(
+            "/page.css",
+            get(|| part("text/css", include_str!("page.css"))),
+        )
+        .route(
+            "/page.js",
+            get(|| part("text/javascript", include_str!("page.js"))),
+        )
+        .route("/setup", get(setup))
+        .route("/next", post(next))
+        .route("/vote", post(vote))
+        .route("/undo", post(undo))
+        .route("/image/{sha256}", get(picture))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
+        .with_state(server);
+    axum::serve(listener, app)
+        .with_graceful_shutdown(shutdown)
+        .await
+}
+
+/// Lets pass what this machine's own page asks, and puts the headers on the answer.
+async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
+    let mut response = match host {
+        Some(host) if is_own(host, server.remote) => {
+            match request.method() == Method::POST && !from_page(headers, host) {
+                true => refused("only the page itself may do that"),
+                false => next.run(request).await,
+            }
+        }
+        _ => refused("ask by the address that `spoor annotate` printed"),
+    };
+    for (name, value) in HEADERS {
+        // The page shows a picture more than once.
+        response
+            .headers_mut()
+            .entry(name)
+            .or_insert(HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// Whether a `Host` is this machine, or, where others may ask, any address. A web
+/// site can let its name point here (DNS rebinding), but not one of these. The port
+/// may be that of a tunnel.
+fn is_own(host: &str, remote: bool) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
+    match bare.unwrap_or(name).parse::<IpAddr>() {
+        Ok(address) => remote || address.is_loopback(),
+        Err(_) => name.eq_ignore_ascii_case("localhost"),
+    }
+}
+
+/// Whether a request that changes something comes from the page: every browser says
+/// so in one of these headers, and no other site can.
+fn from_page(headers: &HeaderMap, host: &str) -> bool {
+    let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
+    let own = |origin: &[u8]| {
+        let schemes = ["http://", "https://"];
+        schemes
+            .iter()
+            .any(|scheme| origin == format!("{scheme}{host}").as_bytes())
+    };
+    match (value("origin"), value("sec-fetch-site")) {
+        (Some(origin), site) => own(origin) && site.is_none_or(|s| s == b"same-origin"),
+        (None, Some(site)) => site == b"same-origin",
+        (None, None) => false,
+    }
+}
+
+async fn part(kind: &'static str, text: &'static str) -> Response {
+    let kind = format!("{kind}; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+/// What stays the same while the page is open.
+#[derive(Serialize)]
+struct Setup<'a> {
+    job: &'a str,
+    classes: Vec<&'a str>,
+    text_classes: [&'a str; 4],
+    two_phase: bool,
+}
+
+async fn setup(Shared(server): Shared<Arc<Server>>) -> Response {
+    let section = server.desk.section();
+    json(&Setup {
+        job: server.desk.job(),
+        classes: section.classes.iter().map(|c| c.as_str()).collect(),
+        text_classes: TEXT_CLASSES,
+        two_phase: section.two_phase,
+    })
+}
+
+#[derive(Deserialize)]
+struct Who {
+    annotator: String,
+}
+
+#[derive(Deserialize)]
+struct Ballot {
+    annotator: String,
+    image: String,
+    question: Question,
+    answer: String,
+}
+
+async fn next(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, Who { annotator }| {
+        desk.next(&annotator)
+    })
+    .await
+}
+
+async fn vote(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, ballot: Ballot| {
+        let Ballot {
+            annotator,
+            image,
+            question,
+            answer,
+        } = ballot;
+        desk.vote(&annotator, &image, question, &answer)
+    })
+    .await
+}
+
+async fn undo(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, Who { annotator }| {
+        desk.undo(&annotator)
+    })
+    .await
+}
+
+/// Reads a request, goes to the desk off the async threads, and writes the answer.
+async fn at_desk<T: for<'de> Deserialize<'de> + Send + 'static>(
+    server: Arc<Server>,
+    body: Bytes,
+    ask: impl FnOnce(&Desk, T) -> Result<Turn, Refusal> + Send + 'static,
+) -> Response {
+    let asked: T = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    let desk = Arc::clone(&server.desk);
+    let answer = tokio::task::spawn_blocking(move || ask(&desk, asked)).await;
+    let refusal = match answer {
+        Ok(Ok(turn)) => return json(&turn),
+        Ok(Err(refusal)) => refusal,
+        Err(error) => {
+            return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
+    };
+    let status = match refusal {
+        Refusal::Wrong(_) => StatusCode::BAD_REQUEST,
+        Refusal::Late => StatusCode::CONFLICT,
+        Refusal::Votes(_) => {
+            tracing::error!("{refusal}");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    (status, refusal.to_string()).into_response()
+}
+
+async fn picture(
+    Shared(server): Shared<Arc<Server>>,
+    UrlPath(sha256): UrlPath<String>,
+) -> Response {
+    let bytes = match server.pictures.get(&sha256) {
+        Some(bytes) => Some(bytes),
+        None => decode(&server, sha256).await,
+    };
+    match bytes {
+        Some(bytes) => {
+            let headers = [
+                (header::CONTENT_TYPE, "image/jpeg"),
+                (header::CACHE_CONTROL, "private, max-age=3600, immutable"),
+            ];
+            (headers, bytes).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "no picture").into_response(),
+    }
+}
+
+async fn decode(server: &Server, sha256: String) -> Option<Bytes> {
+    // It is never closed.
+    let permit = server.decoding.acquire().await.ok()?;
+    let desk = Arc::clone(&server.desk);
+    let name = sha256.clone();
+    let decoded = tokio::task::spawn_blocking(move || desk.picture(&name)).await;
+    drop(permit);
+    let bytes = Bytes::from(decoded.ok().flatten()?);
+    server.pictures.insert(sha256, bytes.clone());
+    Some(bytes)
+}
+
+fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn refused(why: &'static str) -> Response {
+    (StatusCode::FORBIDDEN, why).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_that_a_web_site_could_have_named_are_refused() {
+        for host in [
+            "127.0.0.1:8080",
+            "localhost:1",
+            "LOCALHOST",
+            "[::1]:80",
+            "127.9.9.9",
+        ] {
+            assert!(is_own(host, false) && is_own(host, true), "{host}");
+        }
+        for host in ["192.168.0.7:8080", "10.0.0.1", "[fe80::1]:4"] {
+            assert!(!is_own(host, false) && is_own(host, true), "{host}");
+        }
+        for host in [
+            "evil.test:8080",
+            "127.0.0.1.evil.test",
+            "localhost.evil.test",
+            "",
+            ":80",
+            "1",
+        ] {
+            assert!(!is_own(host, false) && !is_own(host, true), "{host}");
+        }
+    }
+
+    #[test]
+    fn only_the_page_itself_may_change_anything() {
+        let asked = |pairs: &[(&'static str, &str)]| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, HeaderValue::from_str(value).unwrap());
+            }
+            from_page(&headers, "127.0.0.1:80")
+        };
+        let own = ("origin", "http://127.0.0.1:80");
+        assert!(asked(&[own]));
+        assert!(asked(&[own, ("sec-fetch-site", "same-origin")]));
+        assert!(asked(&[("sec-fetch-site", "same-origin")]));
+        assert!(!asked(&[]));
+        assert!(!asked(&[own, ("sec-fetch-site", "cross-site")]));
+        for origin in [
+            "null",
+            "http://evil.test",
+            "http://127.0.0.1:81",
+            "127.0.0.1:80",
+        ] {
+            assert!(!asked(&[("origin", origin)]), "{origin}");
+        }
+        assert!(!asked(&[("sec-fetch-site", "same-site")]));
+    }
+}

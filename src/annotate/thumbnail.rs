@@ -1,0 +1,49 @@
+//! The picture of a file, encoded anew and of a bounded size.
+
+use std::io::Cursor;
+use std::panic::catch_unwind;
+
+use image::codecs::jpeg::JpegEncoder;
+use image::imageops::{self, FilterType};
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder, ImageReader, Rgba, RgbaImage};
+
+use crate::picture::decode_file;
+
+/// The longest side, in pixels.
+const SIDE: u32 = 1280;
+
+/// Of 100; what a photograph needs.
+const QUALITY: u8 = 85;
+
+/// The picture of a file as a JPEG, upright, what is transparent on light grey. `None`
+/// where it cannot be decoded within limits.
+pub(super) fn of(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut picture = decode_file(bytes)?;
+    if picture.width().max(picture.height()) > SIDE {
+        picture = picture.resize(SIDE, SIDE, FilterType::Triangle);
+    }
+    if let Some(orientation) = catch_unwind(|| orientation(bytes)).ok().flatten() {
+        picture.apply_orientation(orientation);
+    }
+    let rgb = match picture.color().has_alpha() {
+        false => picture.to_rgb8(),
+        true => {
+            // White lines and black ones must both be seen.
+            let grey = Rgba([224, 224, 224, 255]);
+            let mut ground = RgbaImage::from_pixel(picture.width(), picture.height(), grey);
+            imageops::overlay(&mut ground, &picture.to_rgba8(), 0, 0);
+            DynamicImage::from(ground).to_rgb8()
+        }
+    };
+    let mut out = Cursor::new(Vec::new());
+    let encoder = JpegEncoder::new_with_quality(&mut out, QUALITY);
+    rgb.write_with_encoder(encoder).ok()?;
+    Some(out.into_inner())
+}
+
+/// How the camera was held, as the file says.
+fn orientation(bytes: &[u8]) -> Option<Orientation> {
+    let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
+    reader.ok()?.into_decoder().ok()?.orientation().ok()
+}

@@ -1,0 +1,60 @@
+//! `spoor annotate JOB.toml [--top N] [--listen ADDRESS] [--allow-remote]`
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use spoor::annotate::{self, Desk};
+use spoor::config::Config;
+use spoor::daemon;
+use tokio::net::TcpListener;
+
+/// Serve a page on which people judge a job's images.
+#[derive(Debug, Args)]
+pub struct Annotate {
+    /// The job's TOML file.
+    job: PathBuf,
+    /// Judge the best N of the ranking; without it, those of the last time, or all.
+    #[arg(long, value_name = "N")]
+    top: Option<NonZeroUsize>,
+    /// Where to listen; port 0 takes a free one.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
+    listen: SocketAddr,
+    /// Let others than this machine in. There is no password and no encryption:
+    /// whoever reaches the address sees the images and may vote.
+    #[arg(long)]
+    allow_remote: bool,
+}
+
+impl Annotate {
+    pub fn run(self) -> Result<()> {
+        let config = Config::load(&self.job)?;
+        let listen = self.listen;
+        if !listen.ip().is_loopback() && !self.allow_remote {
+            bail!(
+                "--listen {listen}: others than this machine could reach the page, which has no \
+                 password; say --allow-remote if they may"
+            );
+        }
+        let desk = Desk::open(&config, self.top)?;
+        daemon::runtime()?.block_on(async {
+            // Before the address is told: whoever reads it may stop the server.
+            let mut signals = daemon::Signals::listen().context("listening for signals")?;
+            let listener = TcpListener::bind(listen)
+                .await
+                .with_context(|| format!("listening on {listen}"))?;
+            let address = listener.local_addr().context("asking for the address")?;
+            println!("judging {} images on http://{address}/", desk.images());
+            // The first line is what scripts wait for.
+            std::io::stdout().flush().context("printing the address")?;
+            let stop = async move {
+                signals.next().await;
+            };
+            let served = annotate::serve(desk, listener, stop).await;
+            served.context("serving the page")
+        })
+    }
+}
