@@ -260,7 +260,11 @@ impl Scope {
     ) -> Result<Option<&'a ScopeRule>, Objection<'a>> {
         self.judge_takedowns(url, TaskKind::Sitemap)?;
         let surt = url.surt();
-        let accepted = self.rules.accept.iter().find(|rule| rule.covers(url, &surt));
+        let accepted = self
+            .rules
+            .accept
+            .iter()
+            .find(|rule| rule.covers(url, &surt));
         if accepted.is_none() && !self.rules.accept.is_empty() {
             return Err(Objection::NotAccepted);
         }
@@ -295,7 +299,12 @@ impl Scope {
     pub fn content_type(&self, header: Option<&str>) -> Result<(), String> {
         let media = header.and_then(|header| header.split(';').next());
         let media = media.unwrap_or_default().trim().to_ascii_lowercase();
-        let accepted = || self.rules.accept_types.iter().any(|kind| kind.covers(&media));
+        let accepted = || {
+            self.rules
+                .accept_types
+                .iter()
+                .any(|kind| kind.covers(&media))
+        };
         match media.is_empty() || accepted() {
             true => Ok(()),
             false => Err(media.chars().take(200).collect()),

@@ -58,7 +58,12 @@ pub fn fleiss(table: &[Vec<u64>]) -> Option<Kappa> {
     let agreeing = |item: &Vec<u64>| item.iter().map(|c| c * c.saturating_sub(1)).sum::<u64>();
     let agreeing: u64 = table.iter().map(agreeing).sum();
     let classes = table.iter().map(Vec::len).max()?;
-    let of_class = |class| table.iter().filter_map(move |item| item.get(class)).sum::<u64>();
+    let of_class = |class| {
+        table
+            .iter()
+            .filter_map(move |item| item.get(class))
+            .sum::<u64>()
+    };
     let shares = (0..classes).map(|class| of_class(class) as f64 / (items * n));
     Some(Kappa {
         items: table.len(),

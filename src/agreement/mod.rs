@@ -43,7 +43,9 @@ pub enum AgreementError {
     #[error("{}: no votes that count; `spoor annotate` collects them", .0.display())]
     None(PathBuf),
     /// Classes are to be merged that do not exist, or one of them twice.
-    #[error("--merge: `{0}` is no class that was asked for, or is merged twice; the classes are {1}")]
+    #[error(
+        "--merge: `{0}` is no class that was asked for, or is merged twice; the classes are {1}"
+    )]
     Class(String, String),
     /// The figures cannot be written.
     #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
@@ -197,11 +199,21 @@ fn of_votes(
     let names = section.classes.iter().map(|c| c.as_str().to_owned());
     let text = TEXT_CLASSES.map(str::to_owned);
     let asked = [
-        (Question::Image, with_others(names.collect(), &votes, Question::Image)),
-        (Question::Text, with_others(text.into(), &votes, Question::Text)),
+        (
+            Question::Image,
+            with_others(names.collect(), &votes, Question::Image),
+        ),
+        (
+            Question::Text,
+            with_others(text.into(), &votes, Question::Text),
+        ),
     ];
     check(merges, &asked)?;
-    let on_topic: Vec<String> = section.on_topic.iter().map(|c| c.as_str().to_owned()).collect();
+    let on_topic: Vec<String> = section
+        .on_topic
+        .iter()
+        .map(|c| c.as_str().to_owned())
+        .collect();
     let questions = asked.iter().filter_map(|(question, classes)| {
         let items = items(&votes, *question, classes);
         (!items.is_empty()).then(|| figures(*question, &items, classes, &on_topic, merges))
@@ -248,7 +260,11 @@ fn with_others(mut classes: Vec<String>, votes: &[Vote], question: Question) -> 
 }
 
 fn check(merges: &[Merge], asked: &[(Question, Vec<String>)]) -> Result<(), AgreementError> {
-    let known: Vec<&str> = asked.iter().flat_map(|(_, c)| c).map(String::as_str).collect();
+    let known: Vec<&str> = asked
+        .iter()
+        .flat_map(|(_, c)| c)
+        .map(String::as_str)
+        .collect();
     let mut seen = BTreeSet::new();
     for class in merges.iter().flat_map(|merge| &merge.classes) {
         if !known.contains(&class.as_str()) || !seen.insert(class) {
@@ -277,7 +293,9 @@ fn figures(
     on_topic: &[String],
     merges: &[Merge],
 ) -> Figures {
-    let mut variants = vec![variant("as asked", items, classes, |class| class.to_owned())];
+    let mut variants = vec![variant("as asked", items, classes, |class| {
+        class.to_owned()
+    })];
     let rest = "the rest";
     let mut on_topic_items = None;
     if question == Question::Image {
@@ -337,7 +355,12 @@ fn variant(
     let place = |class: &usize| places.get(*class).copied().unwrap_or_default();
     let items: Items<'_> = items
         .iter()
-        .map(|(image, votes)| (*image, votes.iter().map(|(who, c)| (*who, place(c))).collect()))
+        .map(|(image, votes)| {
+            (
+                *image,
+                votes.iter().map(|(who, c)| (*who, place(c))).collect(),
+            )
+        })
         .collect();
     let table: Vec<Vec<u64>> = items
         .values()
@@ -355,7 +378,9 @@ fn variant(
         let of = |row: &Vec<u64>| row.get(class).copied().unwrap_or_default();
         let all = |row: &Vec<u64>| row.iter().sum::<u64>();
         let majority = table.iter().filter(|row| 2 * of(row) > all(row));
-        let unanimous = table.iter().filter(|row| all(row) >= 2 && of(row) == all(row));
+        let unanimous = table
+            .iter()
+            .filter(|row| all(row) >= 2 && of(row) == all(row));
         ClassCount {
             name: name.clone(),
             votes: usize::try_from(table.iter().map(of).sum::<u64>()).unwrap_or(usize::MAX),
@@ -410,7 +435,9 @@ fn fleiss(table: Vec<Vec<u64>>) -> Option<Fleiss> {
     let enough = by_votes.into_iter().filter(|(votes, _)| *votes >= 2);
     let (votes, _) = enough.max_by_key(|(votes, items)| (*items, *votes))?;
     let all = table.len();
-    let equal = table.into_iter().filter(|row| row.iter().sum::<u64>() == votes);
+    let equal = table
+        .into_iter()
+        .filter(|row| row.iter().sum::<u64>() == votes);
     let kappa = kappa::fleiss(&equal.collect::<Vec<_>>())?;
     Some(Fleiss {
         votes: usize::try_from(votes).unwrap_or(usize::MAX),

@@ -35,20 +35,56 @@ impl Agreement {
             let all = figures.items;
             row("as asked", "votes", "", figures.votes.to_string(), all);
             for (votes, items) in &figures.items_by_votes {
-                row("as asked", "items with votes", &votes.to_string(), items.to_string(), all);
+                row(
+                    "as asked",
+                    "items with votes",
+                    &votes.to_string(),
+                    items.to_string(),
+                    all,
+                );
             }
             if let Some(count) = figures.on_topic {
                 let (low, high) = wilson(count, all).unwrap_or_default();
-                row("on topic or not", "share on topic", "", share(count, all), all);
-                row("on topic or not", "share on topic, low 95", "", full(low), all);
-                row("on topic or not", "share on topic, high 95", "", full(high), all);
+                row(
+                    "on topic or not",
+                    "share on topic",
+                    "",
+                    share(count, all),
+                    all,
+                );
+                row(
+                    "on topic or not",
+                    "share on topic, low 95",
+                    "",
+                    full(low),
+                    all,
+                );
+                row(
+                    "on topic or not",
+                    "share on topic, high 95",
+                    "",
+                    full(high),
+                    all,
+                );
             }
             for variant in &figures.variants {
                 let name = &variant.name;
                 for class in &variant.classes {
                     row(name, "votes", &class.name, class.votes.to_string(), all);
-                    row(name, "majority", &class.name, class.majority.to_string(), all);
-                    row(name, "unanimous", &class.name, class.unanimous.to_string(), all);
+                    row(
+                        name,
+                        "majority",
+                        &class.name,
+                        class.majority.to_string(),
+                        all,
+                    );
+                    row(
+                        name,
+                        "unanimous",
+                        &class.name,
+                        class.unanimous.to_string(),
+                        all,
+                    );
                 }
                 let none = variant.without_majority.to_string();
                 row(name, "without majority", "", none, all);
@@ -61,7 +97,13 @@ impl Agreement {
                     row(name, measure, "", or_undefined(value, full), cohen.items);
                 }
                 row(name, "pairs", "", cohen.pairs.to_string(), cohen.items);
-                row(name, "pairs, undefined", "", cohen.undefined.to_string(), cohen.items);
+                row(
+                    name,
+                    "pairs, undefined",
+                    "",
+                    cohen.undefined.to_string(),
+                    cohen.items,
+                );
                 if let Some(fleiss) = &variant.fleiss {
                     let kappa = or_undefined(fleiss.kappa.value(), full);
                     let votes = fleiss.votes.to_string();
@@ -79,7 +121,10 @@ impl Agreement {
     pub fn to_markdown(&self) -> String {
         let mut out = String::from("# Agreement\n\n");
         let names: Vec<String> = self.annotators.iter().map(|n| escaped(n)).collect();
-        line(&mut out, format_args!("Annotators: {} ({}).", names.len(), names.join(", ")));
+        line(
+            &mut out,
+            format_args!("Annotators: {} ({}).", names.len(), names.join(", ")),
+        );
         if self.votes_left_out > 0 {
             let names: Vec<String> = self.left_out.iter().map(|n| escaped(n)).collect();
             let failed = match names.is_empty() {
@@ -135,8 +180,14 @@ impl Agreement {
 }
 
 fn variant_lines(out: &mut String, variant: &Variant) {
-    line(out, format_args!("\n### Classes: {}\n", escaped(&variant.name)));
-    line(out, format_args!("| class | votes | majority | unanimous |\n|---|--:|--:|--:|"));
+    line(
+        out,
+        format_args!("\n### Classes: {}\n", escaped(&variant.name)),
+    );
+    line(
+        out,
+        format_args!("| class | votes | majority | unanimous |\n|---|--:|--:|--:|"),
+    );
     for class in &variant.classes {
         line(
             out,
@@ -149,7 +200,10 @@ fn variant_lines(out: &mut String, variant: &Variant) {
             ),
         );
     }
-    line(out, format_args!("| without majority | | {} | |\n", variant.without_majority));
+    line(
+        out,
+        format_args!("| without majority | | {} | |\n", variant.without_majority),
+    );
     let short = |value: f64| format!("{value:.3}");
     let cohen = &variant.cohen;
     line(
@@ -163,7 +217,9 @@ fn variant_lines(out: &mut String, variant: &Variant) {
             cohen.items,
             match cohen.undefined {
                 0 => String::new(),
-                n => format!("; {n} of the pairs left out of the kappas, undefined as all their votes are of one class"),
+                n => format!(
+                    "; {n} of the pairs left out of the kappas, undefined as all their votes are of one class"
+                ),
             }
         ),
     );
@@ -183,7 +239,10 @@ fn variant_lines(out: &mut String, variant: &Variant) {
                 }
             ),
         ),
-        None => line(out, format_args!("- Fleiss' kappa: {UNDEFINED}; no image has two votes")),
+        None => line(
+            out,
+            format_args!("- Fleiss' kappa: {UNDEFINED}; no image has two votes"),
+        ),
     }
 }
 

@@ -254,7 +254,12 @@ impl Takedowns {
         let own = self.surts.get(surt).copied();
         let host = url.host_key();
         let place = own.or_else(|| self.hosts.get(&host).copied());
-        let below = || self.below.iter().copied().find(|p| self.is_below(*p, &host));
+        let below = || {
+            self.below
+                .iter()
+                .copied()
+                .find(|p| self.is_below(*p, &host))
+        };
         self.orders.get(place.or_else(below)?)
     }
 
@@ -343,8 +348,14 @@ mod tests {
         }
         assert!(s.takedowns().covering_bytes(b"a picture").is_some());
         assert!(s.takedowns().covering_bytes(b"another").is_none());
-        let said = s.judge_image(&url("http://b.org/")).unwrap_err().to_string();
-        assert!(said.contains("taken down for good: host b.org, on 2026-01-02"), "{said}");
+        let said = s
+            .judge_image(&url("http://b.org/"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            said.contains("taken down for good: host b.org, on 2026-01-02"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -361,14 +372,27 @@ mod tests {
 
     #[test]
     fn what_is_no_order_is_refused_with_its_line() {
-        for text in ["", "*.", "a/b", "*.a.org:80:", "*.a.org:8080", "a@b", "a b", "*"] {
+        for text in [
+            "",
+            "*.",
+            "a/b",
+            "*.a.org:80:",
+            "*.a.org:8080",
+            "a@b",
+            "a b",
+            "*",
+        ] {
             assert!(text.parse::<HostRange>().is_err(), "{text}");
         }
         assert!("12".parse::<Sha256Hex>().is_err());
         let upper = "AB".repeat(32).parse::<Sha256Hex>().unwrap();
         assert_eq!(upper.as_str(), "ab".repeat(32));
         let good = "{\"time\":\"2026\",\"host\":\"a.org\"}\n\n";
-        for bad in ["{\"time\":\"2026\"}", "{\"time\":\"2026\",\"url\":\"x\"}", "{"] {
+        for bad in [
+            "{\"time\":\"2026\"}",
+            "{\"time\":\"2026\",\"url\":\"x\"}",
+            "{",
+        ] {
             let (line, why) = Takedowns::parse(&format!("{good}{bad}")).unwrap_err();
             assert_eq!(line, 3, "{bad}: {why}");
         }

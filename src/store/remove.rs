@@ -75,7 +75,9 @@ impl Rewriting {
                     .and_then(|()| out.write_all(b"\n"))
                     .map_err(io(&beside, "writing"))
             })?;
-            let written = out.into_inner().map_err(std::io::IntoInnerError::into_error);
+            let written = out
+                .into_inner()
+                .map_err(std::io::IntoInnerError::into_error);
             written
                 .and_then(|file| file.sync_all())
                 .map_err(io(&beside, "writing"))?;

@@ -43,7 +43,10 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, 
 
 fn holds(file: &Path, search: &AhoCorasick) -> Result<bool, TakedownError> {
     let extension = file.extension().unwrap_or_default().to_string_lossy();
-    if PACKED.iter().any(|packed| extension.eq_ignore_ascii_case(packed)) {
+    if PACKED
+        .iter()
+        .any(|packed| extension.eq_ignore_ascii_case(packed))
+    {
         return Ok(true);
     }
     let opened = File::open(file).map_err(io(file, "opening"))?;

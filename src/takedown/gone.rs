@@ -98,8 +98,9 @@ impl<'a> Gone<'a> {
     /// Whether a row of one of the files that grow goes.
     pub fn row(&self, table: &str, row: &str) -> bool {
         if table == "images.tsv" {
-            return image_row_names(row)
-                .is_some_and(|(file, url, page)| self.file(file) || self.image(url) || self.page(page));
+            return image_row_names(row).is_some_and(|(file, url, page)| {
+                self.file(file) || self.image(url) || self.page(page)
+            });
         }
         serde_json::from_str::<LogRow>(row).is_ok_and(|row| match row.kind {
             TaskKind::Image => {

@@ -37,9 +37,9 @@ use std::path::{Path, PathBuf};
 use crate::address::PageUrl;
 use crate::checkpoint::{self, OpenError, OpenJob};
 use crate::config::Config;
+use crate::frontier::Frontier;
 use crate::frontier::archive::ArchiveError;
 use crate::frontier::store::StoreError;
-use crate::frontier::Frontier;
 use crate::lm::atomic;
 use crate::page::TaskKind;
 use crate::pipeline::timestamp;
@@ -242,9 +242,9 @@ impl Work<'_> {
         let gone = Gone::new(&scope, &self.folder, &receipt);
         let grown = receipt.rows.keys().any(|table| store::grows(table));
         let rewriting = match grown {
-            true => Rewriting::prepare(&self.folder, &self.stamp, |table, row| {
-                gone.row(table, row)
-            })?,
+            true => {
+                Rewriting::prepare(&self.folder, &self.stamp, |table, row| gone.row(table, row))?
+            }
             false => None,
         };
         if let Some(rewriting) = rewriting {
@@ -271,7 +271,8 @@ impl Work<'_> {
             (self.watch)("image")?;
         }
         let (bytes, bare) = by_cause(&receipt, &gone);
-        self.frontier.take_down(&scope, &bytes, &bare, self.now, false)?;
+        self.frontier
+            .take_down(&scope, &bytes, &bare, self.now, false)?;
         (self.watch)("frontier")?;
         for export in &receipt.exports {
             exports::remove(&self.folder, export)?;
@@ -410,9 +411,7 @@ impl Work<'_> {
                 }
                 Ok(false)
             }
-            Target::Host(HostRange::Exact(host)) => {
-                Ok(self.frontier.look_up_host(host)?.is_some())
-            }
+            Target::Host(HostRange::Exact(host)) => Ok(self.frontier.look_up_host(host)?.is_some()),
             Target::Host(HostRange::Below(_)) | Target::Sha256(_) => Ok(false),
         }
     }
@@ -448,7 +447,11 @@ impl Work<'_> {
                     .to_owned(),
             );
         }
-        for name in ["frontier.damaged", "frontier.old", "frontier.repair.jsonl.gz"] {
+        for name in [
+            "frontier.damaged",
+            "frontier.old",
+            "frontier.repair.jsonl.gz",
+        ] {
             if self.folder.join(name).exists() {
                 remains.push(format!("{name}: an earlier frontier; remove it by hand"));
             }

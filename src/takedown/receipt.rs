@@ -164,15 +164,23 @@ impl fmt::Display for Receipt {
             writeln!(f, "reason: {reason}")?;
         }
         section(f, forbidden, &self.asked, ToString::to_string)?;
-        section(f, "forbidden too, as images lead there", &self.followed, |u| {
-            u.to_string()
-        })?;
-        section(f, "nothing was found of", &self.not_found, ToString::to_string)?;
+        section(
+            f,
+            "forbidden too, as images lead there",
+            &self.followed,
+            |u| u.to_string(),
+        )?;
+        section(
+            f,
+            "nothing was found of",
+            &self.not_found,
+            ToString::to_string,
+        )?;
         section(f, &format!("images {did}"), &self.images, |image| {
-            let by = image.by.as_ref().map_or_else(
-                || "no page with it is left".to_owned(),
-                ToString::to_string,
-            );
+            let by = image
+                .by
+                .as_ref()
+                .map_or_else(|| "no page with it is left".to_owned(), ToString::to_string);
             format!("{} ({}, {by})", image.file, image.url)
         })?;
         let title = format!("images that stay, without the words that {did}");
@@ -193,16 +201,30 @@ impl fmt::Display for Receipt {
             f,
             "frontier: {addresses} addresses, {contexts} waiting contexts {did}, {forgotten} images forgotten"
         )?;
-        section(f, &format!("exports {did} whole; make them again"), &self.exports, Clone::clone)?;
-        section(f, &format!("files {did}, with SHA-256"), &self.files, |file| {
-            format!("{} {}", file.sha256, file.file)
-        })?;
-        section(f, "kept: the same bytes at other addresses", &self.copies, |copy| {
-            format!("{} ({}); --sha256 {}", copy.file, copy.url, copy.sha256)
-        })?;
-        section(f, "kept: where pages that were asked for lead", &self.leads_to, |u| {
-            u.to_string()
-        })?;
+        section(
+            f,
+            &format!("exports {did} whole; make them again"),
+            &self.exports,
+            Clone::clone,
+        )?;
+        section(
+            f,
+            &format!("files {did}, with SHA-256"),
+            &self.files,
+            |file| format!("{} {}", file.sha256, file.file),
+        )?;
+        section(
+            f,
+            "kept: the same bytes at other addresses",
+            &self.copies,
+            |copy| format!("{} ({}); --sha256 {}", copy.file, copy.url, copy.sha256),
+        )?;
+        section(
+            f,
+            "kept: where pages that were asked for lead",
+            &self.leads_to,
+            |u| u.to_string(),
+        )?;
         section(f, "NOT removed", &self.remains, Clone::clone)
     }
 }

@@ -51,11 +51,15 @@ pub(super) fn without(
         false => Box::new(vote_filter(gone)),
     };
     let lines = text.split_inclusive('\n');
-    let kept: Vec<&str> = lines.clone().filter(|line| !speaks(line.trim_end())).collect();
+    let kept: Vec<&str> = lines
+        .clone()
+        .filter(|line| !speaks(line.trim_end()))
+        .collect();
     let removed = (lines.count() - kept.len()) as u64;
     if write && removed > 0 {
         let all = |out: &mut std::io::BufWriter<fs::File>| {
-            kept.iter().try_for_each(|line| out.write_all(line.as_bytes()))
+            kept.iter()
+                .try_for_each(|line| out.write_all(line.as_bytes()))
         };
         atomic::write(&path, all).map_err(io(&path, "writing"))?;
     }

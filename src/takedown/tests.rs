@@ -7,9 +7,7 @@ use super::*;
 use crate::frontier::audit::audit;
 use crate::frontier::store as stores;
 use crate::frontier::{Effects, NewImage, NewTask, RobotsAnswer, State, Written};
-use crate::page::{
-    Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms,
-};
+use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
 use crate::picture::ImageInfo;
 use crate::scope::Sha256Hex;
 use crate::store::{NewImageFile, Row};
@@ -415,9 +413,15 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         assert!(job.text(table).contains("c.test/same.png"), "{table}");
     }
     assert!(receipt.remains.iter().any(|r| r.starts_with("sentences")));
-    assert_eq!(state(&job, "http://a.test/1.png", TaskKind::Image), Some(TAKEN));
+    assert_eq!(
+        state(&job, "http://a.test/1.png", TaskKind::Image),
+        Some(TAKEN)
+    );
     let said = receipt.to_string();
-    assert!(said.contains("forbidden for good: 2\n  url https://a.test/1.png\n"), "{said}");
+    assert!(
+        said.contains("forbidden for good: 2\n  url https://a.test/1.png\n"),
+        "{said}"
+    );
     assert!(said.contains("--sha256 "), "{said}");
     // Two more pages are met, one of which embeds it.
     let fetched = job.crawl(&[]);
@@ -432,7 +436,10 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
 #[test]
 fn bytes_go_under_every_address_and_are_dropped_after_the_fetch() {
     let job = Job::new();
-    let receipt = job.take_down(&[by_bytes("http://a.test/1.png"), by_bytes("http://b.test/3.png")]);
+    let receipt = job.take_down(&[
+        by_bytes("http://a.test/1.png"),
+        by_bytes("http://b.test/3.png"),
+    ]);
     let both = ["http://a.test/1.png", "http://c.test/same.png"];
     assert_eq!(removed(&receipt), both);
     assert!(receipt.copies.is_empty());
@@ -441,7 +448,10 @@ fn bytes_go_under_every_address_and_are_dropped_after_the_fetch() {
     assert!(fetched.contains("http://b.test/3.png"), "{fetched:?}");
     let left: Vec<String> = job.contexts().into_keys().collect();
     assert_eq!(left, ["http://a.test/2.png", "http://s.test/real.png"]);
-    assert_eq!(state(&job, "http://b.test/3.png", TaskKind::Image), Some(TAKEN));
+    assert_eq!(
+        state(&job, "http://b.test/3.png", TaskKind::Image),
+        Some(TAKEN)
+    );
 }
 
 #[test]
@@ -459,7 +469,10 @@ fn a_page_goes_with_its_words_and_images_without_others() {
     // The image itself was not asked for: with other words it comes back.
     let fetched = job.crawl(&[]);
     assert!(!fetched.contains("http://a.test/"), "{fetched:?}");
-    assert_eq!(job.contexts()["http://a.test/2.png"], ["http://b.test/late"]);
+    assert_eq!(
+        job.contexts()["http://a.test/2.png"],
+        ["http://b.test/late"]
+    );
 }
 
 #[test]
@@ -487,12 +500,19 @@ fn an_image_is_followed_to_where_it_redirects() {
 #[test]
 fn an_older_frontier_fetches_nothing_of_it_and_cuts_nothing_off() {
     let job = Job::new();
-    let export = job.folder().join("checkpoints/frontier-19700101T000000Z.jsonl.gz");
+    let export = job
+        .folder()
+        .join("checkpoints/frontier-19700101T000000Z.jsonl.gz");
     let outside = job.root.path().join("old.jsonl.gz");
     fs::copy(&export, &outside).unwrap();
     job.take_down(&[by_url("http://a.test/1.png"), by_host("b.test")]);
     assert!(!export.exists(), "replaced by one of now");
-    assert_eq!(fs::read_dir(job.folder().join("checkpoints")).unwrap().count(), 1);
+    assert_eq!(
+        fs::read_dir(job.folder().join("checkpoints"))
+            .unwrap()
+            .count(),
+        1
+    );
     let rows = job.text("images.tsv");
     for way in ["import", "anew"] {
         fs::remove_dir_all(job.folder().join("frontier")).unwrap();
@@ -518,7 +538,10 @@ fn snapshot(job: &Job) -> BTreeMap<String, Vec<u8>> {
         }
     }
     for name in ["images.tsv", "ranking.tsv", checkpoint::TAKEDOWNS] {
-        files.insert(name.to_owned(), fs::read(folder.join(name)).unwrap_or_default());
+        files.insert(
+            name.to_owned(),
+            fs::read(folder.join(name)).unwrap_or_default(),
+        );
     }
     files
 }
@@ -565,7 +588,10 @@ fn a_fault_at_any_step_is_made_good_by_the_next_takedown() {
         let (images, files) = (&again.images, again.files.len());
         assert_eq!(images.len(), receipt.images.len(), "fault {fault}");
         assert_eq!(files, receipt.files.len(), "fault {fault}");
-        assert_eq!((&again.rows, again.frontier), (&receipt.rows, receipt.frontier));
+        assert_eq!(
+            (&again.rows, again.frontier),
+            (&receipt.rows, receipt.frontier)
+        );
         assert_eq!(broken.crawl(&[]), after, "fault {fault}");
     }
     let different: BTreeSet<&String> = steps.iter().collect();
@@ -578,7 +604,10 @@ fn who_works_on_the_job_is_not_disturbed() {
     let asked = request(&[by_host("b.test")]);
     let open = checkpoint::open(&job.config, 0).unwrap();
     let busy = take_down(&job.config, &asked, 0).unwrap_err();
-    assert!(busy.to_string().contains("another spoor works on this job"), "{busy}");
+    assert!(
+        busy.to_string().contains("another spoor works on this job"),
+        "{busy}"
+    );
     drop(open);
     let votes = File::open(job.folder().join(tables::VOTES)).unwrap();
     votes.try_lock().unwrap();
@@ -592,5 +621,8 @@ fn who_works_on_the_job_is_not_disturbed() {
     assert!(refused.contains("takedown.jsonl:1:"), "{refused}");
     let missing = config(&job.root.path().join("nowhere"), "");
     let missing = take_down(&missing, &asked, 0).unwrap_err();
-    assert!(missing.to_string().contains("no job lies here"), "{missing}");
+    assert!(
+        missing.to_string().contains("no job lies here"),
+        "{missing}"
+    );
 }
