@@ -307,12 +307,12 @@ fn kappas(variant: &Variant) -> [Option<f64>; 5] {
 }
 
 fn same(a: &Variant, b: &Variant) -> bool {
-    let pairs = kappas(a).into_iter().zip(kappas(b));
+    let mut pairs = kappas(a).into_iter().zip(kappas(b));
     let close = |(a, b): (Option<f64>, Option<f64>)| match (a, b) {
         (Some(a), Some(b)) => near(a, b),
         (a, b) => a == b,
     };
-    pairs.map(close).all(|close| close) && a.without_majority == b.without_majority
+    pairs.all(close) && a.without_majority == b.without_majority
 }
 
 proptest! {
