@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::frontier::store::{self, StoreError};
 use crate::frontier::{Counts, Frontier, Policy};
-use crate::scope::Scope;
-use crate::store::{OutputError, Outputs};
+use crate::scope::{Scope, Takedowns};
+use crate::store::{OutputError, Outputs, Rewriting};
 
-pub use exports::Exports;
+pub use exports::{Exports, renew as renew_exports, within as exports_of};
 
 /// Why a job cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,24 @@ pub enum OpenError {
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// What was taken down cannot be read, and nothing is fetched as long as that
+    /// is not known.
+    #[error("{}:{line}: {why}; mend the line, as it says what must not be fetched again", path.display())]
+    Takedowns {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
 }
+
+/// The receipt of a takedown that did not come to its end, in a job's folder.
+pub const UNFINISHED: &str = "takedowns/unfinished.json";
+
+/// The file in a job's folder that lists what was taken down, an order a line.
+pub const TAKEDOWNS: &str = "takedown.jsonl";
 
 /// A job that is open for crawling.
 pub struct OpenJob {
@@ -82,7 +99,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
                 config.images.enabled || config.text.sentences,
             )
     };
-    let scope = Scope::new(config.scope.clone());
+    let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
     let mut frontier = store::open(config.frontier.store, &store_folder)
         .and_then(|store| Frontier::open(store, policy, scope, now))
         .map_err(|error| told(error, &folder))?;
@@ -96,6 +113,13 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
             why: "it is empty, but the job's log is not".to_owned(),
         };
         return Err(told(error, &folder));
+    }
+    if folder.join(UNFINISHED).exists() {
+        tracing::warn!(job = %folder.display(), "a takedown was interrupted; run it again to complete it");
+    }
+    if let Some(rewriting) = Rewriting::pending(&folder)? {
+        frontier.set_stamp(rewriting.stamp().to_vec())?;
+        rewriting.finish()?;
     }
     let outputs = Outputs::open(&folder, frontier.stamp())?;
     if !has_stamp {
@@ -111,6 +135,21 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         resumed,
         lock,
     })
+}
+
+/// What was taken down of the job in `folder`; nothing where there is no list. It
+/// lies beside the frontier and not in it, so that it holds also for a frontier
+/// that was converted, imported from an earlier export, or begun anew.
+///
+/// # Errors
+/// [`OpenError::Takedowns`] names the line that cannot be read.
+pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
+    let path = folder.join(TAKEDOWNS);
+    let text = match std::fs::read_to_string(&path) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Takedowns::default()),
+        read => read.map_err(io(&path, "reading"))?,
+    };
+    Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
 }
 
 /// Keeps every other process off a job for as long as the file lives.

@@ -234,6 +234,15 @@ impl Role<'_> {
                     _ => changed(),
                 }
             }
+            Reason::Takedown => {
+                let verdict = within(self.scope, self.url, self.kind, record.hops);
+                Some(match verdict.allowed {
+                    Some(false) => verdict.by,
+                    _ => "its bytes were taken down, or its own order was since removed from \
+                          takedown.jsonl; it is not asked for again"
+                        .to_owned(),
+                })
+            }
             Reason::HostBudget => self.scope.host_documents().map(|budget| {
                 let given = host.map_or(0, |h| h.documents);
                 format!("its host gave {given} pages, scope.host_documents = {budget}")

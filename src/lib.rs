@@ -48,6 +48,8 @@
 //! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | config, lm, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
+//! | `agreement` | how far those who judged a job's images agree | annotate, config, lm |
+//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, lm, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -69,6 +71,7 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
+pub mod agreement;
 pub mod annotate;
 pub mod checkpoint;
 pub mod config;
@@ -92,4 +95,5 @@ pub mod scope;
 pub mod score;
 pub mod sitemap;
 pub mod store;
+pub mod takedown;
 pub mod train;

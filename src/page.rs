@@ -529,6 +529,8 @@ pub enum Reason {
     DomainBudget,
     /// Its part of the site went on without bringing anything new.
     PrefixBudget,
+    /// Its address, its host or its bytes were taken down (`spoor takedown`).
+    Takedown,
 }
 
 impl Reason {
@@ -561,6 +563,7 @@ impl Reason {
             Reason::Internal => "internal",
             Reason::DomainBudget => "domain_budget",
             Reason::PrefixBudget => "prefix_budget",
+            Reason::Takedown => "takedown",
         }
     }
 }

@@ -5,20 +5,28 @@
 //! or the network, so the same verdict can be given again at any time.
 
 mod prefix;
+mod takedowns;
 
+use std::collections::HashMap;
 use std::fmt;
 
 use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::config::{self, ScopeRule};
-use crate::page::Reason;
+use crate::page::{Reason, TaskKind};
 
 pub use prefix::{Prefixes, prefixes};
+pub use takedowns::{HostRange, Order, Sha256Hex, Takedowns, Target, TargetError};
 
-/// The `[scope]` section as a judge.
+/// The `[scope]` section, and what was taken down, as a judge.
 #[derive(Debug, Clone)]
-pub struct Scope(config::Scope);
+pub struct Scope {
+    rules: config::Scope,
+    takedowns: Takedowns,
+    /// Places in the takedowns, by the SURT form under which a page is known.
+    pages: HashMap<String, usize>,
+}
 
 /// Why an address is not within the scope; its text names the rule that decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +40,8 @@ pub enum Objection<'a> {
     },
     /// There are accept rules, and none covers it.
     NotAccepted,
+    /// It was taken down for good by this order.
+    TakenDown(&'a Order),
     /// Its scheme is none of `scope.schemes`.
     Scheme(&'a str),
     /// This reject rule covers it.
@@ -66,6 +76,7 @@ impl Objection<'_> {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Hops { .. } => Reason::Hops,
+            Self::TakenDown(_) => Reason::Takedown,
             Self::NotAccepted | Self::Scheme(_) | Self::Rejected(_) | Self::File(_) => {
                 Reason::Scope
             }
@@ -81,6 +92,7 @@ impl fmt::Display for Objection<'_> {
                 write!(f, "{hops} hops from a seed, scope.max_hops = {max}")
             }
             Self::NotAccepted => f.write_str("no rule of scope.accept covers it"),
+            Self::TakenDown(order) => write!(f, "taken down for good: {order}"),
             Self::Scheme(scheme) => write!(f, "`{scheme}` is none of scope.schemes"),
             Self::Rejected(rule) => write!(f, "rejected by `{rule}` of scope.reject"),
             Self::File(extension) => write!(f, "`.{extension}` is one of scope.reject_files"),
@@ -99,15 +111,58 @@ impl fmt::Display for Objection<'_> {
 }
 
 impl Scope {
-    /// Takes the rules of a checked config.
+    /// Takes the rules of a checked config; nothing is taken down.
     pub fn new(section: config::Scope) -> Self {
-        Self(section)
+        Self {
+            rules: section,
+            takedowns: Takedowns::default(),
+            pages: HashMap::new(),
+        }
+    }
+
+    /// The same rules, with what was taken down.
+    #[must_use]
+    pub fn with_takedowns(self, takedowns: Takedowns) -> Self {
+        let addresses = takedowns.addresses();
+        let known = addresses.map(|(place, url)| (self.canonical(url).surt(), place));
+        Self {
+            pages: known.collect(),
+            takedowns,
+            ..self
+        }
+    }
+
+    /// What was taken down.
+    pub fn takedowns(&self) -> &Takedowns {
+        &self.takedowns
+    }
+
+    /// The order by which an address was taken down, if one was. A page is known
+    /// by its [canonical](Self::canonical) address, so an order for one with
+    /// campaigns or sessions covers that.
+    pub fn taken_down(&self, url: &PageUrl, kind: TaskKind) -> Option<&Order> {
+        if self.takedowns.orders().is_empty() {
+            return None;
+        }
+        let surt = url.surt();
+        let own = self.takedowns.covering(url, &surt);
+        let page = || match kind {
+            TaskKind::Image => None,
+            TaskKind::Page | TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => {
+                self.takedowns.orders().get(*self.pages.get(&surt)?)
+            }
+        };
+        own.or_else(page)
     }
 
     /// A number that is the same for the same rules, in every process, and another
     /// one for others.
     pub fn digest(&self) -> u64 {
-        let hash = Sha256::digest(self.0.to_toml());
+        let mut hash = Sha256::new_with_prefix(self.rules.to_toml());
+        for order in self.takedowns.orders() {
+            hash.update(order.target.to_string());
+        }
+        let hash = hash.finalize();
         hash.iter()
             .take(8)
             .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
@@ -164,17 +219,18 @@ impl Scope {
         url: &'a PageUrl,
         hops: u32,
     ) -> Result<Option<&'a ScopeRule>, Objection<'a>> {
-        if let Some(max) = self.0.max_hops.filter(|max| hops > *max) {
+        self.judge_takedowns(url, TaskKind::Page)?;
+        if let Some(max) = self.rules.max_hops.filter(|max| hops > *max) {
             return Err(Objection::Hops { hops, max });
         }
         let accepted = self.judge_sitemap(url)?;
         if let Some(extension) = file_extension(url.path()) {
-            let mut files = self.0.reject_files.iter();
+            let mut files = self.rules.reject_files.iter();
             if files.any(|file| file.as_str().eq_ignore_ascii_case(extension)) {
                 return Err(Objection::File(extension));
             }
         }
-        let (bytes, max) = (url.as_str().len(), self.0.max_url_bytes);
+        let (bytes, max) = (url.as_str().len(), self.rules.max_url_bytes);
         if bytes > max {
             return Err(Objection::Long { bytes, max });
         }
@@ -202,9 +258,14 @@ impl Scope {
         &'a self,
         url: &'a PageUrl,
     ) -> Result<Option<&'a ScopeRule>, Objection<'a>> {
+        self.judge_takedowns(url, TaskKind::Sitemap)?;
         let surt = url.surt();
-        let accepted = self.0.accept.iter().find(|rule| rule.covers(url, &surt));
-        if accepted.is_none() && !self.0.accept.is_empty() {
+        let accepted = self
+            .rules
+            .accept
+            .iter()
+            .find(|rule| rule.covers(url, &surt));
+        if accepted.is_none() && !self.rules.accept.is_empty() {
             return Err(Objection::NotAccepted);
         }
         self.judge_address(url, &surt)?;
@@ -226,6 +287,7 @@ impl Scope {
     /// # Errors
     /// What decides against it.
     pub fn judge_image<'a>(&'a self, url: &'a PageUrl) -> Result<(), Objection<'a>> {
+        self.judge_takedowns(url, TaskKind::Image)?;
         self.judge_address(url, &url.surt())
     }
 
@@ -237,7 +299,12 @@ impl Scope {
     pub fn content_type(&self, header: Option<&str>) -> Result<(), String> {
         let media = header.and_then(|header| header.split(';').next());
         let media = media.unwrap_or_default().trim().to_ascii_lowercase();
-        let accepted = || self.0.accept_types.iter().any(|kind| kind.covers(&media));
+        let accepted = || {
+            self.rules
+                .accept_types
+                .iter()
+                .any(|kind| kind.covers(&media))
+        };
         match media.is_empty() || accepted() {
             true => Ok(()),
             false => Err(media.chars().take(200).collect()),
@@ -246,18 +313,26 @@ impl Scope {
 
     /// How many pages one host may give, if limited.
     pub fn host_documents(&self) -> Option<u64> {
-        self.0.host_documents
+        self.rules.host_documents
     }
 
     /// How many pages one registered domain may give, if limited.
     pub fn domain_documents(&self) -> Option<u64> {
-        self.0.domain_documents
+        self.rules.domain_documents
     }
 
     fn drops(&self, name: &str, value: &str) -> bool {
-        let lists = [&self.0.drop_parameters, &self.0.drop_also];
+        let lists = [&self.rules.drop_parameters, &self.rules.drop_also];
         let mut all = lists.into_iter().flatten();
         all.any(|parameter| parameter.covers(name, value))
+    }
+
+    /// Before every other rule, so that no change of those lets anything in.
+    fn judge_takedowns(&self, url: &PageUrl, kind: TaskKind) -> Result<(), Objection<'_>> {
+        match self.taken_down(url, kind) {
+            Some(order) => Err(Objection::TakenDown(order)),
+            None => Ok(()),
+        }
     }
 
     fn judge_address<'a>(&'a self, url: &'a PageUrl, surt: &str) -> Result<(), Objection<'a>> {
@@ -265,10 +340,10 @@ impl Scope {
             "https" => config::Scheme::Https,
             _ => config::Scheme::Http,
         };
-        if !self.0.schemes.contains(&scheme) {
+        if !self.rules.schemes.contains(&scheme) {
             return Err(Objection::Scheme(url.scheme()));
         }
-        match self.0.reject.iter().find(|rule| rule.covers(url, surt)) {
+        match self.rules.reject.iter().find(|rule| rule.covers(url, surt)) {
             Some(rule) => Err(Objection::Rejected(rule)),
             None => Ok(()),
         }
@@ -278,11 +353,11 @@ impl Scope {
     /// relative links on a wrong base make it, is a trap.
     fn judge_path<'a>(&self, path: &'a str) -> Result<(), Objection<'a>> {
         let all: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
-        let (segments, max) = (all.len(), self.0.max_depth);
+        let (segments, max) = (all.len(), self.rules.max_depth);
         if segments > max {
             return Err(Objection::Deep { segments, max });
         }
-        let max = self.0.repeated_segments;
+        let max = self.rules.repeated_segments;
         let often = |s: &&&str| all.iter().filter(|t| t == s).count() > max;
         match all.iter().find(often) {
             Some(segment) => Err(Objection::Repeats { segment, max }),

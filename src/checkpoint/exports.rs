@@ -127,6 +127,42 @@ pub(super) fn newest(job: &Path) -> Option<PathBuf> {
     exports(&job.join("checkpoints")).ok()?.pop()
 }
 
+/// The exports in a job's folder, as paths below it, oldest first, with what an
+/// interrupted one left.
+pub fn within(job: &Path) -> Vec<String> {
+    let folder = job.join("checkpoints");
+    let mut found = exports(&folder).unwrap_or_default();
+    let unfinished = [UNFINISHED.to_owned(), format!("{UNFINISHED}.part")];
+    found.extend(unfinished.map(|name| folder.join(name)));
+    let names = found.iter().filter(|path| path.is_file());
+    names
+        .filter_map(|path| Some(format!("checkpoints/{}", path.file_name()?.to_str()?)))
+        .collect()
+}
+
+/// Puts one export of the frontier as it is now in the place of all that lie in a
+/// job's folder; nothing where none does.
+///
+/// # Errors
+/// [`ArchiveError`]; the earlier ones are still there where the new one is not.
+pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), ArchiveError> {
+    let earlier = within(job);
+    if earlier.is_empty() {
+        return Ok(());
+    }
+    let path = job.join("checkpoints").join(name(now));
+    archive::write_file(&*frontier.snapshot(), &path)?;
+    for old in earlier.iter().map(|old| job.join(old)) {
+        if old != path {
+            std::fs::remove_file(&old).map_err(|source| ArchiveError::Io {
+                path: old.clone(),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
 fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportError> {
     let folder = job.join("checkpoints");
     std::fs::create_dir_all(&folder).map_err(io(&folder))?;

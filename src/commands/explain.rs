@@ -20,7 +20,8 @@ use spoor::scope::Scope;
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(url)?;
-    let scope = Scope::new(config.scope.clone());
+    let takedowns = checkpoint::takedowns(&config.job_folder())?;
+    let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns);
     let terms = daemon::terms(&config);
     let explanation = match stopped(&config, |view| explain::url(view, &scope, &terms, &url))? {
         Some(explanation) => explanation,

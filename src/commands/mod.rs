@@ -1,6 +1,7 @@
 //! The commands: one thin file each. They read arguments, call the library and
 //! print; nothing is decided here.
 
+mod agreement;
 mod annotate;
 mod config;
 mod crawl;
@@ -14,6 +15,7 @@ mod reload;
 mod schema;
 mod score;
 mod store;
+mod takedown;
 mod train;
 
 use std::path::PathBuf;
@@ -86,6 +88,10 @@ pub enum Command {
     /// Print the JSON Schema of files that spoor writes.
     #[command(subcommand)]
     Schema(schema::Schema),
+    /// Say how far those who judged a job's images agree.
+    Agreement(agreement::Agreement),
+    /// Remove samples from a job that does not run, and never fetch them again.
+    Takedown(takedown::Takedown),
     /// Rate a text with a model.
     Score(score::Score),
     /// Check a job file, or list every key.
@@ -115,6 +121,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Annotate(annotate) => annotate.run(),
         Command::Export(export) => export.run(),
         Command::Schema(schema) => schema.run(),
+        Command::Agreement(agreement) => agreement.run(),
+        Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),

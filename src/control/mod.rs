@@ -134,7 +134,10 @@ impl Desk {
     /// As [`Desk::explain`]; the rules are as before then.
     pub async fn reload(&self, config: &Config) -> Result<Reloaded, ControlError> {
         let scope = Scope::new(config.scope.clone());
-        let answer = self.asker.ask(move |frontier| frontier.set_scope(scope));
+        let answer = self.asker.ask(move |frontier| {
+            let takedowns = frontier.scope().takedowns().clone();
+            frontier.set_scope(scope.with_takedowns(takedowns))
+        });
         let changed = answer.await.ok_or(ControlError::Ended)??;
         let mut later = self.started.differences(config);
         // Ranking and judging are no part of a crawl, so their keys wait for none.

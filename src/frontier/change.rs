@@ -485,7 +485,7 @@ pub(super) fn is_judgement(reason: Reason) -> bool {
     )
 }
 
-fn count_dropped(counts: &mut Counts, reason: Reason) {
+pub(super) fn count_dropped(counts: &mut Counts, reason: Reason) {
     *counts.dropped.entry(reason).or_default() += 1;
 }
 

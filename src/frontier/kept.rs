@@ -20,20 +20,20 @@ impl Frontier {
         name.map_err(|why| codec::corrupt(&*self.store, &key, why.to_string()))
     }
 
-    /// Forgets the file that was first kept with these bytes: the next image that
-    /// has them is the first again. Whether there was one. Flushed at once, as the
-    /// file may be removed next.
+    /// Forgets the files that were first kept with these bytes: the next image that
+    /// has them is the first again. Flushed at once, as the files may be removed next.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
-    pub fn forget_file(&mut self, sha256: &str) -> Result<bool, StoreError> {
-        let known = self.kept_file(sha256)?.is_some();
-        if known {
-            let mut batch = Batch::default();
+    pub fn forget_files<'a>(
+        &mut self,
+        sha256s: impl Iterator<Item = &'a str>,
+    ) -> Result<(), StoreError> {
+        let mut batch = Batch::default();
+        for sha256 in sha256s {
             batch.delete(keys::kept(sha256));
-            self.commit(batch, self.meta.clone())?;
-            self.flush()?;
         }
-        Ok(known)
+        self.commit(batch, self.meta.clone())?;
+        self.flush()
     }
 }

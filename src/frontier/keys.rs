@@ -91,7 +91,9 @@ pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
 pub(super) const RECHECKS: &[u8] = b"J";
+pub(super) const ALTS: &[u8] = b"R";
 pub(super) const VISITS: &[u8] = b"V";
+pub(super) const CONTEXTS: &[u8] = b"C";
 
 /// A group's own name stands in its key.
 pub(super) fn group(group: &GroupKey) -> Vec<u8> {
@@ -261,6 +263,13 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
     let mut key = contexts_of(image_key);
     key.extend_from_slice(page.as_str().as_bytes());
     key
+}
+
+/// The `U` key of the image and the page of a `C` key.
+pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
+    let nul = key.iter().rposition(|b| *b == 0)?;
+    let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
+    Some((key.get(1..nul)?, PageUrl::parse(page).ok()?))
 }
 
 pub(super) fn document(id: u64) -> Vec<u8> {

@@ -41,7 +41,7 @@
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `visits` (again, and when), `alts` (texts that a host
 //! repeats); beside them `kept` (bytes that were kept before), `archive`, `audit`,
-//! `mark` and `view`.
+//! `mark`, `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -67,6 +67,7 @@ mod schedule;
 mod seen;
 mod step;
 pub mod store;
+mod takedown;
 mod tdmrep;
 #[cfg(test)]
 mod tests;
@@ -97,6 +98,7 @@ pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Vis
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use seen::Questions;
+pub use takedown::TakenDown;
 pub use tdmrep::obeyed;
 pub use traps::Budget;
 pub use visits::Recrawl;

@@ -177,7 +177,7 @@ impl Frontier {
 
     /// Removes the entry of a waiting URL. Its rank may be better by now than the
     /// one it was entered with, so it is looked for by its value.
-    fn leave_waiting(
+    pub(super) fn leave_waiting(
         &self,
         change: &mut Change<'_>,
         due: u64,

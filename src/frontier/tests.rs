@@ -44,6 +44,7 @@ mod recheck;
 mod rescope;
 mod seams;
 mod sitemaps;
+mod takedown;
 mod tdmrep;
 
 over_all! {

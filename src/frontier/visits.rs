@@ -222,7 +222,7 @@ impl Change<'_> {
     }
 
     /// Takes the next visit of a finished record back.
-    fn unrest(&mut self, record: &mut UrlRecord) {
+    pub(super) fn unrest(&mut self, record: &mut UrlRecord) {
         if let Some(entry) = entry_of(record) {
             self.batch.delete(entry);
             let watched = &mut self.meta.counts.watched;

@@ -181,6 +181,7 @@ impl<'a> Crawl<'a> {
             return Ok(());
         }
         refuse_type(frontier, &mut arrival);
+        refuse_bytes(frontier, &mut arrival);
         let time = timestamp(now);
         let contexts = match &arrival.brought {
             Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
@@ -271,6 +272,19 @@ fn refuse_type(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
         arrival.outcome = Outcome::Drop { reason };
         arrival.brought = None;
         arrival.error = Some(format!("`{media}` is none of scope.accept_types"));
+    }
+}
+
+/// Drops an image whose bytes were taken down, wherever they come from.
+fn refuse_bytes(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
+    let Some(Brought::Image { bytes, .. }) = &arrival.brought else {
+        return;
+    };
+    if let Some(order) = frontier.scope().takedowns().covering_bytes(bytes) {
+        arrival.error = Some(format!("its bytes were taken down: {order}"));
+        let reason = Reason::Takedown;
+        arrival.outcome = Outcome::Drop { reason };
+        arrival.brought = None;
     }
 }
 

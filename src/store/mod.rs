@@ -16,11 +16,13 @@
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
-//! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`.
+//! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`,
+//! `remove`.
 
 mod append;
 mod log;
 mod names;
+mod remove;
 mod schema;
 mod sidecar;
 #[cfg(test)]
@@ -33,6 +35,9 @@ use serde::{Deserialize, Serialize};
 
 pub use self::log::Row;
 pub(crate) use self::log::cell;
+pub use self::remove::{
+    Rewriting, count_rows, forget_first, grows, image_row_names, remove_contexts, remove_image,
+};
 pub use self::schema::sidecar_schema;
 pub use self::sidecar::{Sidecar, image_files};
 use crate::address::PageUrl;
@@ -93,6 +98,26 @@ struct Stamp {
     sentences: u64,
 }
 
+impl Stamp {
+    /// With the generation of the outputs behind it, where it is not the first.
+    fn to_bytes(&self, generation: u64) -> Vec<u8> {
+        // Numbers always encode.
+        let mut bytes = postcard::to_stdvec(self).unwrap_or_default();
+        if generation > 0 {
+            bytes.extend(postcard::to_stdvec(&generation).unwrap_or_default());
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<(Self, u64), OutputError> {
+        let wrong = |e: postcard::Error| OutputError::Stamp { why: e.to_string() };
+        match postcard::take_from_bytes(bytes).map_err(wrong)? {
+            (stamp, []) => Ok((stamp, 0)),
+            (stamp, rest) => Ok((stamp, postcard::from_bytes(rest).map_err(wrong)?)),
+        }
+    }
+}
+
 /// Sentences are collected in files of this size, compressed, so that a corpus
 /// can be read and moved in pieces.
 const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
@@ -132,6 +157,8 @@ pub struct Outputs {
     images: Appender,
     sentences: Option<Appender>,
     segment: u32,
+    /// How often rows were removed from them.
+    generation: u64,
 }
 
 impl Outputs {
@@ -139,17 +166,25 @@ impl Outputs {
     /// gave at the last commit: all beyond is cut off. An empty one means that no
     /// frontier knows these files, so what lies there is kept and added to;
     /// sentences begin a new file then, as the last one may end in the middle of
-    /// a gzip member.
+    /// a gzip member. The same holds where the stamp is of before rows were removed
+    /// ([`Rewriting`]): its lengths mean nothing any more.
     ///
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn open(folder: &Path, stamp: &[u8]) -> Result<Self, OutputError> {
+        let generation = remove::generation(folder)?;
         let known: Option<Stamp> = match stamp {
             [] => None,
-            bytes => Some(
-                postcard::from_bytes(bytes)
-                    .map_err(|e| OutputError::Stamp { why: e.to_string() })?,
-            ),
+            bytes => {
+                let (stamp, of) = Stamp::read(bytes)?;
+                if of != generation {
+                    tracing::warn!(
+                        path = %folder.display(),
+                        "the frontier is of before a takedown: what was fetched since is fetched again, and its rows are kept"
+                    );
+                }
+                (of == generation).then_some(stamp)
+            }
         };
         let logs = folder.join("logs");
         make_folder(&logs)?;
@@ -174,6 +209,7 @@ impl Outputs {
             images,
             sentences: None,
             segment,
+            generation,
         };
         if let Some(known) = known {
             let has_segment = known.sentences > 0;
@@ -195,8 +231,7 @@ impl Outputs {
             segment: self.segment,
             sentences: self.sentences.as_ref().map_or(0, Appender::length),
         };
-        // Four numbers always encode.
-        postcard::to_stdvec(&stamp).unwrap_or_default()
+        stamp.to_bytes(self.generation)
     }
 
     /// Appends a line to `logs/crawl.jsonl`.

@@ -82,6 +82,11 @@ impl Sidecar {
         self.contexts.retain(|c| keep(c.page.as_str()));
     }
 
+    /// Removes contexts.
+    pub(super) fn forget(&mut self, gone: impl Fn(&ImageContext) -> bool) {
+        self.contexts.retain(|context| !gone(context));
+    }
+
     /// The words around the image, one entry a page.
     pub fn contexts(&self) -> &[ImageContext] {
         &self.contexts

@@ -80,9 +80,11 @@ fn a_kept_file_is_forgotten_for_good() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, task) = with_image(folder.path());
     keep(&mut f, &task, Some(sha256(1))).unwrap();
-    assert!(!f.forget_file(&sha256(2)).unwrap());
-    assert!(f.forget_file(&sha256(1)).unwrap());
-    assert!(!f.forget_file(&sha256(1)).unwrap());
+    f.forget_files([&*sha256(2)].into_iter()).unwrap();
+    assert!(f.kept_file(&sha256(1)).unwrap().is_some());
+    f.forget_files([&*sha256(2), &*sha256(1)].into_iter())
+        .unwrap();
+    assert_eq!(f.kept_file(&sha256(1)).unwrap(), None);
     drop(f);
     assert_eq!(
         open(folder.path(), 9_000).kept_file(&sha256(1)).unwrap(),

@@ -1,0 +1,31 @@
+//! `spoor agreement JOB.toml [--merge a+b=name]`
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use spoor::agreement::{Merge, agreement};
+use spoor::config::Config;
+
+/// Say how far those who judged a job's images agree.
+#[derive(Debug, Args)]
+pub struct Agreement {
+    /// The job's TOML file.
+    job: PathBuf,
+    /// Take classes together, as `describes+fits=good`; given several times, all of
+    /// them at once.
+    #[arg(long, value_name = "CLASS+CLASS=NAME")]
+    merge: Vec<Merge>,
+}
+
+impl Agreement {
+    pub fn run(self) -> Result<()> {
+        let config = Config::load(&self.job)?;
+        let figures = agreement(&config, &self.merge)?;
+        let paths = figures.write(&config.job_folder())?;
+        print!("{}", figures.to_markdown());
+        let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
+        println!("\nwritten to {}", paths.join(" and "));
+        Ok(())
+    }
+}

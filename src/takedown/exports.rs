@@ -1,0 +1,114 @@
+//! Exports that hold a removed sample. An archive or a table of compressed columns
+//! cannot be rewritten without making it again, so such an export goes as a whole.
+
+use std::fs::{self, File};
+use std::io::{BufReader, Read};
+use std::path::Path;
+
+use aho_corasick::AhoCorasick;
+use sha2::{Digest, Sha256};
+
+use super::receipt::GoneFile;
+use super::{TakedownError, io};
+
+/// The folder of the exports in a job's folder, with one of its own for each.
+const FOLDER: &str = "exports";
+
+/// Kinds of files in which text does not stand as it is.
+const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
+
+/// The exports in a job's folder in which one of `needles` stands: addresses, paths
+/// or hashes of removed samples. One that cannot be searched is among them too.
+pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, TakedownError> {
+    let exports = folder.join(FOLDER);
+    let mut found = Vec::new();
+    if needles.is_empty() || !exports.is_dir() {
+        return Ok(found);
+    }
+    let search = AhoCorasick::new(needles).map_err(|e| TakedownError::Needles(e.to_string()))?;
+    for entry in fs::read_dir(&exports).map_err(io(&exports, "listing"))? {
+        let entry = entry.map_err(io(&exports, "listing"))?;
+        let name = format!("{FOLDER}/{}", entry.file_name().to_string_lossy());
+        let files = files_of(folder, &name)?;
+        for file in &files {
+            if holds(&folder.join(file), &search)? {
+                found.push(name);
+                break;
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn holds(file: &Path, search: &AhoCorasick) -> Result<bool, TakedownError> {
+    let extension = file.extension().unwrap_or_default().to_string_lossy();
+    if PACKED
+        .iter()
+        .any(|packed| extension.eq_ignore_ascii_case(packed))
+    {
+        return Ok(true);
+    }
+    let opened = File::open(file).map_err(io(file, "opening"))?;
+    match search.stream_find_iter(BufReader::new(opened)).next() {
+        None => Ok(false),
+        Some(Ok(_)) => Ok(true),
+        Some(Err(error)) => Err(io(file, "reading")(error)),
+    }
+}
+
+/// Every file of `name`, a file or a folder below `folder`, as paths below that.
+pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, TakedownError> {
+    let mut files = Vec::new();
+    let mut open = vec![name.to_owned()];
+    while let Some(name) = open.pop() {
+        let path = folder.join(&name);
+        let kind = fs::symlink_metadata(&path).map_err(io(&path, "looking at"))?;
+        if kind.is_dir() {
+            for entry in fs::read_dir(&path).map_err(io(&path, "listing"))? {
+                let entry = entry.map_err(io(&path, "listing"))?;
+                open.push(format!("{name}/{}", entry.file_name().to_string_lossy()));
+            }
+        } else if kind.is_file() {
+            files.push(name);
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A file's size and hash, for the receipt.
+pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownError> {
+    let path = folder.join(name);
+    let mut file = File::open(&path).map_err(io(&path, "opening"))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer).map_err(io(&path, "reading"))?;
+        if read == 0 {
+            break;
+        }
+        bytes += read as u64;
+        hash.update(buffer.get(..read).unwrap_or_default());
+    }
+    let hash = hash.finalize();
+    Ok(GoneFile {
+        file: name.to_owned(),
+        bytes,
+        sha256: hash.iter().map(|b| format!("{b:02x}")).collect(),
+    })
+}
+
+/// Removes a file or a folder with all that is in it.
+pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
+    let path = folder.join(name);
+    let removed = match path.is_dir() {
+        true => fs::remove_dir_all(&path),
+        false => fs::remove_file(&path),
+    };
+    match removed {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(io(&path, "removing")),
+    }
+}
