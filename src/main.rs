@@ -24,6 +24,10 @@ fn main() -> ExitCode {
         .compact()
         .init();
     quiet_store_panics();
+    if !arguments.command.serves() {
+        // `| head` ends a command that prints, as it ends others.
+        sigpipe::reset();
+    }
     match commands::run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

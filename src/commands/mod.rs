@@ -105,6 +105,20 @@ pub enum Command {
     Lab(lab::Lab),
 }
 
+impl Command {
+    /// Whether it works on, whoever still reads what it prints.
+    pub fn serves(&self) -> bool {
+        matches!(
+            self,
+            Self::Demo(_)
+                | Self::Train { .. }
+                | Self::Crawl { .. }
+                | Self::Annotate(_)
+                | Self::Lab(_)
+        )
+    }
+}
+
 /// Runs a command.
 ///
 /// # Errors

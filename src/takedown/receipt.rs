@@ -153,6 +153,9 @@ fn add_new<T>(own: &mut Vec<T>, earlier: Vec<T>, name: impl Fn(&T) -> &str) {
     }
 }
 
+/// Items of one kind that are shown as text: an export has a file for each image.
+const MAX_SHOWN: usize = 20;
+
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (did, forbidden) = match self.done {
@@ -239,9 +242,13 @@ fn section<T>(
         return Ok(());
     }
     writeln!(f, "{title}: {}", items.len())?;
-    items.iter().try_for_each(|item| {
+    items.iter().take(MAX_SHOWN).try_for_each(|item| {
         f.write_str("  ")?;
         f.write_str(&line(item))?;
         f.write_char('\n')
-    })
+    })?;
+    match items.len().saturating_sub(MAX_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(f, "  and {more} more, all in the receipt as JSON"),
+    }
 }

@@ -428,3 +428,14 @@ fn get(addr: std::net::SocketAddr, host: &str, path: &str) -> String {
     stream.read_to_end(&mut answer).unwrap();
     String::from_utf8_lossy(&answer).into_owned()
 }
+
+#[test]
+fn a_closed_pipe_ends_what_prints_into_it() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut child = spoor(&["config", "reference"]);
+    let out = child.stdout(writer).output().unwrap();
+    let said = String::from_utf8(out.stderr).unwrap();
+    assert!(!out.status.success());
+    assert_eq!(said, "");
+}
