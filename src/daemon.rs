@@ -100,6 +100,46 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
         .map_err(DaemonError::Runtime)
 }
 
+/// Files that are open besides the connections: the store, the outputs, the model.
+#[cfg(target_os = "linux")]
+const OTHER_FILES: u64 = 64;
+
+/// A request has a connection, and may look up a name at the same time.
+#[cfg(target_os = "linux")]
+const FILES_PER_REQUEST: u64 = 2;
+
+/// As many requests at the same time as are wanted and this process may open
+/// connections for; its own limit is raised as far as the system permits.
+#[cfg(target_os = "linux")]
+fn concurrency(wanted: usize) -> usize {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit {
+        current: limit.maximum,
+        maximum: limit.maximum,
+    };
+    // Where it may not be raised, it stays what it is.
+    let current = match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => limit.maximum,
+        Err(_) => limit.current,
+    };
+    let Some(files) = current else { return wanted };
+    let room = files.saturating_sub(OTHER_FILES) / FILES_PER_REQUEST;
+    let room = usize::try_from(room).unwrap_or(usize::MAX).max(1);
+    if room < wanted {
+        tracing::warn!(
+            "only {room} requests at the same time instead of {wanted}, as this process may open \
+             {files} files; raise the limit (ulimit -n) or lower network.concurrency"
+        );
+    }
+    wanted.min(room)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn concurrency(wanted: usize) -> usize {
+    wanted
+}
+
 /// Trains the job's model, also where one is there.
 ///
 /// # Errors
@@ -180,7 +220,7 @@ pub fn crawl(
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
     let pace = Pace {
-        concurrency: config.network.concurrency,
+        concurrency: concurrency(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
     };

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::change::Change;
 use super::groups::{GroupKey, GroupRecord, News};
-use super::record::UrlRecord;
+use super::record::{RobotsState, UrlRecord};
 use super::schedule::Slot;
 use super::step::{Step, add_listing};
 use super::store::StoreError;
@@ -249,6 +249,17 @@ impl Frontier {
         };
         let record = self.record_of(lease.slot);
         self.release(task.lease, lease.slot, &lease.value, record, now)
+    }
+
+    /// Whether the host of a leased task has answered before, and did so when it was
+    /// last asked.
+    pub fn has_answered(&self, task: &Task) -> bool {
+        let Some(lease) = self.leases.get(&task.lease) else {
+            return false;
+        };
+        let record = self.record_of(lease.slot);
+        let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
+        record.failures == 0 && (record.documents > 0 || record.robots.iter().any(known))
     }
 
     /// The record of a host in memory.

@@ -6,14 +6,15 @@
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot};
 
+use super::outage::{self, Outage, Released};
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Frontier, Rescoped};
@@ -222,6 +223,7 @@ pub fn drive<C: Crew>(
             signals.send(Signal::Arrived).ok();
         });
     };
+    let mut outage = Outage::new();
     let mut stopped = false;
     let mut last_tick = Instant::now();
     let mut last_flush = Instant::now();
@@ -240,10 +242,22 @@ pub fn drive<C: Crew>(
             } = rescoped;
             tracing::info!(seen, dropped, revived, "judged anew by the changed scope");
         }
+        give_back(frontier, outage.resend(now), now)?;
+        let in_flight = frontier.leased() > outage.held();
         let (permit, full) = match stopped {
             true => (Permit::End, false),
+            false if outage.is_on() && (in_flight || !outage.may_try(now)) => (Permit::Wait, false),
+            false if outage.is_on() => lease_one(frontier, crew, now, &mut spawn)?,
             false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
         };
+        if stopped || permit == Permit::End {
+            give_back(frontier, outage.stop(), now)?;
+        } else if frontier.leased() == outage.held()
+            && permit != Permit::Wait
+            && !outage.has_unsent()
+        {
+            release(frontier, crew, outage.nobody_left(now), now)?;
+        }
         if frontier.leased() == 0 && (stopped || permit == Permit::End || frontier.is_exhausted()) {
             crew.checkpoint(frontier)?;
             return Ok(stopped);
@@ -260,9 +274,16 @@ pub fn drive<C: Crew>(
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         while let Ok(arrival) = arrived.try_recv() {
+            let now = self::now();
+            if outage::is_silence(&arrival) {
+                let known = frontier.has_answered(&arrival.task);
+                outage.hold(arrival, known, now);
+                continue;
+            }
+            release(frontier, crew, outage.answered(now), now)?;
             match arrival.located {
-                Some(address) => frontier.located(&arrival.task, address, self::now())?,
-                None => crew.settle(frontier, arrival, self::now())?,
+                Some(address) => frontier.located(&arrival.task, address, now)?,
+                None => crew.settle(frontier, arrival, now)?,
             }
         }
         while let Some(arrival) = crew.unsettled() {
@@ -302,10 +323,71 @@ pub(super) fn lease_all<C: Crew>(
     }
 }
 
-/// Milliseconds since 1970.
+/// Leases one task, where one may be leased; then nothing more may be.
+fn lease_one<C: Crew>(
+    frontier: &mut Frontier,
+    crew: &mut C,
+    now: u64,
+    spawn: &mut dyn FnMut(Task),
+) -> Result<(Permit, bool), C::Error> {
+    let permit = crew.permit(frontier, now)?;
+    if permit == Permit::Lease
+        && let Some(task) = frontier.lease(now)?
+    {
+        spawn(task);
+    }
+    Ok((permit, false))
+}
+
+/// Does with what was held back what follows from it.
+fn release<C: Crew>(
+    frontier: &mut Frontier,
+    crew: &mut C,
+    released: Released<C::Brought>,
+    now: u64,
+) -> Result<(), C::Error> {
+    match released {
+        Released::Settle(arrivals) => arrivals
+            .into_iter()
+            .try_for_each(|arrival| crew.settle(frontier, arrival, now)),
+        Released::GiveBack(arrivals) => Ok(give_back(frontier, arrivals, now)?),
+    }
+}
+
+fn give_back<B>(
+    frontier: &mut Frontier,
+    arrivals: Vec<Arrival<B>>,
+    now: u64,
+) -> Result<(), StoreError> {
+    arrivals
+        .iter()
+        .try_for_each(|arrival| frontier.abandon(&arrival.task, now))
+}
+
+/// Milliseconds since 1970, by the clock as it stood when this process first asked: it
+/// never jumps, whatever is done to the system's clock, and goes on while the machine
+/// sleeps.
 pub fn now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(since.unwrap_or_default().as_millis()).unwrap_or(u64::MAX)
+    static BEGUN: OnceLock<(Duration, Duration)> = OnceLock::new();
+    let (wall, awake) = BEGUN.get_or_init(|| {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        (wall.unwrap_or_default(), since_boot())
+    });
+    let passed = since_boot().saturating_sub(*awake);
+    u64::try_from((*wall + passed).as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// Since this was first asked; other systems do not count the time they sleep.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
 }
 
 /// How long nothing can be leased. Nothing at all where the frontier gave none

@@ -14,6 +14,7 @@
 //! the pipeline's back.
 
 mod drive;
+mod outage;
 #[cfg(test)]
 mod tests;
 mod work;

@@ -8,7 +8,8 @@
 //! doubled whenever the process dies, [`examples`] that what the documents show
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
-//! little, [`troubled`] that sites in trouble get the pauses they are owed,
+//! little, [`troubled`] that sites in trouble get the pauses they are owed, [`outage`]
+//! that a network that is gone costs nothing,
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one,
@@ -32,6 +33,7 @@ mod faults;
 mod format;
 mod kill;
 mod layers;
+mod outage;
 mod pictures;
 mod politeness;
 mod powercut;

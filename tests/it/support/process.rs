@@ -196,3 +196,10 @@ fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, deadline: Instant) -> b
         }
     }
 }
+
+/// The state of a process, as `T` for a stopped one.
+pub fn state(id: nix::unistd::Pid) -> char {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap();
+    let after_name = status.rsplit_once(") ").unwrap().1;
+    after_name.chars().next().unwrap()
+}

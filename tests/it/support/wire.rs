@@ -49,7 +49,7 @@ impl Seen {
 pub struct Notes {
     /// Requests in the order of their beginnings.
     pub requests: Vec<Seen>,
-    /// Connections that were accepted.
+    /// Connections that were accepted, cut ones included.
     pub accepted: usize,
     /// Parts of answers that were passed on.
     pub parts: usize,
@@ -84,6 +84,7 @@ pub struct Wire {
     /// Where it is served.
     pub addr: SocketAddr,
     shared: Arc<Shared>,
+    cut: tokio::sync::watch::Sender<bool>,
     _runtime: Runtime,
 }
 
@@ -104,6 +105,7 @@ impl Wire {
             (listener, addr, behind)
         });
         let notes = Arc::clone(&shared);
+        let (cut, is_cut) = tokio::sync::watch::channel(false);
         runtime.spawn(async move {
             // Held as long as this runs: dropping it ends the lab.
             let held = behind;
@@ -116,9 +118,13 @@ impl Wire {
                     n.peers.insert(peer.port());
                 });
                 let notes = Arc::clone(&notes);
+                let mut is_cut = is_cut.clone();
                 let to = held.addr;
                 tokio::spawn(async move {
-                    tap(stream, to, &notes).await;
+                    tokio::select! {
+                        _ = is_cut.wait_for(|cut| *cut) => {}
+                        () = tap(stream, to, &notes) => {}
+                    }
                     notes.note(|n| n.open -= 1);
                 });
             }
@@ -126,8 +132,15 @@ impl Wire {
         Self {
             addr,
             shared,
+            cut,
             _runtime: runtime,
         }
+    }
+
+    /// Cuts every connection, and from now on each new one before a byte of it is
+    /// read; or no longer does.
+    pub fn cut(&self, cut: bool) {
+        self.cut.send_replace(cut);
     }
 
     /// What was noted so far.

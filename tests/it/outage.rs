@@ -1,0 +1,106 @@
+//! The network gone and back, too few files, a stopped process: the crawl waits,
+//! loses nothing, and goes on.
+
+use std::process::Command;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use spoor::config::StoreKind;
+
+use crate::support::texts::{plain, tree};
+use crate::support::{Job, JobText, Live, Ran, Wire, small};
+use spoor::lab::Lab;
+
+/// Requests of an undisturbed crawl after which something happens to it.
+const AFTER: usize = 60;
+
+fn crawl_of_small_lab(more: &str) -> (Wire, Job, Live) {
+    let wire = Wire::serve(small::lab(Duration::from_millis(20)));
+    let rest = small::rest(StoreKind::Fjall, more);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 2\nback_off = \"1ms\"",
+        ..small::text(&rest)
+    };
+    let job = Job::new(&wire, &text);
+    let crawl = Live::start(&mut job.crawl());
+    wire.wait(|n| n.requests.len() >= AFTER, || false);
+    (wire, job, crawl)
+}
+
+/// Without the pause each host would have spent its three attempts in milliseconds.
+#[test]
+fn the_network_gone_and_back_costs_nothing() {
+    let (wire, job, crawl) = crawl_of_small_lab("");
+    wire.cut(true);
+    let before = wire.notes().accepted;
+    // The hosts one after the other, then twice a single try.
+    wire.wait(|n| n.accepted >= before + 5, || false);
+    wire.cut(false);
+    let ran = crawl.ended();
+    for words in ["pausing: 3 hosts", "going on: the network is there again"] {
+        assert!(ran.err.contains(words), "{words} in {}", ran.err);
+    }
+    ran.good();
+    let (harvest, _) = small::undisturbed(StoreKind::Fjall);
+    assert_eq!(&small::harvest(&job), harvest);
+}
+
+#[test]
+fn a_crawl_in_an_outage_stops_when_told_and_goes_on_later() {
+    let (wire, job, crawl) = crawl_of_small_lab("");
+    wire.cut(true);
+    let before = wire.notes().accepted;
+    wire.wait(|n| n.accepted >= before + 4, || false);
+    crawl.signal(Signal::SIGTERM);
+    crawl.ended().good();
+    wire.cut(false);
+    job.run();
+    let (harvest, _) = small::undisturbed(StoreKind::Fjall);
+    assert_eq!(&small::harvest(&job), harvest);
+}
+
+#[test]
+fn a_stopped_process_goes_on_where_it_was() {
+    let (_wire, job, crawl) = crawl_of_small_lab("");
+    crawl.signal(Signal::SIGSTOP);
+    // Another crawl is time enough for something to happen meanwhile.
+    let (harvest, _) = small::undisturbed(StoreKind::Fjall);
+    let stopped = crate::support::process::state(crawl.id());
+    assert_eq!(stopped, 'T');
+    crawl.signal(Signal::SIGCONT);
+    crawl.ended().good();
+    assert_eq!(&small::harvest(&job), harvest);
+}
+
+#[test]
+fn few_open_files_make_a_crawl_slower_and_nothing_else() {
+    const HOSTS: usize = 120;
+    let pages: Vec<(String, String)> = (0..HOSTS)
+        .map(|n| (format!("h{n}.test/"), plain(&[&format!("/{n}")], &[])))
+        .collect();
+    let pages: Vec<_> = pages
+        .iter()
+        .map(|(a, html)| (a.as_str(), html.clone()))
+        .collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let seeds: Vec<String> = (0..HOSTS).map(|n| format!("http://h{n}.test/")).collect();
+    let seeds: Vec<&str> = seeds.iter().map(String::as_str).collect();
+    let text = JobText {
+        seeds: &seeds,
+        network: "allow_private = true\nconcurrency = 500",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let file = job.file();
+    let mut crawl = Command::new("sh");
+    crawl.args(["-c", "ulimit -n 80; exec \"$@\"", "sh"]);
+    crawl.args([env!("CARGO_BIN_EXE_spoor"), "crawl", file.to_str().unwrap()]);
+    crawl.stdin(std::process::Stdio::null());
+    let ran = Ran::of(&mut crawl);
+    let words = "only 8 requests at the same time instead of 500";
+    assert!(ran.err.contains(words), "{}", ran.err);
+    ran.good();
+    let done = job.endings();
+    let done = done.iter().filter(|e| e.starts_with("page done"));
+    assert_eq!(done.count(), HOSTS);
+}
