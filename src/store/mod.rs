@@ -332,6 +332,24 @@ impl Outputs {
         }
     }
 
+    /// The same for a page that was visited before and has the same text: it has its
+    /// row already where the sidecar is full.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn extend_image_again(
+        &mut self,
+        file: &str,
+        context: ImageContext,
+    ) -> Result<(), OutputError> {
+        match self.sidecar(file, &context.page)? {
+            Some(sidecar) if sidecar.has_room_for(&context.page) => {
+                self.extend_image(file, context)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Marks the alt text that the image at `file` has on `page` as one that says
     /// nothing, and adds a row; `unknown` is the perplexity of a run of unknown words.
     /// Where the sidecar was moved away or knows of no such page, nothing is done.
@@ -353,6 +371,27 @@ impl Outputs {
         context.mark_boilerplate(unknown);
         // A crash may have left it marked already, without the row.
         self.put(sidecar, context)
+    }
+
+    /// Notes in the sidecar of the image at `file` what `page` says of its use by now.
+    /// Where the sidecar was moved away or knows of no such page, nothing is done.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn restate_terms(
+        &mut self,
+        file: &str,
+        page: &PageUrl,
+        terms: &Terms,
+    ) -> Result<(), OutputError> {
+        let Some(mut sidecar) = self.sidecar(file, page)? else {
+            return Ok(());
+        };
+        match sidecar.restate(page, terms) {
+            // The row of this context says nothing of terms.
+            true => sidecar.save(&self.folder),
+            false => Ok(()),
+        }
     }
 
     fn sidecar(&self, file: &str, page: &PageUrl) -> Result<Option<Sidecar>, OutputError> {
