@@ -510,11 +510,16 @@ fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) 
     (with(true), with(false))
 }
 
-/// What an export that holds a removed sample has in it.
+/// What an export that holds a removed sample has in it. The bytes alone tell only
+/// where no other image has them.
 fn needles(receipt: &Receipt) -> Vec<String> {
     let mut needles = Vec::new();
+    let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
     for image in &receipt.images {
-        needles.extend([image.file.clone(), image.url.clone(), image.sha256.clone()]);
+        needles.extend([image.file.clone(), image.url.clone()]);
+        if !left.contains(image.sha256.as_str()) {
+            needles.push(image.sha256.clone());
+        }
     }
     let contexts = receipt.contexts.iter().flat_map(|c| &c.pages);
     needles.extend(contexts.map(|page| page.as_str().to_owned()));
