@@ -17,12 +17,13 @@
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
 //! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`,
-//! `remove`.
+//! `remove`, `samples` (who may read or remove them).
 
 mod append;
 mod log;
 mod names;
 mod remove;
+mod samples;
 mod schema;
 mod sidecar;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub(crate) use self::log::cell;
 pub use self::remove::{
     Rewriting, count_rows, forget_first, grows, image_row_names, remove_contexts, remove_image,
 };
+pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::sidecar_schema;
 pub use self::sidecar::{Sidecar, image_files};
 use crate::address::PageUrl;
@@ -81,6 +83,12 @@ pub enum OutputError {
         /// What is wrong.
         why: String,
     },
+    /// Samples are being removed.
+    #[error("{}: a takedown removes samples from this job; wait for it", .0.display())]
+    Removing(PathBuf),
+    /// Something is being made of the samples.
+    #[error("{}: `spoor rank`, `spoor export` or `spoor annotate` works on the samples of this job; wait for it or stop it first", .0.display())]
+    Reading(PathBuf),
     /// The recorded positions do not decode.
     #[error("the frontier's record of the outputs is damaged ({why})")]
     Stamp {

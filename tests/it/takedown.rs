@@ -327,6 +327,35 @@ fn nothing_is_taken_down_while_a_crawl_runs() {
 }
 
 #[test]
+fn nothing_is_taken_down_while_the_samples_are_read() {
+    let (job, _wire) = crawled("");
+    let annotate = ["annotate", job.file().to_str().unwrap()].map(str::to_owned);
+    let annotate = annotate.each_ref().map(String::as_str);
+    // Nobody has voted yet.
+    let mut live = Live::start(&mut spoor(&annotate));
+    live.line_with("judging 5 images on ");
+    let error = run(&job, "takedown", &["--host", "b.test"]).refused();
+    assert!(error.contains("`spoor annotate`"), "{error}");
+    assert!(!job.folder().join("takedown.jsonl").exists());
+    // Others may read meanwhile.
+    run(&job, "rank", &[]).good();
+    assert!(live.kill());
+    run(&job, "takedown", &["--host", "b.test"]).good();
+    let sample = job.folder().join("annotations/images.tsv");
+    assert!(!std::fs::read_to_string(sample).unwrap().contains("b.test"));
+    // In the middle of one nothing is made of what is about to go.
+    let removing = spoor::store::remove_samples(&job.folder()).unwrap();
+    let export = ["export", "--format", "jsonl"];
+    for command in [&["rank"][..], &export, &["annotate"]] {
+        let (command, more) = command.split_first().unwrap();
+        let error = run(&job, command, more).refused();
+        assert!(error.contains("a takedown removes samples"), "{error}");
+    }
+    drop(removing);
+    run(&job, "export", &["--format", "jsonl"]).good();
+}
+
+#[test]
 fn words_do_not_come_back_with_an_older_frontier() {
     // An image that is still to be fetched when the page is taken down.
     let late =
