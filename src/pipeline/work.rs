@@ -282,7 +282,9 @@ impl Reader {
         let text = keeps(self.sentences, Use::Text);
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
-            withheld.extend(page.images.drain(..).map(|image| image.url));
+            let left_out = page.images.drain(..).map(|image| image.url);
+            // Where none are wanted nobody has forbidden any.
+            withheld.extend(left_out.filter(|_| self.images.enabled));
         }
         (text, forbidden, withheld)
     }
