@@ -296,7 +296,13 @@ proptest! {
         for item in 0..5 {
             prop_assert_eq!(counts(&table.board, item, Image), votes);
             let texts = counts(&table.board, item, Text);
-            prop_assert!(texts == votes || two_phase && texts == 0, "{}", texts);
+            let on_topic = |who: &&&str| {
+                table.board.answer_of(who, item, Image) == Some("on topic")
+            };
+            // Who takes back a vote on the image may leave words that were judged by
+            // some and are of no use any more.
+            let asked = !two_phase || 2 * people.iter().filter(on_topic).count() > votes;
+            prop_assert!(texts == votes || !asked, "{}", texts);
         }
     }
 }
