@@ -217,6 +217,7 @@ pub fn crawl(
         ),
         false => format!("beginning {}", folder.display()),
     });
+    frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
     let pace = Pace {

@@ -15,7 +15,7 @@ use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
 use super::words::{self, Words};
 use super::{AnnotateError, thumbnail};
 use crate::config::{Annotate, Config};
-use crate::store::Sidecar;
+use crate::store::{self, Hold, Sidecar};
 
 /// The longest name of an annotator, in characters.
 const MAX_NAME: usize = 40;
@@ -92,6 +92,8 @@ pub struct Desk {
     folder: PathBuf,
     job: String,
     section: Annotate,
+    /// What is on a screen is not removed.
+    _samples: Hold,
 }
 
 struct Inner {
@@ -110,6 +112,7 @@ impl Desk {
         if !folder.join("images").is_dir() {
             return Err(SampleError::Empty(folder).into());
         }
+        let samples = store::read_samples(&folder)?;
         // It is the lock on the sample as well.
         let (record, votes) = Record::open(&folder)?;
         let mut entries = sample::fix(config, top)?;
@@ -128,6 +131,7 @@ impl Desk {
             folder,
             job: config.job.name.as_str().to_owned(),
             section: config.annotate.clone(),
+            _samples: samples,
         })
     }
 

@@ -58,6 +58,9 @@ pub enum AnnotateError {
     /// There is no sample.
     #[error(transparent)]
     Sample(#[from] SampleError),
+    /// Samples are being removed from the job.
+    #[error(transparent)]
+    Output(#[from] crate::store::OutputError),
     /// The record of the votes cannot be opened.
     #[error(transparent)]
     Votes(#[from] VotesError),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::page::ImageContext;
+use crate::page::{AltKind, ImageContext};
 
 /// Characters of one text that are shown; a parent may be the whole page.
 const MAX_CHARS: usize = 700;
@@ -24,10 +24,15 @@ pub struct Words {
 pub(super) fn of(context: &ImageContext) -> Vec<Words> {
     let texts = &context.texts;
     let nth = |list: &[String], n: usize| list.get(n).cloned();
-    // An alternative text that repeats the file's name is nobody's words.
+    // An alternative text that repeats the file's name, or that the site repeats, is
+    // nobody's words.
     let (alt, no_alt) = match context.scores.alt {
         Some(_) => (texts.alt.clone(), None),
         None => (None, texts.alt.clone()),
+    };
+    let no_alt_label = match texts.alt_kind {
+        Some(AltKind::Boilerplate) => "Alternative text, boilerplate",
+        _ => "Alternative text, a file name",
     };
     let mut siblings = texts.siblings.clone();
     siblings.truncate(2);
@@ -43,7 +48,7 @@ pub(super) fn of(context: &ImageContext) -> Vec<Words> {
         ("Text beside it", nth(&siblings, 1)),
         ("Heading", texts.heading.clone()),
         ("Title of the page", context.page_title.clone()),
-        ("Alternative text, a file name", no_alt),
+        (no_alt_label, no_alt),
     ];
     let mut words: Vec<Words> = Vec::new();
     for (at, (label, text)) in all.into_iter().enumerate() {

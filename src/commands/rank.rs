@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use spoor::config::Config;
 use spoor::rank::{self, Steps};
+use spoor::store;
 
 /// Rank a job's images.
 #[derive(Debug, Args)]
@@ -21,6 +22,7 @@ pub struct Rank {
 impl Rank {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
+        let _samples = store::read_samples(&config.job_folder())?;
         let ranking = rank::rank(&config)?;
         let (path, written) = ranking.write(&config.job_folder(), self.top)?;
         print_steps(&ranking.steps);

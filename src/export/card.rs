@@ -288,6 +288,12 @@ fn snippet(request: &Request<'_>) -> String {
     };
     let mut snippet = lines.join("\n");
     snippet.push_str("\n# or, with the types of the front matter:\n");
+    if request.format == Format::WebDataset {
+        snippet.push_str(
+            "# (not load_dataset(\"webdataset\", data_dir=\"FOLDER\"), which takes types and extensions\n\
+             # from the first samples and drops all others)\n",
+        );
+    }
     snippet.push_str("from datasets import load_dataset\n");
     snippet.push_str("samples = load_dataset(\"FOLDER\", split=\"train\")");
     if request.urls_only && request.format != Format::WebDataset {

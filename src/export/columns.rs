@@ -236,7 +236,7 @@ const RATED_LISTS: &[RatedList] = &[("parents", |s| &s.parents), ("siblings", |s
 
 /// The columns of a format, in order.
 pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
-    use Kind::{Number, Numbers, Text, Texts, Time, Whole};
+    use Kind::{Flag, Number, Numbers, Text, Texts, Time, Whole};
     let mut all = Vec::new();
     match format {
         _ if urls_only => (),
@@ -301,7 +301,8 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             "alt_kind",
             Text,
             "What the `alt` attribute is: `written`, `file_name` where it repeats the name of the file, \
-             `boilerplate` where it says only that here is an image; absent where there is none.",
+             `boilerplate` where it says only that here is an image or stands at images all over its \
+             host; absent where there is none, and with older crawls.",
             |s| {
                 text(s.context.texts.alt_kind.map(|kind| match kind {
                     AltKind::Written => "written",
@@ -389,6 +390,34 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         Column::new("format", Text, "Format by the bytes themselves.", |s| {
             text(Some(&s.image.format))
         }),
+        Column::new("animated", Flag, "More than one frame (GIF, WebP, APNG).", |s| {
+            flag(s.sidecar.info().animated)
+        }),
+        Column::new(
+            "decoded",
+            Flag,
+            "Whether the crawl decoded all pixels; not so where they would take too much memory, \
+             and with older crawls.",
+            |s| flag(s.sidecar.info().decoded),
+        ),
+        Column::new(
+            "wrong_content_type",
+            Text,
+            "The media type that the server sent, where it names another format than `format`.",
+            |s| {
+                let wrong = s.sidecar.info().mislabelled.as_ref();
+                text(wrong.and_then(|wrong| wrong.content_type.as_deref()))
+            },
+        ),
+        Column::new(
+            "wrong_extension",
+            Text,
+            "The extension of `url`, where it names another format than `format`.",
+            |s| {
+                let wrong = s.sidecar.info().mislabelled.as_ref();
+                text(wrong.and_then(|wrong| wrong.extension.as_deref()))
+            },
+        ),
         Column::new("bytes", Whole, "Size of the file in bytes.", |s| {
             Value::Whole(Some(s.sidecar.bytes()))
         }),
@@ -437,9 +466,10 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
     all
 }
 
-/// The `alt` attribute where it was written for the image.
+/// The `alt` attribute where it was written for the image. In sidecars of before it
+/// was asked who wrote it, every one is taken for that, as it was rated then.
 fn alt(texts: &ImageTexts) -> Option<&str> {
-    let written = texts.alt_kind == Some(AltKind::Written);
+    let written = texts.alt_kind.is_none_or(|kind| kind == AltKind::Written);
     texts.alt.as_deref().filter(|_| written)
 }
 

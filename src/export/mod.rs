@@ -39,7 +39,7 @@ use self::place::Place;
 pub use self::place::{MARK, is_export};
 use crate::config::Config;
 use crate::rank::{self, RankError, Ranked, Ranking};
-use crate::store::Sidecar;
+use crate::store::{self, OutputError, Sidecar};
 
 /// A file of a data set in several files is closed when it has this many bytes.
 const SHARD_BYTES: u64 = if cfg!(test) { 20_000 } else { 512 << 20 };
@@ -107,6 +107,9 @@ pub enum ExportError {
     /// There is no ranking.
     #[error(transparent)]
     Rank(#[from] RankError),
+    /// Samples are being removed from the job.
+    #[error(transparent)]
+    Output(#[from] OutputError),
     /// Nothing is left of the ranking.
     #[error("{}: no image to export; `spoor rank` shows at which step they are left out", .0.display())]
     Empty(PathBuf),
@@ -160,6 +163,7 @@ pub fn export(
         return Err(ExportError::NoFiles);
     }
     let folder = config.job_folder();
+    let _samples = store::read_samples(&folder)?;
     let place = Place::prepare(&request.target(&folder))?;
     let ranking = rank::rank(config)?;
     write(

@@ -14,7 +14,7 @@ use super::*;
 use crate::address::PageUrl;
 use crate::lab::picture::draw;
 use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, Terms, TextScore};
-use crate::picture::inspect;
+use crate::picture::{inspect, mislabelled};
 use crate::store::{NewImageFile, Outputs};
 
 /// What breaks formats that are put together by hand.
@@ -85,10 +85,15 @@ impl Job {
                 let signal = ("ai-train".to_owned(), false);
                 context.terms.content_signals.extend([signal]);
             }
+            let mut info = inspect(&bytes).unwrap();
+            if n == 3 {
+                (info.animated, info.decoded) = (true, true);
+                info.mislabelled = mislabelled(&info.format, Some("image/tiff"), "/3.svg");
+            }
             let new = NewImageFile {
                 url: &PageUrl::parse(&url).unwrap(),
                 bytes: &bytes,
-                info: inspect(&bytes).unwrap(),
+                info,
                 content_type: None,
                 terms: Terms {
                     licences: vec!["https://licence.test/by".to_owned()],
@@ -237,6 +242,17 @@ fn lines_and_files_say_what_the_sidecars_say() {
             (&first["page_noai"], &first["image_noai"]),
             (&false.into(), &false.into())
         );
+        for (row, flags, names) in [
+            (first, [false, false], [Json::Null, Json::Null]),
+            (&rows[2], [true, true], ["image/tiff".into(), "svg".into()]),
+        ] {
+            assert_eq!(
+                [&row["animated"], &row["decoded"]],
+                flags.map(Json::from).each_ref()
+            );
+            let wrong = [&row["wrong_content_type"], &row["wrong_extension"]];
+            assert_eq!(wrong, names.each_ref());
+        }
         assert!(second["text"].is_null() && second["alt"].is_null());
         assert!(second["text_from"].is_null() && second["language"].is_null());
         assert_eq!(
@@ -415,6 +431,7 @@ fn the_card_is_inert_and_counts() {
     );
     assert_eq!((row.matches('`').count(), row.matches('|').count()), (2, 3));
     assert_eq!(hostile.next(), None);
+    assert!(body.contains("not load_dataset(\"webdataset\", data_dir="));
     assert!(card.chars().all(|c| c == '\n' || !c.is_control()));
     // The job's text is within a fence longer than any in it.
     let job_text = "`````toml\n[job]\nname = \"x\" # ````\n```\n---\n`````\n";
@@ -542,7 +559,11 @@ fn the_text_is_the_first_that_describes() {
         let texts = &mut context.texts;
         match step {
             0 => texts.figcaption = None,
-            1 => texts.caption = some(" \n"),
+            1 => {
+                texts.caption = some(" \n");
+                // As in sidecars of before this was told.
+                texts.alt_kind = None;
+            }
             2 => texts.alt_kind = Some(AltKind::FileName),
             3 => texts.title = None,
             4 => texts.aria_label = None,

@@ -44,6 +44,9 @@ pub(super) struct Change<'a> {
     /// Images that are kept already, by the note of their record, with a page whose alt
     /// text turned out to be boilerplate.
     pub boilerplate: Vec<(String, PageUrl)>,
+    /// Images that are kept already, by the note of their record, whose use the page
+    /// does not allow any more.
+    pub withheld: Vec<String>,
     /// The last visit to come that was booked: when, and whether by a schedule.
     pub visit: Option<(u64, bool)>,
     /// Whether the page that is finished has another text than before.
@@ -75,6 +78,7 @@ impl<'a> Change<'a> {
             touched: BTreeSet::new(),
             extend: Vec::new(),
             boilerplate: Vec::new(),
+            withheld: Vec::new(),
             visit: None,
             changed: None,
             duplicate_of: None,
@@ -224,6 +228,38 @@ impl<'a> Change<'a> {
             parts: None,
         };
         self.add(&key, TaskKind::Image, &task, origin)
+    }
+
+    /// Takes back what a page said around an image, as it does not allow its use any
+    /// more. An image that waits to be fetched is forgotten where it has no other
+    /// words, as if it had never been met; one that is leased out is judged when it
+    /// arrives, and of one that is kept the note is taken.
+    pub fn withhold(&mut self, image: &PageUrl, page: &PageUrl) -> Result<(), StoreError> {
+        let Some((url, Some(record))) = self.follow_image(image)? else {
+            return Ok(());
+        };
+        if matches!(record.state, State::Done { .. }) {
+            self.withheld.extend(record.note);
+            return Ok(());
+        }
+        let key = keys::url(&url, TaskKind::Image);
+        let own = keys::context(&key, page);
+        if self.get(&own)?.is_none() {
+            return Ok(());
+        }
+        self.batch.delete(own.clone());
+        let mut words = contexts::keys_of(self.store, &key)?.into_iter();
+        let host = url.host_key();
+        if words.any(|other| other != own) || self.is_leased(&host, &key) {
+            return Ok(());
+        }
+        match record.state {
+            State::Queued => self.dequeue(TaskKind::Image, &host, &record),
+            State::Waiting { due } => rescope::leave_waiting(self, due, &key)?,
+            State::Done { .. } | State::Redirected { .. } | State::Dropped { .. } => return Ok(()),
+        }
+        self.batch.delete(key);
+        Ok(())
     }
 
     /// Where the redirects of an image lead that are known, and what is known there;

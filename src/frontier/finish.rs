@@ -19,6 +19,8 @@ pub struct Effects {
     pub links: Vec<NewTask>,
     /// Its images.
     pub images: Vec<NewImage>,
+    /// Images that it embeds and does not allow to use.
+    pub withheld: Vec<PageUrl>,
     /// The sitemaps that an index of them lists.
     pub sitemaps: Vec<PageUrl>,
     /// The perplexity that stands for an alt text of `images` that turns out to say
@@ -83,6 +85,9 @@ pub struct Finished {
     /// Images that are kept already, by their note, with pages whose alt text turned
     /// out to be boilerplate.
     pub boilerplate: Vec<(String, PageUrl)>,
+    /// Images that are kept already, by their note, whose use this page does not
+    /// allow any more.
+    pub withheld: Vec<String>,
     /// The page that it names as its canonical address and that was fetched before:
     /// nothing of this one was taken.
     pub duplicate_of: Option<PageUrl>,
@@ -175,6 +180,7 @@ impl Frontier {
             changed: change.changed,
             extend: std::mem::take(&mut change.extend),
             boilerplate: std::mem::take(&mut change.boilerplate),
+            withheld: std::mem::take(&mut change.withheld),
             duplicate_of: change.duplicate_of.take(),
             near_copy_of: change.near_copy_of.take(),
         };

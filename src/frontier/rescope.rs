@@ -131,7 +131,7 @@ impl Frontier {
             }
             (State::Waiting { due }, _, Err(reason)) => {
                 done.dropped += 1;
-                self.leave_waiting(change, *due, key)?;
+                leave_waiting(change, *due, key)?;
                 self.visits.fail(change, key, record, reason, false, now)?;
                 Ok(())
             }
@@ -174,31 +174,30 @@ impl Frontier {
         };
         Ok(budget.is_none_or(|budget| given < budget))
     }
+}
 
-    /// Removes the entry of a waiting URL. Its rank may be better by now than the
-    /// one it was entered with, so it is looked for by its value.
-    pub(super) fn leave_waiting(
-        &self,
-        change: &mut Change<'_>,
-        due: u64,
-        key: &[u8],
-    ) -> Result<(), StoreError> {
-        let mut entry = None;
-        self.store
-            .scan(&keys::waiting_until(due), &[], &mut |waiting, value| {
-                if value != key {
-                    return ControlFlow::Continue(());
-                }
-                entry = Some(waiting.to_vec());
-                ControlFlow::Break(())
-            })?;
-        if let Some(entry) = entry {
-            change.batch.delete(entry);
-            let waiting = &mut change.meta.counts.waiting;
-            *waiting = waiting.saturating_sub(1);
+/// Removes the entry of a waiting URL. Its rank may be better by now than the one it
+/// was entered with, so it is looked for by its value.
+pub(super) fn leave_waiting(
+    change: &mut Change<'_>,
+    due: u64,
+    key: &[u8],
+) -> Result<(), StoreError> {
+    let mut entry = None;
+    let store = change.store();
+    store.scan(&keys::waiting_until(due), &[], &mut |waiting, value| {
+        if value != key {
+            return ControlFlow::Continue(());
         }
-        Ok(())
+        entry = Some(waiting.to_vec());
+        ControlFlow::Break(())
+    })?;
+    if let Some(entry) = entry {
+        change.batch.delete(entry);
+        let waiting = &mut change.meta.counts.waiting;
+        *waiting = waiting.saturating_sub(1);
     }
+    Ok(())
 }
 
 /// Notes that everything is to be judged anew where `scope` is not the one it was

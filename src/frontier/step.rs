@@ -150,6 +150,10 @@ impl Step<'_> {
         for image in &effects.images {
             change.add_image(image, origin)?;
         }
+        // At a first visit there is nothing to take back.
+        for image in effects.withheld.iter().filter(|_| again) {
+            change.withhold(image, url)?;
+        }
         if let Some(prints) = effects.prints.as_ref().filter(|_| !again) {
             let new_images = change.meta.next_seq > before;
             let worth = change.judge(url, &prints.blocks, new_images, same)?;

@@ -87,6 +87,20 @@ impl Frontier {
         Ok(done)
     }
 
+    /// Applies what was taken down already to a frontier that was not judged by it:
+    /// one that was imported from an earlier export still has the words of pages. What
+    /// was taken down by its bytes is only known when they come.
+    ///
+    /// # Errors
+    /// As [`Frontier::take_down`].
+    pub fn catch_up_takedowns(&mut self, now: u64) -> Result<(), StoreError> {
+        if self.is_rescoping() && !self.scope.takedowns().orders().is_empty() {
+            let scope = self.scope.clone();
+            self.take_down(&scope, &[], &[], now, false)?;
+        }
+        Ok(())
+    }
+
     /// The keys of all records that were taken down by their address.
     fn keys_of(&self, scope: &Scope) -> Result<BTreeSet<Vec<u8>>, StoreError> {
         let mut found = BTreeSet::new();
@@ -296,7 +310,7 @@ impl Frontier {
         change.unrest(&mut record);
         match record.state {
             State::Queued => change.dequeue(kind, &host, &record),
-            State::Waiting { due } => self.leave_waiting(change, due, key)?,
+            State::Waiting { due } => super::rescope::leave_waiting(change, due, key)?,
             State::Dropped { reason } => uncount_dropped(&mut change.meta.counts, reason),
             State::Done { id } => self.forget_simhash(change, &host, record.simhash, id)?,
             State::Redirected { .. } => {}

@@ -9,6 +9,7 @@
 //! |---|---|
 //! | 2xx | these are the rules; none, where it cannot be read |
 //! | 3xx to the same host and scheme | it lies there; followed five times in a row |
+//! | none, or trouble that may pass (5xx, 429) | what was known holds on; at first nothing |
 //! | all else | nothing is said |
 //!
 //! A redirect to another host is not followed: what lies there has a file of its own,
@@ -120,6 +121,9 @@ impl Frontier {
             at: now,
             ..TdmRecord::default()
         };
+        // A reservation is not lifted by a server that is down for an hour.
+        let earlier = self.tdmrep_of(&task.host, scheme)?;
+        let earlier = earlier.map(|known| known.rules).unwrap_or_default();
         let (settled, known) = match outcome {
             Outcome::Done => {
                 let rules = parse_tdmrep(&body.clone().unwrap_or_default());
@@ -135,13 +139,18 @@ impl Frontier {
                 let known = TdmRecord {
                     moved,
                     redirects,
+                    rules: earlier,
                     ..known
                 };
                 (Settled::Redirected, known)
             }
             Outcome::Redirect { .. } => (dropped(Reason::BadRedirect), known),
             Outcome::Unchanged => (dropped(Reason::Protocol), known),
-            Outcome::Retry { reason, .. } | Outcome::Drop { reason } => (dropped(*reason), known),
+            Outcome::Retry { reason, .. } => {
+                let rules = earlier;
+                (dropped(*reason), TdmRecord { rules, ..known })
+            }
+            Outcome::Drop { reason } => (dropped(*reason), known),
         };
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         if !task.locate {

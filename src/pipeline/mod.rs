@@ -188,6 +188,7 @@ impl<'a> Crawl<'a> {
             Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
             _ => Vec::new(),
         };
+        refuse_bare(&mut arrival, &contexts);
         let mut effects = Effects {
             bytes: arrival.bytes,
             validators: std::mem::take(&mut arrival.validators),
@@ -197,6 +198,7 @@ impl<'a> Crawl<'a> {
             Some(Brought::Page(page)) => {
                 effects.links = std::mem::take(&mut page.links);
                 effects.images = std::mem::take(&mut page.images);
+                effects.withheld = std::mem::take(&mut page.withheld);
                 effects.unknown = page.unknown;
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
@@ -284,6 +286,17 @@ fn refuse_bytes(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
     if let Some(order) = frontier.scope().takedowns().covering_bytes(bytes) {
         arrival.error = Some(format!("its bytes were taken down: {order}"));
         let reason = Reason::Takedown;
+        arrival.outcome = Outcome::Drop { reason };
+        arrival.brought = None;
+    }
+}
+
+/// Drops an image that has lost its words since it was leased: every page that embeds
+/// it was visited again meanwhile, and does not allow its use any more.
+fn refuse_bare(arrival: &mut Arrival<Brought>, contexts: &[ImageContext]) {
+    if matches!(arrival.brought, Some(Brought::Image { .. })) && contexts.is_empty() {
+        arrival.error = Some("no page with it that allows its use is left".to_owned());
+        let reason = Reason::Forbidden;
         arrival.outcome = Outcome::Drop { reason };
         arrival.brought = None;
     }
@@ -398,14 +411,19 @@ fn write(
     time: &str,
     finished: &Finished,
 ) -> Result<Option<Kept>, OutputError> {
-    if finished.changed == Some(false) {
-        // The same words as at the visit before, which wrote them.
-        return Ok(None);
-    }
+    // The text is the same as at the visit before, which wrote it. An alt text, an
+    // image or the terms of use may be others all the same.
+    let again = finished.changed == Some(false);
     for (file, context) in &finished.extend {
-        outputs.extend_image(file, context.clone())?;
+        match again {
+            true => outputs.extend_image_again(file, context.clone())?,
+            false => outputs.extend_image(file, context.clone())?,
+        }
     }
     if let Some(Brought::Page(page)) = &arrival.brought {
+        for file in &finished.withheld {
+            outputs.restate_terms(file, &arrival.task.url, &page.terms)?;
+        }
         for (file, on) in &finished.boilerplate {
             outputs.mark_boilerplate(file, on, page.unknown)?;
         }
@@ -415,7 +433,9 @@ fn write(
     }
     match &arrival.brought {
         Some(Brought::Page(page)) => {
-            outputs.sentences(&page.sentences)?;
+            if !again {
+                outputs.sentences(&page.sentences)?;
+            }
             Ok(None)
         }
         Some(Brought::Image {

@@ -163,6 +163,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
         for page in [read_with(&r, &[], &meta, ""), read_with(&r, &[tag], "", "")] {
             assert_eq!(!page.links.is_empty(), follows, "{tag}: links");
             assert_eq!(!page.images.is_empty(), pictures, "{tag}: images");
+            assert_eq!(page.withheld.is_empty(), pictures, "{tag}: images withheld");
             assert_eq!(!page.sentences.is_empty(), text, "{tag}: sentences");
         }
     }
@@ -185,7 +186,10 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
         },
         ..r
     };
-    assert!(read_with(&blind, &[], "", "").images.is_empty());
+    for tags in [&[][..], &["noai"]] {
+        let page = read_with(&blind, tags, "", "");
+        assert!(page.images.is_empty() && page.withheld.is_empty());
+    }
 }
 
 #[test]

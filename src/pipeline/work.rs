@@ -88,6 +88,8 @@ pub struct PageBrought {
     /// What of it forbade to keep something that the job keeps: its sentences, its
     /// images or both.
     pub forbidden: Vec<&'static str>,
+    /// Its images, where it forbids their use.
+    pub withheld: Vec<PageUrl>,
     /// True where the body was longer than the cap.
     pub truncated: bool,
     /// Digest of the letters of its text, by which a later visit sees whether the
@@ -215,7 +217,7 @@ impl Reader {
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
-        let (keeps_text, forbidden) = self.obey(&mut extracted);
+        let (keeps_text, forbidden, withheld) = self.obey(&mut extracted);
         let Scored {
             document,
             links,
@@ -248,6 +250,7 @@ impl Reader {
             language: extracted.language,
             terms: extracted.terms,
             forbidden,
+            withheld,
             truncated: fetched.truncated,
             digest,
             canonical: extracted.canonical,
@@ -257,8 +260,9 @@ impl Reader {
     }
 
     /// Leaves out what the page forbids and what is not wanted, before anything
-    /// is rated; returns whether its sentences are kept, and what forbade anything.
-    fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>) {
+    /// is rated; returns whether its sentences are kept, what forbade anything, and
+    /// the images that it forbade to use.
+    fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>, Vec<PageUrl>) {
         if page.terms.directives.nofollow {
             page.links.clear();
         }
@@ -276,10 +280,13 @@ impl Reader {
             keeps
         };
         let text = keeps(self.sentences, Use::Text);
+        let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
-            page.images.clear();
+            let left_out = page.images.drain(..).map(|image| image.url);
+            // Where none are wanted nobody has forbidden any.
+            withheld.extend(left_out.filter(|_| self.images.enabled));
         }
-        (text, forbidden)
+        (text, forbidden, withheld)
     }
 
     /// What is not wanted is found out before the pixels are decoded.

@@ -17,12 +17,13 @@
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
 //! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`,
-//! `remove`.
+//! `remove`, `samples` (who may read or remove them).
 
 mod append;
 mod log;
 mod names;
 mod remove;
+mod samples;
 mod schema;
 mod sidecar;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub(crate) use self::log::cell;
 pub use self::remove::{
     Rewriting, count_rows, forget_first, grows, image_row_names, remove_contexts, remove_image,
 };
+pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::sidecar_schema;
 pub use self::sidecar::{Sidecar, image_files};
 use crate::address::PageUrl;
@@ -81,6 +83,12 @@ pub enum OutputError {
         /// What is wrong.
         why: String,
     },
+    /// Samples are being removed.
+    #[error("{}: a takedown removes samples from this job; wait for it", .0.display())]
+    Removing(PathBuf),
+    /// Something is being made of the samples.
+    #[error("{}: `spoor rank`, `spoor export` or `spoor annotate` works on the samples of this job; wait for it or stop it first", .0.display())]
+    Reading(PathBuf),
     /// The recorded positions do not decode.
     #[error("the frontier's record of the outputs is damaged ({why})")]
     Stamp {
@@ -332,6 +340,24 @@ impl Outputs {
         }
     }
 
+    /// The same for a page that was visited before and has the same text: it has its
+    /// row already where the sidecar is full.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn extend_image_again(
+        &mut self,
+        file: &str,
+        context: ImageContext,
+    ) -> Result<(), OutputError> {
+        match self.sidecar(file, &context.page)? {
+            Some(sidecar) if sidecar.has_room_for(&context.page) => {
+                self.extend_image(file, context)
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Marks the alt text that the image at `file` has on `page` as one that says
     /// nothing, and adds a row; `unknown` is the perplexity of a run of unknown words.
     /// Where the sidecar was moved away or knows of no such page, nothing is done.
@@ -353,6 +379,27 @@ impl Outputs {
         context.mark_boilerplate(unknown);
         // A crash may have left it marked already, without the row.
         self.put(sidecar, context)
+    }
+
+    /// Notes in the sidecar of the image at `file` what `page` says of its use by now.
+    /// Where the sidecar was moved away or knows of no such page, nothing is done.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn restate_terms(
+        &mut self,
+        file: &str,
+        page: &PageUrl,
+        terms: &Terms,
+    ) -> Result<(), OutputError> {
+        let Some(mut sidecar) = self.sidecar(file, page)? else {
+            return Ok(());
+        };
+        match sidecar.restate(page, terms) {
+            // The row of this context says nothing of terms.
+            true => sidecar.save(&self.folder),
+            false => Ok(()),
+        }
     }
 
     fn sidecar(&self, file: &str, page: &PageUrl) -> Result<Option<Sidecar>, OutputError> {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{NewImageFile, OutputError, io, names, write_whole};
+use crate::address::PageUrl;
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 
@@ -75,6 +76,24 @@ impl Sidecar {
             None => self.contexts.push(context),
         }
         true
+    }
+
+    /// Whether the words of `page` stand here or may be added.
+    pub(super) fn has_room_for(&self, page: &PageUrl) -> bool {
+        self.contexts.len() < MAX_CONTEXTS || self.contexts.iter().any(|c| c.page == *page)
+    }
+
+    /// Records what a page says of its use by now, the licences that it gave for this
+    /// image before included; false where that is known.
+    pub(super) fn restate(&mut self, page: &PageUrl, terms: &Terms) -> bool {
+        let Some(known) = self.contexts.iter_mut().find(|c| c.page == *page) else {
+            return false;
+        };
+        let mut now = terms.clone();
+        now.licences = known.terms.licences.clone();
+        now.license(terms.licences.iter().cloned());
+        let before = std::mem::replace(&mut known.terms, now);
+        before != known.terms
     }
 
     /// Keeps only the words of the pages that `keep` names.

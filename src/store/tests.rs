@@ -540,6 +540,13 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     assert_eq!(pages(job.path(), &file).len(), sidecar::MAX_CONTEXTS);
     assert_eq!(sidecar(job.path(), &file)["contexts"][3]["alt"], "known");
     assert_eq!(table(job.path()).len(), many + 1);
+    // Visited again, a page that found no room has its row and gets no other.
+    o.extend_image_again(&file, of(many - 1)).unwrap();
+    assert_eq!(table(job.path()).len(), many + 1);
+    o.extend_image_again(&file, context("http://a.org/4", "other"))
+        .unwrap();
+    assert_eq!(sidecar(job.path(), &file)["contexts"][4]["alt"], "other");
+    assert_eq!(table(job.path()).len(), many + 2);
 }
 
 #[test]

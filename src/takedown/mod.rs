@@ -30,7 +30,7 @@ mod tables;
 mod tests;
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
@@ -64,9 +64,6 @@ pub enum TakedownError {
     /// The job's folder cannot be opened, or a crawl works on it.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// Somebody is voting on the images.
-    #[error("{}: `spoor annotate` works on this job; stop it first", .0.display())]
-    Voting(PathBuf),
     /// The frontier failed.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -140,7 +137,7 @@ fn take_down_with(
     if !folder.join("images").is_dir() {
         return Err(TakedownError::Missing(folder));
     }
-    let _votes = lock_votes(&folder)?;
+    let _samples = store::remove_samples(&folder)?;
     let OpenJob {
         frontier,
         outputs,
@@ -510,11 +507,16 @@ fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) 
     (with(true), with(false))
 }
 
-/// What an export that holds a removed sample has in it.
+/// What an export that holds a removed sample has in it. The bytes alone tell only
+/// where no other image has them.
 fn needles(receipt: &Receipt) -> Vec<String> {
     let mut needles = Vec::new();
+    let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
     for image in &receipt.images {
-        needles.extend([image.file.clone(), image.url.clone(), image.sha256.clone()]);
+        needles.extend([image.file.clone(), image.url.clone()]);
+        if !left.contains(image.sha256.as_str()) {
+            needles.push(image.sha256.clone());
+        }
     }
     let contexts = receipt.contexts.iter().flat_map(|c| &c.pages);
     needles.extend(contexts.map(|page| page.as_str().to_owned()));
@@ -522,20 +524,6 @@ fn needles(receipt: &Receipt) -> Vec<String> {
     needles.sort();
     needles.dedup();
     needles
-}
-
-/// Keeps annotators out while votes are removed.
-fn lock_votes(folder: &Path) -> Result<Option<File>, TakedownError> {
-    let path = folder.join(tables::VOTES);
-    let file = match File::open(&path) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(io(&path, "opening"))?,
-    };
-    match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
-        Err(TryLockError::WouldBlock) => Err(TakedownError::Voting(path)),
-        Err(TryLockError::Error(error)) => Err(io(&path, "locking")(error)),
-    }
 }
 
 fn to_json(receipt: &Receipt) -> Vec<u8> {

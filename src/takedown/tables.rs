@@ -13,26 +13,39 @@ use serde::Deserialize;
 use super::{Gone, TakedownError, io};
 use crate::lm::atomic;
 
-/// The votes on images.
-pub(super) const VOTES: &str = "annotations/votes.jsonl";
-
 /// What of a job's folder is looked through besides the files that grow, as paths
-/// below it.
+/// below it: the tables, and what a process left of one that was killed writing it.
 pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
-    let mut found = vec!["ranking.tsv".to_owned(), "duplicates.tsv".to_owned()];
-    let annotations = folder.join("annotations");
-    if annotations.is_dir() {
-        for entry in fs::read_dir(&annotations).map_err(io(&annotations, "listing"))? {
-            let entry = entry.map_err(io(&annotations, "listing"))?;
-            let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".tsv") || name.ends_with(".jsonl") {
-                found.push(format!("annotations/{name}"));
+    let mut found = Vec::new();
+    for below in ["", "annotations/"] {
+        let path = folder.join(below);
+        if !path.is_dir() {
+            continue;
+        }
+        for entry in fs::read_dir(&path).map_err(io(&path, "listing"))? {
+            let entry = entry.map_err(io(&path, "listing"))?;
+            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+            let is_table = match table_of(&name) {
+                "ranking.tsv" | "duplicates.tsv" => true,
+                other => {
+                    !below.is_empty() && (other.ends_with(".tsv") || other.ends_with(".jsonl"))
+                }
+            };
+            if is_table && folder.join(&name).is_file() {
+                found.push(name);
             }
         }
     }
-    found.retain(|name| folder.join(name).is_file());
     found.sort();
     Ok(found)
+}
+
+/// The name that a file has when it is whole, as `atomic` writes it.
+fn table_of(name: &str) -> &str {
+    let whole = name
+        .strip_suffix(".partial")
+        .and_then(|n| n.rsplit_once('.'));
+    whole.map_or(name, |(whole, _)| whole)
 }
 
 /// How many lines of a table speak of what is gone; with `write` it is put in its
@@ -46,7 +59,7 @@ pub(super) fn without(
     let path: PathBuf = folder.join(name);
     let bytes = fs::read(&path).map_err(io(&path, "reading"))?;
     let text = String::from_utf8_lossy(&bytes);
-    let mut speaks: Box<dyn FnMut(&str) -> bool> = match name.ends_with(".tsv") {
+    let mut speaks: Box<dyn FnMut(&str) -> bool> = match table_of(name).ends_with(".tsv") {
         true => Box::new(row_filter(gone, text.lines().next().unwrap_or_default())),
         false => Box::new(vote_filter(gone)),
     };

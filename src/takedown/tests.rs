@@ -100,8 +100,10 @@ impl Job {
         }
         votes += "{\"undo\":1,\"annotator\":\"x\"}\n";
         fs::write(folder.join("ranking.tsv"), &rows).unwrap();
+        // As a ranking that was killed leaves it.
+        fs::write(folder.join("ranking.tsv.77.partial"), &rows).unwrap();
         fs::create_dir_all(folder.join("annotations")).unwrap();
-        fs::write(folder.join(tables::VOTES), votes).unwrap();
+        fs::write(folder.join("annotations/votes.jsonl"), votes).unwrap();
         for (name, of) in [("jsonl", 0..9), ("webdataset", 3..4)] {
             let export = folder.join("exports").join(name);
             fs::create_dir_all(&export).unwrap();
@@ -414,6 +416,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         ("images.tsv", 2),
         ("logs/crawl.jsonl", 1),
         ("ranking.tsv", 1),
+        ("ranking.tsv.77.partial", 1),
     ];
     assert_eq!(rows, expected, "the vote, and what took it back");
     assert_eq!(receipt.exports, ["exports/jsonl"]);
@@ -421,7 +424,12 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
     assert!(!job.folder().join("exports/jsonl").exists());
     let image = receipt.files.iter().find(|f| f.file.ends_with("1.png"));
     assert_eq!(image.unwrap().sha256, receipt.images[0].sha256);
-    for table in ["images.tsv", "ranking.tsv", "logs/crawl.jsonl"] {
+    for table in [
+        "images.tsv",
+        "ranking.tsv",
+        "ranking.tsv.77.partial",
+        "logs/crawl.jsonl",
+    ] {
         assert!(!job.text(table).contains("a.test/1.png"), "{table}");
         assert!(job.text(table).contains("c.test/same.png"), "{table}");
     }
@@ -622,12 +630,11 @@ fn who_works_on_the_job_is_not_disturbed() {
         "{busy}"
     );
     drop(open);
-    let votes = File::open(job.folder().join(tables::VOTES)).unwrap();
-    votes.try_lock().unwrap();
+    let reading = store::read_samples(&job.folder()).unwrap();
     let busy = take_down(&job.config, &asked, 0).unwrap_err();
     assert!(busy.to_string().contains("spoor annotate"), "{busy}");
     assert!(!job.folder().join(checkpoint::TAKEDOWNS).exists());
-    drop(votes);
+    drop(reading);
     // A list that cannot be read stops everything that might fetch.
     fs::write(job.folder().join(checkpoint::TAKEDOWNS), "{}\n").unwrap();
     let refused = checkpoint::open(&job.config, 0).err().unwrap().to_string();

@@ -429,6 +429,41 @@ fn with_nothing_obeyed_all_is_kept_and_recorded() {
     ] {
         assert_eq!(sidecar(image)["terms"][key], value, "{image}");
     }
+    // A data set says all of it of each sample.
+    let export = ["export", job.file().to_str().unwrap(), "--format", "jsonl"].map(str::to_owned);
+    let export = export.each_ref().map(String::as_str);
+    Ran::of(&mut spoor(&export)).good();
+    let lines = std::fs::read_to_string(job.folder().join("exports/jsonl/data.jsonl")).unwrap();
+    let rows: Vec<Value> = lines
+        .lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect();
+    assert_eq!(rows.len(), sidecars.len());
+    for (image, column, value) in [
+        ("a.test/noindex.png", "page_noindex", json!(true)),
+        ("a.test/noai.png", "page_noai", json!(true)),
+        ("a.test/noai.png", "image_noai", json!(false)),
+        ("a.test/own.png", "image_noimageai", json!(true)),
+        ("a.test/own.png", "page_noimageai", json!(false)),
+        ("a.test/meta.png", "page_tdm_reservation", json!(true)),
+        ("a.test/reserved.png", "image_tdm_reservation", json!(true)),
+        (
+            "a.test/reserved.png",
+            "image_tdm_policy",
+            json!("https://a.test/p"),
+        ),
+        (
+            "a.test/signal/1.png",
+            "page_content_signals",
+            json!(["ai-train=no", "search=yes"]),
+        ),
+        ("a.test/.png", "page_noai", json!(false)),
+        ("a.test/.png", "page_tdm_reservation", json!(null)),
+    ] {
+        let url = format!("http://{image}");
+        let row = rows.iter().find(|row| row["url"] == url).unwrap();
+        assert_eq!(row[column], value, "{image} {column}");
+    }
     let log = job.log();
     assert!(
         log.iter()

@@ -12,7 +12,8 @@
 //! that a network that is gone costs nothing,
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
-//! and no vote is lost, [`browser`] the same in a real one,
+//! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
+//! agree, [`takedown`] that what was taken down is gone and stays so,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -20,6 +21,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod agreement;
 mod annotate;
 mod browser;
 mod checkpoints;
@@ -42,6 +44,7 @@ mod recrawl;
 mod robots;
 mod sitemaps;
 mod support;
+mod takedown;
 mod traps;
 mod troubled;
 mod upkeep;

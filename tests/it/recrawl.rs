@@ -444,3 +444,57 @@ fn limits_end_a_crawl_that_would_go_on() {
     assert!(begin.elapsed() < GUARD + Duration::from_secs(1));
     assert_eq!(web.of("a.test/same").len(), 6);
 }
+
+/// The same words at each visit, that may not be used from the third on. The image
+/// `new.png` is there from the second on.
+fn souring(n: usize, _: &HeaderMap) -> Response {
+    let mut body = vec![
+        some(topical(), 0, 3),
+        image("/kept.png", &some(topical(), 2, 1)),
+    ];
+    if n > 0 {
+        body.push(image("/new.png", &some(topical(), 4, 1)));
+    }
+    let mut answer = html(page("Terms", "", &body));
+    if n > 1 {
+        let tag = header::HeaderValue::from_static("noai");
+        answer.headers_mut().insert("x-robots-tag", tag);
+    }
+    answer
+}
+
+fn picture(_: usize, _: &HeaderMap) -> Response {
+    let drawn = spoor::lab::picture::draw("kept.png", 200, 200).unwrap();
+    ([(header::CONTENT_TYPE, "image/png")], drawn.bytes).into_response()
+}
+
+#[test]
+fn terms_that_change_reach_what_is_kept() {
+    let web = Versions::serve(&[("a.test/", souring), ("a.test/kept.png", picture)]);
+    for (obey, rest) in [(true, ""), (false, "obey = []\n")] {
+        let rest = format!("{QUICK}[consent]\ntdmrep = false\n{rest}");
+        let text = JobText {
+            seeds: &["http://a.test/"],
+            rest: &rest,
+            ..JobText::default()
+        };
+        let job = Job::at(web.addr, &text);
+        web.asked().clear();
+        let live = Live::start(&mut job.crawl());
+        web.wait_for("a.test/kept.png", 1);
+        // That of the fifth is asked when the fourth is settled.
+        web.wait_for("a.test/", 5);
+        stop(live);
+        let rows = endings(&job, "http://a.test/");
+        assert!(rows[1..].iter().all(|r| r == "done false 200"), "{rows:?}");
+        let [sidecar] = &job.sidecars()[..] else {
+            panic!("one image is there: {:?}", job.endings());
+        };
+        let contexts = sidecar["contexts"].as_array().unwrap();
+        assert_eq!(contexts.len(), 1, "{contexts:?}");
+        assert_eq!(contexts[0]["terms"]["noai"], true, "obeyed: {obey}");
+        let lines = job.sentences();
+        let distinct: std::collections::BTreeSet<_> = lines.iter().collect();
+        assert_eq!(lines.len(), distinct.len(), "kept twice");
+    }
+}

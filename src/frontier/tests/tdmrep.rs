@@ -6,6 +6,7 @@ use crate::page::Obeyed;
 over_all! {
     it_is_asked_before_the_first_page_and_once
     whatever_goes_wrong_says_nothing_and_is_not_asked_again_soon
+    what_was_reserved_stays_so_while_the_host_is_in_trouble
     redirects_on_the_host_are_followed_and_end
     robots_rules_govern_the_request_for_it
     a_crash_while_it_is_asked_asks_again
@@ -150,6 +151,44 @@ fn whatever_goes_wrong_says_nothing_and_is_not_asked_again_soon() {
             done(&mut f, &task, vec![], now);
         }
         assert!(f.is_exhausted());
+        check(&f);
+    }
+}
+
+fn what_was_reserved_stays_so_while_the_host_is_in_trouble() {
+    let trouble = |reason| Outcome::Retry {
+        reason,
+        retry_after: None,
+        host_backs_off: false,
+    };
+    let moved = Outcome::Redirect {
+        to: url("http://a.org/there.json"),
+    };
+    let gone = Outcome::Drop {
+        reason: Reason::ClientError,
+    };
+    for (answers, reserved) in [
+        (vec![trouble(Reason::Timeout)], Some(true)),
+        (vec![moved.clone(), trouble(Reason::Overloaded)], Some(true)),
+        (vec![gone.clone()], None),
+        (vec![moved, gone], None),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut now = 0;
+        let (mut f, task) = asked(folder.path(), &mut now);
+        answer(&mut f, &task, Outcome::Done, RESERVED, now);
+        let page = lease(&mut f, &mut now).unwrap();
+        assert_eq!(page.terms.tdm_reservation, Some(true));
+        done(&mut f, &page, vec![], now);
+        now += 2 * DAY;
+        for outcome in answers {
+            let task = lease(&mut f, &mut now).unwrap();
+            answer(&mut f, &task, outcome, "", now);
+        }
+        let page = lease(&mut f, &mut now).unwrap();
+        assert_eq!((page.kind, page.url.path()), (TaskKind::Page, "/2"));
+        assert_eq!(page.terms.tdm_reservation, reserved);
+        done(&mut f, &page, vec![], now);
         check(&f);
     }
 }

@@ -5,6 +5,7 @@ use super::*;
 use crate::page::Validators;
 
 over_all! {
+    words_are_taken_back_from_images_of_a_page_that_forbids_them_later
     a_page_that_changes_is_visited_sooner_and_one_that_does_not_later
     without_recrawl_a_page_is_fetched_once
     downtime_does_not_cost_a_page_and_its_end_does
@@ -680,4 +681,92 @@ proptest! {
             }
         }
     }
+}
+
+fn words_are_taken_back_from_images_of_a_page_that_forbids_them_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = watching(folder.path(), 0);
+    let mut now = 0;
+    let [one, two] = ["http://a.org/1", "http://b.org/2"];
+    f.add_seeds(&[url(one), url(two)], 0).unwrap();
+    let of = |name: &str| url(&format!("http://{name}.org/x.png"));
+    let all = ["kept", "shared", "own", "waiting", "leased"];
+    for _ in 0..2 {
+        let task = lease(&mut f, &mut now).unwrap();
+        let names: &[&str] = match task.url.as_str() == one {
+            true => &all,
+            false => &["shared"],
+        };
+        let images = names.iter().map(|name| {
+            let address = of(name);
+            image(address.as_str(), task.url.as_str(), 1.0)
+        });
+        let effects = Effects {
+            images: images.collect(),
+            digest: Some(1),
+            ..Effects::default()
+        };
+        answer(&mut f, &task, Outcome::Done, effects, now);
+    }
+    let mut tasks = BTreeMap::new();
+    for _ in all {
+        let task = lease(&mut f, &mut now).unwrap();
+        assert_eq!(task.kind, TaskKind::Image);
+        tasks.insert(task.url.clone(), task);
+    }
+    finish(
+        &mut f,
+        &tasks[&of("kept")],
+        Outcome::Done,
+        Effects::default(),
+        now,
+    );
+    now += 9 * HOUR;
+    let pages = [(); 2].map(|()| lease(&mut f, &mut now).unwrap());
+    for name in ["shared", "own"] {
+        f.abandon(&tasks[&of(name)], now).unwrap();
+    }
+    let later = Outcome::Retry {
+        reason: Reason::Timeout,
+        retry_after: None,
+        host_backs_off: false,
+    };
+    let retrying = end(&mut f, &tasks[&of("waiting")], later, now);
+    assert!(matches!(retrying, Settled::Retrying { .. }));
+    for page in &pages {
+        let forbids = page.url.as_str() == one;
+        let effects = Effects {
+            withheld: all.iter().filter(|_| forbids).map(|n| of(n)).collect(),
+            digest: Some(1),
+            ..Effects::default()
+        };
+        let finished = answer(&mut f, page, Outcome::Done, effects, now);
+        assert_eq!(finished.changed, Some(false));
+        let kept: &[&str] = if forbids { &["here"] } else { &[] };
+        assert_eq!(finished.withheld, kept);
+        check(&f);
+    }
+    let state = |f: &Frontier, name| {
+        f.look_up(&of(name), TaskKind::Image)
+            .unwrap()
+            .map(|r| r.state)
+    };
+    let pages = |f: &Frontier, name| -> Vec<String> {
+        let contexts = f.contexts(&of(name)).unwrap();
+        contexts.iter().map(|c| c.page.to_string()).collect()
+    };
+    assert_eq!(state(&f, "own"), None);
+    assert_eq!(state(&f, "waiting"), None);
+    assert_eq!(state(&f, "shared"), Some(State::Queued));
+    assert_eq!(pages(&f, "shared"), [two]);
+    assert!(matches!(state(&f, "kept"), Some(State::Done { .. })));
+    // Whoever has it finds no words when it arrives.
+    assert_eq!(state(&f, "leased"), Some(State::Queued));
+    assert_eq!(pages(&f, "leased"), [""; 0]);
+    let reason = Reason::Forbidden;
+    end(&mut f, &tasks[&of("leased")], Outcome::Drop { reason }, now);
+    let rest = lease(&mut f, &mut now).unwrap();
+    assert_eq!(rest.url, of("shared"));
+    end(&mut f, &rest, Outcome::Done, now);
+    check(&f);
 }
