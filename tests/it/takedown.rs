@@ -165,6 +165,8 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     let url = first["url"].as_str().unwrap();
     let file = job.folder().join(second["file"].as_str().unwrap());
     let before = std::fs::read(&file).unwrap();
+    let data = job.folder().join("exports/jsonl/data.jsonl");
+    let exported = std::fs::read_to_string(&data).unwrap().contains(url);
     let receipt = run(
         &job,
         "takedown",
@@ -179,8 +181,9 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     ] {
         assert!(receipt.contains(said), "no {said:?} in {receipt}");
     }
-    // It stands for the removed one in the export, which has nothing to do with that.
-    assert!(job.folder().join("exports/jsonl/data.jsonl").exists());
+    // Where the other one stands for both, the export has nothing to do with this.
+    assert_eq!(data.exists(), !exported);
+    assert_eq!(receipt.contains("exports/jsonl\n"), exported, "{receipt}");
     assert!(!kept(&job).contains_key(url));
     assert!(!job.folder().join(first["file"].as_str().unwrap()).exists());
     assert_eq!(std::fs::read(&file).unwrap(), before);
