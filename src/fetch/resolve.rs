@@ -282,17 +282,4 @@ mod tests {
             assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 8080))]);
         }
     }
-
-    /// What a name leads to is judged, whoever wrote the name.
-    #[tokio::test]
-    async fn a_target_that_is_a_name_is_judged() {
-        let target = Target::Name("127.0.0.1".into(), 8080);
-        let name = || "example.org".parse().unwrap();
-        let open = resolver(target.clone(), true).resolve(name()).await;
-        let open: Vec<_> = open.unwrap().collect();
-        assert_eq!(open, [SocketAddr::from(([127, 0, 0, 1], 8080))]);
-        let shut = resolver(target, false).resolve(name()).await.err().unwrap();
-        let refused = shut.downcast_ref::<Refused>().unwrap();
-        assert_eq!(refused.address, IpAddr::from([127, 0, 0, 1]));
-    }
 }
