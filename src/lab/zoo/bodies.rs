@@ -146,12 +146,17 @@ fn slow() -> Vec<Case> {
     let late = || Expect::dropped("page", "timeout").bytes(64);
     let hour = Duration::from_secs(3600);
     vec![
-        case("silent", "answers nothing", drip("", b"", hour), late()),
+        case(
+            "silent",
+            "answers nothing",
+            drip("", b"", hour),
+            late().saying("took too long (Head)"),
+        ),
         case(
             "silent-head",
             "stops within the head",
             drip("HTTP/1.1 200 OK\r\nContent-", b"", hour),
-            late(),
+            late().saying("took too long (Head)"),
         ),
         case(
             "silent-body",
@@ -161,13 +166,13 @@ fn slow() -> Vec<Case> {
                 b"",
                 hour,
             ),
-            late(),
+            late().saying("took too long (Body)"),
         ),
         case(
             "drip-head",
             "sends a byte of the head every half second",
             drip("HTTP/1.1 200 OK\r\nX: ", b"a", DRIP),
-            late(),
+            late().saying("took too long (Head)"),
         ),
         case(
             "drip-body",
@@ -177,7 +182,7 @@ fn slow() -> Vec<Case> {
                 b"a",
                 DRIP,
             ),
-            late(),
+            late().saying("took too long (Whole)"),
         ),
         case(
             "drip-chunk-size",
@@ -187,7 +192,7 @@ fn slow() -> Vec<Case> {
                 b"0",
                 DRIP,
             ),
-            late(),
+            late().saying("took too long (Body)"),
         ),
     ]
 }
@@ -256,7 +261,7 @@ fn chunks() -> Vec<Case> {
             "chunk-overflow",
             "gives a chunk a size beyond 64 bits",
             chunked(b"fffffffffffffffff\r\nabc\r\n0\r\n\r\n"),
-            bad(),
+            bad().saying("overflow"),
         ),
         case(
             "chunk-huge",
@@ -287,13 +292,13 @@ fn chunks() -> Vec<Case> {
                 ]
                 .concat(),
             ),
-            bad(),
+            bad().saying("extensions over limit"),
         ),
         case(
             "chunk-trailers",
             "sends 100,000 trailers",
             chunked(&flood("X-Zoo: 1\r\n")),
-            bad(),
+            bad().saying("trailers"),
         ),
         case(
             "chunk-bytes",
@@ -326,7 +331,12 @@ fn lengths() -> Vec<Case> {
             of("3"),
             Expect::done("page").bytes(3),
         ),
-        case("length-negative", "promises -1 bytes", of("-1"), bad()),
+        case(
+            "length-negative",
+            "promises -1 bytes",
+            of("-1"),
+            bad().saying("content-length"),
+        ),
         case(
             "length-overflow",
             "promises more bytes than 64 bits count",
@@ -337,7 +347,7 @@ fn lengths() -> Vec<Case> {
             "length-differing",
             "promises 3 bytes and 6",
             of("3\r\nContent-Length: 6"),
-            bad(),
+            bad().saying("content-length"),
         ),
         case(
             "length-huge",
@@ -470,25 +480,25 @@ fn codings() -> Vec<Case> {
             "coding-lie",
             "says gzip and sends none",
             coded(html, "gzip", page.clone()),
-            bad(),
+            bad().saying("could not be decoded"),
         ),
         case(
             "coding-lie-br",
             "says br and sends none",
             coded(html, "br", page.clone()),
-            bad(),
+            bad().saying("could not be decoded"),
         ),
         case(
             "coding-lie-zstd",
             "says zstd and sends none",
             coded(html, "zstd", page.clone()),
-            bad(),
+            bad().saying("could not be decoded"),
         ),
         case(
             "coding-truncated",
             "ends within the packed body",
             coded(html, "gzip", half),
-            bad(),
+            bad().saying("could not be decoded"),
         ),
         case(
             "coding-trailed",

@@ -1,6 +1,8 @@
 //! Connections that end, or speak, at the wrong moment; and TLS that cannot be
 //! trusted.
 
+use std::io;
+
 use super::tls::Certificate;
 use super::{Case, Connection, Expect, Serve, behaviour};
 
@@ -32,6 +34,17 @@ fn shown(certificate: Certificate) -> Serve {
         http2: false,
         // No handshake gets so far.
         behave: behaviour(Connection::close),
+    }
+}
+
+/// From the beginning of the connection, where TLS may be expected.
+fn before<F>(secure: bool, behave: impl Fn(Connection) -> F + Send + Sync + 'static) -> Serve
+where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    Serve::Early {
+        secure,
+        behave: behaviour(behave),
     }
 }
 
@@ -130,35 +143,33 @@ fn early() -> Vec<Case> {
         case(
             "cut-at-once",
             "closes every connection at once",
-            Serve::Early(behaviour(Connection::close)),
+            before(false, Connection::close),
             failed(),
         ),
         case(
             "reset-at-once",
             "resets every connection at once",
-            Serve::Early(behaviour(|connection: Connection| async {
-                connection.reset()
-            })),
+            before(false, |connection| async { connection.reset() }),
             failed(),
         ),
         case(
             "answers-first",
             "answers before it has heard more than a byte of the question",
-            Serve::Early(behaviour(|mut connection: Connection| async move {
+            before(false, |mut connection| async move {
                 let early = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 24\r\n\r\nUser-agent: *\nDisallow:\n";
                 connection.receive(&mut [0]).await?;
                 connection.send(early).await?;
                 connection.wait().await
-            })),
+            }),
             Expect::done("robots").bytes(24),
         ),
         case(
             "another-protocol",
             "greets as a mail server",
-            Serve::Early(behaviour(|mut connection: Connection| async move {
+            before(false, |mut connection| async move {
                 connection.send(b"220 zoo.test ESMTP\r\n").await?;
                 connection.wait().await
-            })),
+            }),
             Expect::retrying("robots", "protocol").bytes(0),
         ),
     ]
@@ -206,6 +217,42 @@ fn secure() -> Vec<Case> {
             "shows a certificate of an authority with a trusted one's name",
             shown(Certificate::Impostor),
             untrusted("BadSignature"),
+        ),
+        case(
+            "tls-silent",
+            "takes the connection and never speaks TLS",
+            before(true, Connection::wait),
+            Expect::retrying("robots", "timeout")
+                .bytes(0)
+                .saying("Connecting"),
+        ),
+        case(
+            "tls-plain",
+            "answers in plain HTTP where TLS is expected",
+            before(true, |mut connection| async move {
+                connection.send(b"HTTP/1.1 400 Bad Request\r\n\r\n").await?;
+                connection.wait().await
+            }),
+            Expect::retrying("robots", "tls").bytes(0),
+        ),
+        case(
+            "tls-flood",
+            "sends zeros for ever where TLS is expected",
+            before(true, |mut connection| async move {
+                loop {
+                    connection.send(&[0; 16 << 10]).await?;
+                }
+            }),
+            Expect::retrying("robots", "tls").bytes(0),
+        ),
+        case(
+            "tls-cut",
+            "closes within the handshake",
+            before(true, |mut connection| async move {
+                connection.receive(&mut [0; 5]).await?;
+                connection.close().await
+            }),
+            Expect::retrying("robots", "connection").bytes(0),
         ),
         case(
             "tls-cut-head",

@@ -50,7 +50,7 @@ urls = ["http://zoo.test/"]
 sitemaps = true
 
 [network]
-connect_timeout = "3s"
+connect_timeout = "2s"
 read_timeout = "3s"
 total_timeout = "6s"
 concurrency = 64
@@ -103,7 +103,12 @@ pub enum Serve {
     Raw(Behave),
     /// Bytes from the beginning of the connection, whatever is asked for, on a
     /// port of its own.
-    Early(Behave),
+    Early {
+        /// Whether TLS is what the crawler expects there.
+        secure: bool,
+        /// What it meets.
+        behave: Behave,
+    },
     /// TLS with this certificate, and then bytes, whatever is asked for.
     Tls {
         /// Which certificate is shown.
@@ -164,7 +169,7 @@ impl fmt::Debug for Serve {
         f.write_str(match self {
             Self::Web(_) => "Web",
             Self::Raw(_) => "Raw",
-            Self::Early(_) => "Early",
+            Self::Early { .. } => "Early",
             Self::Tls { .. } => "Tls",
         })
     }
@@ -352,7 +357,7 @@ impl Case {
 
     fn below(&self, path: &str) -> String {
         let scheme = match self.serve {
-            Serve::Tls { .. } => "https",
+            Serve::Tls { .. } | Serve::Early { secure: true, .. } => "https",
             _ => "http",
         };
         format!("{scheme}://{}{path}", self.host())

@@ -105,37 +105,37 @@ fn nowhere() -> Vec<Case> {
             "redirect-file",
             "redirects to a file of the machine",
             to("file:///etc/passwd"),
-            bad(),
+            bad().saying("`file:` addresses are not crawled"),
         ),
         case(
             "redirect-data",
             "redirects to a data: URL",
             to("data:text/html,<p>here"),
-            bad(),
+            bad().saying("`data:` addresses are not crawled"),
         ),
         case(
             "redirect-javascript",
             "redirects to a javascript: URL",
             to("javascript:alert(1)"),
-            bad(),
+            bad().saying("`javascript:` addresses are not crawled"),
         ),
         case(
             "redirect-ftp",
             "redirects to an FTP server",
             to("ftp://10.0.0.1/pub"),
-            bad(),
+            bad().saying("`ftp:` addresses are not crawled"),
         ),
         case(
             "redirect-empty",
             "redirects to an empty Location",
             raw("Location: \r\n"),
-            bad(),
+            bad().saying("Location header is empty"),
         ),
         case(
             "redirect-missing",
             "redirects without a Location",
             raw(""),
-            bad(),
+            bad().saying("no Location header"),
         ),
         case(
             "redirect-nul",
@@ -153,7 +153,7 @@ fn nowhere() -> Vec<Case> {
             "redirect-long",
             "redirects to an address of 100 KB",
             Serve::paths(|_| moved(&format!("/{}", "a".repeat(100 << 10)))),
-            bad(),
+            bad().saying("bytes long"),
         ),
         case(
             "redirect-crlf",
@@ -181,6 +181,7 @@ fn inwards() -> Vec<Case> {
             .at(url)
             .bytes(0)
             .within(1_000)
+            .saying("not of the public internet")
     };
     vec![
         case(

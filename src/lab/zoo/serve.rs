@@ -167,9 +167,9 @@ pub async fn spawn(cases: Vec<Case>, addr: SocketAddr) -> io::Result<Running> {
     let mut connect_to = Vec::new();
     let mut tasks = Vec::new();
     for case in &cases {
-        if let Serve::Early(behave) = &case.serve {
+        if let Serve::Early { behave, .. } = &case.serve {
             let listener = TcpListener::bind(other).await?;
-            connect_to.push(format!("{}:80:{}", case.host(), listener.local_addr()?));
+            connect_to.push(format!("{}::{}", case.host(), listener.local_addr()?));
             let behave = behave.clone();
             tasks.push(accept(listener, move |tcp| {
                 behave(Connection(Io::Plain(tcp)), String::new())
@@ -268,7 +268,7 @@ async fn converse(zoo: Arc<Vec<Case>>, mut connection: Connection) -> io::Result
                 (Some(reply), _) => reply,
                 (None, Serve::Web(reply)) => reply(&path),
                 (None, Serve::Raw(behave)) => return behave(connection, path).await,
-                (None, Serve::Early(_) | Serve::Tls { .. }) => missing(),
+                (None, Serve::Early { .. } | Serve::Tls { .. }) => missing(),
             },
             None if host == HOST && path == "/" => front(&zoo),
             None => missing(),
