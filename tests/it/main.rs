@@ -15,7 +15,8 @@
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
 //! agree, [`takedown`] that what was taken down is gone and stays so,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
-//! and told while it runs.
+//! and told while it runs, [`zoo`] that hostile servers cost what they state and no
+//! more.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -48,3 +49,4 @@ mod takedown;
 mod traps;
 mod troubled;
 mod upkeep;
+mod zoo;
