@@ -12,7 +12,8 @@
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one,
-//! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
+//! [`secrets`] that passwords stay where they belong, [`service`] what systemd says of
+//! the unit file, [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
@@ -38,6 +39,8 @@ mod powercut;
 mod rank;
 mod recrawl;
 mod robots;
+mod secrets;
+mod service;
 mod sitemaps;
 mod support;
 mod traps;
