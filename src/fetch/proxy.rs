@@ -35,7 +35,7 @@ impl Proxies {
                 let url = url.as_str();
                 own.add("network.proxy", url, |url| reqwest::Proxy::all(url))?;
             }
-            Some(Proxy::Environment) => own.from_environment(|name| std::env::var(name).ok())?,
+            Some(Proxy::Environment) => own.read_environment(|name| std::env::var(name).ok())?,
         }
         Ok(own)
     }
@@ -43,7 +43,7 @@ impl Proxies {
     /// The variables as curl and others read them: each in upper case or in lower
     /// case, `ALL_PROXY` where the scheme has none of its own, `NO_PROXY` for what
     /// is asked directly.
-    fn from_environment(
+    fn read_environment(
         &mut self,
         value: impl Fn(&str) -> Option<String>,
     ) -> Result<(), SetupError> {
@@ -102,7 +102,7 @@ mod tests {
 
     fn environment(set: &[(&str, &str)]) -> Result<Proxies, SetupError> {
         let mut proxies = Proxies::default();
-        proxies.from_environment(|name| {
+        proxies.read_environment(|name| {
             let found = set.iter().find(|(n, _)| *n == name);
             found.map(|(_, value)| (*value).to_owned())
         })?;

@@ -12,7 +12,7 @@
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one,
-//! [`secrets`] that passwords stay where they belong, [`service`] what systemd says of
+//! [`fuzz`] that nothing which is read can break it, [`secrets`] that passwords stay where they belong, [`service`] what systemd says of
 //! the unit file, [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
 //! and told while it runs.
 //!
@@ -31,6 +31,7 @@ mod examples;
 mod export;
 mod faults;
 mod format;
+mod fuzz;
 mod kill;
 mod layers;
 mod pictures;
