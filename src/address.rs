@@ -23,7 +23,8 @@ pub enum AddressError {
     /// The text is not a URL by the WHATWG URL standard.
     #[error("`{text}` is not a URL: {why}; write it in full, as in https://example.org/page")]
     Syntax {
-        /// The text as it was given, shortened to 200 characters.
+        /// The text as it was given, shortened to 200 characters and without user
+        /// name and password.
         text: String,
         /// What the parser found wrong.
         why: String,
@@ -37,7 +38,8 @@ pub enum AddressError {
     /// The URL has no host, or an empty one.
     #[error("`{text}` names no host")]
     NoHost {
-        /// The text as it was given, shortened to 200 characters.
+        /// The text as it was given, shortened to 200 characters and without user
+        /// name and password.
         text: String,
     },
     /// The canonical form is longer than [`MAX_URL_BYTES`].
@@ -297,8 +299,21 @@ fn syntax(text: &str, why: &url::ParseError) -> AddressError {
     }
 }
 
+/// For messages, which must not repeat a password. As the text may be no URL, all is
+/// taken for one that stands before an `@` and behind the slashes after the scheme.
 fn shortened(text: &str) -> String {
-    text.chars().take(200).collect()
+    let short = |text: &str| text.chars().take(200).collect::<String>();
+    let authority = text.find(['/', '\\']).map(|at| {
+        let rest = text[at..].trim_start_matches(['/', '\\']);
+        text.len() - rest.len()
+    });
+    let begin = authority.unwrap_or(0);
+    let end = text[begin..].find(['/', '\\', '?', '#']);
+    let end = end.map_or(text.len(), |at| begin + at);
+    match text[begin..end].rfind('@') {
+        Some(at) => short(&format!("{}...{}", &text[..begin], &text[begin + at..])),
+        None => short(text),
+    }
 }
 
 /// Decodes the escapes of unreserved characters and writes the others in upper
@@ -413,6 +428,24 @@ mod tests {
             PageUrl::parse(&long),
             Err(AddressError::TooLong { .. })
         ));
+    }
+
+    #[test]
+    fn passwords_are_not_repeated() {
+        for text in [
+            "http://user:secret@a b/",
+            "http://user:secret@example.org:99999/",
+            "https:\\\\user:secret@[::1/",
+            "http:/user:se@cret@a b",
+            "//user:secret@example.org/",
+            "user:secret@example.org",
+            "http://user:secret@/",
+        ] {
+            let why = PageUrl::parse(text).unwrap_err().to_string();
+            assert!(!why.contains("cret"), "{text}: {why}");
+        }
+        let why = PageUrl::parse("http://a b/c@d").unwrap_err().to_string();
+        assert!(why.contains("http://a b/c@d"), "{why}");
     }
 
     #[test]

@@ -415,6 +415,7 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
         allow_private: network.allow_private,
         connect_to: network.connect_to.clone(),
         extra_ca: network.extra_ca.clone(),
+        proxy: network.proxy.clone(),
         ..fetch::Options::default()
     })
 }

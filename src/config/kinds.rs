@@ -4,6 +4,8 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use url::Url;
+
 use super::errors::shown;
 use super::values::{TextValue, choice};
 use crate::address::PageUrl;
@@ -120,6 +122,48 @@ impl TextValue for ProductToken {
     }
     fn text(&self) -> String {
         self.0.clone()
+    }
+}
+
+/// The way to the web, where it leads through a proxy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Proxy {
+    /// The one that the environment's variables name, if they do.
+    Environment,
+    /// This one: `http` or `https`, a host and a port, nothing else.
+    At(Url),
+}
+
+impl TextValue for Proxy {
+    const KIND: &'static str = "a proxy";
+    const FORM: &'static str =
+        "\"environment\", or a URL of scheme, host and port as \"http://proxy.example.org:3128\"";
+    const EXAMPLE: &'static str = "http://proxy.example.org:3128";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        if text == "environment" {
+            return Ok(Self::Environment);
+        }
+        // The text is not repeated: it may have a password in it.
+        let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
+        if !url.username().is_empty() || url.password().is_some() {
+            return Err(
+                "a user name or a password may not stand here; write \"environment\" and set HTTPS_PROXY and HTTP_PROXY"
+                    .to_owned(),
+            );
+        }
+        let bare = url.path().len() <= 1 && url.query().is_none() && url.fragment().is_none();
+        match url.scheme() {
+            "http" | "https" if bare => Ok(Self::At(url)),
+            "http" | "https" => Err("a proxy has no path".to_owned()),
+            _ => Err("only http and https proxies can be spoken to".to_owned()),
+        }
+    }
+    fn text(&self) -> String {
+        match self {
+            Self::Environment => "environment".to_owned(),
+            Self::At(url) => url.as_str().trim_end_matches('/').to_owned(),
+        }
     }
 }
 

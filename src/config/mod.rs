@@ -43,7 +43,7 @@ pub use errors::{ConfigError, ConfigErrors, Place};
 pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
     Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name,
-    ProductToken, Scheme, Signal, Source, StoreKind, StrategyKind,
+    ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::formula::Formula;
 use super::kinds::{
     Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
-    ProductToken, Scheme, Signal, Source, StoreKind, StrategyKind,
+    ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -170,6 +170,8 @@ section! {
         allow_private: bool = false;
         /// Connections that go elsewhere, as curl's --connect-to. HOST may begin with `*.` for every host below a domain; an empty HOST or PORT fits any, an empty target part leaves it unchanged; IPv6 addresses stand in brackets. The first rule that fits applies. A target that is an IP address is reached without allow_private too.
         connect_to: Vec<ConnectTo> = Vec::new();
+        /// The proxy that requests go through, all but those that a rule of connect_to fits: the URL of an HTTP proxy, or "environment" for what the variables HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY say. Without it they are not heeded. A proxy that asks for a password belongs into the environment, not into this file. Unless allow_private is set, names are looked up and judged on this machine before the proxy is asked for them.
+        proxy: Option<Proxy> = None;
         /// The longest time to connect, TLS included.
         connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
         /// The longest silence while a response is read.

@@ -1,9 +1,9 @@
 //! The socket itself: where it lies, and how it is opened however long the path.
 
-use std::fs::{File, Permissions};
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
@@ -14,6 +14,9 @@ use super::{Desk, router};
 
 /// The name of the socket in the job's folder.
 pub(super) const NAME: &str = "control.sock";
+
+/// Where the socket is made, in the same folder.
+const PRIVATE: &str = ".control";
 
 /// Bytes of a path that every system takes for a socket: `sun_path` of `sockaddr_un`
 /// has 108 on Linux and 104 elsewhere, the final NUL included.
@@ -40,11 +43,22 @@ pub fn serve(runtime: &Handle, folder: &Path, desk: Desk) -> io::Result<Served> 
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
+    // It gets its name when its mode is set: between the two others could connect to
+    // it, where the umask lets them.
+    let private = folder.join(PRIVATE);
+    match DirBuilder::new().mode(0o700).create(&private) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => std::fs::set_permissions(&private, Permissions::from_mode(0o700))?,
+    }
+    let unnamed = private.join(NAME);
+    std::fs::remove_file(&unnamed).ok();
     let listener = {
         let _entered = runtime.enter();
-        UnixListener::bind(&Place::of(folder)?.path)?
+        UnixListener::bind(&Place::of(&private)?.path)?
     };
-    std::fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    std::fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
+    std::fs::rename(&unnamed, &path)?;
+    std::fs::remove_dir(&private)?;
     let task = runtime.spawn(async move {
         // It never ends by itself, and errors of single connections are not its own.
         if let Err(error) = axum::serve(listener, router(desk)).await {

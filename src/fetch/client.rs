@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use reqwest::header::{ACCEPT, HeaderMap, HeaderValue};
-use reqwest::{Client, redirect, retry};
+use reqwest::{Client, Proxy, redirect, retry};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
@@ -21,6 +21,7 @@ pub(super) fn build(
     options: &Options,
     tls: &ClientConfig,
     resolver: GuardedResolver,
+    proxies: &[Proxy],
     http2: bool,
 ) -> Result<Client, SetupError> {
     let mut tls = tls.clone();
@@ -32,6 +33,8 @@ pub(super) fn build(
         .tls_backend_preconfigured(tls)
         .dns_resolver(Arc::new(resolver))
         .user_agent(options.user_agent())
+        // The environment's are heeded where the operator says so, and then among
+        // `proxies`.
         .no_proxy()
         .referer(false)
         .redirect(redirect::Policy::none())
@@ -50,6 +53,10 @@ pub(super) fn build(
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true);
+    let builder = proxies
+        .iter()
+        .cloned()
+        .fold(builder, |b, proxy| b.proxy(proxy));
     let builder = match http2 {
         true => builder,
         false => builder.http1_only(),

@@ -7,8 +7,10 @@
 //! and reserved space is refused, also where the registry calls it globally
 //! reachable: no page is published there.
 //!
-//! An IPv6 address that carries an IPv4 one (mapped, NAT64, 6to4) is judged by
-//! the one it carries.
+//! An IPv6 address that carries an IPv4 one (mapped, translated, NAT64, 6to4) is
+//! judged by the one it carries, and one whose interface is named by an IPv4 address
+//! (ISATAP) by both. Of the rest only 2000::/3 has been handed out for the public
+//! internet, and all else is refused as well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -88,6 +90,12 @@ const V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0),         8, "multicast, RFC 4291"),
 ];
 
+/// What IANA assigns addresses of the public internet from.
+const GLOBAL_UNICAST: u128 = 0b001;
+/// What stands before the IPv4 address in an interface of ISATAP: the address is one
+/// of the public internet, or is not (RFC 5214 section 6.1).
+const ISATAP: [u128; 2] = [0x0200_5efe, 0x5efe];
+
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
     let bits = address.to_bits();
     V4.iter()
@@ -100,19 +108,28 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         return special_v4(v4);
     }
     let bits = address.to_bits();
-    V6.iter()
+    let block = V6
+        .iter()
         .find(|(net, length, _)| (bits ^ net.to_bits()) >> (128 - length) == 0)
-        .map(|(_, _, why)| *why)
+        .map(|(_, _, why)| *why);
+    if block.is_some() || bits >> 125 != GLOBAL_UNICAST {
+        return block.or(Some("no global unicast, RFC 4291"));
+    }
+    match ISATAP.contains(&(bits >> 32 & 0xffff_ffff)) {
+        true => special_v4(Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32)),
+        false => None,
+    }
 }
 
 /// The IPv4 address inside an IPv6 one: `::ffff:0:0/96` (mapped, RFC 4291
-/// section 2.5.5.2), `64:ff9b::/96` (NAT64, RFC 6052) and `2002::/16` (6to4,
-/// RFC 3056). Teredo carries one too, obfuscated, and is refused as a whole.
+/// section 2.5.5.2), `::ffff:0:0:0/96` (translated, RFC 2765 section 2.1),
+/// `64:ff9b::/96` (NAT64, RFC 6052) and `2002::/16` (6to4, RFC 3056). Teredo carries
+/// one too, obfuscated, and is refused as a whole.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let last = || Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32);
     match (bits >> 32, bits >> 112) {
-        (0xffff, _) => Some(last()),
+        (0xffff | 0xffff_0000, _) => Some(last()),
         (prefix, _) if prefix == 0x64_ff9b_u128 << 64 => Some(last()),
         (_, 0x2002) => Some(Ipv4Addr::from_bits(((bits >> 80) & 0xffff_ffff) as u32)),
         _ => None,
@@ -128,41 +145,61 @@ mod tests {
         special_purpose(text.parse().unwrap())
     }
 
-    /// First and last address of each block, and its neighbours outside.
+    /// Every row of the registries: the first address of the block, the last one and
+    /// some between; and each address beside it that no other row has is public.
     #[test]
-    fn special_purpose_table() {
+    fn blocks_of_the_registries() {
+        let text = include_str!("../../tests/fixtures/addresses/special.tsv");
+        let rows: Vec<_> = text.lines().filter(|l| !l.starts_with('#')).collect();
+        assert_eq!(rows.len(), 58);
+        for row in rows {
+            let fields: Vec<_> = row.split('\t').collect();
+            let (net, length) = fields[0].split_once('/').unwrap();
+            let (net, length): (IpAddr, u32) = (net.parse().unwrap(), length.parse().unwrap());
+            let rfc = *fields.get(3).unwrap_or(&fields[2]);
+            let (first, width) = match net {
+                IpAddr::V4(v4) => (u128::from(v4.to_bits()), 32),
+                IpAddr::V6(v6) => (v6.to_bits(), 128),
+            };
+            let ones = u128::MAX.checked_shr(128 - width + length).unwrap_or(0);
+            assert_eq!(first & ones, 0, "{row}");
+            let at = |bits: u128| match width {
+                32 => IpAddr::from(Ipv4Addr::from_bits(bits as u32)),
+                _ => IpAddr::from(Ipv6Addr::from_bits(bits)),
+            };
+            if rfc == "carried" {
+                // The first one carries 0.0.0.0, and one of 8.8.8.8 is public.
+                let shift = if length == 16 { 80 } else { 0 };
+                assert!(special_purpose(at(first)).unwrap().ends_with("RFC 791"));
+                assert_eq!(special_purpose(at(first | 0x0808_0808 << shift)), None);
+                continue;
+            }
+            let why = special_purpose(at(first)).unwrap_or_default();
+            assert!(why.ends_with(rfc), "{row}: {why:?}");
+            for part in [1, 3, 5, 7, 8] {
+                let inside = first | (ones / 8 * part) | if part == 8 { ones } else { 0 };
+                assert!(
+                    special_purpose(at(inside)).is_some(),
+                    "{row}: {}",
+                    at(inside)
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn refused_addresses() {
         #[rustfmt::skip]
         let rows = [
-            ("0.0.0.0", "RFC 791"), ("0.255.255.255", "RFC 791"),
-            ("10.0.0.0", "RFC 1918"), ("10.255.255.255", "RFC 1918"),
-            ("100.64.0.0", "RFC 6598"), ("100.127.255.255", "RFC 6598"),
-            ("127.0.0.1", "RFC 1122"), ("127.255.255.255", "RFC 1122"),
-            ("169.254.169.254", "RFC 3927"), ("169.254.0.0", "RFC 3927"),
-            ("172.16.0.0", "RFC 1918"), ("172.31.255.255", "RFC 1918"),
-            ("192.0.0.0", "RFC 6890"), ("192.0.0.255", "RFC 6890"),
-            ("192.0.2.1", "RFC 5737"), ("198.51.100.255", "RFC 5737"), ("203.0.113.0", "RFC 5737"),
-            ("192.31.196.1", "RFC 7535"), ("192.52.193.1", "RFC 7450"),
-            ("192.88.99.1", "RFC 7526"), ("192.175.48.1", "RFC 7534"),
-            ("192.168.0.0", "RFC 1918"), ("192.168.255.255", "RFC 1918"),
-            ("198.18.0.0", "RFC 2544"), ("198.19.255.255", "RFC 2544"),
-            ("224.0.0.1", "RFC 5771"), ("239.255.255.255", "RFC 5771"),
-            ("240.0.0.0", "RFC 1112"), ("255.255.255.254", "RFC 1112"), ("255.255.255.255", "RFC 919"),
-            ("::", "RFC 4291"), ("::1", "RFC 4291"), ("::7f00:1", "RFC 4291"),
-            ("::ffff:127.0.0.1", "RFC 1122"), ("::ffff:192.168.1.1", "RFC 1918"),
+            ("239.255.255.255", "RFC 5771"), ("255.255.255.254", "RFC 1112"),
+            ("::7f00:1", "RFC 4291"), ("::ffff:127.0.0.1", "RFC 1122"),
+            ("::ffff:192.168.1.1", "RFC 1918"), ("::ffff:0:10.0.0.1", "RFC 1918"),
             ("64:ff9b::10.0.0.1", "RFC 1918"), ("64:ff9b::169.254.169.254", "RFC 3927"),
-            ("64:ff9b:1::1", "RFC 8215"), ("64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "RFC 8215"),
-            ("100::1", "RFC 6666"), ("100:0:0:1::1", "RFC 9780"),
-            ("2001::1", "RFC 4380"), ("2001:0:ffff::1", "RFC 4380"),
-            ("2001:2::1", "RFC 2928"), ("2001:20::1", "RFC 2928"), ("2001:1ff:ffff::", "RFC 2928"),
-            ("2001:db8::1", "RFC 3849"), ("2001:db8:ffff::1", "RFC 3849"),
-            ("2002:7f00:1::1", "RFC 1122"), ("2002:c0a8:101::", "RFC 1918"), ("2002:a00:1::1", "RFC 1918"),
-            ("2620:4f:8000::1", "RFC 7534"),
-            ("3fff::1", "RFC 9637"), ("3fff:fff:ffff::1", "RFC 9637"),
-            ("5f00::1", "RFC 9602"), ("5f00:ffff::1", "RFC 9602"),
-            ("fc00::1", "RFC 4193"), ("fdff:ffff::1", "RFC 4193"),
-            ("fe80::1", "RFC 4291"), ("febf::1", "RFC 4291"),
-            ("fec0::1", "RFC 3879"), ("feff::1", "RFC 3879"),
-            ("ff00::", "RFC 4291"), ("ff02::1", "RFC 4291"),
+            ("2001:0:ffff::1", "RFC 4380"), ("2001:1ff:ffff::", "RFC 2928"),
+            ("2002:7f00:1::1", "RFC 1122"), ("2002:c0a8:101::", "RFC 1918"),
+            ("2a00::5efe:a00:1", "RFC 1918"), ("2a00::200:5efe:7f00:1", "RFC 1122"),
+            ("fe80::5efe:808:808", "RFC 4291"), ("::2:0:0", "RFC 4291"),
+            ("64:ff9c::1", "RFC 4291"), ("1fff::1", "RFC 4291"), ("4000::1", "RFC 4291"),
         ];
         for (address, rfc) in rows {
             let why = refused(address);
@@ -183,7 +220,8 @@ mod tests {
             "192.167.255.255", "192.169.0.0", "198.17.255.255", "198.20.0.0", "223.255.255.255",
             "2606:2800:220:1:248:1893:25c8:1946", "2001:4860:4860::8888", "2001:200::1",
             "2a00::1", "2003::1", "::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1",
-            "3ffe::1", "4000::1", "2001:db7::1", "2001:db9::1",
+            "3ffe::1", "2001:db7::1", "2001:db9::1", "::ffff:0:8.8.8.8",
+            "2a00::5efe:808:808", "2a00::200:5efe:808:808", "2a00::5eff:a00:1",
         ];
         for address in rows {
             assert_eq!(refused(address), None, "{address}");
@@ -215,6 +253,7 @@ mod tests {
             let low = u128::from(bits);
             for wrapped in [
                 0xffff_0000_0000 | low,
+                0xffff_0000_0000_0000 | low,
                 (0x64_ff9b_u128 << 96) | low,
                 (0x2002_u128 << 112) | (low << 80) | 1,
             ] {

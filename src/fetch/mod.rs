@@ -8,8 +8,8 @@
 //! The way of a request, which is the reading order:
 //!
 //! 1. `options`: what the caller sets, checked once.
-//! 2. `route`: which client sends it (`connect_to`), and the guard for hosts
-//!    that are IP addresses.
+//! 2. `route`, `proxy`: which client sends it (`connect_to`), through what, and the
+//!    guard for hosts that are IP addresses or asked through a proxy.
 //! 3. `rate`: the global request rate lets it go.
 //! 4. `client`, `resolve`, [`guard`]: the name is looked up, special-purpose
 //!    addresses are taken out, and the connection goes to what is left.
@@ -30,6 +30,7 @@ pub mod guard;
 mod headers;
 mod options;
 mod outcome;
+mod proxy;
 mod rate;
 mod resolve;
 mod route;
@@ -52,6 +53,7 @@ pub use outcome::outcome;
 
 use body::{Gauge, Watch};
 use rate::Rates;
+use resolve::NameService;
 use route::Router;
 
 /// Sends requests. Clones share connections, rates and the count of bytes.
@@ -131,10 +133,14 @@ impl Fetcher {
     /// # Errors
     /// [`SetupError`] names the option and what to do.
     pub fn new(options: Options) -> Result<Self, SetupError> {
+        Self::asking(options, &NameService::system())
+    }
+
+    fn asking(options: Options, names: &NameService) -> Result<Self, SetupError> {
         options.check()?;
         Ok(Self {
             inner: Arc::new(Inner {
-                router: Router::new(&options)?,
+                router: Router::new(&options, names)?,
                 rates: Rates::new(&options)?,
                 gauge: Arc::default(),
                 options,
@@ -178,6 +184,15 @@ impl Fetcher {
         known: &Validators,
     ) -> Result<Answer, FetchError> {
         let route = self.inner.router.route(url)?;
+        let limit = self.inner.options.connect_timeout;
+        let judged = tokio::time::timeout(limit, self.inner.router.judge(url)).await;
+        judged.unwrap_or_else(|_| {
+            Err(FetchError::Timeout {
+                host: url.host().to_owned(),
+                phase: Phase::Connecting,
+                seen: Seen::default(),
+            })
+        })?;
         self.inner.rates.request().await;
         let mut watch = Watch::start(self.inner.options.total_timeout);
         let condition = headers::condition(known);
@@ -236,6 +251,13 @@ impl Fetcher {
             return Ok(Answer::NotModified {
                 validators: headers::validators(head),
                 elapsed: watch.elapsed(),
+            });
+        }
+        if status == 407 && inner.router.proxied() {
+            return Err(FetchError::Connection {
+                host: host.to_owned(),
+                why: "the proxy asks for a user name and a password".to_owned(),
+                seen: Seen::default(),
             });
         }
         if !(200..=299).contains(&status) {

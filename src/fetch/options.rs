@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::config::ConnectTo;
+use crate::config::{ConnectTo, Proxy};
 use crate::page::TaskKind;
 
 /// How requests are sent and what is accepted in answer.
@@ -69,6 +69,11 @@ pub struct Options {
     /// address cannot be sent to another host
     /// ([`super::FetchError::Unsendable`]).
     pub connect_to: Vec<ConnectTo>,
+    /// The proxy that requests go through, but those that a `connect_to` rule fits.
+    /// Names are looked up and judged here before it is asked, except with
+    /// `allow_private`; where the proxy's own lookup gives other addresses, it is
+    /// the proxy that must refuse them.
+    pub proxy: Option<Proxy>,
     /// A PEM file of certificate authorities that are trusted besides Mozilla's.
     pub extra_ca: Option<PathBuf>,
 }
@@ -92,6 +97,7 @@ impl Default for Options {
             bytes_per_second: None,
             allow_private: false,
             connect_to: Vec::new(),
+            proxy: None,
             extra_ca: None,
         }
     }
@@ -206,6 +212,15 @@ pub enum SetupError {
         /// The rule, as it stands in a configuration file.
         rule: String,
         /// What is wrong with its target.
+        why: String,
+    },
+    /// A proxy that cannot be used. Its address is not repeated: it may have a
+    /// password in it.
+    #[error("the proxy in {place} cannot be used: {why}")]
+    Proxy {
+        /// The configuration's key or the environment's variable.
+        place: &'static str,
+        /// What is wrong with it.
         why: String,
     },
     /// The file of extra certificate authorities cannot be used.

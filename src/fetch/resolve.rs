@@ -4,8 +4,9 @@
 //! address that was judged is the address that is asked: there is no second
 //! lookup that an attacker's name server could answer otherwise (DNS
 //! rebinding). The connector does not ask it for IP literals;
-//! [`super::route::Router`] judges those.
+//! [`super::route::Router`] judges those, and what is asked through a proxy.
 
+use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
@@ -90,12 +91,65 @@ impl Target {
 pub(super) struct GuardedResolver {
     pub(super) target: Target,
     pub(super) allow_private: bool,
-    pub(super) lookups: Arc<Semaphore>,
+    /// Hosts of the operator's own proxies, lower-case, which may stand anywhere.
+    /// Only the client that goes through them may have any.
+    pub(super) exempt: Vec<String>,
+    pub(super) names: NameService,
 }
 
-/// The lookups of all clients of a fetcher draw on one allowance.
-pub(super) fn lookups() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(LOOKUPS_AT_ONCE))
+type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
+
+/// What is asked for the addresses of a name. All clients of a fetcher share one,
+/// and draw on one allowance.
+#[derive(Clone)]
+pub(super) struct NameService {
+    lookup: Arc<Lookup>,
+    allowance: Arc<Semaphore>,
+}
+
+impl NameService {
+    /// This machine's: the hosts file and its name servers.
+    pub(super) fn system() -> Self {
+        Self::answered_by(|name| {
+            let found = (name, 0u16).to_socket_addrs()?;
+            Ok(found.map(|address| address.ip()).collect())
+        })
+    }
+
+    /// One that `lookup` answers; it may block.
+    pub(super) fn answered_by(
+        lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            lookup: Arc::new(lookup),
+            allowance: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
+        }
+    }
+
+    async fn addresses(&self, name: String) -> Result<Vec<IpAddr>, LookupFailed> {
+        let permit = self.allowance.clone().acquire_owned().await;
+        let permit = permit.map_err(|_| LookupFailed::Abandoned)?;
+        let lookup = self.lookup.clone();
+        // The permit goes into the thread: a caller that gave up does not free it.
+        let found = tokio::task::spawn_blocking(move || {
+            let found = lookup(&name);
+            drop(permit);
+            found
+        });
+        let found = found.await.map_err(|_| LookupFailed::Abandoned)?;
+        let mut found = found.map_err(LookupFailed::System)?;
+        found.dedup();
+        match found.is_empty() {
+            true => Err(LookupFailed::NoAddress),
+            false => Ok(found),
+        }
+    }
+}
+
+impl fmt::Debug for NameService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NameService")
+    }
 }
 
 /// The guard refused every address of a name.
@@ -122,6 +176,12 @@ impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let own = self.clone();
         Box::pin(async move {
+            let asked = name.as_str().to_ascii_lowercase();
+            if own.exempt.contains(&asked) {
+                let found = own.names.addresses(asked).await?;
+                let found = found.into_iter().map(|address| SocketAddr::new(address, 0));
+                return Ok(Box::new(found) as Addrs);
+            }
             let (addresses, port) = match &own.target {
                 Target::Asked(port) => (own.look_up(name.as_str()).await?, *port),
                 Target::Name(to, port) => (own.look_up(to).await?, *port),
@@ -157,26 +217,14 @@ impl GuardedResolver {
             true => name.to_owned(),
             false => format!("{}.", name.trim_end_matches('.')),
         };
-        let permit = self.lookups.clone().acquire_owned().await;
-        let permit = permit.map_err(|_| LookupFailed::Abandoned)?;
-        // The permit goes into the thread: a caller that gave up does not free it.
-        let found = tokio::task::spawn_blocking(move || {
-            let found = (name.as_str(), 0u16).to_socket_addrs();
-            drop(permit);
-            found.map(|all| all.map(|a| a.ip()).collect::<Vec<_>>())
-        });
-        let found = found.await.map_err(|_| LookupFailed::Abandoned)?;
-        let mut found = found.map_err(LookupFailed::System)?;
-        found.dedup();
-        match found.is_empty() {
-            true => Err(LookupFailed::NoAddress),
-            false => Ok(found),
-        }
+        self.names.addresses(name).await
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use crate::config::HostPattern;
 
     use super::*;
@@ -185,7 +233,8 @@ mod tests {
         GuardedResolver {
             target,
             allow_private,
-            lookups: lookups(),
+            exempt: Vec::new(),
+            names: NameService::system(),
         }
     }
 
@@ -256,7 +305,7 @@ mod tests {
     async fn reserved_names_fail_without_a_lookup() {
         let resolver = resolver(Target::Asked(8080), true);
         // Without permits a lookup would wait for ever.
-        resolver.lookups.close();
+        resolver.names.allowance.close();
         for name in ["a.test", "b.invalid", "localhost", "c.onion", "d.alt"] {
             let failed = resolver.resolve(name.parse().unwrap()).await.err().unwrap();
             assert!(matches!(
@@ -281,5 +330,44 @@ mod tests {
             let found: Vec<_> = found.unwrap().collect();
             assert_eq!(found, [SocketAddr::from(([127, 0, 0, 1], 8080))]);
         }
+    }
+
+    /// A name server that an attacker keeps may answer otherwise each time. What was
+    /// judged is what is connected to, and the next answer is judged anew.
+    #[tokio::test]
+    async fn a_name_that_is_bound_anew_is_judged_anew() {
+        let public = IpAddr::from([93, 184, 216, 34]);
+        let private = IpAddr::from([169, 254, 169, 254]);
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let resolver = GuardedResolver {
+            names: NameService::answered_by(move |name| {
+                assert_eq!(name, "rebound.example.");
+                let nth = count.fetch_add(1, Ordering::SeqCst);
+                Ok(vec![if nth == 0 { public } else { private }])
+            }),
+            ..resolver(Target::Asked(0), false)
+        };
+        let name = || "rebound.example".parse().unwrap();
+        let first = resolver.resolve(name()).await.unwrap();
+        assert_eq!(first.collect::<Vec<_>>(), [SocketAddr::new(public, 0)]);
+        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        let second = resolver.resolve(name()).await.err().unwrap();
+        assert_eq!(second.downcast_ref::<Refused>().unwrap().address, private);
+    }
+
+    #[tokio::test]
+    async fn only_the_operators_proxy_may_stand_anywhere() {
+        let private = IpAddr::from([10, 0, 0, 9]);
+        let resolver = GuardedResolver {
+            exempt: vec!["proxy.example".to_owned()],
+            names: NameService::answered_by(move |_| Ok(vec![private])),
+            ..resolver(Target::Asked(0), false)
+        };
+        let found = resolver.resolve("Proxy.example".parse().unwrap()).await;
+        let found: Vec<_> = found.unwrap().collect();
+        assert_eq!(found, [SocketAddr::new(private, 0)]);
+        let other = resolver.resolve("a.proxy.example".parse().unwrap()).await;
+        assert!(other.err().unwrap().downcast_ref::<Refused>().is_some());
     }
 }

@@ -7,6 +7,10 @@
 //! is asked, and a URL that names a port is sent without it, under a `Host`
 //! header that has it. An IP address that stays where it is has no resolver to
 //! name the port; its URL is sent with the rule's, under its own `Host` header.
+//!
+//! A proxy looks names up by itself, so what goes through one is looked up and
+//! judged here beforehand. What a rule fits never goes through a proxy: the rule
+//! says where to connect.
 
 use std::net::IpAddr;
 
@@ -21,7 +25,8 @@ use super::client;
 use super::error::{FetchError, Seen};
 use super::guard::permitted;
 use super::options::{Options, SetupError};
-use super::resolve::{GuardedResolver, Target, lookups};
+use super::proxy::Proxies;
+use super::resolve::{GuardedResolver, NameService, Target};
 
 /// Stands for an IP address in the URL of a redirected request, because the
 /// connector never asks the resolver about addresses. The rule's resolver
@@ -31,7 +36,9 @@ const PLACEHOLDER: &str = "mapped.invalid";
 /// All clients of a fetcher.
 #[derive(Debug)]
 pub(super) struct Router {
+    /// For what no rule fits; goes through the operator's proxy where there is one.
     direct: Client,
+    proxied: bool,
     /// What `direct` asks for addresses.
     resolver: GuardedResolver,
     rules: Vec<Rule>,
@@ -56,15 +63,17 @@ pub(super) struct Route<'a> {
 }
 
 impl Router {
-    pub(super) fn new(options: &Options) -> Result<Self, SetupError> {
+    pub(super) fn new(options: &Options, names: &NameService) -> Result<Self, SetupError> {
         let tls = client::tls(options.extra_ca.as_deref())?;
-        let lookups = lookups();
+        let proxies = Proxies::of(options.proxy.as_ref())?;
         let resolver = |target: Target| GuardedResolver {
             target,
             allow_private: options.allow_private,
-            lookups: lookups.clone(),
+            exempt: Vec::new(),
+            names: names.clone(),
         };
-        let build = |target, http2: bool| client::build(options, &tls, resolver(target), http2);
+        let build =
+            |target, http2: bool| client::build(options, &tls, resolver(target), &[], http2);
         let rules = options.connect_to.iter().map(|rule| {
             let target = Target::of(rule)?;
             Ok(Rule {
@@ -73,9 +82,14 @@ impl Router {
                 http1: build(target, false)?,
             })
         });
+        let to_proxy = GuardedResolver {
+            exempt: proxies.hosts,
+            ..resolver(Target::Asked(0))
+        };
         Ok(Self {
             rules: rules.collect::<Result<_, SetupError>>()?,
-            direct: build(Target::Asked(0), options.http2)?,
+            direct: client::build(options, &tls, to_proxy, &proxies.all, options.http2)?,
+            proxied: !proxies.all.is_empty(),
             resolver: resolver(Target::Asked(0)),
             allow_private: options.allow_private,
         })
@@ -113,7 +127,24 @@ impl Router {
         }
     }
 
+    /// Looks up and judges the host of a request that goes through a proxy.
+    ///
+    /// # Errors
+    /// As [`Router::locate`].
+    pub(super) async fn judge(&self, url: &PageUrl) -> Result<(), FetchError> {
+        match self.proxied {
+            true => self.locate(url).await.map(|_| ()),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether anything goes through a proxy.
+    pub(super) fn proxied(&self) -> bool {
+        self.proxied
+    }
+
     /// The address that requests for `url` go to, where no rule replaces its host.
+    /// Through a proxy that may ask anything it is not known.
     ///
     /// # Errors
     /// As [`Router::route`], and [`FetchError::Dns`].
@@ -122,6 +153,9 @@ impl Router {
         let port = url.url().port_or_known_default().unwrap_or(0);
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
         if rule.is_some_and(|rule| !rule.keeps_the_host()) {
+            return Ok(None);
+        }
+        if self.proxied && self.allow_private && rule.is_none() {
             return Ok(None);
         }
         if let Some(address) = literal(url.url()) {
@@ -318,10 +352,13 @@ mod tests {
 
     fn router(rule: &str) -> Router {
         let config = format!("job.name = 'x'\nnetwork.connect_to = ['{rule}']");
-        Router::new(&Options {
-            connect_to: Config::parse(&config, "x.toml").unwrap().network.connect_to,
-            ..Options::default()
-        })
+        Router::new(
+            &Options {
+                connect_to: Config::parse(&config, "x.toml").unwrap().network.connect_to,
+                ..Options::default()
+            },
+            &NameService::system(),
+        )
         .unwrap()
     }
 }

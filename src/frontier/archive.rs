@@ -220,7 +220,7 @@ pub fn export(
             if prefix == b"Q" && !is_errand(key) {
                 return ControlFlow::Continue(());
             }
-            let Some(fact) = read(key, value) else {
+            let Some(fact) = read(key, value).filter(can_be_written) else {
                 found.damage(key);
                 return ControlFlow::Continue(());
             };
@@ -608,6 +608,21 @@ fn is_errand(key: &[u8]) -> bool {
 /// Whether a pair stands for a fact.
 pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
     read(key, value).is_some()
+}
+
+/// Whether a line of JSON can hold it. Damage makes numbers that are none or infinite,
+/// for which JSON has no form; a line with one could not be read back.
+fn can_be_written(fact: &Fact) -> bool {
+    match fact {
+        Fact::Url { record, .. } => {
+            let parts = record.parts.as_ref();
+            let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
+            record.score.is_finite() && parts.iter().all(|part| part.is_finite())
+        }
+        Fact::Context { context, .. } => serde_json::to_vec(context)
+            .is_ok_and(|line| serde_json::from_slice::<ImageContext>(&line).is_ok()),
+        _ => true,
+    }
 }
 
 /// The fact that a pair stands for; `None` where it cannot be read.

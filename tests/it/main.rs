@@ -13,10 +13,11 @@
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
-//! agree, [`takedown`] that what was taken down is gone and stays so,
-//! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
-//! and told while it runs, [`zoo`] that hostile servers cost what they state and no
-//! more.
+//! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
+//! nothing which is read can break it, [`secrets`] that passwords stay where they
+//! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
+//! job's frontier, [`control`] what a job is asked and told while it runs, [`zoo`] that
+//! hostile servers cost what they state and no more.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -34,6 +35,7 @@ mod examples;
 mod export;
 mod faults;
 mod format;
+mod fuzz;
 mod kill;
 mod layers;
 mod outage;
@@ -43,6 +45,8 @@ mod powercut;
 mod rank;
 mod recrawl;
 mod robots;
+mod secrets;
+mod service;
 mod sitemaps;
 mod support;
 mod takedown;

@@ -3,6 +3,7 @@
 
 mod bodies;
 mod failures;
+mod proxies;
 mod routing;
 mod tls;
 mod versions;

@@ -221,12 +221,19 @@ async fn https_to_a_mapped_address_is_refused_by_name() {
     assert_eq!(server.connections(), 0);
 }
 
-/// Setting the variables of a running process is unsafe, so this asks the client
-/// what it would heed: it shows its proxies where there are any, the
-/// environment's among them.
-#[test]
-fn the_environments_proxy_is_not_heeded() {
-    let shown = format!("{:?}", lab().inner.router);
-    assert!(shown.contains("default_headers"), "{shown}");
-    assert!(!shown.contains("proxies"), "{shown}");
+/// One lookup a connection: no second one whose answer nobody has judged.
+#[tokio::test]
+async fn what_was_looked_up_is_what_is_connected_to() {
+    let server = Server::answering(response("", b"here")).await;
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let names = super::super::resolve::NameService::answered_by(move |name| {
+        assert_eq!(name, "rebound.example");
+        let nth = count.fetch_add(1, Ordering::SeqCst) as u8;
+        Ok(vec![[127, 0, 0, 1 + nth].into()])
+    });
+    let fetcher = Fetcher::asking(lab_options(), &names).unwrap();
+    let url = format!("http://rebound.example:{}/", server.address.port());
+    assert_eq!(&get(&fetcher, &url).await.body[..], b"here");
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }

@@ -1,0 +1,65 @@
+//! The unit file for systemd: that systemd takes it, and how far it shuts the service
+//! in. Nothing is started. Where there is no `systemd-analyze` this says so and is
+//! skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The highest exposure that is taken, in tenths: `systemd-analyze` calls less than
+/// 2.0 "OK". A service that asks anybody on the internet cannot have none.
+const EXPOSURE: &str = "--threshold=15";
+
+fn analyze(arguments: &[&str], unit: &Path) -> Option<(bool, String)> {
+    let ran = Command::new("systemd-analyze")
+        .args(arguments)
+        .arg(unit)
+        .output();
+    let Ok(ran) = ran else {
+        eprintln!("SKIPPED: no systemd-analyze on this machine");
+        return None;
+    };
+    let said = [ran.stdout, ran.stderr].concat();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    // It came with systemd 250.
+    if said.contains("unrecognized option") {
+        eprintln!("SKIPPED: this systemd-analyze is too old: {said}");
+        return None;
+    }
+    Some((ran.status.success(), said))
+}
+
+/// The unit as it is shipped, but for the program, which is the one under test.
+fn unit(folder: &Path) -> PathBuf {
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/spoor@.service");
+    let text = std::fs::read_to_string(shipped).unwrap();
+    let installed = "ExecStart=/usr/local/bin/spoor crawl ";
+    let ours = format!("ExecStart={} crawl ", env!("CARGO_BIN_EXE_spoor"));
+    assert_eq!(text.matches(installed).count(), 1);
+    let path = folder.join("spoor@cats.service");
+    std::fs::write(&path, text.replace(installed, &ours)).unwrap();
+    path
+}
+
+#[test]
+fn systemd_takes_the_unit() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = unit(folder.path());
+    let verify = ["verify", "--man=no", "--recursive-errors=no"];
+    if let Some((good, said)) = analyze(&verify, &unit) {
+        assert!(good, "{said}");
+        assert!(!said.contains("spoor@"), "{said}");
+    }
+}
+
+#[test]
+fn the_service_is_shut_in() {
+    let folder = tempfile::tempdir().unwrap();
+    let unit = unit(folder.path());
+    let security = ["security", "--offline=true", "--no-pager", EXPOSURE];
+    if let Some((good, said)) = analyze(&security, &unit) {
+        let level = said.lines().find(|l| l.contains("Overall exposure level"));
+        let level = level.unwrap_or(&said);
+        eprintln!("{level}");
+        assert!(good && level.contains(" OK "), "{said}");
+    }
+}
