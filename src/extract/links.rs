@@ -20,6 +20,8 @@ const MAX_ANCHOR_CHARS: usize = 1_000;
 pub(super) struct Links<'a> {
     page: &'a PageUrl,
     max: usize,
+    /// Bytes of addresses that are still kept.
+    room: usize,
     links: Vec<Link>,
     /// The `a` elements not yet ended; `None` for those that are no link.
     open: Vec<Option<OpenLink>>,
@@ -35,11 +37,12 @@ struct OpenLink {
 }
 
 impl<'a> Links<'a> {
-    /// No links yet; at most `max` are kept.
-    pub(super) fn new(page: &'a PageUrl, max: usize) -> Self {
+    /// No links yet; at most `max` are kept, with addresses of `room` bytes in all.
+    pub(super) fn new(page: &'a PageUrl, max: usize, room: usize) -> Self {
         Self {
             page,
             max,
+            room,
             links: Vec::new(),
             open: Vec::new(),
         }
@@ -141,6 +144,7 @@ impl<'a> Links<'a> {
             return None;
         }
         let url = base.join(target).ok().filter(|url| url != self.page)?;
+        self.room = self.room.checked_sub(url.as_str().len())?;
         self.links.push(Link {
             url,
             anchor: String::new(),
