@@ -373,6 +373,7 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
         bytes_per_second: config.politeness.bytes_per_second.map(|size| size.bytes()),
         allow_private: network.allow_private,
         connect_to: network.connect_to.clone(),
+        extra_ca: network.extra_ca.clone(),
         ..fetch::Options::default()
     })
 }

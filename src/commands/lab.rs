@@ -1,4 +1,4 @@
-//! `spoor lab serve|demo|traps|judge`
+//! `spoor lab serve|demo|traps|zoo|judge`
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo, traps};
+use spoor::lab::{self, Labels, demo, traps, zoo};
 
 /// Webs on this machine.
 #[derive(Debug, Subcommand)]
@@ -35,6 +35,22 @@ pub enum Lab {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
+    },
+    /// Serve hostile sites, or list them with what must become of each.
+    Zoo {
+        /// Print the table of cases and serve nothing.
+        #[arg(long)]
+        list: bool,
+        /// Only these cases; without it, all.
+        #[arg(long = "case")]
+        cases: Vec<String>,
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        /// Where to write the certificate of the zoo's authority (PEM), by which a job
+        /// reaches the cases that begin with a valid handshake.
+        #[arg(long)]
+        ca: Option<PathBuf>,
     },
     /// Count the on-topic pages among the first fetches of jobs.
     Judge {
@@ -64,6 +80,18 @@ impl Lab {
                 let what = traps::HOSTS.join(", ");
                 serve(traps::web(articles), &what, listen)
             }
+            Lab::Zoo {
+                list,
+                cases,
+                listen,
+                ca,
+            } => {
+                let cases = chosen(&cases)?;
+                match list {
+                    true => table(&cases),
+                    false => open_zoo(cases, listen, ca.as_deref()),
+                }
+            }
             Lab::Demo { dir } => {
                 let web = demo::web();
                 web.write_to(&dir)?;
@@ -80,10 +108,60 @@ impl Lab {
     }
 }
 
-fn serve(lab: lab::Lab, what: &str, listen: SocketAddr) -> Result<()> {
+fn on_loopback(listen: SocketAddr) -> Result<()> {
     if !listen.ip().is_loopback() {
         bail!("--listen {listen}: a lab web is served on loopback only, as 127.0.0.1:8080");
     }
+    Ok(())
+}
+
+/// The cases of these names, or all.
+fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
+    let mut cases = zoo::cases();
+    for name in names {
+        if !cases.iter().any(|case| case.name == name) {
+            bail!("--case {name}: the zoo has no such case; `spoor lab zoo --list` names all");
+        }
+    }
+    cases.retain(|case| names.is_empty() || names.iter().any(|name| name == case.name));
+    Ok(cases)
+}
+
+fn table(cases: &[zoo::Case]) -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "case\twhat it does\twhat must become of it")?;
+    for case in cases {
+        writeln!(out, "{}\t{}\t{}", case.name, case.about, case.expect)?;
+    }
+    Ok(())
+}
+
+fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Result<()> {
+    on_loopback(listen)?;
+    daemon::runtime()?.block_on(async {
+        let mut signals = daemon::Signals::listen().context("listening for signals")?;
+        let count = cases.len();
+        let running = zoo::spawn(cases, listen)
+            .await
+            .with_context(|| format!("listening on {listen}"))?;
+        if let Some(path) = ca {
+            std::fs::write(path, &running.authority)
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
+        println!("serving {count} cases on http://{}", running.addr);
+        println!("to crawl them, put this into a job:\n\n{}", running.job(ca));
+        if ca.is_none() {
+            println!("# and into [network] extra_ca, the file that --ca writes");
+        }
+        // Scripts wait for these lines.
+        std::io::stdout().flush().context("printing the address")?;
+        signals.next().await;
+        Ok(())
+    })
+}
+
+fn serve(lab: lab::Lab, what: &str, listen: SocketAddr) -> Result<()> {
+    on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
         // Before the address is told: whoever reads it may stop the server.
         let mut signals = daemon::Signals::listen().context("listening for signals")?;

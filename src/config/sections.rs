@@ -170,6 +170,8 @@ section! {
         allow_private: bool = false;
         /// Connections that go elsewhere, as curl's --connect-to. HOST may begin with `*.` for every host below a domain; an empty HOST or PORT fits any, an empty target part leaves it unchanged; IPv6 addresses stand in brackets. The first rule that fits applies.
         connect_to: Vec<ConnectTo> = Vec::new();
+        /// A PEM file of certificate authorities that are trusted besides Mozilla's, for a web of your own. Whoever has their keys can pretend to be any site.
+        extra_ca: Option<PathBuf> = None;
         /// The longest time to connect, TLS included.
         connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
         /// The longest silence while a response is read.

@@ -12,7 +12,8 @@
 //! many of the first N fetches were on topic), [`demo`] (a small web made of
 //! text written for this project, with two topics, noise, islands, link farms
 //! and traps, for the quick start and the tests), [`traps`] (sites without end,
-//! and what of them is worth a fetch).
+//! and what of them is worth a fetch), [`zoo`] (hostile servers, and what must
+//! become of each).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's
 //! address, or by naming the lab as its HTTP proxy: request targets in absolute
@@ -21,7 +22,7 @@
 //! What the lab must not know: the crawler. It imports nothing but `address`,
 //! gives no stage a short cut past HTTP, and never lies in its answers unless a
 //! test asks it to by a [`Behaviour`]. Labels are for judging; no part of a
-//! crawl may read them.
+//! crawl may read them. The zoo lies in everything.
 
 pub mod demo;
 pub mod judge;
@@ -29,6 +30,7 @@ pub mod picture;
 pub mod serve;
 pub mod traps;
 pub mod tree;
+pub mod zoo;
 
 #[cfg(test)]
 mod tests;
