@@ -29,6 +29,10 @@ pub fn shown(text: &str) -> Cow<'_, str> {
 
 /// JSON in which such characters are escaped: the same values, safe to print.
 pub fn json(text: &str) -> Cow<'_, str> {
+    // The writer of JSON escapes C0, and most texts have nothing else.
+    if text.is_ascii() && !text.contains('\u{7f}') {
+        return text.into();
+    }
     // A line end stands between values only; within strings it is escaped already.
     let bad = |c: char| acts(c) && c != '\n';
     // All of them take four digits.
@@ -53,17 +57,21 @@ fn rewritten(
     out.into()
 }
 
-/// A stream on which no text turns its line. Each write must be of whole
-/// characters, as those of a log's formatter are; controls pass, since colours are
-/// made of them.
+/// A log on which no text acts or pretends to be a line of its own. Each write must
+/// be one whole line, as the log's formatter makes them; it must make no colours, since
+/// those of strangers cannot be told from them.
 #[derive(Debug)]
-pub struct Straight<W>(pub W);
+pub struct Lines<W>(pub W);
 
-impl<W: io::Write> io::Write for Straight<W> {
+impl<W: io::Write> io::Write for Lines<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        let shown = rewritten(&text, turns, |out, c| write!(out, "{}", c.escape_unicode()));
-        self.0.write_all(shown.as_bytes())?;
+        let (line, end) = match text.strip_suffix('\n') {
+            Some(line) => (line, "\n"),
+            None => (&*text, ""),
+        };
+        let line = rewritten(line, acts, |out, c| write!(out, "{}", c.escape_unicode()));
+        self.0.write_all(format!("{line}{end}").as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -107,23 +115,28 @@ mod tests {
         }
     }
 
-    /// The log's formatter escapes controls, and [`Straight`] the rest.
+    /// The log's formatter alone escapes messages and lets fields pass that are shown
+    /// as `%url`.
     #[test]
     fn nothing_acts_in_the_log() {
         let sink = Sink::default();
         let made = sink.clone();
         let subscriber = tracing_subscriber::fmt()
-            .with_writer(move || Straight(made.clone()))
+            .with_writer(move || Lines(made.clone()))
             .with_ansi(false)
             .compact()
             .finish();
         tracing::subscriber::with_default(subscriber, || {
-            let evil = "a\u{1b}[31m\u{9b}2J\u{7}\u{202e}b\u{2066}";
+            let evil = "a\u{1b}[31m\u{9b}2J\u{7}\u{202e}b\u{2066}\n2026 ERROR forged";
             tracing::warn!(text = evil, shown = %evil, debug = ?evil, "message {evil}");
         });
         let written = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
         assert!(written.contains("message"), "{written}");
-        assert!(!written.trim_end().contains(acts), "{written:?}");
+        assert!(
+            !written.trim_end_matches('\n').contains(acts),
+            "{written:?}"
+        );
+        assert_eq!(written.lines().count(), 1, "{written}");
     }
 
     proptest! {

@@ -2,7 +2,6 @@
 
 mod commands;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -19,8 +18,8 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(|| inert::Straight(std::io::stderr()))
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| inert::Lines(std::io::stderr()))
+        .with_ansi(false)
         .with_target(false)
         .compact()
         .init();
