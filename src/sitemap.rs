@@ -31,8 +31,9 @@ const MAX_FIELD_BYTES: usize = 32 << 10;
 /// hold whole pages.
 const MAX_DEPTH: usize = 1_000;
 
-/// Lines of a plain list that are read, blank ones not counted.
-const MAX_LINES: usize = 2 * MAX_ENTRIES;
+/// Entries, or lines that are not blank, that are read whether they hold an address
+/// or not.
+const MAX_READ: usize = 2 * MAX_ENTRIES;
 
 /// Characters of what is told of trouble; names in it are the site's own.
 const MAX_TROUBLE_CHARS: usize = 200;
@@ -123,8 +124,8 @@ impl Sitemap {
 fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     for (number, line) in lines.enumerate() {
-        if number >= MAX_LINES {
-            return Some(format!("it has more than {MAX_LINES} lines"));
+        if number >= MAX_READ {
+            return Some(format!("it has more than {MAX_READ} lines"));
         }
         let Ok(url) = PageUrl::parse(line) else {
             continue;
@@ -217,6 +218,7 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
     // Addresses whose `&` is not escaped are common.
     reader.config_mut().allow_dangling_amp = true;
     let mut depth = 0;
+    let mut entries = 0;
     let mut draft: Option<Draft> = None;
     let mut field: Option<Field> = None;
     loop {
@@ -254,10 +256,16 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
                 field = None;
                 if draft.as_ref().is_some_and(|d| d.depth == depth)
                     && let Some(done) = draft.take()
-                    && let Some(entry) = done.entry(base)
-                    && let Some(full) = sitemap.push(entry, done.index)
                 {
-                    return Some(full);
+                    entries += 1;
+                    if entries > MAX_READ {
+                        return Some(format!("it has more than {MAX_READ} entries"));
+                    }
+                    if let Some(entry) = done.entry(base)
+                        && let Some(full) = sitemap.push(entry, done.index)
+                    {
+                        return Some(full);
+                    }
                 }
                 depth = depth.saturating_sub(1);
             }

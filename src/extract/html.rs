@@ -190,7 +190,7 @@ impl<'a> Collector<'a> {
             "link" => self.link(attributes),
             _ => {}
         }
-        if self.images.len() < self.options.max_images
+        if self.takes_images()
             && let Some(image) = images::background(&self.base, attributes)
         {
             self.embed(image);
@@ -247,10 +247,15 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// False where a further image would be resolved for no use.
+    fn takes_images(&self) -> bool {
+        self.images.len() < self.options.max_images && self.image_room > 0
+    }
+
     /// Whether the image's address still fits; if so it counts.
     fn has_room(&mut self, image: &ImageCandidate) -> bool {
         let left = self.image_room.checked_sub(image.url.as_str().len());
-        self.image_room = left.unwrap_or(self.image_room);
+        self.image_room = left.unwrap_or(0);
         left.is_some()
     }
 
@@ -273,7 +278,7 @@ impl<'a> Collector<'a> {
 
     fn image(&mut self, attributes: &impl Attributes) {
         self.links.image(attributes.get("alt"));
-        if self.images.len() >= self.options.max_images {
+        if !self.takes_images() {
             return;
         }
         let picture = self.source.as_ref();
@@ -316,7 +321,7 @@ impl<'a> Collector<'a> {
 
     /// The metadata name an image.
     fn declare(&mut self, address: &str, found: Found) {
-        if self.declared.len() < self.options.max_images {
+        if self.declared.len() < self.options.max_images && self.image_room > 0 {
             let Some(image) = images::declared(&self.base, address, found) else {
                 return;
             };

@@ -140,11 +140,14 @@ impl<'a> Links<'a> {
     }
 
     fn push(&mut self, base: &PageUrl, target: &str, nofollow: bool) -> Option<usize> {
-        if self.links.len() >= self.max || is_other_scheme(target) {
+        // Nothing is resolved for no use: a long base makes each address costly.
+        if self.links.len() >= self.max || self.room == 0 || is_other_scheme(target) {
             return None;
         }
         let url = base.join(target).ok().filter(|url| url != self.page)?;
-        self.room = self.room.checked_sub(url.as_str().len())?;
+        let left = self.room.checked_sub(url.as_str().len());
+        self.room = left.unwrap_or(0);
+        left?;
         self.links.push(Link {
             url,
             anchor: String::new(),

@@ -54,7 +54,7 @@ const CHARSETS: &[Row] = &[
     ("charset-late", "a meta element behind 60 KB", "text/html",
         || chain([repeat("<link rel=x>", 5_000), whole(&b"<meta charset=koi8-r><p>\xcb\xcf\xdb\xcb\xc1 the end"[..])])),
     ("nul-rare", "NUL bytes within words, tags and attributes", "text/html",
-        || chain([whole("<p>some words of an honest text that say little "), repeat("many words in a row, and more of them so that NUL is rare <a\u{0} hr\u{0}ef='/\u{0}.zip'>\u{0}</a>", 2_000), whole(" the end")])),
+        || chain([whole("<p>some words of an honest text that say little "), repeat("many words in a row, and more of them so that NUL is rare <a\u{0} hr\u{0}ef='/x.zip'>x</a>", 2_000), whole(" the end")])),
     ("utf16-header", "UTF-16 without a mark, which the header names", "text/html; charset=utf-16le",
         || whole("<p>Kätzchen, the end".encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>())),
     ("plain-blocks", "plain text of two million blocks", "text/plain", || repeat("a\n\n", 2_000_000)),
