@@ -168,10 +168,8 @@ section! {
         concurrency: usize = 64, within 1..=4096;
         /// Whether addresses of private networks and of this machine may be fetched. Leave it false for a crawl of the web: pages could otherwise make the crawler read what only this network can see.
         allow_private: bool = false;
-        /// Connections that go elsewhere, as curl's --connect-to. HOST may begin with `*.` for every host below a domain; an empty HOST or PORT fits any, an empty target part leaves it unchanged; IPv6 addresses stand in brackets. The first rule that fits applies.
+        /// Connections that go elsewhere, as curl's --connect-to. HOST may begin with `*.` for every host below a domain; an empty HOST or PORT fits any, an empty target part leaves it unchanged; IPv6 addresses stand in brackets. The first rule that fits applies. A target that is an IP address is reached without allow_private too.
         connect_to: Vec<ConnectTo> = Vec::new();
-        /// A PEM file of certificate authorities that are trusted besides Mozilla's, for a web of your own. Whoever has their keys can pretend to be any site.
-        extra_ca: Option<PathBuf> = None;
         /// The longest time to connect, TLS included.
         connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
         /// The longest silence while a response is read.
@@ -184,6 +182,8 @@ section! {
         max_redirects: u8 = 5, within 0..=20;
         /// Whether HTTP/2 is spoken where the server offers it.
         http2: bool = true;
+        /// A PEM file of certificate authorities that are trusted besides Mozilla's, for a web of your own. Whoever has their keys can pretend to be any site.
+        extra_ca: Option<PathBuf> = None;
         /// The product token that the crawler calls itself by, to servers and in robots.txt.
         user_agent: ProductToken = ProductToken::spoor();
     }

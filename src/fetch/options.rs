@@ -60,7 +60,9 @@ pub struct Options {
     /// from the rules after it. URL, `Host` header and TLS server name stay as
     /// they are.
     ///
-    /// What is connected to passes the address guard like any other. Two limits:
+    /// A target that is an IP address is connected to whatever it is, because it was
+    /// written down here; one that is a name, or that keeps the URL's host, passes
+    /// the address guard like any other. Two limits:
     /// an `https` URL that is sent to another port goes over HTTP/1.1 if it names
     /// a port or its host is an IP address (in HTTP/2 the authority cannot be set
     /// apart from the connection's), and an `https` URL whose host is an IP

@@ -13,7 +13,8 @@
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one,
 //! [`upkeep`] the care of a job's frontier, [`control`] what a job is asked
-//! and told while it runs.
+//! and told while it runs, [`zoo`] that hostile servers cost what they state and no
+//! more.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -43,3 +44,4 @@ mod support;
 mod traps;
 mod troubled;
 mod upkeep;
+mod zoo;

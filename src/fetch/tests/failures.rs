@@ -288,10 +288,6 @@ async fn private_addresses_are_not_asked() {
     let port = server.address.port();
     let guarded = lab_with(|o| {
         o.allow_private = false;
-        o.connect_to = vec![
-            to(&server, "mapped.example.org:"),
-            to(&server, "93.184.216.34:"),
-        ];
     });
     for address in [
         format!("http://127.0.0.1:{port}/"),
@@ -303,10 +299,6 @@ async fn private_addresses_are_not_asked() {
         format!("http://[::ffff:7f00:1]:{port}/"),
         format!("http://[64:ff9b::7f00:1]:{port}/"),
         format!("https://127.0.0.1:{port}/"),
-        "http://mapped.example.org/".to_owned(),
-        "https://mapped.example.org/".to_owned(),
-        format!("http://mapped.example.org:{port}/"),
-        "http://93.184.216.34/".to_owned(),
     ] {
         let url = PageUrl::parse(&address).unwrap();
         let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();

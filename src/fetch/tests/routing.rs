@@ -134,6 +134,30 @@ async fn without_a_host_the_urls_host_is_kept() {
     assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
 }
 
+/// What the operator writes down is what is meant; nothing else comes with it.
+#[tokio::test]
+async fn an_address_as_target_needs_no_permission() {
+    let server = Server::answering(response("", b"ok")).await;
+    let guarded = lab_with(|o| {
+        o.allow_private = false;
+        o.connect_to = vec![
+            to(&server, "mapped.example.org:"),
+            to(&server, "93.184.216.34:"),
+        ];
+    });
+    for url in [
+        "http://mapped.example.org/",
+        "http://mapped.example.org:99/",
+        "http://93.184.216.34/",
+    ] {
+        assert_eq!(get(&guarded, url).await.body, "ok", "{url}");
+    }
+    let url = server.url("/");
+    let error = guarded.fetch(&url, TaskKind::Page).await.unwrap_err();
+    assert!(matches!(error, FetchError::PrivateAddress { .. }));
+    assert_eq!(server.connections(), 3);
+}
+
 #[tokio::test]
 async fn a_rule_without_a_target_exempts() {
     let own = Server::answering(response("", b"own")).await;

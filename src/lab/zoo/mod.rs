@@ -222,8 +222,7 @@ impl fmt::Debug for Reply {
 /// What the crawl log must say of a case, and what it may cost.
 #[derive(Debug, Clone)]
 pub struct Expect {
-    /// `page`, `image`, `robots`, `sitemap` or `tdmrep`: the kind of the row, and
-    /// how the front page of the zoo leads to the case.
+    /// `page`, `image`, `robots`, `sitemap` or `tdmrep`: the kind of the row.
     pub kind: &'static str,
     /// The address of the row, where it is not that of the case but one that the
     /// case leads to.
@@ -344,6 +343,11 @@ impl Case {
             true => self.below("/"),
             false => self.url(),
         }
+    }
+
+    /// Whether the front page shows it as an image instead of linking to it.
+    pub fn is_embedded(&self) -> bool {
+        self.expect.kind == "image" || self.path.ends_with(".png")
     }
 
     fn below(&self, path: &str) -> String {

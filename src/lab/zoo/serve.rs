@@ -304,9 +304,9 @@ fn front(zoo: &[Case]) -> Reply {
     for case in zoo {
         let (entry, about) = (case.entry(), case.about);
         // Writing to a string does not fail.
-        let written = match case.expect.kind {
-            "image" => writeln!(html, "<p><img src=\"{entry}\" alt=\"{about}\"> {about}"),
-            _ => writeln!(html, "<p><a href=\"{entry}\">{about}</a>"),
+        let written = match case.is_embedded() {
+            true => writeln!(html, "<p><img src=\"{entry}\" alt=\"{about}\"> {about}"),
+            false => writeln!(html, "<p><a href=\"{entry}\">{about}</a>"),
         };
         debug_assert!(written.is_ok());
     }

@@ -144,6 +144,28 @@ impl Live {
         self.child.try_wait().unwrap().is_some()
     }
 
+    /// Waits until it ends by itself; with the most memory that it had in RAM at any
+    /// time, in KiB.
+    pub fn ended_with_peak(mut self) -> (Ran, u64) {
+        const LOOK: Duration = Duration::from_millis(20);
+        let status = format!("/proc/{}/status", self.id());
+        let deadline = Instant::now() + GUARD;
+        let mut peak = 0;
+        loop {
+            // The system keeps the peak, so that nothing between two looks is missed.
+            let text = std::fs::read_to_string(&status).unwrap_or_default();
+            let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+            let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse().ok());
+            peak = kib.unwrap_or(peak);
+            assert!(Instant::now() < deadline, "the process did not end in time");
+            match self.out.recv_timeout(LOOK) {
+                Ok(part) => self.read.extend(part),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return (self.ended(), peak),
+            }
+        }
+    }
+
     /// Waits until it ends by itself.
     pub fn ended(mut self) -> Ran {
         let deadline = Instant::now() + GUARD;

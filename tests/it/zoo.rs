@@ -1,0 +1,199 @@
+//! Hostile servers cost what they state and no more, and the crawl goes on.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use serde_json::Value;
+use spoor::lab::Lab;
+use spoor::lab::zoo::{self, Case};
+
+use super::support::job::CONTACT;
+use super::support::texts::{self, plain, tree};
+use super::support::{Job, JobText, Live, Ran, Wire, spoor};
+
+/// The most memory that a crawl of the zoo may take, in KiB.
+const MEMORY: u64 = 300 << 10;
+
+/// The longest line of the log, whatever a server says.
+const LINE: usize = 16 << 10;
+
+/// A job that crawls a zoo.
+fn job(running: &zoo::Running) -> Job {
+    let job = Job::at(running.addr, &JobText::default());
+    let ca = job.file().with_file_name("ca.pem");
+    std::fs::write(&ca, &running.authority).unwrap();
+    let (models, model) = texts::model();
+    let folder = job.folder();
+    let text = format!(
+        "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
+         [model]\nname = \"{model}\"\nfolder = {models:?}\n{}",
+        folder.parent().unwrap(),
+        running.job(Some(&ca)),
+    );
+    std::fs::write(job.file(), text).unwrap();
+    job
+}
+
+/// The row of a case, and what of it is not as stated.
+fn judge<'a>(case: &Case, log: &'a [Value]) -> (Option<&'a Value>, Vec<String>) {
+    let (expect, url) = (&case.expect, case.judged());
+    let row = log
+        .iter()
+        .rfind(|row| row["url"] == url.as_str() && row["kind"] == expect.kind);
+    let Some(row) = row else {
+        let all = log.iter().filter(|row| {
+            let of_host = |key: &str| row[key].as_str().is_some_and(|u| u.contains(&case.host()));
+            of_host("url") || of_host("via")
+        });
+        let all: Vec<String> = all.map(Value::to_string).collect();
+        return (None, vec![format!("no row for {url}, but {all:#?}")]);
+    };
+    let mut wrong = Vec::new();
+    if row["outcome"] != expect.outcome || expect.reason.is_some_and(|r| row["reason"] != r) {
+        wrong.push("the outcome".to_owned());
+    }
+    let error = row["error"].as_str().unwrap_or_default();
+    if expect.error.is_some_and(|part| !error.contains(part)) {
+        wrong.push("the error".to_owned());
+    }
+    if row["bytes"].as_u64().unwrap() > expect.max_bytes {
+        wrong.push(format!("more than {} bytes", expect.max_bytes));
+    }
+    if row["ms"].as_u64().unwrap() > expect.max_ms {
+        wrong.push(format!("more than {} ms", expect.max_ms));
+    }
+    (Some(row), wrong)
+}
+
+#[test]
+fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap();
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    let cases = zoo::cases();
+    let running = runtime.block_on(zoo::spawn(cases.clone(), any)).unwrap();
+    let job = job(&running);
+    let began = Instant::now();
+    let (ran, peak) = Live::start(&mut job.crawl()).ended_with_peak();
+    let took = began.elapsed();
+    let said = ran.good();
+    assert!(said.contains("nothing is left to fetch"), "{said}");
+    let log = job.log();
+    println!("case\toutcome\tbytes\tms\terror");
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let (row, defects) = judge(case, &log);
+        if let Some(row) = row {
+            let text = |key: &str| row[key].as_str().unwrap_or_default();
+            let outcome = format!("{}:{}", text("outcome"), text("reason"));
+            let error: String = text("error").chars().take(120).collect();
+            println!(
+                "{}\t{} {}\t{}\t{}\t{error:?}",
+                case.name,
+                text("kind"),
+                outcome.trim_end_matches(':'),
+                row["bytes"],
+                row["ms"]
+            );
+        }
+        for defect in defects {
+            let row = row.map(Value::to_string).unwrap_or_default();
+            wrong.push(format!(
+                "{}: {defect} is not `{}`: {row}",
+                case.name, case.expect
+            ));
+        }
+    }
+    println!(
+        "{} cases in {:.1} s, {} MB at most\n{said}",
+        cases.len(),
+        took.as_secs_f64(),
+        peak >> 10
+    );
+    assert!(
+        wrong.is_empty(),
+        "{}\n{} wrong",
+        wrong.join("\n"),
+        wrong.len()
+    );
+    assert!(peak < MEMORY, "{peak} KiB");
+    for row in &log {
+        assert_ne!(row["reason"], "internal", "{row}");
+        let length = row.to_string().len();
+        assert!(length <= LINE, "{length} bytes: {:.400}", row.to_string());
+    }
+    // Nothing was written beside the job.
+    let beside = std::fs::read_dir(job.folder().parent().unwrap()).unwrap();
+    let mut beside: Vec<_> = beside.map(|entry| entry.unwrap().file_name()).collect();
+    beside.sort();
+    assert_eq!(beside, ["ca.pem", "job", "job.toml"]);
+
+    // The same job goes on with honest sites.
+    let pages = [
+        ("honest.test/", plain(&["/next"], &[])),
+        ("honest.test/next", plain(&[], &[])),
+    ];
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    job.write(
+        &wire,
+        &JobText {
+            seeds: &["http://honest.test/"],
+            rest: "[strategy]\nkind = \"unfocused\"\n",
+            ..JobText::default()
+        },
+    );
+    job.run();
+    let endings = job.endings();
+    for url in ["http://honest.test/", "http://honest.test/next"] {
+        assert!(endings.contains(&format!("page done {url}")), "{url}");
+    }
+}
+
+#[test]
+fn every_case_is_stated_so_that_it_can_be_told_apart() {
+    let cases = zoo::cases();
+    let mut names: Vec<&str> = cases.iter().map(|case| case.name).collect();
+    names.sort_unstable();
+    let count = names.len();
+    names.dedup();
+    assert_eq!(names.len(), count, "two cases have one name");
+    let mut urls: Vec<String> = cases.iter().map(Case::judged).collect();
+    urls.sort_unstable();
+    urls.dedup();
+    assert_eq!(urls.len(), count, "two cases are judged by one row");
+    for case in &cases {
+        let fits = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-';
+        assert!(case.name.bytes().all(fits), "{}", case.name);
+        let kinds = ["page", "image", "robots", "sitemap", "tdmrep"];
+        assert!(kinds.contains(&case.expect.kind), "{}", case.name);
+    }
+}
+
+#[test]
+fn the_zoo_is_listed_and_served_by_name() {
+    let list = Ran::of(&mut spoor(&["lab", "zoo", "--list"])).good();
+    assert_eq!(list.lines().count(), zoo::cases().len() + 1);
+    assert!(list.contains("\nredirect-file\t"), "{list}");
+    let folder = tempfile::tempdir().unwrap();
+    let ca = folder.path().join("ca.pem");
+    let mut served = Live::start(&mut spoor(&[
+        "lab",
+        "zoo",
+        "--case",
+        "status-999",
+        "--ca",
+        ca.to_str().unwrap(),
+    ]));
+    let line = served.first_line();
+    assert!(
+        line.starts_with("serving 1 cases on http://127.0.0.1:"),
+        "{line}"
+    );
+    let pem = std::fs::read_to_string(&ca).unwrap();
+    assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
+    let refused = Ran::of(&mut spoor(&["lab", "zoo", "--case", "unicorn"])).refused();
+    assert!(refused.contains("unicorn"), "{refused}");
+}
