@@ -490,6 +490,33 @@ mod tests {
         assert!(sitemap.trouble.unwrap().contains("longer"));
     }
 
+    #[test]
+    fn a_long_base_makes_no_more_of_the_addresses() {
+        let long = base().join(&format!("/{}/", "b".repeat(7_900))).unwrap();
+        let entries = |address: &str| {
+            let many = format!("<url><loc>{address}</loc></url>").repeat(MAX_READ + 1);
+            read(&long, format!("<urlset>{many}").as_bytes())
+        };
+        let kept = entries("?1");
+        assert!(kept.pages.len() * 7_900 <= MAX_ADDRESS_BYTES + 8_000);
+        assert!(kept.trouble.unwrap().contains("take more than"));
+        let none = entries(&format!("?{}", "x".repeat(100)));
+        assert_eq!(none.pages.len(), 0);
+        assert!(none.trouble.unwrap().contains("entries"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_take_no_more_room() {
+        let text = text_of(b"<\xff\xfe\xe4 \xc3\xa4>");
+        assert_eq!(text, "<\u{1a}\u{1a}\u{1a} \u{e4}>");
+        assert_eq!(text.len(), 8);
+        let latin = b"<urlset><url><loc>/a</loc><x>K\xe4tzchen</x></url></urlset>";
+        assert_eq!(
+            listed(&read(&base(), latin).pages),
+            ["https://example.org/a"]
+        );
+    }
+
     proptest! {
         #[test]
         fn any_bytes_have_a_reading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {

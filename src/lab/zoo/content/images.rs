@@ -1,8 +1,8 @@
 //! Image files that unfold, lie, end too early, or are something else as well.
 
-use std::io::Write;
+use std::io::{Read, Write};
 
-use flate2::{Compression, Crc, write::ZlibEncoder};
+use flate2::{Compression, Crc, write::DeflateEncoder};
 
 use super::{Case, Expect, Parts, chain, many, repeat, whole};
 use crate::lab::picture;
@@ -174,19 +174,31 @@ fn patched(file: &[u8], mark: &[u8], behind: usize, bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Zeros, packed (zlib).
+/// Zeros, packed (RFC 1950). A megabyte of them is packed once and repeated, so that a
+/// bomb costs the server nothing.
 fn packed(zeros: u64) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+    const BLOCK: u64 = 1 << 20;
+    let blocks = usize::try_from(zeros / BLOCK).unwrap_or(0);
+    let sum = u32::try_from(zeros % 65_521).unwrap_or(0) << 16 | 1;
+    [
+        &b"\x78\x01"[..],
+        &flushed(BLOCK).repeat(blocks),
+        &flushed(zeros % BLOCK),
+        // An empty block, the last.
+        &[1, 0, 0, 0xff, 0xff],
+        &sum.to_be_bytes(),
+    ]
+    .concat()
+}
+
+/// Zeros, packed (RFC 1951) up to a boundary of bytes.
+fn flushed(zeros: u64) -> Vec<u8> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::fast());
+    let mut all = std::io::repeat(0).take(zeros);
     // Writing to memory does not fail.
-    let copied = std::io::copy(
-        &mut std::io::Read::take(std::io::repeat(0), zeros),
-        &mut encoder,
-    );
-    debug_assert!(copied.is_ok());
-    encoder
-        .flush()
-        .and_then(|()| encoder.finish())
-        .unwrap_or_default()
+    let written = std::io::copy(&mut all, &mut encoder).and_then(|_| encoder.flush());
+    debug_assert!(written.is_ok());
+    encoder.get_ref().clone()
 }
 
 /// A chunk of a PNG.

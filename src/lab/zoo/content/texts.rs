@@ -90,7 +90,7 @@ pub(super) const EVIL: &[&str] = &[
     "{{7*7}}${7*7}%n%s",
 ];
 
-/// The image by which the page of hostile words is judged.
+/// An image of the page of hostile words, whose name leaves every folder.
 const NAMED: &str = "http://evil-words.zoo.test/..%2F..%2F%1B%5B31m%E2%80%AEgpj.exe/CON.png";
 
 /// A page whose title, alts and file names are all [`EVIL`].
@@ -106,7 +106,7 @@ fn words() -> Case {
                 Err(_) => Reply::new("text/plain", "no picture").status(500),
             },
         }),
-        expect: Expect::done("image").at(NAMED),
+        expect: Expect::done("page"),
     }
 }
 
