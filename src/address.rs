@@ -17,6 +17,10 @@ use url::{Host, Url};
 /// longer addresses are, in practice, generated without end.
 pub const MAX_URL_BYTES: usize = 8_000;
 
+/// Longer texts are not parsed: what becomes shorter in canonical form, as escapes and
+/// a fragment, does not make an honest address of them.
+const MAX_TEXT_BYTES: usize = 64 << 10;
+
 /// Why a text is not an address that can be crawled.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
@@ -67,7 +71,8 @@ impl PageUrl {
     /// # Errors
     /// [`AddressError`] names what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
-        Self::canonical(Url::parse(text.trim()).map_err(|e| syntax(text, &e))?, text)
+        let short = short_enough(text)?;
+        Self::canonical(Url::parse(short).map_err(|e| syntax(text, &e))?, text)
     }
 
     /// Resolves `href`, as found on a page, against this address.
@@ -75,10 +80,8 @@ impl PageUrl {
     /// # Errors
     /// As [`PageUrl::parse`].
     pub fn join(&self, href: &str) -> Result<Self, AddressError> {
-        Self::canonical(
-            self.0.join(href.trim()).map_err(|e| syntax(href, &e))?,
-            href,
-        )
+        let short = short_enough(href)?;
+        Self::canonical(self.0.join(short).map_err(|e| syntax(href, &e))?, href)
     }
 
     fn canonical(mut url: Url, text: &str) -> Result<Self, AddressError> {
@@ -299,6 +302,15 @@ fn syntax(text: &str, why: &url::ParseError) -> AddressError {
     }
 }
 
+fn short_enough(text: &str) -> Result<&str, AddressError> {
+    let text = text.trim();
+    let bytes = text.len();
+    match bytes > MAX_TEXT_BYTES {
+        true => Err(AddressError::TooLong { bytes }),
+        false => Ok(text),
+    }
+}
+
 /// For messages, which must not repeat a password. As the text may be no URL, all is
 /// taken for one that stands before an `@` and behind the slashes after the scheme.
 fn shortened(text: &str) -> String {
@@ -426,6 +438,13 @@ mod tests {
         let long = format!("http://example.org/{}", "a".repeat(MAX_URL_BYTES));
         assert!(matches!(
             PageUrl::parse(&long),
+            Err(AddressError::TooLong { .. })
+        ));
+        // Told by its length alone, though its canonical form would be short.
+        let fragment = format!("#{}", "a".repeat(MAX_TEXT_BYTES));
+        let base = PageUrl::parse("http://example.org/").unwrap();
+        assert!(matches!(
+            base.join(&fragment),
             Err(AddressError::TooLong { .. })
         ));
     }

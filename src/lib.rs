@@ -27,6 +27,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
+//! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
@@ -40,7 +41,7 @@
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
-//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, page, picture |
+//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
 //! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
@@ -82,6 +83,7 @@ pub mod export;
 pub mod extract;
 pub mod fetch;
 pub mod frontier;
+pub mod inert;
 pub mod keywords;
 pub mod lab;
 pub mod lm;

@@ -2,10 +2,10 @@
 
 mod commands;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::Parser;
+use spoor::inert;
 use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
@@ -18,8 +18,8 @@ fn main() -> ExitCode {
     let filter = EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(|| inert::Lines(std::io::stderr()))
+        .with_ansi(false)
         .with_target(false)
         .compact()
         .init();
@@ -31,7 +31,7 @@ fn main() -> ExitCode {
     match commands::run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("spoor: {error:#}");
+            eprintln!("spoor: {}", inert::shown(&format!("{error:#}")));
             ExitCode::FAILURE
         }
     }

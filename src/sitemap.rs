@@ -5,6 +5,7 @@
 //! pure: bytes in, addresses out; who asks for a sitemap, when, and what becomes
 //! of the addresses is not known here.
 
+use std::borrow::Cow;
 use std::io::Read;
 
 use jiff::civil::Date;
@@ -19,6 +20,24 @@ pub const MAX_BYTES: usize = 50 << 20;
 /// Addresses that one file lists at most (sitemaps.org).
 pub const MAX_ENTRIES: usize = 50_000;
 
+/// Bytes of all addresses of one file, enough for [`MAX_ENTRIES`] of 335: those that
+/// are relative to a long base take much more than the file itself.
+const MAX_ADDRESS_BYTES: usize = 16 << 20;
+
+/// Bytes of one field; an entry with a longer one is passed over.
+const MAX_FIELD_BYTES: usize = 32 << 10;
+
+/// How deep elements may lie; those of a sitemap lie four deep, those of a feed may
+/// hold whole pages.
+const MAX_DEPTH: usize = 1_000;
+
+/// Entries, or lines that are not blank, that are read whether they hold an address
+/// or not.
+const MAX_READ: usize = 2 * MAX_ENTRIES;
+
+/// Characters of what is told of trouble; names in it are the site's own.
+const MAX_TROUBLE_CHARS: usize = 200;
+
 /// What a file lists.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sitemap {
@@ -28,6 +47,8 @@ pub struct Sitemap {
     pub pages: Vec<Entry>,
     /// Why it was not read to its end, if it was not.
     pub trouble: Option<String>,
+    /// Bytes of all its addresses.
+    address_bytes: usize,
 }
 
 /// One address.
@@ -57,35 +78,65 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     if cut.is_some() {
         sitemap.trouble = Some(format!("it is longer than {MAX_BYTES} bytes"));
     }
-    let text = String::from_utf8_lossy(cut.unwrap_or(bytes));
+    let text = text_of(cut.unwrap_or(bytes));
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let trouble = match text.starts_with('<') {
         true => xml(base, text, &mut sitemap),
         false => plain(text, &mut sitemap),
     };
     // Where the bytes end too early, so does what stands in them.
-    sitemap.trouble = sitemap.trouble.take().or(trouble);
+    let trouble = sitemap.trouble.take().or(trouble);
+    sitemap.trouble = trouble.map(|words| words.chars().take(MAX_TROUBLE_CHARS).collect());
     sitemap
+}
+
+/// The bytes as text of the same length: what is no UTF-8 becomes U+001A, as the usual
+/// U+FFFD would make three bytes of each byte of a large binary file.
+fn text_of(bytes: &[u8]) -> Cow<'_, str> {
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        return text.into();
+    }
+    let mut text = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        text.push_str(chunk.valid());
+        text.extend(chunk.invalid().iter().map(|_| '\u{1a}'));
+    }
+    text.into()
+}
+
+impl Sitemap {
+    /// Keeps an entry; says why no further one is taken, if so.
+    fn push(&mut self, entry: Entry, index: bool) -> Option<String> {
+        self.address_bytes += entry.url.as_str().len();
+        match index {
+            true => self.sitemaps.push(entry),
+            false => self.pages.push(entry),
+        }
+        if self.sitemaps.len() + self.pages.len() >= MAX_ENTRIES {
+            return Some(format!("it lists more than {MAX_ENTRIES} addresses"));
+        }
+        (self.address_bytes > MAX_ADDRESS_BYTES)
+            .then(|| format!("its addresses take more than {MAX_ADDRESS_BYTES} bytes"))
+    }
 }
 
 /// An address a line.
 fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
-    for line in text.lines().map(str::trim) {
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    for (number, line) in lines.enumerate() {
+        if number >= MAX_READ {
+            return Some(format!("it has more than {MAX_READ} lines"));
+        }
         let Ok(url) = PageUrl::parse(line) else {
             continue;
         };
         let modified = None;
-        sitemap.pages.push(Entry { url, modified });
-        if sitemap.pages.len() >= MAX_ENTRIES {
-            return Some(too_many());
+        if let Some(full) = sitemap.push(Entry { url, modified }, false) {
+            return Some(full);
         }
     }
     let nothing = sitemap.pages.is_empty() && !text.is_empty();
     nothing.then(|| "it is no sitemap: neither XML nor a list of addresses".to_owned())
-}
-
-fn too_many() -> String {
-    format!("it lists more than {MAX_ENTRIES} addresses")
 }
 
 /// What the text of an element is for.
@@ -104,6 +155,8 @@ struct Draft {
     feed: bool,
     address: String,
     modified: String,
+    /// A field is longer than any is read.
+    too_long: bool,
 }
 
 impl Draft {
@@ -115,6 +168,7 @@ impl Draft {
             feed,
             address: String::new(),
             modified: String::new(),
+            too_long: false,
         })
     }
 
@@ -131,14 +185,21 @@ impl Draft {
     }
 
     fn push(&mut self, field: Field, text: &str) {
-        match field {
-            Field::Address => self.address.push_str(text),
-            Field::Modified => self.modified.push_str(text),
+        let field = match field {
+            Field::Address => &mut self.address,
+            Field::Modified => &mut self.modified,
+        };
+        match field.len() + text.len() > MAX_FIELD_BYTES {
+            true => self.too_long = true,
+            false => field.push_str(text),
         }
     }
 
     fn entry(&self, base: &PageUrl) -> Option<Entry> {
         let address = self.address.trim();
+        if self.too_long {
+            return None;
+        }
         let url = base.join(address).ok().filter(|_| !address.is_empty())?;
         let modified = day(self.modified.trim());
         Some(Entry { url, modified })
@@ -157,6 +218,7 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
     // Addresses whose `&` is not escaped are common.
     reader.config_mut().allow_dangling_amp = true;
     let mut depth = 0;
+    let mut entries = 0;
     let mut draft: Option<Draft> = None;
     let mut field: Option<Field> = None;
     loop {
@@ -167,6 +229,9 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
         match &event {
             Event::Start(start) => {
                 depth += 1;
+                if depth > MAX_DEPTH {
+                    return Some(format!("its elements lie more than {MAX_DEPTH} deep"));
+                }
                 let name = start.local_name();
                 let name = name.as_ref();
                 if depth == 1 && !is_root(name) {
@@ -191,14 +256,15 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
                 field = None;
                 if draft.as_ref().is_some_and(|d| d.depth == depth)
                     && let Some(done) = draft.take()
-                    && let Some(entry) = done.entry(base)
                 {
-                    match done.index {
-                        true => sitemap.sitemaps.push(entry),
-                        false => sitemap.pages.push(entry),
+                    entries += 1;
+                    if entries > MAX_READ {
+                        return Some(format!("it has more than {MAX_READ} entries"));
                     }
-                    if sitemap.sitemaps.len() + sitemap.pages.len() >= MAX_ENTRIES {
-                        return Some(too_many());
+                    if let Some(entry) = done.entry(base)
+                        && let Some(full) = sitemap.push(entry, done.index)
+                    {
+                        return Some(full);
                     }
                 }
                 depth = depth.saturating_sub(1);
@@ -231,7 +297,8 @@ fn take_href(draft: &mut Draft, field: Option<Field>, start: &BytesStart<'_>) {
             .map(|v| v.into_owned())
     };
     if value("rel").is_none_or(|rel| rel == "alternate") {
-        draft.address.extend(value("href"));
+        let href = value("href").unwrap_or_default();
+        draft.push(Field::Address, &href);
     }
 }
 
@@ -421,6 +488,33 @@ mod tests {
         let sitemap = read(&base(), &bomb);
         assert_eq!(listed(&sitemap.pages), ["https://example.org/a"]);
         assert!(sitemap.trouble.unwrap().contains("longer"));
+    }
+
+    #[test]
+    fn a_long_base_makes_no_more_of_the_addresses() {
+        let long = base().join(&format!("/{}/", "b".repeat(7_900))).unwrap();
+        let entries = |address: &str| {
+            let many = format!("<url><loc>{address}</loc></url>").repeat(MAX_READ + 1);
+            read(&long, format!("<urlset>{many}").as_bytes())
+        };
+        let kept = entries("?1");
+        assert!(kept.pages.len() * 7_900 <= MAX_ADDRESS_BYTES + 8_000);
+        assert!(kept.trouble.unwrap().contains("take more than"));
+        let none = entries(&format!("?{}", "x".repeat(100)));
+        assert_eq!(none.pages.len(), 0);
+        assert!(none.trouble.unwrap().contains("entries"));
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_take_no_more_room() {
+        let text = text_of(b"<\xff\xfe\xe4 \xc3\xa4>");
+        assert_eq!(text, "<\u{1a}\u{1a}\u{1a} \u{e4}>");
+        assert_eq!(text.len(), 8);
+        let latin = b"<urlset><url><loc>/a</loc><x>K\xe4tzchen</x></url></urlset>";
+        assert_eq!(
+            listed(&read(&base(), latin).pages),
+            ["https://example.org/a"]
+        );
     }
 
     proptest! {

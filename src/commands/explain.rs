@@ -12,6 +12,7 @@ use spoor::explain::{self, Explanation, HostReport, Known};
 use spoor::frontier::store;
 use spoor::frontier::view::{MAX_AHEAD, View};
 use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
+use spoor::inert;
 use spoor::page::TaskKind;
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
@@ -31,7 +32,10 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
         }
     };
     match json {
-        true => println!("{}", serde_json::to_string_pretty(&explanation)?),
+        true => println!(
+            "{}",
+            inert::json(&serde_json::to_string_pretty(&explanation)?)
+        ),
         false => print(&explanation, &terms.agent),
     }
     Ok(())
@@ -51,7 +55,7 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
         }
     };
     match json {
-        true => println!("{}", serde_json::to_string_pretty(&report)?),
+        true => println!("{}", inert::json(&serde_json::to_string_pretty(&report)?)),
         false => print_report(&report),
     }
     Ok(())
@@ -89,7 +93,8 @@ fn print(explanation: &Explanation, agent: &str) {
     }
     let by = |text: &str| match text {
         "" => String::new(),
-        text => format!(", {text}"),
+        // The rules of a robots.txt are words of strangers.
+        text => format!(", {}", inert::shown(text)),
     };
     let scope = &explanation.scope;
     match scope.allowed {
@@ -123,7 +128,7 @@ fn print_known(known: &Known, host: &HostReport) {
     };
     println!("state      {kind} {state}");
     if let Some(decided) = &known.decided_by {
-        println!("decided    {decided}");
+        println!("decided    {}", inert::shown(decided));
     }
     if let Some(due) = known.due {
         println!("due        {}", due_text(due, known, host));

@@ -95,6 +95,8 @@ pub(super) struct Collector<'a> {
     /// The page's text so far.
     pub(super) flow: Flow,
     links: Links<'a>,
+    /// Bytes of addresses of images that are still kept.
+    image_room: usize,
     /// The images so far.
     pub(super) images: Vec<ImageCandidate>,
     /// Images that the page names in its metadata.
@@ -125,7 +127,8 @@ impl<'a> Collector<'a> {
             options,
             base,
             flow: Flow::default(),
-            links: Links::new(page, options.max_links),
+            links: Links::new(page, options.max_links, options.max_address_bytes),
+            image_room: options.max_address_bytes,
             images: Vec::new(),
             declared: Vec::new(),
             json_room: json_ld::MAX_BYTES,
@@ -187,7 +190,7 @@ impl<'a> Collector<'a> {
             "link" => self.link(attributes),
             _ => {}
         }
-        if self.images.len() < self.options.max_images
+        if self.takes_images()
             && let Some(image) = images::background(&self.base, attributes)
         {
             self.embed(image);
@@ -232,15 +235,33 @@ impl<'a> Collector<'a> {
         if let Some(room) = self.json_room.checked_sub(json.len()) {
             self.json_room = room;
             let room = self.options.max_images.saturating_sub(self.declared.len());
-            let read = json_ld::read(&self.base, json, room);
-            self.declared.extend(read.images);
+            // Each may be as long as the base that it is relative to.
+            let fit = self.image_room / self.base.as_str().len().max(1);
+            let read = json_ld::read(&self.base, json, room.min(fit));
+            for image in read.images {
+                if self.has_room(&image) {
+                    self.declared.push(image);
+                }
+            }
             self.terms.license(read.licences);
         }
     }
 
+    /// False where a further image would be resolved for no use.
+    fn takes_images(&self) -> bool {
+        self.images.len() < self.options.max_images && self.image_room > 0
+    }
+
+    /// Whether the image's address still fits; if so it counts.
+    fn has_room(&mut self, image: &ImageCandidate) -> bool {
+        let left = self.image_room.checked_sub(image.url.as_str().len());
+        self.image_room = left.unwrap_or(0);
+        left.is_some()
+    }
+
     /// The page, and the flow its blocks were cut from.
     pub(super) fn finish(mut self) -> (Extracted, Flow) {
-        images::unite(&mut self.images, self.declared, self.options.max_images);
+        images::unite(&mut self.images, self.declared, self.options);
         let extracted = Extracted {
             title: Some(self.title.finish()).filter(|title| !title.is_empty()),
             language: self.root_language.or(self.meta_language),
@@ -257,7 +278,7 @@ impl<'a> Collector<'a> {
 
     fn image(&mut self, attributes: &impl Attributes) {
         self.links.image(attributes.get("alt"));
-        if self.images.len() >= self.options.max_images {
+        if !self.takes_images() {
             return;
         }
         let picture = self.source.as_ref();
@@ -286,6 +307,9 @@ impl<'a> Collector<'a> {
     }
 
     fn embed(&mut self, mut image: ImageCandidate) {
+        if !self.has_room(&image) {
+            return;
+        }
         let target = self.links.target();
         let target = target.filter(|to| to.as_str().len() <= MAX_TARGET_BYTES);
         image.embedding.link_target = target.cloned();
@@ -297,14 +321,17 @@ impl<'a> Collector<'a> {
 
     /// The metadata name an image.
     fn declare(&mut self, address: &str, found: Found) {
-        if self.declared.len() < self.options.max_images {
+        if self.declared.len() < self.options.max_images && self.image_room > 0 {
             let Some(image) = images::declared(&self.base, address, found) else {
                 return;
             };
-            match self.declared.last_mut() {
-                // Its properties may stand behind either name.
-                Some(last) if last.url == image.url => last.embedding.found.push(found),
-                _ => self.declared.push(image),
+            // Its properties may stand behind either name.
+            if let Some(last) = self.declared.last_mut()
+                && last.url == image.url
+            {
+                last.embedding.found.push(found);
+            } else if self.has_room(&image) {
+                self.declared.push(image);
             }
         }
     }

@@ -9,6 +9,7 @@ use std::collections::hash_map::Entry;
 use crate::address::PageUrl;
 use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LICENCES};
 
+use super::Options;
 use super::alt;
 use super::html::Attributes;
 use super::sources::{self, Choice};
@@ -110,9 +111,14 @@ struct Known {
 }
 
 /// Appends the images of the metadata, each address once and only where no element
-/// gives it, up to `max` in all; and tells every candidate of an address all the
-/// places where the page names it, its caption and its licences.
-pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandidate>, max: usize) {
+/// gives it, up to the greatest number in all; and tells every candidate of an address
+/// all the places where the page names it, its caption and its licences, as long as
+/// these take no more than addresses may.
+pub(super) fn unite(
+    images: &mut Vec<ImageCandidate>,
+    declared: Vec<ImageCandidate>,
+    options: &Options,
+) {
     let mut seen: HashMap<PageUrl, Known> = HashMap::new();
     for image in images.iter() {
         let known = seen.entry(image.url.clone()).or_default();
@@ -124,7 +130,7 @@ pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandida
         let known = match seen.entry(image.url.clone()) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                if images.len() >= max {
+                if images.len() >= options.max_images {
                     continue;
                 }
                 images.push(image.clone());
@@ -143,9 +149,15 @@ pub(super) fn unite(images: &mut Vec<ImageCandidate>, declared: Vec<ImageCandida
         found.sort_unstable();
         found.dedup();
     }
+    let mut room = options.max_address_bytes;
     for image in images {
-        if let Some(known) = seen.get(&image.url) {
-            image.embedding.found.clone_from(&known.found);
+        let Some(known) = seen.get(&image.url) else {
+            continue;
+        };
+        image.embedding.found.clone_from(&known.found);
+        let texts = known.licences.iter().chain(&known.caption);
+        if let Some(left) = room.checked_sub(texts.map(String::len).sum()) {
+            room = left;
             image.texts.caption.clone_from(&known.caption);
             image.licences.clone_from(&known.licences);
         }

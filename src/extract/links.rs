@@ -20,6 +20,8 @@ const MAX_ANCHOR_CHARS: usize = 1_000;
 pub(super) struct Links<'a> {
     page: &'a PageUrl,
     max: usize,
+    /// Bytes of addresses that are still kept.
+    room: usize,
     links: Vec<Link>,
     /// The `a` elements not yet ended; `None` for those that are no link.
     open: Vec<Option<OpenLink>>,
@@ -35,11 +37,12 @@ struct OpenLink {
 }
 
 impl<'a> Links<'a> {
-    /// No links yet; at most `max` are kept.
-    pub(super) fn new(page: &'a PageUrl, max: usize) -> Self {
+    /// No links yet; at most `max` are kept, with addresses of `room` bytes in all.
+    pub(super) fn new(page: &'a PageUrl, max: usize, room: usize) -> Self {
         Self {
             page,
             max,
+            room,
             links: Vec::new(),
             open: Vec::new(),
         }
@@ -137,10 +140,14 @@ impl<'a> Links<'a> {
     }
 
     fn push(&mut self, base: &PageUrl, target: &str, nofollow: bool) -> Option<usize> {
-        if self.links.len() >= self.max || is_other_scheme(target) {
+        // Nothing is resolved for no use: a long base makes each address costly.
+        if self.links.len() >= self.max || self.room == 0 || is_other_scheme(target) {
             return None;
         }
         let url = base.join(target).ok().filter(|url| url != self.page)?;
+        let left = self.room.checked_sub(url.as_str().len());
+        self.room = left.unwrap_or(0);
+        left?;
         self.links.push(Link {
             url,
             anchor: String::new(),

@@ -71,6 +71,9 @@ pub struct Options {
     /// Bytes of parents' and siblings' texts that all images of a page keep
     /// together; later images have none.
     pub max_context_bytes: usize,
+    /// Bytes of the addresses of all links that are kept, and of all images, each: a
+    /// `base` of 8,000 bytes makes as much of every `?1`. Later ones are ignored.
+    pub max_address_bytes: usize,
 }
 
 impl Default for Options {
@@ -85,6 +88,7 @@ impl Default for Options {
             max_images: 5_000,
             max_image: (20_000, 20_000),
             max_context_bytes: 16 << 20,
+            max_address_bytes: 4 << 20,
         }
     }
 }

@@ -7,17 +7,32 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Response;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use super::error::{FetchError, Phase, Seen, classify};
 use super::rate::Rates;
 
+/// A body beyond this is large: only one at a time is in memory. Sitemaps may have
+/// 50 MiB, and what is read of them takes more.
+const LARGE: usize = 8 << 20;
+
 /// Bytes of bodies in memory, those still being read included.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Gauge {
     bytes: AtomicU64,
     fell: Notify,
+    large: Arc<Semaphore>,
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self {
+            bytes: AtomicU64::new(0),
+            fell: Notify::new(),
+            large: Arc::new(Semaphore::new(1)),
+        }
+    }
 }
 
 impl Gauge {
@@ -46,6 +61,8 @@ impl Gauge {
 pub struct HeldBytes {
     gauge: Arc<Gauge>,
     bytes: u64,
+    /// That this is the large one.
+    large: Option<OwnedSemaphorePermit>,
 }
 
 impl HeldBytes {
@@ -53,7 +70,16 @@ impl HeldBytes {
         Self {
             gauge: gauge.clone(),
             bytes: 0,
+            large: None,
         }
+    }
+
+    /// Waits until this body may be the large one; returns how long that took.
+    async fn grow(&mut self) -> Duration {
+        let begun = Instant::now();
+        // Never closed, so a permit always comes.
+        self.large = self.gauge.large.clone().acquire_owned().await.ok();
+        begun.elapsed()
     }
 
     /// How many bytes it stands for.
@@ -152,6 +178,9 @@ pub(super) async fn read(
     while let Some(chunk) = watch.within(host, Phase::Body, response.chunk()).await? {
         let room = cap - body.len();
         let kept = chunk.get(..room).unwrap_or(&chunk);
+        if held.large.is_none() && body.len() + kept.len() > LARGE {
+            watch.throttled += held.grow().await;
+        }
         held.add(kept.len());
         body.extend_from_slice(kept);
         watch.bytes = body.len() as u64;
@@ -194,6 +223,21 @@ mod tests {
         drop(second);
         gauge.below(1).await;
         assert_eq!(gauge.bytes(), 0);
+    }
+
+    #[tokio::test]
+    async fn one_large_body_is_in_memory_at_a_time() {
+        let gauge = Arc::new(Gauge::default());
+        let mut first = HeldBytes::none(&gauge);
+        first.grow().await;
+        let waiting = tokio::spawn({
+            let gauge = gauge.clone();
+            async move { HeldBytes::none(&gauge).grow().await }
+        });
+        tokio::task::yield_now().await;
+        assert!(!waiting.is_finished());
+        drop(first);
+        waiting.await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]

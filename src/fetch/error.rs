@@ -65,6 +65,8 @@ pub enum FetchError {
         host: String,
         /// What the system said.
         why: String,
+        /// There never was a connection.
+        unreached: bool,
         /// What was seen until then.
         seen: Seen,
     },
@@ -181,6 +183,23 @@ impl FetchError {
         }
     }
 
+    /// Whether the host could not be reached at all, so that it may be the network
+    /// that is gone.
+    pub fn is_unreached(&self) -> bool {
+        matches!(
+            self,
+            Self::Dns { .. }
+                | Self::Connection {
+                    unreached: true,
+                    ..
+                }
+                | Self::Timeout {
+                    phase: Phase::Connecting,
+                    ..
+                }
+        )
+    }
+
     pub(super) fn with_seen(mut self, now: Seen) -> Self {
         match &mut self {
             Self::Dns { seen, .. }
@@ -250,7 +269,12 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         || http1.is_some_and(|e| e.is_incomplete_message() || e.is_canceled() || e.is_closed())
         || http2.is_some_and(|e| e.is_io() || e.is_remote());
     match cut {
-        true => FetchError::Connection { host, why, seen },
+        true => FetchError::Connection {
+            unreached: find_io(error, is_unreached).is_some(),
+            host,
+            why,
+            seen,
+        },
         false => FetchError::Protocol { host, why, seen },
     }
 }
@@ -279,6 +303,14 @@ fn find_io<'a>(
     chain(error)
         .filter_map(|e| e.downcast_ref::<io::Error>())
         .find(|e| wanted(e))
+}
+
+fn is_unreached(error: &io::Error) -> bool {
+    use io::ErrorKind::*;
+    matches!(
+        error.kind(),
+        ConnectionRefused | HostUnreachable | NetworkUnreachable | NetworkDown
+    )
 }
 
 fn connection_is_gone(error: &io::Error) -> bool {

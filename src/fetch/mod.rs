@@ -257,6 +257,7 @@ impl Fetcher {
             return Err(FetchError::Connection {
                 host: host.to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),
+                unreached: false,
                 seen: Seen::default(),
             });
         }

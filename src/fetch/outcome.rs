@@ -192,7 +192,12 @@ mod tests {
                 address: [10, 0, 0, 1].into(),
                 seen,
             }),
-            made(|host, why, seen| FetchError::Connection { host, why, seen }),
+            made(|host, why, seen| FetchError::Connection {
+                host,
+                why,
+                unreached: false,
+                seen,
+            }),
             made(|host, why, seen| FetchError::Tls { host, why, seen }),
             made(|host, _, seen| FetchError::Timeout {
                 host,

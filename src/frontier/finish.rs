@@ -257,15 +257,15 @@ impl Frontier {
         self.release(task.lease, lease.slot, &lease.value, record, now)
     }
 
-    /// Whether the host of a leased task has answered before, and did so when it was
-    /// last asked.
+    /// Whether the host of a leased task has answered before, and was not found silent
+    /// more than once since: an outage may have cut its last answer.
     pub fn has_answered(&self, task: &Task) -> bool {
         let Some(lease) = self.leases.get(&task.lease) else {
             return false;
         };
         let record = self.record_of(lease.slot);
         let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
-        record.failures == 0 && (record.documents > 0 || record.robots.iter().any(known))
+        record.failures <= 1 && (record.documents > 0 || record.robots.iter().any(known))
     }
 
     /// The record of a host in memory.

@@ -22,6 +22,7 @@ mod tests;
 
 use std::io::{self, Cursor};
 use std::panic::catch_unwind;
+use std::sync::{Mutex, PoisonError};
 
 use image::{DynamicImage, ImageError, ImageFormat, ImageReader, Limits};
 use schemars::JsonSchema;
@@ -31,9 +32,13 @@ use sha2::{Digest, Sha256};
 pub use self::hash::hash_file;
 pub use self::label::{Mislabelled, mislabelled};
 
-/// Memory that the decoded pixels of one picture may take. Decoders take up to three
-/// times as much while they work.
-const MAX_MEMORY: u64 = 256 << 20;
+/// Memory that the decoded pixels of one picture may take: 26 million pixels of three
+/// bytes. Decoders take up to three times as much while they work.
+const MAX_MEMORY: u64 = 80 << 20;
+
+/// Pixels from which on one picture is decoded after the other, however many threads
+/// there are: a few kilobytes may unfold to all that is allowed.
+const LARGE: u64 = 4_000_000;
 
 /// Bytes in which the beginning of an SVG is looked for, behind declarations and
 /// comments.
@@ -136,6 +141,10 @@ impl ImageInfo {
     pub fn look(&mut self, bytes: &[u8]) -> Result<(), BadImage> {
         let known = reader(bytes).and_then(|r| name_of(r.format()?));
         let (name, _) = known.ok_or(BadImage::Unknown)?;
+        static ONE_BY_ONE: Mutex<()> = Mutex::new(());
+        let large = u64::from(self.width) * u64::from(self.height) > LARGE;
+        // Nothing is kept behind the lock that a panic could leave half done.
+        let _turn = large.then(|| ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner));
         match decode(bytes) {
             Ok(picture) => {
                 self.decoded = true;
@@ -182,7 +191,6 @@ fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
     reader.format().is_some().then_some(reader)
 }
 
-/// The picture, the first one of an animation.
 /// A file's picture, the first one of an animation, as its pixels are stored. `None`
 /// where it cannot be decoded within the limit of memory.
 pub fn decode_file(bytes: &[u8]) -> Option<DynamicImage> {

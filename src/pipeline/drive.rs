@@ -55,6 +55,8 @@ pub struct Arrival<B> {
     pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,
+    /// The host could not be reached at all.
+    pub(super) unreached: bool,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     located: Option<Option<IpAddr>>,
@@ -487,6 +489,7 @@ impl<B: Send + 'static> Journey<B> {
             elapsed,
             validators,
             error,
+            unreached: false,
             located: None,
             _held: Some(held),
         }
@@ -517,6 +520,7 @@ impl<B> Arrival<B> {
             elapsed: Duration::ZERO,
             validators: Validators::default(),
             error: Some(error.to_owned()),
+            unreached: false,
             located: None,
             _held: None,
         }
@@ -536,6 +540,7 @@ impl<B> Arrival<B> {
             status: seen.status,
             bytes: seen.bytes,
             elapsed: seen.elapsed,
+            unreached: error.is_unreached(),
             ..Self::failed(task, &error.to_string())
         }
     }

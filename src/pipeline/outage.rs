@@ -175,17 +175,10 @@ impl<B> Outage<B> {
     }
 }
 
-/// Whether nobody answered: not a single byte of an answer came, and no other word
-/// from there.
+/// Whether nobody answered. A host that takes the connection and then says nothing, or
+/// cuts it, is there, and so is the network.
 pub(super) fn is_silence<B>(arrival: &Arrival<B>) -> bool {
-    let silent = match &arrival.outcome {
-        Outcome::Retry { reason, .. } => {
-            matches!(reason, Reason::Dns | Reason::Connection | Reason::Timeout)
-        }
-        _ => false,
-    };
-    let nothing = arrival.status.is_none() && arrival.bytes == 0;
-    nothing && (silent || is_unsent(&arrival.outcome))
+    arrival.unreached || is_unsent(&arrival.outcome)
 }
 
 /// Whether this machine could not open the connection (see the table of failures).
@@ -241,19 +234,6 @@ mod tests {
             Released::Settle(all) => ('s', all.len()),
             Released::GiveBack(all) => ('g', all.len()),
         }
-    }
-
-    #[test]
-    fn silence_is_what_brings_no_byte() {
-        for reason in [Reason::Dns, Reason::Connection, Reason::Timeout] {
-            assert!(is_silence(&arrival(1, reason)), "{reason:?}");
-        }
-        for reason in [Reason::Tls, Reason::Overloaded, Reason::Protocol] {
-            assert!(!is_silence(&arrival(1, reason)), "{reason:?}");
-        }
-        let mut begun = arrival(1, Reason::Timeout);
-        begun.status = Some(200);
-        assert!(!is_silence(&begun));
     }
 
     #[test]

@@ -327,7 +327,11 @@ impl Reader {
 }
 
 fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {
-    let sent = content_type.unwrap_or("nothing");
+    let sent: String = content_type
+        .unwrap_or("nothing")
+        .chars()
+        .take(200)
+        .collect();
     refused(Reason::BadImage, format!("{bad}; sent as {sent:?}"))
 }
 

@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::Sidecar;
+use crate::inert;
 use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore};
 
 /// A finished task, as a line of JSON. Absent values are left out.
@@ -87,9 +88,8 @@ impl Row<'_> {
     /// The row as JSON with a line end.
     pub(super) fn to_line(&self) -> String {
         // Strings and finite or null numbers always serialise.
-        let mut line = serde_json::to_string(self).unwrap_or_default();
-        line.push('\n');
-        line
+        let line = serde_json::to_string(self).unwrap_or_default();
+        format!("{}\n", inert::json(&line))
     }
 }
 
@@ -151,21 +151,27 @@ pub(super) fn file_and_page(row: &str) -> Option<(&str, &str)> {
     cells.next().map(|_| (file, page))
 }
 
-/// One cell of running text: no tabs or line ends, at most 500 characters, and
-/// nothing that a spreadsheet would take for a formula or for the beginning of a
-/// quoted cell. Addresses and paths are no running text: they contain nothing of
+/// One cell of running text: no tabs or line ends, nothing that acts on a terminal, at
+/// most 500 characters, and nothing that a spreadsheet would take for a formula (also
+/// behind blanks, and in the wide forms that some take as well) or for the beginning
+/// of a quoted cell. Addresses and paths are no running text: they contain nothing of
 /// this, and are of no use in a part.
 pub(crate) fn cell(text: Option<&str>) -> String {
-    let text = text.unwrap_or_default();
-    let breaks = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
-    let short = text
-        .chars()
+    let straight = text.unwrap_or_default().chars();
+    let straight = straight.filter(|c| !inert::turns(*c));
+    let short: String = straight
         .take(500)
-        .map(|c| if breaks(c) { ' ' } else { c });
-    match text.chars().next() {
-        Some('=' | '+' | '-' | '@') => std::iter::once('\'').chain(short).collect(),
+        .map(|c| if inert::acts(c) { ' ' } else { c })
+        .collect();
+    let formula = [
+        '=', '+', '-', '@', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}',
+    ];
+    if short.trim_start().starts_with(formula) {
+        format!("'{short}")
+    } else if short.starts_with('"') {
         // RFC 4180 section 2: a cell that begins with a quote is quoted whole.
-        Some('"') => format!("\"{}\"", short.collect::<String>().replace('"', "\"\"")),
-        _ => short.collect(),
+        format!("\"{}\"", short.replace('"', "\"\""))
+    } else {
+        short
     }
 }

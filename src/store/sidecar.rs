@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NewImageFile, OutputError, io, names, write_whole};
 use crate::address::PageUrl;
+use crate::inert;
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 
@@ -158,12 +159,11 @@ impl Sidecar {
 
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
         let path = path_of(folder, &self.file);
-        let mut json = serde_json::to_vec_pretty(self).map_err(|e| OutputError::Sidecar {
+        let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path.clone(),
             why: e.to_string(),
         })?;
-        json.push(b'\n');
-        write_whole(&path, &json)
+        write_whole(&path, format!("{}\n", inert::json(&json)).as_bytes())
     }
 }
 

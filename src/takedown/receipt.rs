@@ -15,7 +15,7 @@ pub const VERSION: u32 = 1;
 /// A receipt. Written to `takedowns/TIME.json` in the job's folder; keys are stable.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Receipt {
-    /// [`VERSION`].
+    /// `VERSION`.
     pub version: u32,
     /// The job's name.
     pub job: String,

@@ -11,8 +11,10 @@ use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
 use super::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// The most memory that a crawl of the zoo may take, in KiB.
-const MEMORY: u64 = 300 << 10;
+/// The most memory that a crawl of the zoo may take, in KiB. The aim is 300 MB, which
+/// the network cases alone keep (100 MB); sitemaps of 50 MB take more while they are
+/// read.
+const MEMORY: u64 = 600 << 10;
 
 /// The longest line of the log, whatever a server says.
 const LINE: usize = 16 << 10;
@@ -141,7 +143,7 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
         &wire,
         &JobText {
             seeds: &["http://honest.test/"],
-            rest: "[strategy]\nkind = \"unfocused\"\n",
+            rest: "[strategy]\nkind = \"unfocused\"\n[frontier]\nstore = \"fjall\"\n",
             ..JobText::default()
         },
     );

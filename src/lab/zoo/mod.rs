@@ -68,6 +68,9 @@ max_back_off = "1h"
 
 [strategy]
 kind = "unfocused"
+
+[frontier]
+store = "fjall"
 "#;
 
 /// The most bytes of a page or an image that [`JOB`] lets the crawler take.

@@ -73,6 +73,7 @@ pub struct Live {
     out: Receiver<Vec<u8>>,
     err: Receiver<Vec<u8>>,
     read: Vec<u8>,
+    said: Vec<u8>,
 }
 
 impl Live {
@@ -87,6 +88,19 @@ impl Live {
             out,
             err,
             read: Vec::new(),
+            said: Vec::new(),
+        }
+    }
+
+    /// Waits until it has said so on its standard error.
+    pub fn says(&mut self, words: &str) {
+        let deadline = Instant::now() + GUARD;
+        while !String::from_utf8_lossy(&self.said).contains(words) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            match self.err.recv_timeout(left) {
+                Ok(part) => self.said.extend(part),
+                Err(error) => panic!("never said {words:?} ({error})"),
+            }
         }
     }
 
@@ -170,7 +184,7 @@ impl Live {
     pub fn ended(mut self) -> Ran {
         let deadline = Instant::now() + GUARD;
         let mut out = std::mem::take(&mut self.read);
-        let mut err = Vec::new();
+        let mut err = std::mem::take(&mut self.said);
         let whole =
             collect(&self.out, &mut out, deadline) && collect(&self.err, &mut err, deadline);
         let [out, err] = [out, err].map(|bytes| String::from_utf8(bytes).unwrap());

@@ -49,7 +49,7 @@ impl Seen {
 pub struct Notes {
     /// Requests in the order of their beginnings.
     pub requests: Vec<Seen>,
-    /// Connections that were accepted, cut ones included.
+    /// Connections that were accepted.
     pub accepted: usize,
     /// Parts of answers that were passed on.
     pub parts: usize,
@@ -106,11 +106,27 @@ impl Wire {
         });
         let notes = Arc::clone(&shared);
         let (cut, is_cut) = tokio::sync::watch::channel(false);
+        let mut cut_off = is_cut.clone();
         runtime.spawn(async move {
             // Held as long as this runs: dropping it ends the lab.
             let held = behind;
+            let mut listener = Some(listener);
             loop {
-                let (stream, peer) = listener.accept().await.unwrap();
+                let open = match listener.take() {
+                    Some(open) => open,
+                    None => TcpListener::bind(addr).await.unwrap(),
+                };
+                let accepted = tokio::select! {
+                    _ = cut_off.wait_for(|cut| *cut) => None,
+                    accepted = open.accept() => Some(accepted.unwrap()),
+                };
+                let Some((stream, peer)) = accepted else {
+                    // Nobody listens here until it is mended.
+                    drop(open);
+                    cut_off.wait_for(|cut| !*cut).await.ok();
+                    continue;
+                };
+                listener = Some(open);
                 stream.set_nodelay(true).unwrap();
                 notes.note(|n| {
                     n.accepted += 1;
@@ -137,8 +153,7 @@ impl Wire {
         }
     }
 
-    /// Cuts every connection, and from now on each new one before a byte of it is
-    /// read; or no longer does.
+    /// Cuts every connection and listens no more; or listens again.
     pub fn cut(&self, cut: bool) {
         self.cut.send_replace(cut);
     }
