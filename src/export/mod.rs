@@ -256,8 +256,7 @@ fn read(
     }
     let bytes = std::fs::read(folder.join(&image.file)).map_err(|e| e.to_string())?;
     let digest = Sha256::digest(&bytes);
-    let digest: String = digest.iter().map(|b| format!("{b:02x}")).collect();
-    match digest == sidecar.sha256() {
+    match base16ct::lower::encode_string(&digest) == sidecar.sha256() {
         true => Ok((sidecar, Some(bytes))),
         false => Err("the file is not the one that its sidecar describes".to_owned()),
     }

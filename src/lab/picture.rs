@@ -56,7 +56,7 @@ pub fn content_type(extension: &str) -> Option<&'static str> {
 pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
     let (width, height) = (width.clamp(1, MAX_SIDE), height.clamp(1, MAX_SIDE));
     let seed: [u8; 32] = Sha256::digest(url.as_bytes()).into();
-    let hash: String = seed.iter().map(|byte| format!("{byte:02x}")).collect();
+    let hash = base16ct::lower::encode_string(&seed);
     let path = url.split(['?', '#']).next().unwrap_or_default();
     let extension = path.rsplit_once('.').map_or("", |(_, extension)| extension);
     let extension = extension.to_ascii_lowercase();

@@ -120,9 +120,8 @@ pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
     }
     let dimensions = guarded(|| reader.into_dimensions());
     let (width, height) = dimensions.map_err(|why| bad(name, &why))?;
-    let digest = Sha256::digest(bytes);
     Ok(ImageInfo {
-        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: base16ct::lower::encode_string(&Sha256::digest(bytes)),
         format: name.to_owned(),
         extension,
         width,

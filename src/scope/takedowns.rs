@@ -123,8 +123,7 @@ pub struct Sha256Hex(String);
 impl Sha256Hex {
     /// That of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
-        let digest = Sha256::digest(bytes);
-        Self(digest.iter().map(|b| format!("{b:02x}")).collect())
+        Self(base16ct::lower::encode_string(&Sha256::digest(bytes)))
     }
 
     /// The digits.

@@ -121,8 +121,9 @@ fn is_reserved(name: &str) -> bool {
 }
 
 fn short_hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    digest.iter().take(8).map(|b| format!("{b:02x}")).collect()
+    let mut hash = base16ct::lower::encode_string(&Sha256::digest(text));
+    hash.truncate(16);
+    hash
 }
 
 #[cfg(test)]

@@ -75,9 +75,8 @@ fn keep_bytes(
 
 /// As of a photograph, but for the digest.
 fn info(bytes: &[u8]) -> ImageInfo {
-    let digest = Sha256::digest(bytes);
     ImageInfo {
-        sha256: digest.iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: base16ct::lower::encode_string(&Sha256::digest(bytes)),
         format: "jpeg".to_owned(),
         extension: "jpg",
         width: 640,

@@ -92,11 +92,10 @@ pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownE
         bytes += read as u64;
         hash.update(buffer.get(..read).unwrap_or_default());
     }
-    let hash = hash.finalize();
     Ok(GoneFile {
         file: name.to_owned(),
         bytes,
-        sha256: hash.iter().map(|b| format!("{b:02x}")).collect(),
+        sha256: base16ct::lower::encode_string(&hash.finalize()),
     })
 }
 

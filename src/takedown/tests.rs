@@ -319,8 +319,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
 }
 
 fn hex_digest(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|b| format!("{b:02x}")).collect()
+    base16ct::lower::encode_string(&Sha256::digest(bytes))
 }
 
 fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {

@@ -218,5 +218,5 @@ fn corpus_hash(positive: &[Document], neutral: &[Document]) -> String {
         }
         hash.update(b"\n");
     }
-    hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    base16ct::lower::encode_string(&hash.finalize())
 }
