@@ -17,7 +17,8 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::lm::{Sentence, atomic, normalise};
+use crate::atomic;
+use crate::lm::{Sentence, normalise};
 
 /// How many keywords a table has unless configured otherwise (Werner 2015).
 pub const TABLE_SIZE: usize = 50;

@@ -27,6 +27,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
+//! | `atomic` | a file is written whole or not at all | nothing |
 //! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
@@ -38,19 +39,19 @@
 //! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, page |
-//! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | config |
-//! | `keywords` | the TF-IDF difference table and the keyword score | lm |
+//! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
+//! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
 //! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
-//! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | config, lm, page, picture, rank, store |
+//! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
-//! | `agreement` | how far those who judged a job's images agree | annotate, config, lm |
-//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, lm, page, pipeline, scope, store |
+//! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
+//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
@@ -74,6 +75,7 @@
 pub mod address;
 pub mod agreement;
 pub mod annotate;
+mod atomic;
 pub mod checkpoint;
 pub mod config;
 pub mod control;

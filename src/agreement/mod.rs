@@ -26,8 +26,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::annotate::votes::{self, Question, TEXT_CLASSES, Vote, VotesError};
+use crate::atomic;
 use crate::config::Config;
-use crate::lm::atomic;
 use kappa::Kappa;
 
 /// The files that it is written to, in the job's folder.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 
 use super::board::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
+use crate::atomic;
 use crate::config::{Annotate, Config};
-use crate::lm::atomic;
 use crate::rank::{self, RankError, Ranked};
 use crate::store::{self, Sidecar};
 

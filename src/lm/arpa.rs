@@ -7,8 +7,8 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use super::atomic;
 use super::estimate::{Estimate, Ngram};
+use crate::atomic;
 
 /// The model could not be written.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,6 @@
 //! here knows of pages, links, keywords or scores, nor where sentences come from.
 
 pub mod arpa;
-pub(crate) mod atomic;
 pub mod estimate;
 pub mod kenlm;
 pub mod perplexity;

@@ -24,8 +24,9 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
+use crate::atomic;
 use crate::config::{Config, Rank};
-use crate::lm::{atomic, perplexity};
+use crate::lm::perplexity;
 use crate::store::cell;
 use crate::train::{Model, TrainError};
 use unique::Groups;

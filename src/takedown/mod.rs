@@ -35,12 +35,12 @@ use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use crate::address::PageUrl;
+use crate::atomic;
 use crate::checkpoint::{self, OpenError, OpenJob};
 use crate::config::Config;
 use crate::frontier::Frontier;
 use crate::frontier::archive::ArchiveError;
 use crate::frontier::store::StoreError;
-use crate::lm::atomic;
 use crate::page::TaskKind;
 use crate::pipeline::timestamp;
 use crate::scope::{HostRange, Order, Scope, Takedowns, Target};

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{Gone, TakedownError, io};
-use crate::lm::atomic;
+use crate::atomic;
 
 /// What of a job's folder is looked through besides the files that grow, as paths
 /// below it: the tables, and what a process left of one that was killed writing it.
