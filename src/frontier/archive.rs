@@ -9,6 +9,9 @@
 //! anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
+mod building;
+mod salvage;
+
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::ops::ControlFlow;
@@ -19,30 +22,22 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 
+use building::Building;
+pub(super) use building::tally;
+use salvage::scan_around_damage;
+
 use super::alts::AltRecord;
-use super::change::{class_of, rank_of};
-use super::codec;
-use super::contexts::{pack, unpack};
+use super::contexts::unpack;
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
-use super::record::{
-    Counts, FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, State, UrlRecord,
-};
-use super::store::{Batch, Readable, Store, StoreError, Visit};
+use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
+use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
-use super::visits::entry_of;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, TaskKind};
 
 /// Lines written in one batch while importing.
 const BATCH_LINES: usize = 2_000;
-
-/// Damaged places of a store beyond which is read on, for each kind of record.
-const MAX_STUMBLES: usize = 1_000;
-
-/// Halvings by which the end of a damaged place is sought; eight are one byte of
-/// a key.
-const MAX_HALVINGS: usize = 512;
 
 /// Why an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -213,11 +208,9 @@ pub fn export(
         Fact::Meta { meta }
     });
     line_out(&counters).map_err(io(path))?;
-    for prefix in [
-        b"H", b"B", b"T", b"D", b"U", b"C", b"A", b"J", b"P", b"G", b"I", b"R", b"Q",
-    ] {
+    for prefix in keys::FACTS {
         let mut visit = |key: &[u8], value: &[u8]| {
-            if prefix == b"Q" && !is_errand(key) {
+            if prefix == keys::QUEUES && !is_errand(key) {
                 return ControlFlow::Continue(());
             }
             let Some(fact) = read(key, value).filter(can_be_written) else {
@@ -244,78 +237,6 @@ pub fn export(
         found.cut_short = found.cut_short.or(unreadable);
     }
     Ok(found)
-}
-
-/// Visits all pairs under a prefix that can be read, around what is damaged.
-/// Returns why the backend first stumbled, if it did.
-fn scan_around_damage(store: &dyn Readable, prefix: &[u8], visit: Visit<'_>) -> Option<String> {
-    let mut first = None;
-    let mut from = prefix.to_vec();
-    for _ in 0..MAX_STUMBLES {
-        let mut last = None;
-        let scanned = store.scan(prefix, &from, &mut |key, value| {
-            last = Some(key.to_vec());
-            visit(key, value)
-        });
-        let Err(error) = scanned else { break };
-        first = first.or(Some(error.to_string()));
-        let mut at = last.unwrap_or(from);
-        at.push(0);
-        from = beyond(store, prefix, at);
-        if !from.starts_with(prefix) {
-            break;
-        }
-    }
-    first
-}
-
-/// The nearest key after `at`, as far as that can be found, from which the store
-/// can be read again; one that does not begin with `prefix` where there is none.
-/// What is readable between two damaged places close together may be passed over.
-fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
-    let readable = |from: &[u8]| {
-        let mut stop = |_: &[u8], _: &[u8]| ControlFlow::Break(());
-        store.scan(prefix, from, &mut stop).is_ok()
-    };
-    let mut low = at.clone();
-    let mut high = prefix.to_vec();
-    // Ever longer steps: the next key after all that share ever less with it.
-    for length in (1..=at.len()).rev() {
-        let mut next = at.get(..length).unwrap_or_default().to_vec();
-        match next.last_mut() {
-            Some(last) if *last < u8::MAX => *last += 1,
-            _ => continue,
-        }
-        high = next;
-        if !high.starts_with(prefix) || readable(&high) {
-            break;
-        }
-        low.clone_from(&high);
-    }
-    for _ in 0..MAX_HALVINGS {
-        let Some(middle) = between(&low, &high) else {
-            break;
-        };
-        match readable(&middle) {
-            true => high = middle,
-            false => low = middle,
-        }
-    }
-    high
-}
-
-/// A key about half-way between two.
-fn between(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
-    let shared = low.iter().zip(high).take_while(|(l, h)| l == h).count();
-    // As many bytes behind what they share as a number takes, with one to spare.
-    let number = |key: &[u8]| {
-        let tail = key.iter().skip(shared).chain(std::iter::repeat(&0));
-        tail.take(15).fold(0, |n: u128, b| n << 8 | u128::from(*b))
-    };
-    let middle = number(low).midpoint(number(high));
-    let mut key = low.get(..shared)?.to_vec();
-    key.extend(middle.to_be_bytes().iter().skip(1));
-    (low < key.as_slice() && key.as_slice() < high).then_some(key)
 }
 
 /// Writes every fact of `store` to a compressed file: under a temporary name,
@@ -438,165 +359,6 @@ fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ArchiveError + '_ {
     |source| ArchiveError::Io {
         path: path.to_owned(),
         source,
-    }
-}
-
-#[derive(Default)]
-struct Building {
-    batch: Batch,
-    meta: Meta,
-    counts: Counts,
-    found: Found,
-    highest_seq: u64,
-    highest_id: u64,
-}
-
-impl Building {
-    fn add(&mut self, store: &dyn Store, fact: Fact) -> Result<(), StoreError> {
-        match fact {
-            Fact::Meta { meta } => self.meta = meta,
-            Fact::Host { host, record } => {
-                self.found.hosts += 1;
-                let bytes = codec::encode(store, &record)?;
-                self.batch.put(keys::host(&host), bytes);
-            }
-            Fact::Robots { host, scheme, body } => {
-                let key = keys::robots_body(&host, &scheme);
-                self.batch.put(key, body.into_bytes());
-            }
-            Fact::Tdmrep {
-                host,
-                scheme,
-                record,
-            } => {
-                let key = keys::tdmrep(&host, &scheme);
-                self.batch.put(key, codec::encode(store, &record)?);
-            }
-            Fact::Recheck { host, scheme } => {
-                self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
-            }
-            Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
-            Fact::Context { image, context } => {
-                let image = keys::url(&image, TaskKind::Image);
-                let packed = pack(store, &image, &context)?;
-                self.batch.put(keys::context(&image, &context.page), packed);
-            }
-            Fact::Document { id, url } => {
-                self.highest_id = self.highest_id.max(id);
-                self.batch.put(keys::document(id), url.into_bytes());
-            }
-            Fact::Group { group, record } => {
-                let key = keys::stored_group(&group);
-                self.batch.put(key, codec::encode(store, &record)?);
-            }
-            Fact::Errand {
-                host,
-                bucket,
-                seq,
-                errand,
-            } => {
-                self.highest_seq = self.highest_seq.max(seq);
-                let key = keys::queue(&host, class::ROBOTS, &Rank::new(bucket, 0.0, seq));
-                self.batch.put(key, codec::encode(store, &errand)?);
-            }
-            Fact::Prefix {
-                host,
-                prefix,
-                record,
-            } => {
-                let key = keys::prefix(&host, &prefix);
-                self.batch.put(key, codec::encode(store, &record)?);
-            }
-            Fact::Domain { domain, documents } => {
-                let bytes = codec::encode(store, &documents)?;
-                self.batch.put(keys::domain(&domain), bytes);
-            }
-            Fact::Alt { host, alt, record } => {
-                let key = keys::alt(&host, alt);
-                self.batch.put(key, codec::encode(store, &record)?);
-            }
-            Fact::Kept { sha256, file } => self.batch.put(keys::kept(&sha256), file.into_bytes()),
-        }
-        Ok(())
-    }
-
-    fn url(
-        &mut self,
-        store: &dyn Store,
-        url: &PageUrl,
-        kind: TaskKind,
-        record: UrlRecord,
-    ) -> Result<(), StoreError> {
-        let key = keys::url(url, kind);
-        let rank = rank_of(&record);
-        self.found.urls += 1;
-        self.highest_seq = self.highest_seq.max(record.seq);
-        match &record.state {
-            State::Queued => {
-                let host = url.host_key();
-                self.batch
-                    .put(keys::queue(&host, class_of(kind), &rank), key.clone());
-            }
-            State::Waiting { due } => self.batch.put(keys::waiting(*due, &rank), key.clone()),
-            State::Done { id } => {
-                self.highest_id = self.highest_id.max(*id);
-                if let Some(simhash) = record.simhash {
-                    let host = url.host_key();
-                    for band in 0..4 {
-                        let key = keys::simhash(&host, band, simhash);
-                        self.batch.put(key, codec::encode(store, id)?);
-                    }
-                }
-            }
-            State::Redirected { id, .. } => self.highest_id = self.highest_id.max(*id),
-            State::Dropped { .. } => {}
-        }
-        if let Some(entry) = entry_of(&record) {
-            self.batch.put(entry, key.clone());
-        }
-        tally(&mut self.counts, &record, kind);
-        self.batch.put(key, codec::encode(store, &record)?);
-        Ok(())
-    }
-
-    fn finish(mut self, store: &mut dyn Store) -> Result<Found, ArchiveError> {
-        let counts = Counts {
-            // What no URL tells.
-            fetches: self.meta.counts.fetches,
-            bytes: self.meta.counts.bytes,
-            ..self.counts
-        };
-        let meta = Meta {
-            next_seq: self.meta.next_seq.max(self.highest_seq + 1),
-            next_id: self.meta.next_id.max(self.highest_id + 1),
-            clean: false,
-            counts,
-            ..self.meta
-        };
-        let bytes = codec::encode(store, &meta)?;
-        self.batch.put(keys::META.to_vec(), bytes);
-        store.apply(self.batch)?;
-        store.flush()?;
-        Ok(self.found)
-    }
-}
-
-/// Counts a URL by its state, and by what was fetched of it.
-pub(super) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
-    if record.was_fetched() {
-        match kind {
-            TaskKind::Image => counts.images += 1,
-            TaskKind::Sitemap => counts.sitemaps += 1,
-            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => counts.documents += 1,
-        }
-    }
-    counts.watched += u64::from(entry_of(record).is_some());
-    match &record.state {
-        State::Queued if kind == TaskKind::Image => counts.queued_images += 1,
-        State::Queued => counts.queued[record.bucket as usize] += 1,
-        State::Waiting { .. } => counts.waiting += 1,
-        State::Done { .. } | State::Redirected { .. } => {}
-        State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }
 }
 

@@ -64,14 +64,15 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
     queues(store, &mut audit)?;
     waiting(store, &mut audit)?;
     visits(store, &mut audit)?;
-    each(store, b"H", |key, value| {
+    each(store, keys::HOSTS, |key, value| {
         audit.hosts += 1;
         if codec::decode::<HostRecord>(store, key, value).is_err() {
             audit.add(key, "the host's record cannot be read");
         }
         Ok(())
     })?;
-    for prefix in [b"A", b"B", b"C", b"D", b"G", b"I", b"P", b"R", b"T"] {
+    let audited = [keys::HOSTS, keys::URLS, keys::RECHECKS, keys::QUEUES];
+    for prefix in keys::FACTS.into_iter().filter(|f| !audited.contains(f)) {
         each(store, prefix, |key, value| {
             if !archive::is_readable(key, value) {
                 audit.add(key, "cannot be read");
