@@ -7,20 +7,18 @@
 //! expressions were looked at and none fits: one is AGPL, one refuses nested calls
 //! and exponents, the others are no longer kept.
 
-use std::str::FromStr;
+mod variable;
 
-use super::errors::{nearest, shown};
+use super::errors::shown;
 use super::values::TextValue;
+
+pub use variable::{Around, Measure, Variable};
 
 /// The longest formula, in bytes.
 const MAX_BYTES: usize = 1_000;
 
 /// How deep parentheses and signs may nest.
 const MAX_DEPTH: usize = 50;
-
-/// Elements with text that are counted around an image, as many as `[images]`
-/// can ask for.
-const MAX_ELEMENTS: usize = 20;
 
 /// What a formula may call.
 const FUNCTIONS: [(&str, Function); 7] = [
@@ -38,55 +36,6 @@ const FUNCTIONS: [(&str, Function); 7] = [
 pub struct Formula {
     text: String,
     steps: Vec<Step>,
-}
-
-/// What a name in a formula stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Variable {
-    /// A rating of a text around the image, as `alt.weighted`.
-    Text(Around, Measure),
-    /// `document_perplexity`: of the page that embeds the image.
-    DocumentPerplexity,
-    /// `width` in pixels, of the image itself.
-    Width,
-    /// `height` in pixels, of the image itself.
-    Height,
-    /// `bytes` of the file.
-    Bytes,
-}
-
-/// A text around an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Around {
-    /// `alt`, the attribute.
-    Alt,
-    /// `title`, the attribute.
-    Title,
-    /// `aria_label`, the attribute.
-    AriaLabel,
-    /// `caption` in JSON-LD.
-    Caption,
-    /// `figcaption`, the caption of the figure.
-    Figcaption,
-    /// `heading`, the nearest one.
-    Heading,
-    /// `file_name`, the words of the URL's file name.
-    FileName,
-    /// `parent0` to `parent19`, the enclosing elements with text, nearest first.
-    Parent(usize),
-    /// `sibling0` to `sibling19`, the sibling elements with text, nearest first.
-    Sibling(usize),
-}
-
-/// A rating of a text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Measure {
-    /// `perplexity` under the model of the topic.
-    Perplexity,
-    /// `keyword` score.
-    Keyword,
-    /// `weighted` perplexity.
-    Weighted,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -167,75 +116,6 @@ impl TextValue for Formula {
     fn text(&self) -> String {
         self.text.clone()
     }
-}
-
-impl FromStr for Variable {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        match name {
-            "document_perplexity" => return Ok(Self::DocumentPerplexity),
-            "width" => return Ok(Self::Width),
-            "height" => return Ok(Self::Height),
-            "bytes" => return Ok(Self::Bytes),
-            _ => {}
-        }
-        let (text, measure) = name.split_once('.').unwrap_or((name, ""));
-        let number = |digits: &str| digits.parse().ok().filter(|n| *n < MAX_ELEMENTS);
-        let numbered = |prefix, kind: fn(usize) -> Around| {
-            text.strip_prefix(prefix).and_then(number).map(kind)
-        };
-        let around = match text {
-            "alt" => Some(Around::Alt),
-            "title" => Some(Around::Title),
-            "aria_label" => Some(Around::AriaLabel),
-            "caption" => Some(Around::Caption),
-            "figcaption" => Some(Around::Figcaption),
-            "heading" => Some(Around::Heading),
-            "file_name" => Some(Around::FileName),
-            _ => {
-                numbered("parent", Around::Parent).or_else(|| numbered("sibling", Around::Sibling))
-            }
-        };
-        let measure = match measure {
-            "perplexity" => Some(Measure::Perplexity),
-            "keyword" => Some(Measure::Keyword),
-            "weighted" => Some(Measure::Weighted),
-            _ => None,
-        };
-        match (around, measure) {
-            (Some(around), Some(measure)) => Ok(Self::Text(around, measure)),
-            (Some(_), None) => Err(format!(
-                "`{}` names no rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
-                shown(name)
-            )),
-            (None, _) => Err(unknown(name)),
-        }
-    }
-}
-
-fn unknown(name: &str) -> String {
-    const WHOLE: [&str; 4] = ["document_perplexity", "width", "height", "bytes"];
-    const TEXTS: [&str; 9] = [
-        "alt",
-        "title",
-        "aria_label",
-        "caption",
-        "figcaption",
-        "heading",
-        "file_name",
-        "parent1",
-        "sibling0",
-    ];
-    let (text, measure) = name.split_once('.').unwrap_or((name, ""));
-    let hint = match nearest(text, TEXTS) {
-        Some(text) if !measure.is_empty() => Some(format!("{text}.{measure}")),
-        _ => nearest(name, WHOLE).map(str::to_owned),
-    };
-    let hint = hint
-        .map(|h| format!("; did you mean `{}`?", shown(&h)))
-        .unwrap_or_default();
-    format!("`{}` is no known name{hint}", shown(name))
 }
 
 /// Reads a formula by recursive descent, writing the steps in the order in which
