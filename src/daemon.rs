@@ -19,6 +19,7 @@ use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Frontier};
+use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
     Asker, Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
 };
@@ -55,6 +56,9 @@ pub enum DaemonError {
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),
+    /// The metrics cannot be made.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// The crawl failed on the way.
     #[error(transparent)]
     Crawl(#[from] CrawlError),
@@ -386,6 +390,7 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
         },
         sentences: config.text.sentences,
         obeyed: frontier::obeyed(&config.consent),
+        metrics: Metrics::new()?,
     })
 }
 

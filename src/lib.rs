@@ -32,6 +32,7 @@
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
+//! | `metrics` | what a run counts and times of itself, as Prometheus reads it | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
@@ -43,7 +44,7 @@
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, picture, score, sitemap, store, page |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
@@ -90,6 +91,7 @@ pub mod keywords;
 pub mod lab;
 pub mod lm;
 pub mod maintenance;
+pub mod metrics;
 pub mod page;
 pub mod picture;
 pub mod pipeline;

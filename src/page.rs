@@ -33,6 +33,19 @@ pub enum TaskKind {
     Tdmrep,
 }
 
+impl TaskKind {
+    /// Its name in logs, records and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Robots => "robots",
+            Self::Page => "page",
+            Self::Image => "image",
+            Self::Sitemap => "sitemap",
+            Self::Tdmrep => "tdmrep",
+        }
+    }
+}
+
 /// The priority class of a task, best first; the order of the variants is the
 /// order of leasing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

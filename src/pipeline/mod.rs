@@ -24,6 +24,7 @@ use std::time::Duration;
 use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::metrics::{self, Metrics};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
@@ -159,6 +160,9 @@ impl<'a> Crawl<'a> {
             let answer = RobotsAnswer::of(outcome, body);
             frontier.finish_robots(task, answer, *elapsed, now, write)?;
         }
+        if let Some(row) = &shown {
+            count(&self.reader.metrics, row, *elapsed);
+        }
         progress(frontier, shown.as_ref());
         Ok(())
     }
@@ -256,6 +260,7 @@ impl<'a> Crawl<'a> {
             },
         )?;
         let row = full_row(&arrival, &time, &finished, file.as_deref());
+        count(&self.reader.metrics, &row, arrival.elapsed);
         progress(frontier, Some(&row));
         Ok(())
     }
@@ -357,12 +362,13 @@ impl Crew for Crawl<'_> {
         arrival: Arrival<Brought>,
         now: u64,
     ) -> Result<(), CrawlError> {
-        match arrival.task.kind {
+        let metrics = self.reader.metrics.clone();
+        metrics.store(|| match arrival.task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
                 self.settle_task(frontier, arrival, now)
             }
-        }
+        })
     }
 
     fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
@@ -464,6 +470,16 @@ fn write(
         )
         | None => Ok(None),
     }
+}
+
+fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
+    metrics.finished(metrics::Finished {
+        kind: row.kind.name(),
+        outcome: row.outcome,
+        reason: row.reason.unwrap_or_default(),
+        bytes: row.bytes,
+        elapsed,
+    });
 }
 
 fn full_row<'a>(

@@ -66,6 +66,7 @@ fn reader(strategy: Strategy) -> Reader {
         },
         sentences: true,
         obeyed: Obeyed::default(),
+        metrics: crate::metrics::Metrics::new().unwrap(),
     }
 }
 

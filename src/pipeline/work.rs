@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask};
+use crate::metrics::Metrics;
 use crate::page::{
     Bucket, DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason,
     Scored, Task, TaskKind, Terms, Use,
@@ -158,6 +159,8 @@ pub struct Reader {
     pub sentences: bool,
     /// Which terms of use are obeyed.
     pub obeyed: Obeyed,
+    /// Where it is counted how long each step takes.
+    pub metrics: Metrics,
 }
 
 impl Reader {
@@ -207,7 +210,10 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Brought>) {
         let url = &task.url;
-        let mut extracted = match extract::extract(url, fetched, &self.extract) {
+        let mut extracted = match self
+            .metrics
+            .extract(|| extract::extract(url, fetched, &self.extract))
+        {
             Ok(extracted) => extracted,
             Err(error) => {
                 tracing::debug!(%url, %error, "no page");
@@ -223,7 +229,7 @@ impl Reader {
             links,
             images,
             sentences,
-        } = self.scorer.score(url, &extracted);
+        } = self.metrics.score(|| self.scorer.score(url, &extracted));
         let links = links.into_iter().map(|link| NewTask {
             bucket: self.strategy.bucket(link.score, &self.boundaries),
             url: link.url,
