@@ -8,10 +8,12 @@ use spoor::daemon::{self, Summary};
 use spoor::page::Bucket;
 use spoor::pipeline::{Control, End};
 
+use super::log;
 use super::progress::Progress;
 
 pub fn run(job: &Path) -> Result<()> {
     let config = Config::load(job)?;
+    log::also_to_file(&config)?;
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
     let control = Control::default();

@@ -9,6 +9,7 @@ mod demo;
 mod explain;
 mod export;
 mod lab;
+pub mod log;
 mod progress;
 mod rank;
 mod reload;

@@ -422,6 +422,22 @@ choice! {
 }
 
 choice! {
+    /// How important an event must be to be written.
+    pub enum LogLevel = "a level" {
+        /// None is.
+        Off = "off",
+        /// What needs the operator.
+        Error = "error",
+        /// What may need the operator.
+        Warn = "warn",
+        /// What happens to the crawl as a whole.
+        Info = "info",
+        /// What happens to each address.
+        Debug = "debug",
+    }
+}
+
+choice! {
     /// What a link's priority is made of.
     pub enum StrategyKind = "a strategy" {
         /// Nothing: breadth first.

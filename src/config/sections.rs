@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
-    ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType, Name,
+    Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -330,6 +330,16 @@ section! {
         interval: Duration = secs(30), within secs(1)..=hours(1);
         /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor store import` makes a frontier of one where the store is damaged.
         export: Duration = hours(6), within secs(1)..=days(30);
+    }
+}
+
+section! {
+    /// What a crawl writes into `logs/spoor.DATE.jsonl` of its folder, a line of JSON for each event: pauses, outages, changed rules, what went wrong. Every finished task has its line in `logs/crawl.jsonl` besides. A new file begins every day, by UTC.
+    pub struct Logs = "logs" {
+        /// The least important events that are written: `error`, `warn`, `info`, `debug`, or `off` for none. `info` is some lines an hour; `debug` is several for every fetch.
+        level: LogLevel = LogLevel::Info;
+        /// How many of these files are kept; older ones are removed.
+        keep: usize = 14, within 1..=3_660;
     }
 }
 
