@@ -142,6 +142,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_slow_reader_loses_lines_and_is_told_how_many() {
+        let tail = Tail::new(Path::new("nowhere"));
+        let entry = Entry::of(&super::super::Who("test".to_owned()), "set");
+        let mut slow = tail.follow().unwrap();
+        for _ in 0..BEHIND + 7 {
+            tail.entry(&entry);
+        }
+        use broadcast::error::TryRecvError;
+        assert!(matches!(slow.try_recv(), Err(TryRecvError::Lagged(7))));
+        assert!(matches!(slow.try_recv(), Ok(Line::Change(_))));
+        let others: Vec<_> = (1..MAX_READERS).map(|_| tail.follow().unwrap()).collect();
+        assert!(matches!(tail.follow(), Err(ControlError::Readers(_))));
+        drop(others);
+        tail.end();
+        assert!(matches!(tail.follow(), Err(ControlError::Ended)));
+        let left = std::iter::from_fn(|| slow.try_recv().ok()).count();
+        assert_eq!(left, BEHIND - 1, "what was sent before arrives");
+        assert!(matches!(slow.try_recv(), Err(TryRecvError::Closed)));
+    }
+
+    #[test]
     fn the_last_lines_are_whole_however_long_the_file_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
