@@ -13,7 +13,7 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, Desk, Reloaded};
+use crate::control::{self, AccessError, Changes, Desk, Token, Who};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
@@ -21,7 +21,7 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Asker, Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
+    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Stopper, drive, now, room_for,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -65,6 +65,9 @@ pub enum DaemonError {
     /// The store failed at the end.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The control API must not be opened like this.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The async runtime cannot be started.
     #[error("the async runtime cannot be started: {0}")]
     Runtime(std::io::Error),
@@ -104,46 +107,6 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
         .map_err(DaemonError::Runtime)
 }
 
-/// Files that are open besides the connections: the store, the outputs, the model.
-#[cfg(target_os = "linux")]
-const OTHER_FILES: u64 = 64;
-
-/// A request has a connection, and may look up a name at the same time.
-#[cfg(target_os = "linux")]
-const FILES_PER_REQUEST: u64 = 2;
-
-/// As many requests at the same time as are wanted and this process may open
-/// connections for; its own limit is raised as far as the system permits.
-#[cfg(target_os = "linux")]
-fn concurrency(wanted: usize) -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    // Where it may not be raised, it stays what it is.
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let Some(files) = current else { return wanted };
-    let room = files.saturating_sub(OTHER_FILES) / FILES_PER_REQUEST;
-    let room = usize::try_from(room).unwrap_or(usize::MAX).max(1);
-    if room < wanted {
-        tracing::warn!(
-            "only {room} requests at the same time instead of {wanted}, as this process may open \
-             {files} files; raise the limit (ulimit -n) or lower network.concurrency"
-        );
-    }
-    wanted.min(room)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn concurrency(wanted: usize) -> usize {
-    wanted
-}
-
 /// Trains the job's model, also where one is there.
 ///
 /// # Errors
@@ -181,6 +144,11 @@ pub fn model(
     }
 }
 
+/// What answers questions about the crawl that is or will be given `control` and `config`.
+pub fn desk(config: &Config, control: &Control) -> Desk {
+    Desk::new(control, terms(config), config)
+}
+
 /// Crawls until a limit, until nothing is left, or until `control` or a signal
 /// stops it. Must be called on a thread that may block.
 ///
@@ -190,9 +158,11 @@ pub fn crawl(
     config: &Config,
     runtime: &Handle,
     observer: &mut dyn Observer,
-    control: Control,
+    mut control: Control,
+    desk: Desk,
 ) -> Result<Summary, DaemonError> {
     config.contact()?;
+    let token = Token::of(&config.control)?;
     let seeds = config.seeds.read()?;
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
@@ -225,21 +195,41 @@ pub fn crawl(
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
     let pace = Pace {
-        concurrency: concurrency(config.network.concurrency),
+        concurrency: room_for(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
     };
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
-    let desk = Desk::new(control.asker(), terms(config), config);
-    let _served = open_channel(runtime, &folder, desk);
+    if let Some(since) = control::paused(&folder) {
+        control.begin_paused();
+        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
+        tracing::warn!("{text}");
+        observer.say(&text);
+    }
+    let listen = config.control.listen.map(|address| (address, token));
+    let served = match control::serve(runtime, &folder, desk.clone(), listen) {
+        Ok(served) => Some(served),
+        Err(error) => {
+            tracing::warn!(
+                "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+                 reach it",
+                folder.display()
+            );
+            None
+        }
+    };
+    if let Some(address) = served.as_ref().and_then(|served| served.address) {
+        observer.say(&format!("control API on http://{address}/"));
+    }
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
         }
+        desk.observe(frontier, row);
         observer.crawl(frontier, row);
     };
-    let mut crew = Crawl::new(reader, outputs, limits(config), &mut progress);
+    let mut crew = Crawl::new(reader, outputs, control::limits(config), &mut progress);
     let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
     let end = match (stopped, crew.limit_reached()) {
         (true, _) => End::Stopped,
@@ -255,6 +245,9 @@ pub fn crawl(
     };
     drop(exports);
     frontier.close()?;
+    if let Some(served) = served {
+        served.close(runtime);
+    }
     drop(lock);
     Ok(summary)
 }
@@ -268,9 +261,9 @@ pub fn terms(config: &Config) -> Terms {
     }
 }
 
-/// From now on every SIGHUP has the crawl behind `asker`, which is or will be started
-/// with `config`, read its job file again. Not on systems without that signal.
-pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Config) {
+/// From now on every SIGHUP has the crawl behind `desk` read its job file again. Not on
+/// systems without that signal.
+pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -282,17 +275,17 @@ pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Con
             tracing::warn!("SIGHUP cannot be watched; use `spoor reload` instead");
             return;
         };
-        let desk = Desk::new(asker, terms(config), config);
         let job = job.to_owned();
+        let who = Who("SIGHUP".to_owned());
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => desk.reload(&config).await,
+                    Ok(config) => desk.reload(&config, &who).await,
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {
-                    Ok(Reloaded { later, .. }) if later.is_empty() => {}
-                    Ok(Reloaded { later, .. }) => {
+                    Ok(Changes { later, .. }) if later.is_empty() => {}
+                    Ok(Changes { later, .. }) => {
                         let later = later.join(", ");
                         tracing::warn!("takes effect at the next start: {later}");
                     }
@@ -302,7 +295,7 @@ pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Con
         });
     }
     #[cfg(not(unix))]
-    let _ = (runtime, asker, job, config);
+    let _ = (runtime, desk, job);
 }
 
 /// The boundaries a job's buckets have.
@@ -342,25 +335,6 @@ fn strategy(config: &Config) -> Strategy {
     }
 }
 
-/// The job's control channel; a crawl goes on without it where it cannot be had.
-#[cfg(unix)]
-fn open_channel(runtime: &Handle, folder: &Path, desk: Desk) -> Option<control::Served> {
-    match control::serve(runtime, folder, desk) {
-        Ok(served) => Some(served),
-        Err(error) => {
-            let folder = folder.display();
-            tracing::warn!(
-                "{folder}: no control channel: {error}; the crawl goes on, but `spoor explain` \
-                 and `spoor reload` cannot reach it"
-            );
-            None
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn open_channel(_runtime: &Handle, _folder: &Path, _desk: Desk) {}
-
 fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
     let strategy = strategy(config);
     let images = &config.images;
@@ -392,16 +366,6 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
         obeyed: frontier::obeyed(&config.consent),
         metrics: Metrics::new()?,
     })
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        documents: config.limits.documents,
-        fetches: config.limits.fetches,
-        bytes: config.limits.bytes.map(|size| size.bytes()),
-        time: config.limits.time,
-        finish_images: config.images.enabled && config.images.after_limit,
-    }
 }
 
 fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {

@@ -8,6 +8,7 @@
 //! network nor how it is printed.
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
@@ -30,9 +31,10 @@ pub struct Terms {
 }
 
 /// All that is known of an address.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// Its canonical form.
+    #[schema(value_type = String)]
     pub url: PageUrl,
     /// Its SURT form, which scope rules are matched against.
     pub surt: String,
@@ -46,17 +48,20 @@ pub struct Explanation {
     /// not known yet.
     pub robots: Verdict,
     /// What the prefixes it belongs to have brought and may still cost.
+    #[schema(value_type = Object)]
     pub budget: Budget,
     /// Its host.
     pub host: HostReport,
 }
 
 /// What is known of an address in one of its roles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Known {
     /// A page or an image.
+    #[schema(value_type = String)]
     pub kind: TaskKind,
     /// Its record.
+    #[schema(value_type = Object)]
     pub record: UrlRecord,
     /// Whether it is being asked for at this moment.
     pub leased: bool,
@@ -68,6 +73,7 @@ pub struct Known {
     pub ahead: Option<u64>,
     /// The pages through which it was reached, nearest first, the seed last; empty
     /// for a seed.
+    #[schema(value_type = Vec<String>)]
     pub via: Vec<PageUrl>,
     /// How its score came about, with the numbers filled in.
     pub formula: Option<String>,
@@ -76,7 +82,7 @@ pub struct Known {
 }
 
 /// What a set of rules says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
     /// Whether the address may be asked for.
     pub allowed: Option<bool>,
@@ -85,16 +91,19 @@ pub struct Verdict {
 }
 
 /// All that is known of a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostReport {
     /// Its key.
+    #[schema(value_type = String)]
     pub host: HostKey,
     /// Whether the job was running when this was gathered.
     pub running: bool,
     /// Its clock, failures and robots state; `None` where it was never asked.
+    #[schema(value_type = Option<Object>)]
     pub record: Option<HostRecord>,
     /// The clocks it shares with others, by the name of what they have in common;
     /// of a stopped job only those that back off.
+    #[schema(value_type = Vec<Vec<Value>>)]
     pub groups: Vec<(String, GroupRecord)>,
     /// Requests that are open at this moment.
     pub open: usize,

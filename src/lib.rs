@@ -49,12 +49,13 @@
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, page, picture, rank, store |
+//! | `origin` | whether a page of another site asks a server on this machine | nothing |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
+//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, origin, page, pipeline, scope, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
 //!
@@ -92,6 +93,7 @@ pub mod lab;
 pub mod lm;
 pub mod maintenance;
 pub mod metrics;
+pub mod origin;
 pub mod page;
 pub mod picture;
 pub mod pipeline;

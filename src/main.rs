@@ -19,7 +19,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("spoor: {}", inert::shown(&format!("{error:#}")));
-            ExitCode::FAILURE
+            ExitCode::from(commands::exit_code(&error))
         }
     }
 }

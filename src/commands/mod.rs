@@ -5,11 +5,13 @@ mod agreement;
 mod annotate;
 mod config;
 mod crawl;
+mod ctl;
 mod demo;
 mod explain;
 mod export;
 mod lab;
 pub mod log;
+mod manual;
 mod progress;
 mod rank;
 mod reload;
@@ -23,6 +25,7 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
+use spoor::control::ControlError;
 
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
@@ -74,11 +77,16 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put the [scope] of a changed job file in force while the job runs.
+    /// Put in force what of a changed job file may change while the job runs.
     Reload {
         /// The job's TOML file.
         job: PathBuf,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
     },
+    /// Ask and steer a running crawl.
+    Ctl(ctl::Ctl),
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
@@ -104,6 +112,17 @@ pub enum Command {
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write those of all commands.
+    Man {
+        /// The folder that they are written to.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 impl Command {
@@ -120,6 +139,15 @@ impl Command {
     }
 }
 
+/// The exit code of a command that failed: 3 where it is about a running crawl and none
+/// runs, 1 otherwise. A wrong command line is 2.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(ControlError::NotRunning(_)) => 3,
+        _ => 1,
+    }
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -131,7 +159,8 @@ pub fn run(command: Command) -> Result<()> {
         Command::Crawl { job } => crawl::run(&job),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
-        Command::Reload { job } => reload::run(&job),
+        Command::Reload { job, json } => reload::run(&job, json),
+        Command::Ctl(ctl) => ctl.run(),
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),
         Command::Export(export) => export.run(),
@@ -142,5 +171,10 @@ pub fn run(command: Command) -> Result<()> {
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Completions { shell } => {
+            manual::completions(shell);
+            Ok(())
+        }
+        Command::Man { out } => manual::man(out.as_deref()),
     }
 }

@@ -48,7 +48,7 @@ pub use kinds::{
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Buckets, Checkpoint, Consent, FrontierSection, Images, Job, Limits, Logs,
+    Annotate, Buckets, Checkpoint, Consent, Control, FrontierSection, Images, Job, Limits, Logs,
     ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
 };
 pub use seeds::WatchedSeed;
@@ -117,6 +117,8 @@ config! {
     checkpoint: Checkpoint,
     /// `[logs]`
     logs: Logs,
+    /// `[control]`
+    control: Control,
 }
 
 /// The job names nobody who answers for it, so it must not crawl.
@@ -127,6 +129,17 @@ config! {
      configuration file"
 )]
 pub struct ContactMissing;
+
+/// A key that has another value in another configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The full key, as `politeness.min_delay`.
+    pub key: String,
+    /// The one value as TOML; `None` where it has none.
+    pub from: Option<String>,
+    /// The other one.
+    pub to: Option<String>,
+}
 
 impl Config {
     /// Reads and checks the file at `path`.
@@ -177,10 +190,9 @@ impl Config {
         reference::effective(self)
     }
 
-    /// The full keys, as `politeness.min_delay`, whose values are not the same in
-    /// `other`, in the order of the alphabet.
-    pub fn differences(&self, other: &Self) -> Vec<String> {
-        reference::differences(self, other)
+    /// The keys whose values are not the same in `other`, in the order of the alphabet.
+    pub fn changes(&self, other: &Self) -> Vec<Changed> {
+        reference::changes(self, other)
     }
 
     /// How the operator is reached, which every request must say.

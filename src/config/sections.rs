@@ -1,6 +1,7 @@
 //! Every section with every key: the one place where a key is declared. The doc
 //! comments are what `spoor config reference` prints.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -340,6 +341,16 @@ section! {
         level: LogLevel = LogLevel::Info;
         /// How many of these files are kept; older ones are removed.
         keep: usize = 14, within 1..=3_660;
+    }
+}
+
+section! {
+    /// How a running crawl is asked and told what to do. It always answers its owner on the socket `control.sock` in the job's folder; the API over TCP is the same.
+    pub struct Control = "control" {
+        /// The address that it listens on too; without it, none. One beyond this machine is refused unless there is a token. Nothing is encrypted: put a TLS proxy in front of it, or take a tunnel.
+        listen: Option<SocketAddr> = None;
+        /// A file with the token that every request over TCP must bring: 16 visible characters or more, in a file that not everybody can read. Without it the variable SPOOR_CONTROL_TOKEN is taken where it is set.
+        token_file: Option<PathBuf> = None;
     }
 }
 

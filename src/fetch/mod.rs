@@ -38,7 +38,7 @@ mod route;
 mod tests;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
@@ -66,7 +66,7 @@ pub struct Fetcher {
 struct Inner {
     options: Options,
     router: Router,
-    rates: Rates,
+    rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
 }
 
@@ -141,11 +141,37 @@ impl Fetcher {
         Ok(Self {
             inner: Arc::new(Inner {
                 router: Router::new(&options, names)?,
-                rates: Rates::new(&options)?,
+                rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
                 options,
             }),
         })
+    }
+
+    /// Other global rates from now on; what waits for its turn already, and a body that
+    /// is being read, keep theirs.
+    ///
+    /// # Errors
+    /// [`SetupError::Rate`]; the rates are as before then.
+    pub fn set_rates(
+        &self,
+        requests_per_second: Option<f64>,
+        bytes_per_second: Option<u64>,
+    ) -> Result<(), SetupError> {
+        let rates = Rates::new(&Options {
+            requests_per_second,
+            bytes_per_second,
+            ..Options::default()
+        })?;
+        // One pointer is written, so whoever panicked left nothing half done.
+        let held = self.inner.rates.write();
+        *held.unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
+        Ok(())
+    }
+
+    fn rates(&self) -> Arc<Rates> {
+        let held = self.inner.rates.read();
+        Arc::clone(&held.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The address that a request for `url` would go to, where the operator does
@@ -193,7 +219,7 @@ impl Fetcher {
                 seen: Seen::default(),
             })
         })?;
-        self.inner.rates.request().await;
+        self.rates().request().await;
         let mut watch = Watch::start(self.inner.options.total_timeout);
         let condition = headers::condition(known);
         let answer = self.exchange(url, kind, condition, route, &mut watch).await;
@@ -282,7 +308,7 @@ impl Fetcher {
         let terms = headers::terms(head);
         let validators = headers::validators(head);
         let held = HeldBytes::none(&inner.gauge);
-        let body = body::read(host, response, cap, watch, &inner.rates, held).await?;
+        let body = body::read(host, response, cap, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
             return Err(too_large(None));
         }

@@ -87,6 +87,19 @@ impl Frontier {
         Ok(())
     }
 
+    /// Takes [`Frontier::close_pages`] back.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
+        if self.pages_closed {
+            self.pages_closed = false;
+            // Hosts of which only pages are left were forgotten.
+            self.load_hosts(now)?;
+        }
+        Ok(())
+    }
+
     fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {
         let Some((head, key)) = self
             .schedule

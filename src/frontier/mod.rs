@@ -97,6 +97,7 @@ pub use groups::GroupRecord;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
+pub use schedule::HostStates;
 pub use seen::Questions;
 pub use takedown::TakenDown;
 pub use tdmrep::obeyed;
@@ -293,6 +294,22 @@ impl Frontier {
     /// The rules by which addresses are judged now.
     pub fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// Other pauses and numbers of attempts from now on. A pause that a host has begun
+    /// ends as it would have; which clocks hosts share, and whether pages are visited
+    /// again, stays as it was at opening.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = Policy {
+            address_delay: self.policy.address_delay,
+            domain_delay: self.policy.domain_delay,
+            ..policy
+        };
+    }
+
+    /// Hosts in memory by what they wait for.
+    pub fn hosts_by_state(&self) -> HostStates {
+        self.schedule.states()
     }
 
     /// Number of open leases.

@@ -63,6 +63,23 @@ pub(super) struct Host {
     place: Place,
 }
 
+/// How many hosts there are in memory, by what they wait for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostStates {
+    /// All of them: they have something queued or open.
+    pub active: usize,
+    /// They may be asked now.
+    pub ready: usize,
+    /// Their clock or their back-off runs.
+    pub due: usize,
+    /// The clock that they share with others runs.
+    pub held: usize,
+    /// They are given up for now.
+    pub parked: usize,
+    /// They have a request open.
+    pub open: usize,
+}
+
 /// The active hosts and their order.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -409,6 +426,25 @@ impl Schedule {
 
     pub fn active(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// Looks at every host.
+    pub fn states(&self) -> HostStates {
+        let mut states = HostStates {
+            active: self.active(),
+            ..HostStates::default()
+        };
+        for host in self.slots.iter().flatten() {
+            states.open += usize::from(!host.leased.is_empty());
+            match host.place {
+                Place::Idle => {}
+                Place::Ready(_) => states.ready += 1,
+                Place::Due(_) => states.due += 1,
+                Place::Held(..) => states.held += 1,
+                Place::Parked(_) => states.parked += 1,
+            }
+        }
+        states
     }
 
     pub fn parked(&self) -> usize {

@@ -15,6 +15,8 @@
 
 mod drive;
 mod outage;
+mod room;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -29,7 +31,9 @@ use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
-pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
+pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
+pub use room::room_for;
+pub use steer::{Asker, Control, Phase, Steering, Stopper};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
@@ -334,10 +338,11 @@ impl Crew for Crawl<'_> {
             self.reached = hard;
             return Ok(Permit::End);
         }
-        let Some(left) = self.pages_in_reach(frontier) else {
-            return Ok(Permit::Lease);
-        };
+        let left = self.pages_in_reach(frontier).unwrap_or(u64::MAX);
         if left > frontier.leased() as u64 {
+            // The limit that had closed them may have been raised.
+            frontier.open_pages(now)?;
+            self.reached = None;
             return Ok(Permit::Lease);
         }
         if left > 0 {
@@ -383,6 +388,10 @@ impl Crew for Crawl<'_> {
 
     fn round(&mut self, frontier: &Frontier) {
         (self.progress)(frontier, None);
+    }
+
+    fn limits(&mut self) -> Option<&mut Limits> {
+        Some(&mut self.limits)
     }
 }
 

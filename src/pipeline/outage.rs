@@ -77,6 +77,11 @@ impl<B> Outage<B> {
         self.since.is_some()
     }
 
+    /// Since when there is an outage, in milliseconds since 1970.
+    pub fn since(&self) -> Option<u64> {
+        self.since
+    }
+
     /// Holds back a request to which nobody answered; `known` says whether its host
     /// has answered before.
     pub fn hold(&mut self, arrival: Arrival<B>, known: bool, now: u64) {

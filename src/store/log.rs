@@ -85,11 +85,11 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The row as JSON with a line end.
-    pub(super) fn to_line(&self) -> String {
+    /// The row as JSON in one line, as it stands in the log.
+    pub fn to_json(&self) -> String {
         // Strings and finite or null numbers always serialise.
         let line = serde_json::to_string(self).unwrap_or_default();
-        format!("{}\n", inert::json(&line))
+        inert::json(&line).into_owned()
     }
 }
 

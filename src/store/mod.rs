@@ -247,7 +247,7 @@ impl Outputs {
     /// # Errors
     /// [`OutputError::Io`].
     pub fn log(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
-        self.log.append(row.to_line().as_bytes())
+        self.log.append(format!("{}\n", row.to_json()).as_bytes())
     }
 
     /// Appends sentences, one a line, to `sentences/*.txt.gz`. Each call makes a

@@ -16,7 +16,8 @@
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
-//! job's frontier, [`control`] what a job is asked and told while it runs, [`zoo`] that
+//! job's frontier, [`control`] what a job is asked and told while it runs, [`control_api`] who may and by
+//! which routes, [`zoo`] that
 //! hostile servers cost what they state and no more.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
@@ -30,6 +31,7 @@ mod checkpoints;
 mod commands;
 mod consent;
 mod control;
+mod control_api;
 mod damage;
 mod examples;
 mod export;
