@@ -22,6 +22,9 @@ const NAME: &str = "clock";
 /// Less than this is how clocks are kept right, in milliseconds.
 const SLIGHT: u64 = 1_000;
 
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
 /// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
 pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
     let (part, path) = (folder.join("clock.part"), folder.join(NAME));
@@ -100,8 +103,8 @@ impl Frontier {
         write(&path, now)
     }
 
-    /// All pairs below a prefix.
-    fn all(&self, prefix: &[u8]) -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    /// All pairs below a prefix, in memory: this happens once in the life of a clock.
+    fn all(&self, prefix: &[u8]) -> Result<Vec<Pair>, StoreError> {
         let mut found = Vec::new();
         self.store.scan(prefix, &[], &mut |key, value| {
             found.push((key.to_vec(), value.to_vec()));
