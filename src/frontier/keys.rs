@@ -87,6 +87,8 @@ pub(super) mod class {
 }
 
 pub(super) const META: &[u8] = b"M";
+pub(super) const HOSTS: &[u8] = b"H";
+pub(super) const GROUPS: &[u8] = b"A";
 pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";

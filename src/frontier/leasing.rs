@@ -29,6 +29,7 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
+        self.latest = self.latest.max(now);
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
         self.recheck(now)?;

@@ -41,7 +41,7 @@
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `visits` (again, and when), `alts` (texts that a host
 //! repeats); beside them `kept` (bytes that were kept before), `archive`, `audit`,
-//! `mark`, `takedown` and `view`.
+//! `mark`, `set_back`, `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -65,6 +65,7 @@ mod rescope;
 mod rules;
 mod schedule;
 mod seen;
+mod set_back;
 mod step;
 pub mod store;
 mod takedown;
@@ -208,6 +209,8 @@ pub struct Frontier {
     unclean_since: Option<u64>,
     /// When this process opened the store.
     opened: u64,
+    /// The last time it was told.
+    latest: u64,
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
     /// Which pages are visited again, and when.
@@ -262,6 +265,7 @@ impl Frontier {
             last_lease: 0,
             unclean_since,
             opened: now,
+            latest: now,
             next_waiting: None,
             pages_closed: false,
             rechecking: false,
@@ -269,6 +273,7 @@ impl Frontier {
             rules_bytes: 0,
             rescoped: Rescoped::default(),
         };
+        frontier.follow_clock(now)?;
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
@@ -398,6 +403,7 @@ impl Frontier {
     /// [`StoreError`] where the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.store.flush()?;
+        set_back::write(self.store.path(), self.latest)?;
         mark::write(self.store.path(), self.meta.commits)
     }
 

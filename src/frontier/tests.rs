@@ -43,6 +43,7 @@ mod kept;
 mod recheck;
 mod rescope;
 mod seams;
+mod set_back;
 mod sitemaps;
 mod takedown;
 mod tdmrep;

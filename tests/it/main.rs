@@ -9,7 +9,8 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed, [`outage`]
-//! that a network that is gone costs nothing,
+//! that a network that is gone costs nothing, [`clock`] that one that is set does not,
+//! [`faults`] that what this machine refuses ends a crawl in good order,
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
@@ -28,6 +29,7 @@ mod agreement;
 mod annotate;
 mod browser;
 mod checkpoints;
+mod clock;
 mod commands;
 mod consent;
 mod control;
