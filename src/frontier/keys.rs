@@ -174,7 +174,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
         _ => "http",
     };
     let path = std::str::from_utf8(rest.get(nul + 3..)?).ok()?;
-    PageUrl::parse(&format!("{scheme}://{host}{path}"))
+    PageUrl::from_stored(&format!("{scheme}://{host}{path}"))
         .ok()
         .map(|url| (url, kind))
 }
@@ -269,7 +269,7 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
 pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
     let nul = key.iter().rposition(|b| *b == 0)?;
     let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
-    Some((key.get(1..nul)?, PageUrl::parse(page).ok()?))
+    Some((key.get(1..nul)?, PageUrl::from_stored(page).ok()?))
 }
 
 pub(super) fn document(id: u64) -> Vec<u8> {
