@@ -39,6 +39,7 @@ mod tests;
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
@@ -68,6 +69,8 @@ struct Inner {
     router: Router,
     rates: Rates,
     gauge: Arc<Gauge>,
+    /// Whether the proxy has let a request through.
+    let_through: AtomicBool,
 }
 
 /// What a server answered.
@@ -143,6 +146,7 @@ impl Fetcher {
                 router: Router::new(&options, names)?,
                 rates: Rates::new(&options)?,
                 gauge: Arc::default(),
+                let_through: AtomicBool::new(false),
                 options,
             }),
         })
@@ -253,7 +257,14 @@ impl Fetcher {
                 elapsed: watch.elapsed(),
             });
         }
-        if status == 407 && inner.router.proxied() {
+        if status != 407 {
+            inner.let_through.store(true, Ordering::Relaxed);
+        } else if inner.router.proxied() {
+            // Later it may come from a hostile server, which the proxy passed on.
+            if !inner.let_through.load(Ordering::Relaxed) {
+                let seen = Seen::default();
+                return Err(FetchError::Proxy { seen });
+            }
             return Err(FetchError::Connection {
                 host: host.to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),

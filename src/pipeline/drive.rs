@@ -57,6 +57,8 @@ pub struct Arrival<B> {
     pub error: Option<String>,
     /// The host could not be reached at all.
     pub(super) unreached: bool,
+    /// It is the operator's mistake, which every other request would meet as well.
+    hopeless: bool,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     located: Option<Option<IpAddr>>,
@@ -277,6 +279,15 @@ pub fn drive<C: Crew>(
         }
         while let Ok(arrival) = arrived.try_recv() {
             let now = self::now();
+            if arrival.hopeless {
+                if !stopped {
+                    stopped = true;
+                    let error = arrival.error.as_deref().unwrap_or_default();
+                    tracing::error!("stopping, and nothing is lost: {error}");
+                }
+                frontier.abandon(&arrival.task, now)?;
+                continue;
+            }
             if outage::is_silence(&arrival) {
                 let known = frontier.has_answered(&arrival.task);
                 outage.hold(arrival, known, now);
@@ -490,6 +501,7 @@ impl<B: Send + 'static> Journey<B> {
             validators,
             error,
             unreached: false,
+            hopeless: false,
             located: None,
             _held: Some(held),
         }
@@ -521,6 +533,7 @@ impl<B> Arrival<B> {
             validators: Validators::default(),
             error: Some(error.to_owned()),
             unreached: false,
+            hopeless: false,
             located: None,
             _held: None,
         }
@@ -541,6 +554,7 @@ impl<B> Arrival<B> {
             bytes: seen.bytes,
             elapsed: seen.elapsed,
             unreached: error.is_unreached(),
+            hopeless: matches!(error, FetchError::Proxy { .. }),
             ..Self::failed(task, &error.to_string())
         }
     }
