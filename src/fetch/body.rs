@@ -18,7 +18,7 @@ const SMALL: usize = 256 << 10;
 
 /// What all bodies together may take besides, in bytes. A limit on what is asked for
 /// does not bound this: of 64 requests that are under way each may bring 10 MiB.
-const ROOM: usize = 32 << 20;
+const ROOM: usize = 16 << 20;
 
 /// What of the room is taken at a time, in bytes.
 const STEP: usize = 1 << 20;

@@ -53,7 +53,7 @@ fn png_16(width: u32, height: u32) -> Vec<u8> {
 
 fn gif(width: u16, height: u16) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut encoder = codecs::gif::GifEncoder::new(&mut out);
+    let mut encoder = codecs::gif::GifEncoder::new_with_speed(&mut out, 30);
     for _ in 0..2 {
         // Smaller than the screen, so that it is put together.
         let frame = image::RgbaImage::new(u32::from(width) - 1, u32::from(height));
@@ -101,7 +101,7 @@ fn at_the_limit_a_picture_takes_no_more_than_is_allowed() {
         ("baseline", side(MAX_MEMORY / 3), true),
         ("png", side(MAX_MEMORY / 8), true),
         ("gif", side(MAX_WORKING / 8), true),
-        ("webp", side(MAX_WORKING / 6), true),
+        ("webp", side(MAX_WORKING / 9), true),
     ];
     for (name, side, decoded) in cases {
         let short = side as u16;

@@ -37,7 +37,9 @@ pub(super) fn copies(format: ImageFormat, bytes: &[u8]) -> u64 {
     match format {
         // All coefficients, of two bytes, wait for the last scan.
         ImageFormat::Jpeg if is_in_scans(bytes) => 3,
-        ImageFormat::Gif | ImageFormat::WebP => 2,
+        // The first frame is put onto a canvas; in WebP it is decoded beside it.
+        ImageFormat::Gif => 2,
+        ImageFormat::WebP => 3,
         _ => 1,
     }
 }

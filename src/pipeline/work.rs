@@ -21,7 +21,7 @@ use crate::score::{Boundaries, Scorer, Strategy};
 use crate::sitemap;
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
-const LARGE_PAGE: usize = 512 << 10;
+const LARGE_PAGE: usize = 256 << 10;
 
 /// Large work is done one after the other, however many threads there are: a few
 /// kilobytes may unfold to all that is allowed.
