@@ -248,7 +248,7 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         return FetchError::Unsendable { url, why, seen };
     }
     // The type of this one is private to the library; a test holds its words.
-    if error.is_connect() && why == "proxy authorization required" {
+    if error.is_connect() && why == "tunnel error: proxy authorization required" {
         return FetchError::Proxy { seen };
     }
     if let Some(kind) = find_io(error, out_of_resources) {
