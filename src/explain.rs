@@ -322,6 +322,9 @@ fn robots(
             verdict(
                 Some(rule.is_none_or(Rule::allows)),
                 match rule {
+                    Some(rule) if rule.line() == 0 => {
+                        "too many rules with stars for so long an address".to_owned()
+                    }
                     Some(rule) => format!("line {}: {rule}", rule.line()),
                     None => "no line speaks of it".to_owned(),
                 },

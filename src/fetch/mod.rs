@@ -38,6 +38,7 @@ mod route;
 mod tests;
 
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
@@ -68,6 +69,8 @@ struct Inner {
     router: Router,
     rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
+    /// Whether the proxy has let a request through.
+    let_through: AtomicBool,
 }
 
 /// What a server answered.
@@ -143,6 +146,7 @@ impl Fetcher {
                 router: Router::new(&options, names)?,
                 rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
+                let_through: AtomicBool::new(false),
                 options,
             }),
         })
@@ -279,7 +283,14 @@ impl Fetcher {
                 elapsed: watch.elapsed(),
             });
         }
-        if status == 407 && inner.router.proxied() {
+        if status != 407 {
+            inner.let_through.store(true, Ordering::Relaxed);
+        } else if inner.router.proxied() {
+            // Later it may come from a hostile server, which the proxy passed on.
+            if !inner.let_through.load(Ordering::Relaxed) {
+                let seen = Seen::default();
+                return Err(FetchError::Proxy { seen });
+            }
             return Err(FetchError::Connection {
                 host: host.to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),

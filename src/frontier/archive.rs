@@ -372,19 +372,27 @@ pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
     read(key, value).is_some()
 }
 
+/// Whether a pair holds a number that no rating gives: one that is none, or infinite.
+pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
+    read(key, value).is_some_and(|fact| !can_be_written(&fact))
+}
+
 /// Whether a line of JSON can hold it. Damage makes numbers that are none or infinite,
 /// for which JSON has no form; a line with one could not be read back.
 fn can_be_written(fact: &Fact) -> bool {
     match fact {
-        Fact::Url { record, .. } => {
-            let parts = record.parts.as_ref();
-            let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
-            record.score.is_finite() && parts.iter().all(|part| part.is_finite())
-        }
+        Fact::Url { record, .. } => has_finite_scores(record),
         Fact::Context { context, .. } => serde_json::to_vec(context)
             .is_ok_and(|line| serde_json::from_slice::<ImageContext>(&line).is_ok()),
         _ => true,
     }
+}
+
+/// Whether the score and its parts are numbers, as every rating gives them.
+pub(super) fn has_finite_scores(record: &UrlRecord) -> bool {
+    let parts = record.parts.as_ref();
+    let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
+    record.score.is_finite() && parts.iter().all(|part| part.is_finite())
 }
 
 /// The fact that a pair stands for; `None` where it cannot be read.

@@ -14,6 +14,8 @@ use super::{codec, mark};
 /// Problems named at most; the rest is only counted.
 const MAX_NAMED: usize = 100;
 
+const NO_NUMBER: &str = "a score is infinite or no number at all";
+
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Audit {
@@ -76,6 +78,8 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         each(store, prefix, |key, value| {
             if !archive::is_readable(key, value) {
                 audit.add(key, "cannot be read");
+            } else if archive::holds_no_number(key, value) {
+                audit.add(key, NO_NUMBER);
             }
             Ok(())
         })?;
@@ -122,6 +126,9 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
             return Ok(());
         };
         tally(counts, &record, kind);
+        if !archive::has_finite_scores(&record) {
+            audit.add(key, NO_NUMBER);
+        }
         if let Some(entry) = entry_of(&record) {
             if matches!(record.state, State::Queued | State::Waiting { .. }) {
                 audit.add(key, "is to be fetched and to be visited again at once");

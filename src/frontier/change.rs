@@ -274,7 +274,7 @@ impl<'a> Change<'a> {
             let Some(State::Redirected { to, .. }) = known.as_ref().map(|r| &r.state) else {
                 return Ok(Some((url, known)));
             };
-            match PageUrl::parse(to) {
+            match PageUrl::from_stored(to) {
                 Ok(target) => url = target,
                 Err(_) => return Ok(None),
             }

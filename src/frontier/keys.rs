@@ -96,12 +96,11 @@ pub(super) const RECHECKS: &[u8] = b"J";
 pub(super) const ALTS: &[u8] = b"R";
 pub(super) const VISITS: &[u8] = b"V";
 pub(super) const CONTEXTS: &[u8] = b"C";
-pub(super) const HOSTS: &[u8] = b"H";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
 pub(super) const FACTS: [&[u8]; 13] = [
-    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, b"A", RECHECKS, b"P", b"G", b"I", ALTS, QUEUES,
+    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS, QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -183,7 +182,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
         _ => "http",
     };
     let path = std::str::from_utf8(rest.get(nul + 3..)?).ok()?;
-    PageUrl::parse(&format!("{scheme}://{host}{path}"))
+    PageUrl::from_stored(&format!("{scheme}://{host}{path}"))
         .ok()
         .map(|url| (url, kind))
 }
@@ -278,7 +277,7 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
 pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
     let nul = key.iter().rposition(|b| *b == 0)?;
     let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
-    Some((key.get(1..nul)?, PageUrl::parse(page).ok()?))
+    Some((key.get(1..nul)?, PageUrl::from_stored(page).ok()?))
 }
 
 pub(super) fn document(id: u64) -> Vec<u8> {

@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 
 use super::Limits;
-use super::outage::{self, Outage, Released};
+use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Signal, Steering};
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
@@ -59,6 +59,8 @@ pub struct Arrival<B> {
     pub error: Option<String>,
     /// The host could not be reached at all.
     pub(super) unreached: bool,
+    /// It is the operator's mistake, which every other request would meet as well.
+    hopeless: bool,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     located: Option<Option<IpAddr>>,
@@ -190,12 +192,16 @@ pub fn drive<C: Crew>(
         }
         give_back(frontier, outage.resend(now), now)?;
         let in_flight = frontier.leased() > outage.held();
-        let (permit, full) = match stopped {
-            true => (Permit::End, false),
-            false if paused => (Permit::Wait, false),
-            false if outage.is_on() && (in_flight || !outage.may_try(now)) => (Permit::Wait, false),
-            false if outage.is_on() => lease_one(frontier, crew, now, &mut spawn)?,
-            false => lease_all(frontier, crew, fetcher, &pace, now, &mut spawn)?,
+        let (permit, full) = if stopped {
+            (Permit::End, false)
+        } else if paused {
+            (Permit::Wait, false)
+        } else {
+            match outage.leasing(in_flight, now) {
+                Leasing::Nothing => (Permit::Wait, false),
+                Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
+                Leasing::Freely => lease_all(frontier, crew, fetcher, &pace, now, &mut spawn)?,
+            }
         };
         if stopped || permit == Permit::End {
             give_back(frontier, outage.stop(), now)?;
@@ -236,6 +242,15 @@ pub fn drive<C: Crew>(
         }
         while let Ok(arrival) = arrived.try_recv() {
             let now = self::now();
+            if arrival.hopeless {
+                if phase.stopping.is_none() {
+                    phase.stop(now);
+                    let error = arrival.error.as_deref().unwrap_or_default();
+                    tracing::error!("stopping, and nothing is lost: {error}");
+                }
+                frontier.abandon(&arrival.task, now)?;
+                continue;
+            }
             if outage::is_silence(&arrival) {
                 let known = frontier.has_answered(&arrival.task);
                 outage.hold(arrival, known, now);
@@ -449,6 +464,7 @@ impl<B: Send + 'static> Journey<B> {
             validators,
             error,
             unreached: false,
+            hopeless: false,
             located: None,
             _held: Some(held),
         }
@@ -480,6 +496,7 @@ impl<B> Arrival<B> {
             validators: Validators::default(),
             error: Some(error.to_owned()),
             unreached: false,
+            hopeless: false,
             located: None,
             _held: None,
         }
@@ -500,6 +517,7 @@ impl<B> Arrival<B> {
             bytes: seen.bytes,
             elapsed: seen.elapsed,
             unreached: error.is_unreached(),
+            hopeless: matches!(error, FetchError::Proxy { .. }),
             ..Self::failed(task, &error.to_string())
         }
     }

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -19,6 +20,13 @@ use crate::page::{
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer, Strategy};
 use crate::sitemap;
+
+/// Bytes from which on a page is large: its tree takes up to thirty times as much.
+const LARGE_PAGE: usize = 256 << 10;
+
+/// Large work is done one after the other, however many threads there are: a few
+/// kilobytes may unfold to all that is allowed.
+static LARGE: Mutex<()> = Mutex::new(());
 
 /// What the work made of a body.
 #[derive(Debug)]
@@ -166,6 +174,13 @@ pub struct Reader {
 impl Reader {
     /// Everything between the bytes and the commit.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        let large = match task.kind {
+            TaskKind::Page => fetched.body.len() > LARGE_PAGE,
+            TaskKind::Sitemap => true,
+            // Of an image the pixels count, which are not known yet.
+            TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
+        };
+        let _turn = turn(large);
         match task.kind {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
             TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
@@ -318,7 +333,10 @@ impl Reader {
             let why = format!("{width} x {height} pixels in {bytes} bytes");
             return refused(Reason::ImageSize, why);
         }
-        if let Err(bad) = info.look(body) {
+        let turn = turn(info.is_large());
+        let looked = info.look(body);
+        drop(turn);
+        if let Err(bad) = looked {
             return bad_image(&bad, content_type);
         }
         info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
@@ -330,6 +348,12 @@ impl Reader {
         };
         (Outcome::Done, Some(image))
     }
+}
+
+/// The turn of large work. Nothing lies behind the lock that a panic could leave half
+/// done.
+fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
+    large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {
