@@ -46,7 +46,6 @@ pub(super) fn build(
         .zstd(true)
         .deflate(true)
         .connect_timeout(options.connect_timeout)
-        .read_timeout(options.read_timeout)
         .pool_max_idle_per_host(1)
         .pool_idle_timeout(options.pool_idle)
         // Header lines that browsers forgive.

@@ -224,7 +224,8 @@ impl Fetcher {
             })
         })?;
         self.rates().request().await;
-        let mut watch = Watch::start(self.inner.options.total_timeout);
+        let limits = &self.inner.options;
+        let mut watch = Watch::start(limits.total_timeout, limits.read_timeout);
         let condition = headers::condition(known);
         let answer = self.exchange(url, kind, condition, route, &mut watch).await;
         answer.map_err(|e| e.with_seen(watch.seen()))
