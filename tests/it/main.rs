@@ -30,6 +30,7 @@ mod checkpoints;
 mod commands;
 mod consent;
 mod control;
+mod control_sample;
 mod damage;
 mod examples;
 mod export;
