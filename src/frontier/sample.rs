@@ -304,7 +304,9 @@ impl Frontier {
         match record.state {
             _ if record.was_fetched() => return Ok(Hit::Gone),
             State::Queued if !self.schedule.is_leased(&host, key) => {}
-            State::Dropped { reason } if reason == Reason::Razor => {}
+            State::Dropped {
+                reason: Reason::Razor,
+            } => {}
             State::Queued | State::Waiting { .. } => return Ok(Hit::Out),
             _ => return Ok(Hit::Gone),
         }
