@@ -134,6 +134,7 @@ pub fn policy(config: &Config) -> Policy {
         sitemaps: config.seeds.sitemaps,
         ..Policy::new(&config.politeness, &config.network)
             .with_recrawl(&config.recrawl)
+            .with_control(&config.control_sample, config.strategy.kind)
             .with_consent(
                 &config.consent,
                 config.images.enabled || config.text.sentences,

@@ -18,7 +18,7 @@ use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::frontier::{self, Counts, Frontier};
+use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
     Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Stopper, drive, now, room_for,
@@ -80,6 +80,8 @@ pub struct Summary {
     pub end: End,
     /// How much of everything there is, over all runs.
     pub counts: Counts,
+    /// What was found by score and what by chance, over all runs.
+    pub focus: Focus,
     /// Time spent crawling, over all runs.
     pub active: Duration,
     /// Hosts with something queued, and how many of them are given up for now.
@@ -239,6 +241,7 @@ pub fn crawl(
     let summary = Summary {
         end,
         counts: frontier.counts().clone(),
+        focus: frontier.focus(),
         active: Duration::from_millis(frontier.active()),
         hosts: frontier.hosts(),
         folder,

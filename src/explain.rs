@@ -65,6 +65,9 @@ pub struct Known {
     pub record: UrlRecord,
     /// Whether it is being asked for at this moment.
     pub leased: bool,
+    /// Whether it was drawn for the control sample, and not chosen by its score.
+    #[serde(default)]
+    pub control: bool,
     /// When it may be asked for at the earliest, in milliseconds since 1970; `None`
     /// for what is finished, dropped or leased.
     pub due: Option<u64>,
@@ -205,6 +208,7 @@ impl Role<'_> {
         Ok(Known {
             kind: self.kind,
             leased,
+            control: self.view.is_control(self.url, self.kind)?,
             due,
             ahead,
             via: self.view.chain(&record)?,

@@ -129,6 +129,8 @@ pub struct Task {
     /// What the host's robots.txt and `tdmrep.json` say of the use of what is asked
     /// for.
     pub terms: Terms,
+    /// True where it was drawn for the control sample, and not chosen by its score.
+    pub control: bool,
 }
 
 /// What a server calls one version of a page. Sent back with the next request,

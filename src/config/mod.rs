@@ -48,8 +48,9 @@ pub use kinds::{
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Buckets, Checkpoint, Consent, Control, FrontierSection, Images, Job, Limits, Logs,
-    ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
+    Annotate, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection, Images, Job,
+    Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection,
+    Text, Train,
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
@@ -85,6 +86,8 @@ config! {
     seeds: Seeds,
     /// `[recrawl]`
     recrawl: Recrawl,
+    /// `[control_sample]`
+    control_sample: ControlSample,
     /// `[train]`
     train: Train,
     /// `[model]`

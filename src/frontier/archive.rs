@@ -3,10 +3,10 @@
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept. Queues, waiting lists, visits to come
-//! and the index of simhashes are not among them, because they follow from the
-//! records of the URLs; importing builds them anew, and counts
-//! anew as well. So an import is consistent whatever the export was, and a
+//! was kept, the control sample and what was drawn for it. Queues, waiting lists, visits
+//! to come, the index of simhashes and the list of links to draw from are not among
+//! them, because they follow from the records of the URLs; importing builds them anew,
+//! and counts anew as well. So an import is consistent whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
 mod building;
@@ -31,6 +31,7 @@ use super::contexts::unpack;
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
+use super::sample::Sample;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
@@ -149,6 +150,15 @@ enum Fact {
     Kept {
         sha256: String,
         file: String,
+    },
+    /// The control sample; its list follows from the URLs.
+    Sample {
+        #[serde(flatten)]
+        record: Sample,
+    },
+    /// A link that was drawn for it.
+    Drawn {
+        url: PageUrl,
     },
 }
 
@@ -477,6 +487,12 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         b'I' => Fact::Kept {
             sha256: keys::sha256_of_key(key)?.to_owned(),
             file: text(value)?,
+        },
+        b'S' => Fact::Sample {
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'K' => Fact::Drawn {
+            url: keys::url_of_key(key.get(1..)?)?.0,
         },
         b'Q' => {
             let rank = Rank::of_key(key)?;

@@ -7,6 +7,7 @@ use super::archive::{self, tally};
 use super::change::{class_of, rank_of};
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
+use super::sample::Sample;
 use super::store::{Store, StoreError};
 use super::visits::entry_of;
 use super::{codec, mark};
@@ -90,6 +91,7 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
+    listed(store, &mut audit)?;
     let commits = meta.as_ref().map_or(0, |m| m.commits);
     if let Err(error) = mark::check(store.path(), commits) {
         audit.add(keys::META, &error.to_string());
@@ -149,6 +151,28 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
         }
         Ok(())
     })
+}
+
+/// The list that the control sample is drawn from has as many places as it says.
+fn listed(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {
+    let mut places = 0;
+    each(store, keys::LISTED, |key, value| {
+        if *key != keys::listed(places) || keys::url_of_key(value).is_none() {
+            audit.add(key, "is no place in the list of links to draw from");
+        }
+        places += 1;
+        Ok(())
+    })?;
+    let sample = store.get(keys::SAMPLE)?;
+    let sample = sample.and_then(|bytes| codec::decode(store, keys::SAMPLE, &bytes).ok());
+    let known = sample.map_or(0, |sample: Sample| sample.listed);
+    if known != places {
+        audit.add(
+            keys::SAMPLE,
+            &format!("{known} links to draw from, but {places} are listed"),
+        );
+    }
+    Ok(())
 }
 
 fn queues(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {

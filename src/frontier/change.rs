@@ -336,6 +336,9 @@ impl<'a> Change<'a> {
             simhash: None,
         };
         self.meta.next_seq += 1;
+        if matches!(target, Ok(_) | Err(Reason::Razor)) {
+            self.list(key, kind, new.bucket);
+        }
         match target {
             Ok(_) => self.enqueue(key, kind, host, &record),
             Err(reason) => {

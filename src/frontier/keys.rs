@@ -19,6 +19,9 @@
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
 //! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
+//! | `S` | [`Sample`](super::sample::Sample): the control sample |
+//! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
+//! | `K U-key` | nothing; that link was drawn |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -96,11 +99,15 @@ pub(super) const RECHECKS: &[u8] = b"J";
 pub(super) const ALTS: &[u8] = b"R";
 pub(super) const VISITS: &[u8] = b"V";
 pub(super) const CONTEXTS: &[u8] = b"C";
+pub(super) const SAMPLE: &[u8] = b"S";
+pub(super) const LISTED: &[u8] = b"N";
+pub(super) const DRAWN: &[u8] = b"K";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 13] = [
-    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS, QUEUES,
+pub(super) const FACTS: [&[u8]; 15] = [
+    SAMPLE, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS,
+    DRAWN, QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -347,6 +354,16 @@ pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
         .bytes()
         .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     (digest.len() == 64 && is_hex).then_some(digest)
+}
+
+/// The place of this number in the list that the control sample is drawn from.
+pub(super) fn listed(number: u64) -> Vec<u8> {
+    join(b'N', &number.to_be_bytes())
+}
+
+/// The mark of a link that was drawn, by its `U` key.
+pub(super) fn drawn(url_key: &[u8]) -> Vec<u8> {
+    join(b'K', url_key)
 }
 
 fn of_host(class: u8, host: &HostKey) -> Vec<u8> {

@@ -34,6 +34,7 @@ impl Frontier {
         self.wake_waiting(now)?;
         self.recheck(now)?;
         self.wake_visits(now)?;
+        self.draw_control(now)?;
         self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
             let Some(slot) = self.schedule.best(now, self.policy.connections) else {
@@ -144,6 +145,7 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, Reason::Forbidden, now)?;
             return Ok(None);
         }
+        let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
         let via = self.document(record.via)?;
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
@@ -165,6 +167,7 @@ impl Frontier {
             parts: record.parts,
             validators,
             terms,
+            control,
         }))
     }
 

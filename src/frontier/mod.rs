@@ -40,8 +40,9 @@
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `visits` (again, and when), `alts` (texts that a host
-//! repeats); beside them `kept` (bytes that were kept before), `archive`, `audit`,
-//! `mark`, `set_back`, `takedown` and `view`.
+//! repeats), `sample` (links by chance) with `focus` (what they tell); beside them
+//! `kept` (bytes that were kept before), `archive`, `audit`, `mark`, `set_back`,
+//! `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -54,6 +55,7 @@ mod clock;
 mod codec;
 mod contexts;
 mod finish;
+mod focus;
 mod groups;
 mod kept;
 mod keys;
@@ -63,6 +65,7 @@ mod recheck;
 mod record;
 mod rescope;
 mod rules;
+mod sample;
 mod schedule;
 mod seen;
 mod set_back;
@@ -94,10 +97,12 @@ use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
+pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
+pub use sample::Control;
 pub use schedule::HostStates;
 pub use seen::Questions;
 pub use takedown::TakenDown;
@@ -273,6 +278,7 @@ impl Frontier {
             rules_bytes: 0,
             rescoped: Rescoped::default(),
         };
+        frontier.load_sample()?;
         frontier.follow_clock(now)?;
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -450,6 +456,10 @@ impl Frontier {
     fn commit(&mut self, mut batch: store::Batch, mut meta: Meta) -> Result<(), StoreError> {
         meta.commits = self.meta.commits.saturating_add(1);
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
+        if meta.sample != self.meta.sample {
+            let sample = codec::encode(&*self.store, &meta.sample)?;
+            batch.put(keys::SAMPLE.to_vec(), sample);
+        }
         self.store.apply(batch)?;
         self.meta = meta;
         Ok(())
@@ -528,7 +538,11 @@ impl Frontier {
                 let scheme = keys::scheme_of_key(&h.value);
                 host.asking == Some(scheme) || *host.record.robots(scheme) == RobotsState::Awaiting
             };
-            head = head.filter(|h| !awaiting(h));
+            let control = match self.pages_closed {
+                true => None,
+                false => self.control_head(host)?,
+            };
+            head = control.or(head).filter(|h| !awaiting(h));
         }
         let connections = self.policy.connections;
         if let Some(host) = self.schedule.host_mut(slot) {

@@ -105,6 +105,15 @@ impl<'a> View<'a> {
             .is_some_and(|s| s.is_leased(&url.host_key(), &key))
     }
 
+    /// Whether a page was drawn for the control sample.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn is_control(&self, url: &PageUrl, kind: TaskKind) -> Result<bool, StoreError> {
+        let mark = keys::drawn(&keys::url(url, kind));
+        Ok(kind == TaskKind::Page && self.store.get(&mark)?.is_some())
+    }
+
     /// Requests that are open at a host.
     pub fn open_requests(&self, host: &HostKey) -> usize {
         let schedule = self.schedule;

@@ -208,6 +208,7 @@ impl<'a> Crawl<'a> {
                 effects.images = std::mem::take(&mut page.images);
                 effects.withheld = std::mem::take(&mut page.withheld);
                 effects.unknown = page.unknown;
+                effects.on_topic = Some(page.on_topic);
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
                 effects.prints = Some(std::mem::take(&mut page.prints));
@@ -541,6 +542,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         ms: u64::try_from(arrival.elapsed.as_millis()).unwrap_or(u64::MAX),
         bucket: task.bucket.name(),
         score: task.score,
+        control: task.control,
         parts: task.parts,
         document: None,
         title: None,

@@ -230,6 +230,7 @@ mod tests {
             via: None,
             hops: 0,
             redirects: 0,
+            control: false,
             attempts: 0,
             bucket: Bucket::High,
             score: 1.0,

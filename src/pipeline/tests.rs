@@ -91,6 +91,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         parts: None,
         validators: Default::default(),
         terms: Default::default(),
+        control: false,
     }
 }
 

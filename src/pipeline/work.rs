@@ -80,6 +80,11 @@ pub struct SitemapBrought {
 pub struct PageBrought {
     /// Its own rating.
     pub document: DocumentScore,
+    /// Whether it is on topic by that: its perplexity is at most the boundary `medium`.
+    /// That one lies in the middle between the topic's own perplexity and that of other
+    /// text, where training proposed it; `high` is the topic's own, which half of the
+    /// pages about it miss.
+    pub on_topic: bool,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
     /// Its images, each address once.
@@ -263,6 +268,7 @@ impl Reader {
         });
         let page = PageBrought {
             document,
+            on_topic: document.perplexity <= self.boundaries.medium,
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),

@@ -35,6 +35,9 @@ pub struct Row<'a> {
     pub bucket: &'static str,
     /// Score at the time of the lease, lower is better.
     pub score: f64,
+    /// True where it was drawn for the control sample, and not chosen by its score.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// What the score was made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<LinkParts>,

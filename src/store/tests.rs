@@ -100,6 +100,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         ms: 5,
         bucket: "high",
         score: 12.5,
+        control: false,
         parts: None,
         document: None,
         title: None,

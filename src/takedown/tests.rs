@@ -335,6 +335,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         ms: 1,
         bucket: "high",
         score: 1.0,
+        control: false,
         parts: None,
         document: None,
         title: None,

@@ -34,6 +34,7 @@ mod commands;
 mod consent;
 mod control;
 mod control_api;
+mod control_sample;
 mod damage;
 mod examples;
 mod export;

@@ -425,6 +425,7 @@ fn row(title: &str) -> Row<'_> {
         ms: 0,
         bucket: "seed",
         score: 0.0,
+        control: false,
         parts: None,
         document: None,
         title: Some(title),
