@@ -50,6 +50,7 @@
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | config, lm, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, config, lm |
+//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, config, inert, lm, page, store, train |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, lm, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
@@ -92,6 +93,7 @@ pub mod page;
 pub mod picture;
 pub mod pipeline;
 pub mod rank;
+pub mod report;
 pub mod robots;
 pub mod scope;
 pub mod score;
