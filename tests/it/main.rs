@@ -17,7 +17,8 @@
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs, [`zoo`] that
-//! hostile servers cost what they state and no more.
+//! hostile servers cost what they state and no more, [`report`] that its figures are
+//! those that are counted otherwise.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -44,6 +45,7 @@ mod politeness;
 mod powercut;
 mod rank;
 mod recrawl;
+mod report;
 mod robots;
 mod secrets;
 mod service;
