@@ -82,14 +82,16 @@ impl Plot {
             let path = vec![(78, at), (118, at)];
             legend.draw(&PathElement::new(path, colour(n).stroke_width(2)))?;
             legend.draw(&mark(n, (98, at)))?;
-            let style = font(15).pos(middle_left());
+            let style = font(18).pos(middle_left());
             legend.draw(&Text::new(line.name.clone(), (128, at), style))?;
         }
         match self.logarithmic {
             true => {
                 let x = x.start..x.end.max(x.start * 10.0);
                 let y = y.start / 1.2..(y.end * 1.2).max(y.start * 10.0);
-                self.lines(&area, x.log_scale(), y.log_scale())?;
+                let (at_x, at_y) = (ticks(&x), ticks(&y));
+                let x = x.log_scale().with_key_points(at_x);
+                self.lines(&area, x, y.log_scale().with_key_points(at_y))?;
             }
             false => {
                 let y = 0.0..(y.end * 1.05).max(1.0);
@@ -122,8 +124,8 @@ impl Plot {
             .y_labels(8)
             .x_label_formatter(&|v| short(*v))
             .y_label_formatter(&|v| short(*v))
-            .label_style(font(14))
-            .axis_desc_style(font(15))
+            .label_style(font(17))
+            .axis_desc_style(font(18))
             .bold_line_style(RGBColor(190, 190, 190))
             .light_line_style(RGBColor(228, 228, 228))
             .max_light_lines(4)
@@ -140,6 +142,19 @@ impl Plot {
         }
         Ok(())
     }
+}
+
+/// Where a logarithmic axis is labelled: at 1, 2 and 5 of each power of ten, or at the
+/// powers alone where these are many.
+fn ticks(range: &Range<f64>) -> Vec<f64> {
+    let first = range.start.log10().floor() as i32;
+    let last = range.end.log10().ceil() as i32;
+    let steps: &[f64] = match last.saturating_sub(first) {
+        ..=4 => &[1.0, 2.0, 5.0],
+        _ => &[1.0],
+    };
+    let all = (first..=last).flat_map(|power| steps.iter().map(move |s| s * 10f64.powi(power)));
+    all.filter(|tick| range.contains(tick)).collect()
 }
 
 /// A number as it stands at an axis: 1500000 is 1.5M.

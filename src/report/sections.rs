@@ -5,7 +5,7 @@
 
 use super::plot::{Line, Plot};
 use super::tally::{Counted, Series};
-use super::text::{ModelUse, Perplexity};
+use super::text::{ModelUse, Packet, Perplexity};
 use super::{Figures, Report};
 
 /// A heading and what stands below it.
@@ -156,7 +156,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
         };
         let model = perplexity.model.file_name().unwrap_or_default();
         section.text.push(format!(
-            "{}: packets of {} sentences, by the model `{}`, {had}.",
+            "{}: packets of {} sentences, by the model {}, {had}.",
             job.name,
             count(perplexity.packet),
             model.to_string_lossy()
@@ -174,11 +174,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
     }
     let lines = judged.iter().map(|(job, perplexity)| Line {
         name: job.name.clone(),
-        points: perplexity
-            .packets
-            .iter()
-            .map(|p| (p.sentences as f64, p.perplexity.max(1.0)))
-            .collect(),
+        points: thinned(&perplexity.packets),
     });
     let plot = Plot {
         x: "sentences crawled".to_owned(),
@@ -187,9 +183,29 @@ fn perplexity(jobs: &[Figures]) -> Section {
         lines: lines.collect(),
     };
     let caption = "Perplexity of each packet of sentences, in the order they were crawled; both \
-                   axes are logarithmic, and lower is closer to the topic (figure 5.1).";
+                   axes are logarithmic, and lower is closer to the topic (figure 5.1). Towards the \
+                   right, where packets crowd, neighbours are drawn as one.";
     section.draw("perplexity.svg", caption.to_owned(), &plot);
     section
+}
+
+/// The packets as points of a logarithmic axis: so many together that a point is at least
+/// 8 % further on than the one before it.
+fn thinned(packets: &[Packet]) -> Vec<(f64, f64)> {
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    let (mut logs, mut tokens) = (0.0, 0.0);
+    for (n, packet) in (1..).zip(packets) {
+        let weight = packet.tokens as f64;
+        logs += packet.perplexity.ln() * weight;
+        tokens += weight;
+        let at = packet.sentences as f64;
+        let far = points.last().is_none_or(|(last, _)| at >= last * 1.08);
+        if (far || n == packets.len()) && tokens > 0.0 {
+            points.push((at, (logs / tokens).exp().max(1.0)));
+            (logs, tokens) = (0.0, 0.0);
+        }
+    }
+    points
 }
 
 /// Figures 5.2 and 5.5 of Werner 2015.

@@ -347,9 +347,7 @@ fn plots_are_xml_and_nothing_is_drawn_of_nothing() {
         loop {
             match reader.read_event().unwrap() {
                 quick_xml::events::Event::Eof => break,
-                quick_xml::events::Event::Start(tag) if tag.name().as_ref() == "text" => {
-                    texts += 1
-                }
+                quick_xml::events::Event::Start(tag) if tag.name().as_ref() == "text" => texts += 1,
                 _ => {}
             }
         }

@@ -58,6 +58,8 @@ pub enum ModelUse {
 pub struct Packet {
     /// Sentences crawled up to its end.
     pub sentences: u64,
+    /// Its tokens that were rated, the ends of sentences counted.
+    pub tokens: usize,
     /// Its perplexity.
     pub perplexity: f64,
 }
@@ -194,6 +196,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
             packets: filled
                 .map(|(n, scored)| Packet {
                     sentences: (packet * n).min(figures.sentences),
+                    tokens: scored.tokens,
                     perplexity: lm::perplexity::perplexity(scored.log10, scored.tokens),
                 })
                 .collect(),
