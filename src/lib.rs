@@ -53,6 +53,7 @@
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
+//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, origin, page, pipeline, scope, store |
@@ -98,6 +99,7 @@ pub mod page;
 pub mod picture;
 pub mod pipeline;
 pub mod rank;
+pub mod report;
 pub mod robots;
 pub mod scope;
 pub mod score;

@@ -15,6 +15,7 @@ mod manual;
 mod progress;
 mod rank;
 mod reload;
+mod report;
 mod schema;
 mod score;
 mod store;
@@ -100,6 +101,8 @@ pub enum Command {
     Schema(schema::Schema),
     /// Say how far those who judged a job's images agree.
     Agreement(agreement::Agreement),
+    /// Write the figures of a job, or of several side by side, as HTML and Markdown.
+    Report(report::Report),
     /// Remove samples from a job that does not run, and never fetch them again.
     Takedown(takedown::Takedown),
     /// Rate a text with a model.
@@ -189,6 +192,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Export(export) => export.run(),
         Command::Schema(schema) => schema.run(),
         Command::Agreement(agreement) => agreement.run(),
+        Command::Report(report) => report.run(),
         Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),

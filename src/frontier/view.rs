@@ -38,6 +38,16 @@ impl Frontier {
     }
 }
 
+impl Frontier {
+    /// The pause between two requests to a host that is at work, in milliseconds:
+    /// back-offs and what `Retry-After` asks for not counted. `None` where no task of
+    /// it is queued or leased.
+    pub fn delay(&self, host: &HostKey) -> Option<u64> {
+        let host = self.schedule.host(self.schedule.slot(host)?)?;
+        Some(self.policy.delay(&host.record))
+    }
+}
+
 impl<'a> View<'a> {
     /// The frontier in a store on which no crawl works.
     pub fn new(store: &'a dyn Store) -> Self {

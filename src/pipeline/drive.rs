@@ -53,6 +53,12 @@ pub struct Arrival<B> {
     pub bytes: u64,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
+    /// When the journey began, in milliseconds since 1970: never later than the request
+    /// was sent.
+    pub asked: Option<u64>,
+    /// The pause between two requests that the host was due, in milliseconds; known
+    /// when it is settled.
+    pub delay: Option<u64>,
     /// What the server calls this version of the page.
     pub validators: Validators,
     /// The error in words.
@@ -385,10 +391,12 @@ impl<B: Send + 'static> Journey<B> {
     /// The journey, with an outcome whatever happens on the way.
     async fn whole(self, task: Task) -> Arrival<B> {
         let safe = task.clone();
-        match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
+        let asked = Some(now());
+        let arrival = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
             Ok(arrival) => arrival,
             Err(_) => Arrival::failed(safe, "the request ended in a defect of spoor"),
-        }
+        };
+        Arrival { asked, ..arrival }
     }
 
     async fn travel(self, task: Task) -> Arrival<B> {
@@ -461,6 +469,8 @@ impl<B: Send + 'static> Journey<B> {
             content_type,
             bytes,
             elapsed,
+            asked: None,
+            delay: None,
             validators,
             error,
             unreached: false,
@@ -493,6 +503,8 @@ impl<B> Arrival<B> {
             content_type: None,
             bytes: 0,
             elapsed: Duration::ZERO,
+            asked: None,
+            delay: None,
             validators: Validators::default(),
             error: Some(error.to_owned()),
             unreached: false,

@@ -365,9 +365,11 @@ impl Crew for Crawl<'_> {
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Brought>,
+        mut arrival: Arrival<Brought>,
         now: u64,
     ) -> Result<(), CrawlError> {
+        // Its own outcome changes the delay of those that follow.
+        arrival.delay = frontier.delay(&arrival.task.host);
         let metrics = self.reader.metrics.clone();
         metrics.store(|| match arrival.task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
@@ -506,6 +508,7 @@ fn full_row<'a>(
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
+        row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
         row.truncated = page.truncated;
@@ -540,6 +543,10 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         status: arrival.status,
         bytes: arrival.bytes,
         ms: u64::try_from(arrival.elapsed.as_millis()).unwrap_or(u64::MAX),
+        asked: arrival.asked,
+        delay: arrival.delay,
+        mime: arrival.content_type.as_deref().and_then(media_type),
+        charset: None,
         bucket: task.bucket.name(),
         score: task.score,
         control: task.control,
@@ -562,6 +569,13 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         reason: reason.map(Reason::name),
         error: arrival.error.as_deref(),
     }
+}
+
+/// The media type of a `Content-Type` without its parameters; none where that is
+/// longer than any that is registered.
+fn media_type(content_type: &str) -> Option<&str> {
+    let media = content_type.split(';').next()?.trim();
+    (1..=127).contains(&media.len()).then_some(media)
 }
 
 /// Milliseconds since 1970 as RFC 3339 in UTC, `2026-01-02T03:04:05.678Z`.

@@ -97,6 +97,8 @@ pub struct PageBrought {
     pub title: Option<String>,
     /// The language it declares.
     pub language: Option<String>,
+    /// Name of the encoding it was decoded with.
+    pub charset: String,
     /// What its host, the answer and the page itself say of its use.
     pub terms: Terms,
     /// What of it forbade to keep something that the job keeps: its sentences, its
@@ -275,6 +277,7 @@ impl Reader {
             sentences: if keeps_text { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,
+            charset: extracted.charset,
             terms: extracted.terms,
             forbidden,
             withheld,

@@ -31,6 +31,19 @@ pub struct Row<'a> {
     pub bytes: u64,
     /// From sending the request to the last byte, in milliseconds.
     pub ms: u64,
+    /// When the journey of the request began, in milliseconds since 1970 by the
+    /// frontier's clock; never later than it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u64>,
+    /// The pause between two requests that its host was due, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<u64>,
+    /// The media type as sent, without parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<&'a str>,
+    /// The encoding that a page was decoded with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charset: Option<&'a str>,
     /// Priority class at the time of the lease.
     pub bucket: &'static str,
     /// Score at the time of the lease, lower is better.

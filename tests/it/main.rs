@@ -17,8 +17,9 @@
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
-//! job's frontier, [`control`] what a job is asked and told while it runs, [`control_api`] who may and by
-//! which routes, [`zoo`] that
+//! job's frontier, [`control`] what a job is asked and told while it runs,
+//! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
+//! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
 //! hostile servers cost what they state and no more.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
@@ -49,6 +50,7 @@ mod politeness;
 mod powercut;
 mod rank;
 mod recrawl;
+mod report;
 mod robots;
 mod secrets;
 mod service;
