@@ -201,6 +201,7 @@ pub fn crawl(
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
     };
+    desk.begin(runtime, reader.metrics.clone());
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
     if let Some(since) = control::paused(&folder) {

@@ -56,7 +56,7 @@
 //! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, origin, page, pipeline, scope, store |
+//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
 //!

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
+use super::board;
 use super::routes::{self, Problem};
 use crate::config;
 use crate::origin::{self, Sender};
@@ -34,7 +35,12 @@ const SHORTEST: usize = 16;
 const LONGEST: u64 = 4096;
 
 /// What is answered without a token.
-const OPEN: [&str; 1] = ["/login"];
+const LOGIN: &str = "/login";
+
+/// Whether a path is answered without a token: the page that asks for it, and no more.
+fn is_open(path: &str) -> bool {
+    path == LOGIN || board::PARTS.contains(&path)
+}
 
 /// A secret that lets its bearer steer a crawl. It shows itself nowhere.
 #[derive(Clone)]
@@ -217,13 +223,11 @@ pub(super) async fn guard(
                 "ask from a page of this server, or with a program",
             ))
         }
-        Some(_) if !OPEN.contains(&request.uri().path()) && !guard.knows(headers) => {
-            Some(Problem::new(
-                StatusCode::UNAUTHORIZED,
-                "the token is missing or wrong",
-                "send it as Authorization: Bearer, or log in with POST /login",
-            ))
-        }
+        Some(_) if !is_open(request.uri().path()) && !guard.knows(headers) => Some(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "the token is missing or wrong",
+            "send it as Authorization: Bearer, or log in with POST /login",
+        )),
         Some(_) => None,
     };
     let mut response = match refusal {

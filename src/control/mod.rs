@@ -11,13 +11,16 @@
 //! | `POST /api/rules`, a job file as body | [`Changes`] |
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
+//! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /metrics` | counters and levels, for Prometheus |
 //! | `GET /api/openapi.json` | all of this, for programs |
+//! | `GET /` | the dashboard, a page for people |
 //!
 //! An error has a status of 400 or above and is a [`Problem`].
 //!
 //! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
 //! while a crawl runs), `status`, `tail` (the log as it is written), `audit` (the record
-//! of changes), `routes`, `guard` (who may ask), `server`, `socket`, `client`.
+//! of changes), `book` (what the crawl brought), `board` (the dashboard), `routes`, `guard` (who may ask), `server`, `socket`, `client`.
 //!
 //! Every question is a closure that is run on the thread which owns the frontier,
 //! between two rounds of its loop; so this module never touches the store itself,
@@ -25,6 +28,8 @@
 //! without the channel where it cannot be had.
 
 mod audit;
+mod board;
+mod book;
 mod client;
 mod guard;
 mod live;
@@ -36,9 +41,10 @@ mod status;
 mod tail;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
@@ -47,11 +53,16 @@ use crate::config::{Config, ConfigErrors};
 use crate::explain::{self, Explanation, HostReport, Terms};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Frontier, State};
+use crate::metrics::Metrics;
 use crate::page::TaskKind;
-use crate::pipeline::{Asker, Control, Stopper, now, timestamp};
+use crate::pipeline::{Asker, Control, Steering, Stopper, now, timestamp};
 use crate::store::Row;
 
+use book::Book;
+
 pub use audit::Entry;
+pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
+pub use book::{Packet, Yield};
 pub use client::{Client, Followed};
 pub use guard::{AccessError, Token};
 pub use live::{Change, Changes, InForce, limits};
@@ -172,6 +183,12 @@ struct Inner {
     folder: PathBuf,
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
+    /// What this run brought, and what the runs before it did.
+    book: std::sync::Mutex<Book>,
+    earlier: OnceLock<Arc<Book>>,
+    metrics: OnceLock<Metrics>,
+    /// Held while an image of the gallery is decoded.
+    decoding: Mutex<()>,
 }
 
 impl Desk {
@@ -185,6 +202,10 @@ impl Desk {
             in_force: Mutex::new(Arc::new(config.clone())),
             pulse: std::sync::Mutex::new(status::Pulse::new(now())),
             tail: tail::Tail::new(&folder),
+            book: std::sync::Mutex::default(),
+            earlier: OnceLock::new(),
+            metrics: OnceLock::new(),
+            decoding: Mutex::new(()),
             folder,
         }))
     }
@@ -193,8 +214,20 @@ impl Desk {
     pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
+            self.book().row(row);
         }
         self.pulse().observe(frontier.counts(), row, now());
+    }
+
+    /// To be called when the crawl begins: what it counts in `metrics` is answered from
+    /// then on, and what earlier runs of the job brought is read beside it.
+    pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
+        self.0.metrics.set(metrics).ok();
+        let desk = self.clone();
+        runtime.spawn_blocking(move || {
+            let book = Book::of_log(&desk.0.folder.join("logs/crawl.jsonl"));
+            desk.0.earlier.set(Arc::new(book)).ok();
+        });
     }
 
     /// Explains an address.
@@ -331,6 +364,18 @@ impl Desk {
         if let Err(error) = audit::append(&self.0.folder, &entry).await {
             tracing::warn!("{error}; the change is made all the same");
         }
+    }
+
+    async fn steer<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Steering<'_>) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let answer = self.0.asker.steer(question).await;
+        answer.ok_or(ControlError::Ended)
+    }
+
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {

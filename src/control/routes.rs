@@ -121,6 +121,8 @@ pub(super) fn api() -> OpenApiRouter<Desk> {
         .routes(routes!(host))
         .routes(routes!(log))
         .routes(routes!(follow))
+        .routes(routes!(super::board::board))
+        .routes(routes!(super::board::metrics))
         .routes(routes!(document))
         .routes(routes!(super::guard::login))
 }

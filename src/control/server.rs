@@ -166,6 +166,7 @@ impl Door for tokio::net::UnixListener {
 fn router(desk: Desk) -> Router {
     let (router, _) = routes::api().split_for_parts();
     router
+        .merge(super::board::pages())
         .fallback(routes::nothing)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(MAX_BODY))

@@ -103,7 +103,7 @@ pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Vis
 pub use rescope::Rescoped;
 pub use rules::RobotsAnswer;
 pub use sample::Control;
-pub use schedule::HostStates;
+pub use schedule::{HostStates, HostTurn};
 pub use seen::Questions;
 pub use takedown::TakenDown;
 pub use tdmrep::obeyed;
@@ -321,6 +321,11 @@ impl Frontier {
     /// Hosts in memory by what they wait for.
     pub fn hosts_by_state(&self) -> HostStates {
         self.schedule.states()
+    }
+
+    /// The hosts whose turn comes next, `most` of them.
+    pub fn turns(&self, most: usize) -> Vec<HostTurn> {
+        self.schedule.turns(most)
     }
 
     /// Number of open leases.

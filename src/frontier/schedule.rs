@@ -80,6 +80,17 @@ pub struct HostStates {
     pub open: usize,
 }
 
+/// When a host is asked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostTurn {
+    /// The host.
+    pub host: HostKey,
+    /// `ready`, `due` (its own clock or back-off runs) or `parked` (given up for now).
+    pub state: &'static str,
+    /// Not before then, in milliseconds since 1970; 0 where it may be asked now.
+    pub due: u64,
+}
+
 /// The active hosts and their order.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -445,6 +456,24 @@ impl Schedule {
             }
         }
         states
+    }
+
+    /// The hosts whose turn comes next: those that may be asked by rank, then those whose
+    /// clock runs by its end, then those that are given up. A few steps for each.
+    pub fn turns(&self, most: usize) -> Vec<HostTurn> {
+        let ready = self.ready.iter().map(|(_, slot)| (*slot, "ready", 0));
+        let due = self.due.iter().filter_map(|(at, waiter)| match waiter {
+            Waiter::Host(slot) => Some((*slot, "due", *at)),
+            Waiter::Group(_) => None,
+        });
+        let parked = self.parked.iter().map(|(at, slot)| (*slot, "parked", *at));
+        let turns = ready.chain(due).chain(parked).take(most);
+        turns
+            .filter_map(|(slot, state, due)| {
+                let host = self.host(slot)?.key.clone();
+                Some(HostTurn { host, state, due })
+            })
+            .collect()
     }
 
     pub fn parked(&self) -> usize {

@@ -21,6 +21,7 @@ mod memory;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod thumbnail;
 
 use std::io::{self, Cursor};
 use std::panic::catch_unwind;
@@ -33,6 +34,7 @@ use sha2::{Digest, Sha256};
 
 pub use self::hash::hash_file;
 pub use self::label::{Mislabelled, mislabelled};
+pub use thumbnail::thumbnail;
 
 /// Memory that the decoded pixels of one picture may take: 26 million pixels of three
 /// bytes.

@@ -508,6 +508,7 @@ fn full_row<'a>(
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
+        row.on_topic = page.on_topic;
         row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
@@ -552,6 +553,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         control: task.control,
         parts: task.parts,
         document: None,
+        on_topic: false,
         title: None,
         language: None,
         terms: None,

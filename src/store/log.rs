@@ -57,6 +57,9 @@ pub struct Row<'a> {
     /// Rating of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentScore>,
+    /// True where the page is on topic by the model: at most the boundary `medium`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_topic: bool,
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,

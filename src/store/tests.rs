@@ -107,6 +107,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         control: false,
         parts: None,
         document: None,
+        on_topic: false,
         title: None,
         language: None,
         terms: None,

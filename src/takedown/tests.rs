@@ -342,6 +342,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         control: false,
         parts: None,
         document: None,
+        on_topic: false,
         title: None,
         language: None,
         terms: None,

@@ -432,6 +432,7 @@ fn row(title: &str) -> Row<'_> {
         control: false,
         parts: None,
         document: None,
+        on_topic: false,
         title: Some(title),
         language: None,
         terms: None,
