@@ -17,7 +17,8 @@
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs, [`zoo`] that
-//! hostile servers cost what they state and no more.
+//! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
+//! no more memory than a short one.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -48,6 +49,7 @@ mod robots;
 mod secrets;
 mod service;
 mod sitemaps;
+mod soak;
 mod support;
 mod takedown;
 mod traps;
