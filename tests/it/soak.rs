@@ -16,6 +16,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -93,9 +94,9 @@ fn bytes_of(folder: &Path) -> u64 {
     bytes.sum()
 }
 
-/// Crawls the endless web for so many fetches, in a folder; returns what was seen of
-/// the process on the way. All of it is in `soak.tsv` too, as soon as it is seen.
-fn soak(fetches: u64, folder: &Path) -> Vec<Sample> {
+/// Crawls the endless web for so many fetches, in a folder, with so many open files
+/// permitted (`ulimit -n`); returns what was seen of the process on the way. All of it is in `soak.tsv` too, as soon as it is seen.
+fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -132,7 +133,16 @@ fn soak(fetches: u64, folder: &Path) -> Vec<Sample> {
     let job = folder.join("job.toml");
     // Both folders are relative in the job, and so below the one it is run in.
     std::fs::write(&job, text).unwrap();
-    let mut command = spoor(&["crawl", "-v", "job.toml"]);
+    let program = spoor(&[]);
+    let mut command = Command::new("sh");
+    let limited = format!("ulimit -n {files}; exec \"$0\" crawl -v job.toml");
+    command.args(["-c", &limited]).arg(program.get_program());
+    for (name, value) in program.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
     command
         .current_dir(folder)
         .stdout(File::create(folder.join("crawl.out")).unwrap())
@@ -262,7 +272,7 @@ fn most(samples: &[Sample], of: impl Fn(&Sample) -> u64) -> u64 {
 #[test]
 fn a_short_crawl_of_the_endless_web_opens_few_files() {
     let folder = tempfile::tempdir().unwrap();
-    let samples = soak(2_000, folder.path());
+    let samples = soak(2_000, folder.path(), "$(ulimit -Hn)");
     assert!(samples.len() as u64 > SAMPLES / 2, "{}", samples.len());
     let (files, rss) = (most(&samples, |s| s.files), most(&samples, |s| s.rss));
     println!("{files} files, {} MiB at most", rss >> 10);
@@ -276,6 +286,14 @@ fn a_short_crawl_of_the_endless_web_opens_few_files() {
 }
 
 #[test]
+fn where_few_open_files_are_permitted_no_connection_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let samples = soak(1_000, folder.path(), "140");
+    let files = most(&samples, |s| s.files);
+    assert!(files <= 130, "{files}");
+}
+
+#[test]
 #[ignore = "takes an hour or more; see the module"]
 fn a_long_crawl_takes_no_more_than_a_short_one() {
     let set = |name: &str| std::env::var(name).ok();
@@ -283,7 +301,7 @@ fn a_long_crawl_takes_no_more_than_a_short_one() {
     let default = Path::new(env!("CARGO_TARGET_TMPDIR")).join("soak");
     let folder = set("SPOOR_SOAK_FOLDER").map_or(default, PathBuf::from);
     std::fs::create_dir_all(&folder).unwrap();
-    let samples = soak(fetches, &folder);
+    let samples = soak(fetches, &folder, "$(ulimit -Hn)");
     let memory = |quarter| median(&samples, quarter, |s| s.rss);
     let files = |quarter| median(&samples, quarter, |s| s.files);
     let most = most(&samples, |s| s.files);
