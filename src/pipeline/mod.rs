@@ -382,7 +382,18 @@ impl Crew for Crawl<'_> {
     fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
         // In this order, or the store could know more than the outputs hold.
         self.outputs.sync()?;
-        Ok(frontier.flush()?)
+        frontier.flush()?;
+        let counts = frontier.counts();
+        tracing::info!(
+            fetches = counts.fetches,
+            documents = counts.documents,
+            queued = counts.queued_pages(),
+            queued_images = counts.queued_images,
+            waiting = counts.waiting,
+            hosts = frontier.hosts().0,
+            "checkpoint"
+        );
+        Ok(())
     }
 
     fn unsettled(&mut self) -> Option<Arrival<Brought>> {

@@ -20,7 +20,8 @@
 //! job's frontier, [`control`] what a job is asked and told while it runs,
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
-//! hostile servers cost what they state and no more.
+//! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
+//! no more memory than a short one.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -55,6 +56,7 @@ mod robots;
 mod secrets;
 mod service;
 mod sitemaps;
+mod soak;
 mod support;
 mod takedown;
 mod traps;
