@@ -4,10 +4,13 @@
 //! and lets what is in flight finish; a second one ends the process at once,
 //! which costs nothing but the work in flight.
 
+mod service;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use service::Service;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
@@ -200,6 +203,7 @@ pub fn crawl(
         concurrency: room_for(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
+        drain: config.checkpoint.drain,
     };
     desk.begin(runtime, reader.metrics.clone());
     watch_signals(runtime, control.stopper());
@@ -225,9 +229,18 @@ pub fn crawl(
     if let Some(address) = served.as_ref().and_then(|served| served.address) {
         observer.say(&format!("control API on http://{address}/"));
     }
+    let mut service = Service::ready();
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
+            service.round(|| {
+                let counts = frontier.counts();
+                let queued = counts.queued_pages() + counts.queued_images;
+                let Counts {
+                    documents, images, ..
+                } = counts;
+                format!("{documents} pages, {images} images, {queued} queued")
+            });
         }
         desk.observe(frontier, row);
         observer.crawl(frontier, row);
@@ -407,6 +420,7 @@ fn watch_signals(runtime: &Handle, stopper: Stopper) {
     runtime.spawn(async move {
         if signals.next().await {
             tracing::info!("stopping: what is in flight is finished; once more to end at once");
+            service::stopping();
             stopper.stop();
             if signals.next().await {
                 std::process::exit(130);
