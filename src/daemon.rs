@@ -62,6 +62,17 @@ pub enum DaemonError {
     /// The metrics cannot be made.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The log cannot be written.
+    #[error(
+        "{}: the log cannot be written there: {why}; set logs.level = \"off\" to do without",
+        folder.display()
+    )]
+    Log {
+        /// The folder of the logs.
+        folder: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// The crawl failed on the way.
     #[error(transparent)]
     Crawl(#[from] CrawlError),
@@ -95,6 +106,13 @@ pub struct Summary {
 
 /// What a run tells people on the way.
 pub trait Observer {
+    /// The job is open, its folder is there and nobody else works in it.
+    ///
+    /// # Errors
+    /// Ends the run before anything is asked.
+    fn opened(&mut self, _folder: &Path) -> Result<(), DaemonError> {
+        Ok(())
+    }
     /// A step, in words.
     fn say(&mut self, text: &str);
     /// A finished task, or merely that time has passed.
@@ -187,6 +205,7 @@ pub fn crawl(
         lock,
     } = checkpoint::open(config, now())?;
     let folder = config.job_folder();
+    observer.opened(&folder)?;
     observer.say(&match resumed {
         true => format!(
             "resuming {}: {} pages done, {} queued",

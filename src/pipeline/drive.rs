@@ -264,7 +264,6 @@ pub fn drive<C: Crew>(
         }
         while let Ok(arrival) = arrived.try_recv() {
             let now = self::now();
-            let _within = span_of(&arrival.task).entered();
             if arrival.hopeless {
                 if phase.stopping.is_none() {
                     phase.stop(now);
@@ -280,6 +279,7 @@ pub fn drive<C: Crew>(
                 continue;
             }
             release(frontier, crew, outage.answered(now), now)?;
+            let _within = span_of(&arrival.task).entered();
             match arrival.located {
                 Some(address) => frontier.located(&arrival.task, address, now)?,
                 None => crew.settle(frontier, arrival, now)?,
