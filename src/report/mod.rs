@@ -186,9 +186,12 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
             strategy: config.strategy.kind.name(),
             ..Figures::default()
         };
-        let same = read.iter().filter(|f| f.name == figures.name).count();
-        if same > 0 {
-            figures.name = format!("{} ({})", figures.name, same + 1);
+        let taken = |name: &String| read.iter().any(|f| f.name == *name);
+        let numbered = (2..).map(|n| format!("{} ({n})", config.job.name.as_str()));
+        if taken(&figures.name)
+            && let Some(free) = numbered.into_iter().find(|name| !taken(name))
+        {
+            figures.name = free;
         }
         rows::read(&mut figures, config);
         text::read(&mut figures, config, &mut models);

@@ -15,7 +15,7 @@ fn events(job: &Job) -> Vec<Value> {
         name.starts_with("spoor.") && name.ends_with(".jsonl")
     };
     let texts = files.iter().filter(named).map(|path| {
-        let text = std::fs::read_to_string(path).unwrap();
+        let text = std::fs::read_to_string(job.folder().join("logs").join(path)).unwrap();
         let acts = |c: char| spoor::inert::acts(c) && c != '\n';
         assert!(!text.contains(acts), "{text}");
         text
@@ -71,7 +71,11 @@ fn levels(job: &Job) -> Vec<String> {
 #[test]
 fn a_log_that_cannot_be_written_is_told() {
     let wire = Wire::serve(Lab::from_memory(tree(&[])));
-    let job = Job::new(&wire, &JobText::default());
+    let text = JobText {
+        seeds: &["http://one.test/"],
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
     // Today's file, and tomorrow's where the day ends meanwhile.
     let now = jiff::Timestamp::now();
     for hours in [0, 24] {
