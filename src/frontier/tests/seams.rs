@@ -526,12 +526,12 @@ fn brought(task: &Task, r: usize) -> Effects {
     effects
 }
 
-fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
+pub(super) fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
     let store = store::open(BACKEND.get(), path).unwrap();
     Frontier::open(store, policy, scope_of(scope), now).unwrap()
 }
 
-fn overloaded(seconds: u64) -> Outcome {
+pub(super) fn overloaded(seconds: u64) -> Outcome {
     Outcome::Retry {
         reason: Reason::Overloaded,
         retry_after: Some(Duration::from_secs(seconds)),
