@@ -67,6 +67,7 @@ pub struct Fetcher {
 struct Inner {
     options: Options,
     router: Router,
+    names: NameService,
     rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
     /// Whether the proxy has let a request through.
@@ -144,12 +145,19 @@ impl Fetcher {
         Ok(Self {
             inner: Arc::new(Inner {
                 router: Router::new(&options, names)?,
+                names: names.clone(),
                 rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
                 let_through: AtomicBool::new(false),
                 options,
             }),
         })
+    }
+
+    /// How many lookups have found an address so far: as long as it grows, a name server
+    /// answers.
+    pub fn names_found(&self) -> u64 {
+        self.inner.names.found()
     }
 
     /// Other global rates from now on; what waits for its turn already, and a body that

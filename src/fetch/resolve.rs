@@ -10,6 +10,8 @@ use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use tokio::sync::Semaphore;
@@ -105,6 +107,9 @@ type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 pub(super) struct NameService {
     lookup: Arc<Lookup>,
     allowance: Arc<Semaphore>,
+    /// The longest a lookup may take.
+    limit: Duration,
+    found: Arc<AtomicU64>,
 }
 
 impl NameService {
@@ -123,10 +128,31 @@ impl NameService {
         Self {
             lookup: Arc::new(lookup),
             allowance: Arc::new(Semaphore::new(LOOKUPS_AT_ONCE)),
+            limit: Duration::MAX,
+            found: Arc::default(),
         }
     }
 
+    /// The same, for connections that must stand within this time. A lookup gets less,
+    /// so that a silent name server is not taken for a silent host.
+    pub(super) fn within(&self, connecting: Duration) -> Self {
+        Self {
+            limit: connecting * 9 / 10,
+            ..self.clone()
+        }
+    }
+
+    /// How often a name was asked for and had an address.
+    pub(super) fn found(&self) -> u64 {
+        self.found.load(Ordering::Relaxed)
+    }
+
     async fn addresses(&self, name: String) -> Result<Vec<IpAddr>, LookupFailed> {
+        let found = tokio::time::timeout(self.limit, self.ask(name)).await;
+        found.unwrap_or(Err(LookupFailed::Silence))
+    }
+
+    async fn ask(&self, name: String) -> Result<Vec<IpAddr>, LookupFailed> {
         let permit = self.allowance.clone().acquire_owned().await;
         let permit = permit.map_err(|_| LookupFailed::Abandoned)?;
         let lookup = self.lookup.clone();
@@ -141,7 +167,10 @@ impl NameService {
         found.dedup();
         match found.is_empty() {
             true => Err(LookupFailed::NoAddress),
-            false => Ok(found),
+            false => {
+                self.found.fetch_add(1, Ordering::Relaxed);
+                Ok(found)
+            }
         }
     }
 }
@@ -166,6 +195,8 @@ pub(super) enum LookupFailed {
     NeverLookedUp,
     #[error("the name has no address")]
     NoAddress,
+    #[error("no name server has answered")]
+    Silence,
     #[error("{0}")]
     System(io::Error),
     #[error("the lookup was abandoned because the process ends")]

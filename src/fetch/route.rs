@@ -70,7 +70,7 @@ impl Router {
             target,
             allow_private: options.allow_private,
             exempt: Vec::new(),
-            names: names.clone(),
+            names: names.within(options.connect_timeout),
         };
         let build =
             |target, http2: bool| client::build(options, &tls, resolver(target), &[], http2);

@@ -113,31 +113,30 @@ impl Policy {
     }
 
     /// Books a request that the host answered. One that was open already when the
-    /// host wanted to be left alone ends nothing of that.
+    /// host wanted to be left alone ends nothing of that: the clock is never put back.
     pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
-        // No lease sets the clock so far ahead.
-        let is_promise = record.due > now.saturating_add(self.delay(record));
-        let promised = if is_promise { record.due } else { 0 };
         record.failures = 0;
         record.parked_until = record.parked_until.filter(|until| *until > now);
         let adaptive = elapsed.as_secs_f64() * 1000.0 * self.delay_factor;
         // `as` saturates, so an absurd product is the maximum.
         record.delay = (adaptive as u64).min(self.max_delay).max(self.min_delay);
-        record.due = now.saturating_add(self.delay(record)).max(promised);
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
     }
 
     /// Books a failure that the whole host pays for. `retry_after` is what the
     /// server asked for; it is obeyed whatever its length, and parks the host where
-    /// it is longer than the longest pause.
+    /// it is longer than the longest pause. Where several requests were open, each may
+    /// be told another time, and the last of them holds.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
         let pause = retry_after.map_or_else(|| self.pause(record.failures), millis);
-        record.due = now.saturating_add(pause.max(self.delay(record)));
+        let due = now.saturating_add(pause.max(self.delay(record)));
+        record.due = record.due.max(due);
         // A host that wants to be left alone for longer than any pause of ours is
         // not waited for either.
         if record.failures > self.retries || pause > self.max_back_off {
             let until = now.saturating_add(self.max_back_off).max(record.due);
-            record.parked_until = Some(until);
+            record.parked_until = record.parked_until.max(Some(until));
         }
     }
 }
@@ -229,7 +228,35 @@ mod tests {
         assert_eq!(record.due, 1_000_000_005);
         policy.failed(&mut record, Some(Duration::MAX), 5);
         assert_eq!(record.due, u64::MAX);
+        let mut record = HostRecord::default();
         policy.failed(&mut record, Some(Duration::ZERO), 5);
         assert_eq!(record.due, 5 + 1_000, "never below the host's delay");
+    }
+
+    #[test]
+    fn no_later_word_shortens_a_promise() {
+        let policy = test_policy();
+        for crawl_delay in [None, Some(600_000)] {
+            let mut record = HostRecord {
+                delay: 60_000,
+                crawl_delay,
+                ..HostRecord::default()
+            };
+            policy.failed(&mut record, Some(Duration::from_secs(90)), 0);
+            let promised = record.due;
+            assert!(promised >= 90_000);
+            policy.failed(&mut record, Some(Duration::from_secs(1)), 1_000);
+            assert!(record.due >= promised);
+            // Less is left of it than the pause that the host had until now.
+            policy.answered(&mut record, Duration::ZERO, 50_000);
+            assert!(record.due >= promised);
+            policy.answered(&mut record, Duration::ZERO, 51_000);
+            assert!(record.due >= promised);
+        }
+        // A host that is given up for longer is not taken up again earlier.
+        let mut record = HostRecord::default();
+        policy.failed(&mut record, Some(Duration::from_secs(200_000)), 0);
+        policy.failed(&mut record, Some(Duration::from_secs(100_000)), 0);
+        assert_eq!(record.parked_until, Some(200_000_000));
     }
 }

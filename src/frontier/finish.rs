@@ -217,7 +217,7 @@ impl Frontier {
             self.next_waiting = Some(self.next_waiting.map_or(due, |d| d.min(due)));
         }
         touched.remove(&task.host);
-        self.set_groups(groups);
+        self.set_clocks(slot, groups);
         self.release(task.lease, slot, &value, host, now)?;
         self.refresh_hosts(touched, now)?;
         if backs_off {
@@ -282,8 +282,12 @@ impl Frontier {
             .unwrap_or_default()
     }
 
-    /// Sets the clocks of groups once they are committed.
-    pub(super) fn set_groups(&mut self, groups: Vec<(GroupKey, GroupRecord)>) {
+    /// Sets the clocks that an answer has changed once it is committed: the host's own is
+    /// in its record from now on.
+    pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<(GroupKey, GroupRecord)>) {
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.paced = 0;
+        }
         for (key, record) in groups {
             self.schedule.set_group(&key, record);
         }

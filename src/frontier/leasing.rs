@@ -190,7 +190,7 @@ impl Frontier {
             locate = self.policy.must_locate(&host.record, now);
             // To look up a name asks nothing of the host.
             if !locate {
-                host.record.due = now.saturating_add(self.policy.delay(&host.record));
+                host.paced = now.saturating_add(self.policy.delay(&host.record));
             }
         }
         if !locate {

@@ -260,7 +260,7 @@ impl Frontier {
             host.record = own;
         }
         self.cache(&owner, scheme, rules.map(Arc::new));
-        self.set_groups(groups);
+        self.set_clocks(slot, groups);
         self.release(task.lease, slot, &value, asked, now)?;
         touched.insert(owner);
         self.refresh_hosts(touched, now)?;

@@ -58,9 +58,20 @@ pub(super) struct Host {
     pub leased: Vec<Vec<u8>>,
     /// The scheme whose robots.txt is being asked for, if one is.
     pub asking: Option<&'static str>,
+    /// Not asked before then, in milliseconds since 1970, because a request was sent and
+    /// none has been answered since. Apart from the record's clock, which holds what
+    /// answers have set and is never put back.
+    pub paced: u64,
     /// Those it shares a clock with.
     groups: Vec<GroupKey>,
     place: Place,
+}
+
+impl Host {
+    /// When it may be asked again, in milliseconds since 1970.
+    pub fn due(&self) -> u64 {
+        self.record.due.max(self.paced)
+    }
 }
 
 /// How many hosts there are in memory, by what they wait for.
@@ -133,6 +144,7 @@ impl Schedule {
             head: None,
             leased: Vec::new(),
             asking: None,
+            paced: 0,
             groups: Vec::new(),
             place: Place::Idle,
         };
@@ -226,13 +238,14 @@ impl Schedule {
             Some(_) if host.leased.len() >= connections => {}
             Some(head) => {
                 let rank = head.rank;
+                let due = host.due();
                 let parked = host.record.parked_until.filter(|until| *until > now);
                 host.place = if let Some(until) = parked {
                     self.parked.insert((until, slot));
                     Place::Parked(until)
-                } else if host.record.due > now {
-                    self.due.insert((host.record.due, Waiter::Host(slot)));
-                    Place::Due(host.record.due)
+                } else if due > now {
+                    self.due.insert((due, Waiter::Host(slot)));
+                    Place::Due(due)
                 } else {
                     self.ready.insert((rank, slot));
                     for key in &host.groups {

@@ -77,7 +77,10 @@ impl<'a> View<'a> {
         let schedule = self.schedule;
         let active = schedule.and_then(|s| s.slot(host).and_then(|slot| s.host(slot)));
         if let Some(active) = active {
-            return Ok(Some(active.record.clone()));
+            return Ok(Some(HostRecord {
+                due: active.due(),
+                ..active.record.clone()
+            }));
         }
         let key = keys::host(host);
         codec::read(self.store, &key, self.store.get(&key)?)

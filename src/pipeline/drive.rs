@@ -273,12 +273,13 @@ pub fn drive<C: Crew>(
                 frontier.abandon(&arrival.task, now)?;
                 continue;
             }
+            let found = fetcher.names_found();
             if outage::is_silence(&arrival) {
                 let known = frontier.has_answered(&arrival.task);
-                outage.hold(arrival, known, now);
+                outage.hold(arrival, known, found, now);
                 continue;
             }
-            release(frontier, crew, outage.answered(now), now)?;
+            release(frontier, crew, outage.answered(found, now), now)?;
             let _within = span_of(&arrival.task).entered();
             match arrival.located {
                 Some(address) => frontier.located(&arrival.task, address, now)?,

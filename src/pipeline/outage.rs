@@ -10,6 +10,11 @@
 //!
 //! That many links lead to hosts that were never there says nothing of the network;
 //! only those count that are known to have answered once.
+//!
+//! A name server may be dead while hosts to which a connection is open go on answering.
+//! That they do says nothing of names: where hosts of some domains that had answered
+//! cannot be found one after the other, and no name is found in between, what could not
+//! be found is given back after a pause that grows, and the others are asked as ever.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -38,6 +43,7 @@ pub(super) struct Outage<B> {
     unsent: Vec<Arrival<B>>,
     again: u64,
     told: bool,
+    names: Names,
     /// Since when there is an outage, in milliseconds since 1970.
     since: Option<u64>,
     pause: Duration,
@@ -69,6 +75,7 @@ impl<B> Outage<B> {
             unsent: Vec::new(),
             again: 0,
             told: false,
+            names: Names::default(),
             since: None,
             pause: PROBE,
             next: 0,
@@ -91,8 +98,8 @@ impl<B> Outage<B> {
     }
 
     /// Holds back a request to which nobody answered; `known` says whether its host
-    /// has answered before.
-    pub fn hold(&mut self, arrival: Arrival<B>, known: bool, now: u64) {
+    /// has answered before, `found` how many names have been found so far.
+    pub fn hold(&mut self, arrival: Arrival<B>, known: bool, found: u64, now: u64) {
         if is_unsent(&arrival.outcome) {
             if !self.told {
                 self.told = true;
@@ -105,20 +112,31 @@ impl<B> Outage<B> {
             self.unsent.push(arrival);
             return;
         }
+        let unnamed = is_unnamed(&arrival.outcome);
         if known {
-            self.known.insert(arrival.task.host.clone());
-        }
-        if self.since.is_none() && self.known.len() >= HOSTS {
-            self.since = Some(now);
-            self.next = now.saturating_add(millis(self.pause));
-            tracing::warn!(
-                "pausing: {HOSTS} hosts that had answered are silent and nobody else answers; the \
-                 last: {}. Is the network there? Nothing is lost; one request at a time is \
-                 tried, and the crawl goes on by itself",
-                arrival.error.as_deref().unwrap_or_default()
-            );
+            let host = &arrival.task.host;
+            if unnamed {
+                self.names.lost(host, found, now);
+            }
+            self.known.insert(host.clone());
         }
         self.held.push(arrival);
+        // Where it is only the name server, those that need no name answer still.
+        if !unnamed && self.since.is_none() && self.known.len() >= HOSTS {
+            self.begin(now);
+        }
+    }
+
+    fn begin(&mut self, now: u64) {
+        self.since = Some(now);
+        self.next = now.saturating_add(millis(self.pause));
+        let last = self.held.last().and_then(|last| last.error.as_deref());
+        tracing::warn!(
+            "pausing: {HOSTS} hosts that had answered are silent and nobody else answers; the \
+             last: {}. Is the network there? Nothing is lost; one request at a time is \
+             tried, and the crawl goes on by itself",
+            last.unwrap_or_default()
+        );
     }
 
     /// What could not be sent and may be tried again now.
@@ -136,18 +154,22 @@ impl<B> Outage<B> {
         all
     }
 
-    /// Somebody answered, so the network is there.
-    pub fn answered(&mut self, now: u64) -> Released<B> {
+    /// Somebody answered, so the network is there; `found` as for [`Outage::hold`].
+    pub fn answered(&mut self, found: u64, now: u64) -> Released<B> {
+        self.names.seen(found);
         if let Some(since) = self.since {
             let seconds = now.saturating_sub(since) / 1_000;
             tracing::warn!("going on: the network is there again after {seconds} s");
         }
-        self.end()
+        self.end(now)
     }
 
     /// Nothing is in flight any more that could answer.
     pub fn nobody_left(&mut self, now: u64) -> Released<B> {
         let longest = millis(LONGEST);
+        if self.since.is_none() && self.known.len() >= HOSTS {
+            self.begin(now);
+        }
         match self.since {
             // Each of them is tried again in its turn, and the outage goes on.
             Some(since) if now.saturating_sub(since) < longest => {
@@ -156,19 +178,30 @@ impl<B> Outage<B> {
             Some(_) => {
                 tracing::warn!("nobody has answered for a day; taking the hosts to be down");
                 self.since = None;
-                self.end()
+                self.names = Names::default();
+                self.end(now)
             }
-            None => self.end(),
+            None => self.end(now),
         }
     }
 
-    fn end(&mut self) -> Released<B> {
-        let held = std::mem::take(&mut self.held);
+    fn end(&mut self, now: u64) -> Released<B> {
+        let mut held = std::mem::take(&mut self.held);
         self.known.clear();
         self.pause = PROBE;
         match self.since.take() {
             Some(_) => Released::GiveBack(held),
-            None => Released::Settle(held),
+            None => {
+                if self.names.are_lost(now) {
+                    let unnamed = held.extract_if(.., |a| is_unnamed(&a.outcome));
+                    let unnamed: Vec<_> = unnamed.collect();
+                    if !unnamed.is_empty() && self.unsent.is_empty() {
+                        self.again = now.saturating_add(millis(self.names.pause()));
+                    }
+                    self.unsent.extend(unnamed);
+                }
+                Released::Settle(held)
+            }
         }
     }
 
@@ -190,6 +223,72 @@ impl<B> Outage<B> {
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
+}
+
+/// What is known of the name server.
+#[derive(Default)]
+struct Names {
+    /// Names found so far, when this was last looked at.
+    found: u64,
+    /// Registered domains of hosts that had answered and cannot be found, since a name
+    /// was found last: one owner's name server may well be dead.
+    lost: BTreeSet<String>,
+    /// When so many were lost that it must be ours, in milliseconds since 1970.
+    since: Option<u64>,
+    /// The last pause; zero before the first.
+    pause: Duration,
+}
+
+impl Names {
+    fn seen(&mut self, found: u64) {
+        if found == self.found {
+            return;
+        }
+        if !self.pause.is_zero() {
+            tracing::warn!("names are found again");
+        }
+        *self = Self {
+            found,
+            ..Self::default()
+        };
+    }
+
+    fn lost(&mut self, host: &HostKey, found: u64, now: u64) {
+        self.seen(found);
+        self.lost.insert(host.registered_domain().to_owned());
+        if self.lost.len() >= HOSTS {
+            self.since.get_or_insert(now);
+        }
+    }
+
+    /// Whether it is the name server, and not the names.
+    fn are_lost(&self, now: u64) -> bool {
+        let longest = millis(LONGEST);
+        self.since
+            .is_some_and(|since| now.saturating_sub(since) < longest)
+    }
+
+    fn pause(&mut self) -> Duration {
+        if self.pause.is_zero() {
+            tracing::warn!(
+                "no name is found any more, nor those of {HOSTS} hosts that had answered, while \
+                 others answer. Is the name server there? Nothing is lost: what needs a name waits"
+            );
+        }
+        self.pause = (self.pause * 2).clamp(PROBE, MAX_PROBE);
+        self.pause
+    }
+}
+
+/// Whether a name was not found.
+fn is_unnamed(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Retry {
+            reason: Reason::Dns,
+            ..
+        }
+    )
 }
 
 /// Whether nobody answered. A host that takes the connection and then says nothing, or
@@ -258,13 +357,13 @@ mod tests {
     fn hosts_that_never_answered_make_no_outage() {
         let mut outage = Outage::new();
         for host in 0..50 {
-            outage.hold(arrival(host, Reason::Connection), false, 0);
+            outage.hold(arrival(host, Reason::Connection), false, 0, 0);
         }
-        outage.hold(arrival(50, Reason::Dns), true, 0);
-        outage.hold(arrival(50, Reason::Dns), true, 0);
+        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
+        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
         assert!(!outage.is_on());
-        assert_eq!(released(outage.answered(1)), ('s', 52));
-        outage.hold(arrival(51, Reason::Dns), true, 0);
+        assert_eq!(released(outage.answered(0, 1)), ('s', 52));
+        outage.hold(arrival(51, Reason::Dns), true, 0, 0);
         assert_eq!(released(outage.nobody_left(2)), ('s', 1));
     }
 
@@ -273,7 +372,7 @@ mod tests {
         let mut outage = Outage::new();
         for host in 0..3 {
             assert!(!outage.is_on());
-            outage.hold(arrival(host, Reason::Timeout), true, 1_000);
+            outage.hold(arrival(host, Reason::Timeout), true, 0, 1_000);
         }
         assert!(outage.is_on());
         let mut now = 1_000;
@@ -281,7 +380,7 @@ mod tests {
         while now < 400_000 {
             if outage.leasing(false, now) == Leasing::One {
                 tries.push(now - 1_000);
-                outage.hold(arrival(9, Reason::Timeout), true, now);
+                outage.hold(arrival(9, Reason::Timeout), true, 0, now);
             }
             now += 500;
         }
@@ -289,7 +388,7 @@ mod tests {
         assert_eq!(tries[..8], expected);
         assert_eq!(released(outage.nobody_left(now)), ('g', 3 + tries.len()));
         assert!(outage.is_on());
-        assert_eq!(released(outage.answered(now)), ('g', 0));
+        assert_eq!(released(outage.answered(0, now)), ('g', 0));
         assert!(!outage.is_on());
     }
 
@@ -297,10 +396,10 @@ mod tests {
     fn after_a_day_it_is_the_hosts() {
         let mut outage = Outage::new();
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Connection), true, 0);
+            outage.hold(arrival(host, Reason::Connection), true, 0, 0);
         }
         assert_eq!(released(outage.nobody_left(86_399_000)), ('g', 3));
-        outage.hold(arrival(1, Reason::Connection), true, 86_400_000);
+        outage.hold(arrival(1, Reason::Connection), true, 0, 86_400_000);
         assert_eq!(released(outage.nobody_left(86_400_000)), ('s', 1));
         assert!(!outage.is_on());
     }
@@ -308,10 +407,67 @@ mod tests {
     #[test]
     fn what_could_not_be_sent_keeps_its_place_for_a_moment() {
         let mut outage = Outage::new();
-        outage.hold(arrival(1, Reason::Internal), true, 500);
+        outage.hold(arrival(1, Reason::Internal), true, 0, 500);
         assert!(outage.has_unsent() && !outage.is_on());
-        assert_eq!(released(outage.answered(600)), ('s', 0));
+        assert_eq!(released(outage.answered(0, 600)), ('s', 0));
         assert_eq!((outage.resend(1_499).len(), outage.held()), (0, 1));
         assert_eq!((outage.resend(1_500).len(), outage.held()), (1, 0));
+    }
+
+    #[test]
+    fn while_no_name_is_found_an_answer_says_nothing_of_names() {
+        let mut outage = Outage::new();
+        // Two owners may well have lost theirs, and two hosts of one owner.
+        for (host, at) in [(1, 10), (2, 20), (2, 30)] {
+            outage.hold(arrival(host, Reason::Dns), true, 7, at);
+            assert_eq!(released(outage.answered(7, at)), ('s', 1));
+        }
+        // With the third it is the name server: nobody pays any more, known or not.
+        outage.hold(arrival(3, Reason::Dns), true, 7, 40);
+        outage.hold(arrival(4, Reason::Dns), false, 7, 40);
+        outage.hold(arrival(5, Reason::Connection), true, 7, 40);
+        assert_eq!(released(outage.answered(7, 50)), ('s', 1));
+        assert!(!outage.is_on() && outage.has_unsent());
+        assert_eq!(outage.resend(1_049).len(), 0);
+        assert_eq!(outage.resend(1_050).len(), 2);
+        // They are tried again, ever more seldom, also where nothing else is left.
+        outage.hold(arrival(3, Reason::Dns), true, 7, 1_100);
+        assert_eq!(released(outage.nobody_left(1_200)), ('s', 0));
+        assert_eq!(outage.resend(3_199).len(), 0);
+        assert_eq!(outage.resend(3_200).len(), 1);
+        // A name was found, so what is not is gone.
+        outage.hold(arrival(4, Reason::Dns), false, 7, 3_300);
+        assert_eq!(released(outage.answered(8, 3_400)), ('s', 1));
+        outage.hold(arrival(3, Reason::Dns), true, 8, 3_500);
+        assert_eq!(released(outage.answered(8, 3_600)), ('s', 1));
+    }
+
+    #[test]
+    fn names_that_come_back_in_between_or_for_a_day_do_not_are_the_hosts_own() {
+        let mut outage = Outage::new();
+        for host in 0..9 {
+            outage.hold(arrival(host, Reason::Dns), true, host as u64, 0);
+            assert_eq!(released(outage.answered(host as u64, 0)), ('s', 1));
+        }
+        for host in 0..3 {
+            outage.hold(arrival(host, Reason::Dns), true, 9, 0);
+        }
+        assert_eq!(released(outage.answered(9, 86_399_000)), ('s', 0));
+        assert_eq!(outage.resend(86_400_000).len(), 3);
+        outage.hold(arrival(1, Reason::Dns), true, 9, 86_400_000);
+        assert_eq!(released(outage.answered(9, 86_400_000)), ('s', 1));
+    }
+
+    #[test]
+    fn where_nobody_answers_at_all_a_dead_name_server_is_an_outage() {
+        let mut outage = Outage::new();
+        for host in 0..3 {
+            outage.hold(arrival(host, Reason::Dns), true, 5, 0);
+            assert!(!outage.is_on(), "somebody may answer yet");
+        }
+        assert_eq!(released(outage.nobody_left(10)), ('g', 3));
+        assert!(outage.is_on());
+        assert_eq!(outage.leasing(false, 1_009), Leasing::Nothing);
+        assert_eq!(outage.leasing(false, 1_010), Leasing::One);
     }
 }

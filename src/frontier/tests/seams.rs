@@ -21,6 +21,8 @@ const HOSTS: usize = 4;
 const ADDRESS_DELAY: u64 = 1_700;
 const DOMAIN_DELAY: u64 = 1_300;
 const ROBOTS_MAX_AGE: u64 = 300_000;
+/// The shortest back-off, in seconds.
+const BACK_OFF: usize = 5;
 /// Calls that may give nothing though something is said to be ready.
 const MAX_SPINS: usize = 100;
 
@@ -75,7 +77,7 @@ struct World {
     addresses: BTreeMap<HostKey, Option<IpAddr>>,
     address_asked: BTreeMap<IpAddr, u64>,
     domain_asked: BTreeMap<String, u64>,
-    /// What hosts asked for in so many words.
+    /// What hosts asked for in so many words, and the shortest pause after a failure.
     promised: BTreeMap<HostKey, u64>,
     rules: BTreeMap<HostKey, (Robots, u64)>,
     documents: u64,
@@ -131,7 +133,7 @@ impl World {
             domain_delay: DOMAIN_DELAY,
             delay_factor: 0.0,
             retries: 1,
-            back_off: 5_000,
+            back_off: 1_000 * BACK_OFF as u64,
             max_back_off: 40_000,
             robots_max_age: ROBOTS_MAX_AGE,
             sitemaps: true,
@@ -247,6 +249,9 @@ impl World {
             None => task.host.clone(),
         };
         let r = r / 80;
+        if task.locate {
+            self.promise(&task.host, BACK_OFF);
+        }
         let answer = match r % 12 {
             _ if task.locate => RobotsAnswer::Unreachable {
                 reason: Reason::Connection,
@@ -295,6 +300,7 @@ impl World {
         let now = self.now;
         let r = rest_of(r);
         if task.locate {
+            self.promise(&task.host, BACK_OFF);
             let retry = Outcome::Retry {
                 reason: Reason::Connection,
                 retry_after: None,
@@ -526,12 +532,12 @@ fn brought(task: &Task, r: usize) -> Effects {
     effects
 }
 
-fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
+pub(super) fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
     let store = store::open(BACKEND.get(), path).unwrap();
     Frontier::open(store, policy, scope_of(scope), now).unwrap()
 }
 
-fn overloaded(seconds: u64) -> Outcome {
+pub(super) fn overloaded(seconds: u64) -> Outcome {
     Outcome::Retry {
         reason: Reason::Overloaded,
         retry_after: Some(Duration::from_secs(seconds)),

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 use super::disk::run;
 
@@ -27,8 +27,10 @@ impl NameServer {
     /// Begins to answer. `None` where this machine does not let a test have a port
     /// below 1024 and a `resolv.conf` of its own, and says so.
     pub fn serve(folder: &Path) -> Option<Self> {
+        static SERVERS: AtomicU8 = AtomicU8::new(53);
         let [.., high, low] = std::process::id().to_be_bytes();
-        let at = Ipv4Addr::new(127, 53, high, low);
+        // Another one for each test of this process.
+        let at = Ipv4Addr::new(127, SERVERS.fetch_add(1, Ordering::Relaxed), high, low);
         let socket = match UdpSocket::bind(SocketAddrV4::new(at, 53)) {
             Ok(socket) => socket,
             Err(why) => {
