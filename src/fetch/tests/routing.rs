@@ -237,3 +237,36 @@ async fn what_was_looked_up_is_what_is_connected_to() {
     assert_eq!(&get(&fetcher, &url).await.body[..], b"here");
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
+
+/// A name server that says nothing is not a host that does.
+#[tokio::test]
+async fn a_silent_name_server_is_told_from_a_silent_host() {
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let ended = std::sync::Mutex::new(ended);
+    let names = super::super::resolve::NameService::answered_by(move |name| match name {
+        "found.example" => Ok(vec![[127, 0, 0, 1].into()]),
+        _ => {
+            // Returns when the test is over.
+            ended.lock().unwrap().recv().ok();
+            Ok(Vec::new())
+        }
+    });
+    let options = Options {
+        connect_timeout: Duration::from_millis(200),
+        ..lab_options()
+    };
+    let fetcher = Fetcher::asking(options, &names).unwrap();
+    let url = |host: &str| PageUrl::parse(&format!("http://{host}/")).unwrap();
+    let lost = url("lost.example");
+    let fetched = fetcher.fetch(&lost, TaskKind::Page).await.unwrap_err();
+    let located = fetcher.locate(&lost).await.unwrap_err();
+    for error in [fetched, located] {
+        assert!(matches!(error, FetchError::Dns { .. }), "{error:?}");
+        assert!(error.to_string().contains("no name server has answered"));
+    }
+    assert_eq!(fetcher.names_found(), 0);
+    let found = fetcher.locate(&url("found.example")).await.unwrap();
+    assert_eq!(found, Some([127, 0, 0, 1].into()));
+    assert_eq!(fetcher.names_found(), 1);
+    drop(end);
+}
