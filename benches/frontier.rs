@@ -163,6 +163,7 @@ impl Crawl {
                     }),
                     score,
                     parts: None,
+                    anchor: None,
                 }
             })
             .collect()

@@ -13,14 +13,14 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, Desk, Reloaded};
+use crate::control::{self, Desk, MakeReader, Ratings, Reloaded};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Frontier};
 use crate::pipeline::{
-    Asker, Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Stopper, drive, now,
+    Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Reading, Stopper, drive, now,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -177,6 +177,11 @@ pub fn model(
     }
 }
 
+/// What answers questions about the crawl that is or will be given `control` and `config`.
+pub fn desk(config: &Config, control: &Control) -> Desk {
+    Desk::new(control.asker(), terms(config), config)
+}
+
 /// Crawls until a limit, until nothing is left, or until `control` or a signal
 /// stops it. Must be called on a thread that may block.
 ///
@@ -187,6 +192,7 @@ pub fn crawl(
     runtime: &Handle,
     observer: &mut dyn Observer,
     control: Control,
+    desk: Desk,
 ) -> Result<Summary, DaemonError> {
     config.contact()?;
     let seeds = config.seeds.read()?;
@@ -196,7 +202,7 @@ pub fn crawl(
         return Err(DaemonError::NoSeeds);
     }
     let model = model(config, runtime, observer)?;
-    let reader = reader(config, &model)?;
+    let reading = Reading::from(reader(config, &model)?);
     let fetcher = {
         let _entered = runtime.enter();
         Fetcher::new(fetch_options(config)?)?
@@ -217,6 +223,8 @@ pub fn crawl(
         ),
         false => format!("beginning {}", folder.display()),
     });
+    frontier.set_rating(reading.now())?;
+    desk.set_ratings(Ratings::new(reading.clone(), remaker(model)));
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
@@ -227,7 +235,6 @@ pub fn crawl(
     };
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
-    let desk = Desk::new(control.asker(), terms(config), config);
     let _served = open_channel(runtime, &folder, desk);
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
@@ -235,7 +242,7 @@ pub fn crawl(
         }
         observer.crawl(frontier, row);
     };
-    let mut crew = Crawl::new(reader, outputs, limits(config), &mut progress);
+    let mut crew = Crawl::new(reading, outputs, limits(config), &mut progress);
     let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
     let end = match (stopped, crew.limit_reached()) {
         (true, _) => End::Stopped,
@@ -261,12 +268,13 @@ pub fn terms(config: &Config) -> Terms {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy(config),
         weights: weights(&config.strategy),
+        rating: None,
     }
 }
 
-/// From now on every SIGHUP has the crawl behind `asker`, which is or will be started
-/// with `config`, read its job file again. Not on systems without that signal.
-pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Config) {
+/// From now on every SIGHUP has the crawl behind `desk` read its job file again. Not on
+/// systems without that signal.
+pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -278,12 +286,11 @@ pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Con
             tracing::warn!("SIGHUP cannot be watched; use `spoor reload` instead");
             return;
         };
-        let desk = Desk::new(asker, terms(config), config);
         let job = job.to_owned();
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => desk.reload(&config).await,
+                    Ok(config) => desk.reload(&config, "SIGHUP").await,
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {
@@ -298,7 +305,7 @@ pub fn reload_on_hangup(runtime: &Handle, asker: Asker, job: &Path, config: &Con
         });
     }
     #[cfg(not(unix))]
-    let _ = (runtime, asker, job, config);
+    let _ = (runtime, desk, job);
 }
 
 /// The boundaries a job's buckets have.
@@ -357,8 +364,19 @@ fn open_channel(runtime: &Handle, folder: &Path, desk: Desk) -> Option<control::
 #[cfg(not(unix))]
 fn open_channel(_runtime: &Handle, _folder: &Path, _desk: Desk) {}
 
+/// Makes readers of the same model with other ratings, and with the keyword table as it
+/// lies in the model's folder then.
+fn remaker(model: Model) -> MakeReader {
+    Arc::new(move |config| {
+        let model = Model {
+            keywords: train::keywords_in(&model.folder).map_err(|e| e.to_string())?,
+            ..model.clone()
+        };
+        reader(config, &model).map_err(|e| e.to_string())
+    })
+}
+
 fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
-    let strategy = strategy(config);
     let images = &config.images;
     Ok(Reader {
         extract: extract::Options {
@@ -373,9 +391,8 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
             Arc::clone(&model.lm),
             model.keywords.clone(),
             weights(&config.strategy),
-            strategy,
+            strategy(config),
         ),
-        strategy,
         boundaries: boundaries(config, model)?,
         images: ImageRules {
             enabled: images.enabled,

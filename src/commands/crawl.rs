@@ -15,8 +15,9 @@ pub fn run(job: &Path) -> Result<()> {
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
     let control = Control::default();
-    daemon::reload_on_hangup(runtime.handle(), control.asker(), job, &config);
-    let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control)?;
+    let desk = daemon::desk(&config, &control);
+    daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
+    let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk)?;
     progress.finish();
     print(&summary);
     Ok(())

@@ -55,7 +55,8 @@ impl Demo {
         for config in [&focused, &plain] {
             let mut progress = Progress::crawl(config);
             let control = Control::default();
-            let summary = daemon::crawl(config, runtime.handle(), &mut progress, control)?;
+            let desk = daemon::desk(config, &control);
+            let summary = daemon::crawl(config, runtime.handle(), &mut progress, control, desk)?;
             progress.finish();
             lines.push(line(config, &summary, &labels)?);
             if summary.end == End::Stopped {

@@ -126,6 +126,17 @@ config! {
 )]
 pub struct ContactMissing;
 
+/// A key that has another value in another configuration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Changed {
+    /// The full key, as `politeness.min_delay`.
+    pub key: String,
+    /// The one value as TOML; `None` where it has none.
+    pub from: Option<String>,
+    /// The other one.
+    pub to: Option<String>,
+}
+
 impl Config {
     /// Reads and checks the file at `path`.
     ///
@@ -175,10 +186,9 @@ impl Config {
         reference::effective(self)
     }
 
-    /// The full keys, as `politeness.min_delay`, whose values are not the same in
-    /// `other`, in the order of the alphabet.
-    pub fn differences(&self, other: &Self) -> Vec<String> {
-        reference::differences(self, other)
+    /// The keys whose values are not the same in `other`, in the order of the alphabet.
+    pub fn changes(&self, other: &Self) -> Vec<Changed> {
+        reference::changes(self, other)
     }
 
     /// How the operator is reached, which every request must say.

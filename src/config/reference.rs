@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::section::{Key, Section, Walker};
 use super::values::Value;
-use super::{Config, Scope};
+use super::{Changed, Config, Scope};
 
 /// The complete configuration file: every section and key with meaning, kind of
 /// value, range and default. It is valid as it stands; optional keys are
@@ -22,15 +22,18 @@ pub(super) fn effective(config: &Config) -> String {
     walker.0
 }
 
-/// The full keys in which two configurations differ.
-pub(super) fn differences(a: &Config, b: &Config) -> Vec<String> {
-    let [a, b] = [a, b].map(|config| {
+/// The keys in which two configurations differ, with both values.
+pub(super) fn changes(a: &Config, b: &Config) -> Vec<Changed> {
+    let [a, mut b] = [a, b].map(|config| {
         let mut walker = Shown::default();
         config.walk(&mut walker);
         walker.values
     });
-    let keys = a.iter().filter(|(key, value)| b.get(*key) != Some(*value));
-    keys.map(|(key, _)| key.clone()).collect()
+    let pairs = a.into_iter().map(|(key, from)| {
+        let to = b.remove(&key).flatten();
+        Changed { key, from, to }
+    });
+    pairs.filter(|changed| changed.from != changed.to).collect()
 }
 
 impl Scope {

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `GET /explain?url=URL` | an [`Explanation`] as JSON |
 //! | `GET /host/NAME` | a [`HostReport`] as JSON |
-//! | `POST /rules`, a job file as body | its `[scope]` is in force; [`Reloaded`] as JSON |
+//! | `POST /rules`, a job file as body | its `[scope]`, `[strategy]` and `[buckets]` and the keyword table in the model's folder are in force; [`Reloaded`] as JSON |
 //!
 //! An error has a status of 400 or above and says in plain text what is wrong.
 //! Every question is a closure that is run on the thread which owns the frontier,
@@ -16,11 +16,13 @@
 //! without the channel where it cannot be had.
 
 mod client;
+mod ratings;
 #[cfg(unix)]
 mod socket;
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{Path as UrlPath, RawQuery, State};
@@ -28,15 +30,18 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Mutex;
 
 use crate::address::PageUrl;
-use crate::config::{Config, ConfigErrors};
+use crate::config::{Changed, Config, ConfigErrors};
 use crate::explain::{self, Explanation, HostReport, Terms};
 use crate::frontier::store::StoreError;
+use crate::frontier::{Frontier, Rescored};
 use crate::pipeline::Asker;
 use crate::scope::Scope;
 
 pub use client::Client;
+pub use ratings::{MakeReader, Ratings, Rerated};
 #[cfg(unix)]
 pub use socket::{Served, serve};
 
@@ -46,12 +51,28 @@ const MAX_JOB_FILE: usize = 16 << 20;
 /// What came of new rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// False where the rules were the same as before.
+    /// False where all was so before.
     pub changed: bool,
-    /// Full keys besides those of `[scope]` that differ from what the crawl was
+    /// The full keys that have other values now; `keywords` is the keyword table.
+    pub keys: Vec<String>,
+    /// Full keys besides those of [`LIVE`] sections that differ from what the crawl was
     /// started with; they take effect at its next start.
     pub later: Vec<String>,
+    /// What rating all links anew has come to when this was answered; `None` where that
+    /// was not called for.
+    pub rescored: Option<Rescored>,
+    /// Whether it was at its end then; where not, its end is told in the log.
+    pub rated: bool,
 }
+
+/// The sections that are in force as soon as a running crawl is told.
+pub const LIVE: [&str; 3] = ["scope", "strategy", "buckets"];
+
+/// How long an answer waits for all links to be rated anew.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+
+/// How often is looked whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Why the control channel gives no answer.
 #[derive(Debug, thiserror::Error)]
@@ -77,6 +98,9 @@ pub enum ControlError {
     /// The new job file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// The new ratings cannot be made.
+    #[error("nothing is changed: {0}")]
+    Ratings(String),
     /// The run ended before it answered.
     #[error("the crawl has ended")]
     Ended,
@@ -91,6 +115,10 @@ pub struct Desk {
     asker: Asker,
     terms: Arc<Terms>,
     started: Arc<Config>,
+    /// The configuration that the crawl follows now; one change at a time.
+    in_force: Arc<Mutex<Config>>,
+    /// Set when the model is there.
+    ratings: Arc<OnceLock<Ratings>>,
 }
 
 impl Desk {
@@ -100,7 +128,15 @@ impl Desk {
             asker,
             terms: Arc::new(terms),
             started: Arc::new(config.clone()),
+            in_force: Arc::new(Mutex::new(config.clone())),
+            ratings: Arc::default(),
         }
+    }
+
+    /// From now on what rates the links may be changed.
+    pub fn set_ratings(&self, ratings: Ratings) {
+        // A desk has one crawl, which sets them once.
+        self.ratings.set(ratings).ok();
     }
 
     /// Explains an address.
@@ -109,9 +145,13 @@ impl Desk {
     /// [`ControlError::Ended`] or [`ControlError::Store`].
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
         let terms = Arc::clone(&self.terms);
-        let answer = self
-            .asker
-            .ask(move |frontier| explain::url(&frontier.view(), frontier.scope(), &terms, &url));
+        let answer = self.asker.ask(move |frontier| {
+            let terms = Terms {
+                rating: frontier.rating().cloned(),
+                ..Terms::clone(&terms)
+            };
+            explain::url(&frontier.view(), frontier.scope(), &terms, &url)
+        });
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
@@ -126,39 +166,80 @@ impl Desk {
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Puts the `[scope]` of another configuration in force. When this returns
-    /// nothing more is leased that it does not permit; what is queued is judged
-    /// anew while the crawl goes on.
+    /// Puts the [`LIVE`] sections of another configuration in force, and the keyword
+    /// table as it lies in the model's folder. When this returns nothing more is leased
+    /// that they do not permit; what is queued is judged and rated anew while the crawl
+    /// goes on. `who` is named beside every changed key in the log.
     ///
     /// # Errors
-    /// As [`Desk::explain`]; the rules are as before then.
-    pub async fn reload(&self, config: &Config) -> Result<Reloaded, ControlError> {
-        let scope = Scope::new(config.scope.clone());
+    /// As [`Desk::explain`], and [`ControlError::Ratings`]; all is as before then.
+    pub async fn reload(&self, config: &Config, who: &str) -> Result<Reloaded, ControlError> {
+        let mut held = self.in_force.lock().await;
+        let new = Config {
+            scope: config.scope.clone(),
+            strategy: config.strategy.clone(),
+            buckets: config.buckets.clone(),
+            ..held.clone()
+        };
+        let mut changes = held.changes(&new);
+        let rerated = match self.ratings.get() {
+            Some(ratings) => ratings.by(&new)?,
+            None => None,
+        };
+        changes.extend(rerated.as_ref().and_then(|r| r.keywords.clone()));
+        let rates = rerated.is_some();
+        let scope = Scope::new(new.scope.clone());
         let answer = self.asker.ask(move |frontier| {
             let takedowns = frontier.scope().takedowns().clone();
-            frontier.set_scope(scope.with_takedowns(takedowns))
+            frontier.set_scope(scope.with_takedowns(takedowns))?;
+            rerated.map_or(Ok(()), |rerated| rerated.put(frontier))
         });
-        let changed = answer.await.ok_or(ControlError::Ended)??;
-        let mut later = self.started.differences(config);
-        // Ranking and judging are no part of a crawl, so their keys wait for none.
-        later.retain(|key| {
-            !["scope.", "rank.", "annotate."]
-                .iter()
-                .any(|s| key.starts_with(s))
-        });
-        if changed {
-            self.record(config).await;
+        answer.await.ok_or(ControlError::Ended)??;
+        for Changed { key, from, to } in &changes {
+            tracing::info!(key, from, to, who, "changed while the crawl runs");
         }
-        tracing::info!(changed, "the job file was read again");
-        Ok(Reloaded { changed, later })
+        let mut later = self.started.changes(config);
+        // Ranking and judging are no part of a crawl, so their keys wait for none.
+        later.retain(|changed| {
+            let section = changed.key.split('.').next().unwrap_or_default();
+            !LIVE.contains(&section) && !["rank", "annotate"].contains(&section)
+        });
+        *held = new;
+        if !changes.is_empty() {
+            self.record(&held).await;
+        }
+        drop(held);
+        let (rescored, rated) = match rates {
+            true => self.rescored().await,
+            false => (None, true),
+        };
+        let key = |changed: Changed| changed.key;
+        Ok(Reloaded {
+            changed: !changes.is_empty(),
+            keys: changes.into_iter().map(key).collect(),
+            later: later.into_iter().map(key).collect(),
+            rescored,
+            rated,
+        })
+    }
+
+    /// What rating anew has come to at its end, or after a while; and whether it is at
+    /// its end. `None` where the run has ended meanwhile.
+    async fn rescored(&self) -> (Option<Rescored>, bool) {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let look = |frontier: &mut Frontier| (frontier.rescored(), !frontier.is_rescoring());
+            match self.asker.ask(look).await {
+                None => return (None, false),
+                Some((came, true)) => return (Some(came), true),
+                Some((came, false)) if begun.elapsed() > MAX_WAIT => return (Some(came), false),
+                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
     }
 
     /// Keeps the record of what this corpus was made with true.
-    async fn record(&self, config: &Config) {
-        let now = Config {
-            scope: config.scope.clone(),
-            ..Config::clone(&self.started)
-        };
+    async fn record(&self, now: &Config) {
         let path = self.started.job_folder().join("job.toml");
         if let Err(error) = tokio::fs::write(&path, now.to_toml()).await {
             tracing::warn!("{}: {error}; it still has the former rules", path.display());
@@ -197,7 +278,7 @@ async fn explain_host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) 
 
 async fn rules(State(desk): State<Desk>, body: String) -> Response {
     match Config::parse(&body, "the job file") {
-        Ok(config) => answer(desk.reload(&config).await),
+        Ok(config) => answer(desk.reload(&config, "the control channel").await),
         Err(errors) => wrong(&errors.to_string()),
     }
 }
@@ -205,6 +286,7 @@ async fn rules(State(desk): State<Desk>, body: String) -> Response {
 fn answer<T: Serialize>(result: Result<T, ControlError>) -> Response {
     let json = match result {
         Ok(value) => serde_json::to_vec(&value).map_err(|e| e.to_string()),
+        Err(error @ ControlError::Ratings(_)) => return wrong(&error.to_string()),
         Err(error) => Err(error.to_string()),
     };
     match json {

@@ -3,7 +3,7 @@
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept. Queues, waiting lists, visits to come
+//! was kept, by what links were rated. Queues, waiting lists, visits to come
 //! and the index of simhashes are not among them, because they follow from the
 //! records of the URLs; importing builds them anew, and counts
 //! anew as well. So an import is consistent whatever the export was, and a
@@ -31,6 +31,7 @@ use super::contexts::unpack;
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
+use super::rescore::Scores;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
@@ -149,6 +150,11 @@ enum Fact {
     Kept {
         sha256: String,
         file: String,
+    },
+    /// By what all links were rated, and how far that has come.
+    Scores {
+        #[serde(flatten)]
+        scores: Scores,
     },
 }
 
@@ -469,6 +475,9 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         b'I' => Fact::Kept {
             sha256: keys::sha256_of_key(key)?.to_owned(),
             file: text(value)?,
+        },
+        b'S' => Fact::Scores {
+            scores: postcard::from_bytes(value).ok()?,
         },
         b'Q' => {
             let rank = Rank::of_key(key)?;

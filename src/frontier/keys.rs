@@ -18,6 +18,7 @@
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
+//! | `S` | [`Scores`](super::rescore::Scores): by what all links were rated |
 //! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
@@ -95,11 +96,12 @@ pub(super) const ALTS: &[u8] = b"R";
 pub(super) const VISITS: &[u8] = b"V";
 pub(super) const CONTEXTS: &[u8] = b"C";
 pub(super) const HOSTS: &[u8] = b"H";
+pub(super) const SCORES: &[u8] = b"S";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 13] = [
-    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, b"A", RECHECKS, b"P", b"G", b"I", ALTS, QUEUES,
+pub(super) const FACTS: [&[u8]; 14] = [
+    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, b"A", RECHECKS, b"P", b"G", b"I", ALTS, SCORES, QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -171,11 +173,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     let rest = key.strip_prefix(b"U")?;
     let nul = rest.iter().position(|b| *b == 0)?;
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
-    let kind = match rest.get(nul + 1)? {
-        b'i' => TaskKind::Image,
-        b'm' => TaskKind::Sitemap,
-        _ => TaskKind::Page,
-    };
+    let kind = kind_of_key(key)?;
     let scheme = match rest.get(nul + 2)? {
         b's' => "https",
         _ => "http",
@@ -184,6 +182,16 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     PageUrl::parse(&format!("{scheme}://{host}{path}"))
         .ok()
         .map(|url| (url, kind))
+}
+
+/// The kind of a `U` key.
+pub(super) fn kind_of_key(key: &[u8]) -> Option<TaskKind> {
+    let nul = key.iter().position(|b| *b == 0)?;
+    Some(match key.get(nul + 1)? {
+        b'i' => TaskKind::Image,
+        b'm' => TaskKind::Sitemap,
+        _ => TaskKind::Page,
+    })
 }
 
 /// The scheme of this name.

@@ -49,7 +49,8 @@ impl Frontier {
     /// finished before. `None` where only finishing, or the return of a parked
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.rechecking || self.is_rescoping() || self.schedule.ready() > 0 {
+        let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
+        if rejudging || self.schedule.ready() > 0 {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
@@ -113,6 +114,10 @@ impl Frontier {
         // wanted any more is not asked for its rules either.
         if let Err(reason) = rescope::judge(&self.scope, &url, kind, record.hops) {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
+            return Ok(None);
+        }
+        if self.is_above_razor(&head.value, kind, &record)? {
+            self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
             return Ok(None);
         }
         if !self.rules_hold(slot, scheme, now) {
@@ -325,7 +330,7 @@ impl Frontier {
         self.visits
             .fail(&mut change, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
-        if kind == TaskKind::Image && reason != Reason::Scope {
+        if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
             change.forget_contexts(&head.value)?;
         }
         let change = change.gathered();

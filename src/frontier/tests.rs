@@ -42,6 +42,7 @@ mod groups;
 mod kept;
 mod recheck;
 mod rescope;
+mod rescore;
 mod seams;
 mod sitemaps;
 mod takedown;
@@ -98,6 +99,7 @@ fn page(address: &str, score: f64) -> NewTask {
         bucket,
         score,
         parts: None,
+        anchor: None,
     }
 }
 

@@ -15,6 +15,7 @@
 
 mod drive;
 mod outage;
+mod rating;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -29,6 +30,7 @@ use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
+pub use rating::Reading;
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
@@ -74,7 +76,7 @@ pub enum End {
 
 /// The crew of a crawl.
 pub struct Crawl<'a> {
-    reader: Reader,
+    reading: Reading,
     outputs: Outputs,
     limits: Limits,
     reached: Option<&'static str>,
@@ -86,13 +88,13 @@ pub struct Crawl<'a> {
 impl<'a> Crawl<'a> {
     /// Makes the crew; `progress` is told of every finished task and every round.
     pub fn new(
-        reader: Reader,
+        reading: impl Into<Reading>,
         outputs: Outputs,
         limits: Limits,
         progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
     ) -> Self {
         Self {
-            reader,
+            reading: reading.into(),
             outputs,
             limits,
             reached: None,
@@ -200,6 +202,7 @@ impl<'a> Crawl<'a> {
                 effects.images = std::mem::take(&mut page.images);
                 effects.withheld = std::mem::take(&mut page.withheld);
                 effects.unknown = page.unknown;
+                effects.keywords = Some(page.keywords);
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
                 effects.prints = Some(std::mem::take(&mut page.prints));
@@ -307,8 +310,8 @@ impl Crew for Crawl<'_> {
     type Error = CrawlError;
 
     fn work(&self) -> Work<Brought> {
-        let reader = self.reader.clone();
-        std::sync::Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
+        let reading = self.reading.clone();
+        std::sync::Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
     }
 
     fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, CrawlError> {

@@ -283,8 +283,11 @@ fn differences_name_their_keys() {
     let one = parsed("[scope]\nmax_hops = 3\n[limits]\ntime = 9");
     let other = parsed("[scope]\nmax_hops = 4\n[text]\nsentences = false");
     let keys = ["limits.time", "scope.max_hops", "text.sentences"];
-    assert_eq!(one.differences(&other), keys);
-    assert_eq!(one.differences(&one), [""; 0]);
+    let changes = one.changes(&other);
+    assert_eq!(changes.iter().map(|c| &c.key).collect::<Vec<_>>(), keys);
+    let both = (changes[1].from.as_deref(), changes[1].to.as_deref());
+    assert_eq!(both, (Some("3"), Some("4")));
+    assert_eq!(one.changes(&one), []);
     assert_ne!(one.scope.to_toml(), other.scope.to_toml());
 }
 

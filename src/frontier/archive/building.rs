@@ -87,6 +87,10 @@ impl Building {
                 let key = keys::alt(&host, alt);
                 self.batch.put(key, codec::encode(store, &record)?);
             }
+            Fact::Scores { scores } => {
+                let bytes = codec::encode(store, &scores)?;
+                self.batch.put(keys::SCORES.to_vec(), bytes);
+            }
             Fact::Kept { sha256, file } => self.batch.put(keys::kept(&sha256), file.into_bytes()),
         }
         Ok(())

@@ -303,6 +303,7 @@ fn page(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {
             anchor: 67.25,
             keyword: 0.125,
         }),
+        anchor: None,
     }
 }
 
