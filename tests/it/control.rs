@@ -523,12 +523,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
         )
     };
     let (narrow, wide) = (with(200), with(1_000_000));
-    let text = |rest| JobText {
-        seeds: SEED,
-        rest,
-        ..JobText::default()
-    };
-    let job = Job::new(&wire, &text(&narrow));
+    let job = Job::new(&wire, &JobText::default());
     // A model of its own, because its keywords will be other ones.
     let (models, name) = model();
     let own = job.file().parent().unwrap().join("models");
@@ -538,7 +533,12 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
         std::fs::copy(file.path(), own.join(&name).join(file.file_name())).unwrap();
     }
     let write = |rest: &str| {
-        job.write(&wire, &text(rest));
+        let text = JobText {
+            seeds: SEED,
+            rest,
+            ..JobText::default()
+        };
+        job.write(&wire, &text);
         let file = std::fs::read_to_string(job.file()).unwrap();
         let file = file.replace(&format!("{models:?}"), &format!("{own:?}"));
         std::fs::write(job.file(), file).unwrap();
