@@ -527,10 +527,10 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     // A model of its own, because its keywords will be other ones.
     let (models, name) = model();
     let own = job.file().parent().unwrap().join("models");
-    std::fs::create_dir_all(own.join(&name)).unwrap();
-    for file in std::fs::read_dir(models.join(&name)).unwrap() {
+    std::fs::create_dir_all(own.join(name)).unwrap();
+    for file in std::fs::read_dir(models.join(name)).unwrap() {
         let file = file.unwrap();
-        std::fs::copy(file.path(), own.join(&name).join(file.file_name())).unwrap();
+        std::fs::copy(file.path(), own.join(name).join(file.file_name())).unwrap();
     }
     let write = |rest: &str| {
         let text = JobText {
@@ -573,7 +573,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     assert!(record.contains("razor = 1000000.0"), "{record}");
 
     // The operator writes the keyword table anew.
-    let table = own.join(&name).join("keywords.tsv");
+    let table = own.join(name).join("keywords.tsv");
     std::fs::write(&table, "nonsense\tmuch\n").unwrap();
     let error = command(&job, "reload", &[]).refused();
     assert!(
