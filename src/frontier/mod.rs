@@ -235,6 +235,8 @@ pub struct Frontier {
     /// By what all links were rated, and how far rating them anew has come; `None`
     /// where nobody said by what.
     scores: Option<Scores>,
+    /// What rating anew has come to so far.
+    rescored: Rescored,
 }
 
 impl Frontier {
@@ -283,6 +285,7 @@ impl Frontier {
             rescoped: Rescoped::default(),
             rating: None,
             scores: None,
+            rescored: Rescored::default(),
         };
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;

@@ -88,8 +88,6 @@ pub(super) struct Scores {
     next: Option<Vec<u8>>,
     /// Whether anchors are rated anew as well.
     anchors: bool,
-    /// What it has come to so far; where it is not under way, what it came to.
-    came: Rescored,
 }
 
 /// What a record is worth.
@@ -145,7 +143,6 @@ impl Frontier {
                 anchors: known.is_none_or(|known| {
                     known.keywords != keywords || (known.next.is_some() && known.anchors)
                 }),
-                came: Rescored::default(),
             },
         };
         let begins = scores.next.is_some();
@@ -153,6 +150,7 @@ impl Frontier {
         let bytes = codec::encode(&*self.store, &scores)?;
         batch.put(keys::SCORES.to_vec(), bytes);
         self.commit(batch, self.meta.clone())?;
+        self.rescored = Rescored::default();
         self.scores = Some(scores);
         self.rating = Some(rating);
         Ok(begins)
@@ -168,9 +166,10 @@ impl Frontier {
         self.scores.as_ref().is_some_and(|s| s.next.is_some())
     }
 
-    /// What rating anew has come to so far, or came to when it was last done.
+    /// What rating anew has come to so far, or came to when it was last done, in this
+    /// process.
     pub fn rescored(&self) -> Rescored {
-        self.scores.as_ref().map(|s| s.came).unwrap_or_default()
+        self.rescored
     }
 
     /// Rates the next addresses anew, a bounded number; says what all came to when it is
@@ -186,33 +185,27 @@ impl Frontier {
             return Ok(None);
         };
         let (found, next) = self.slice_from(from)?;
-        let mut scores = Scores {
+        let scores = Scores {
             next,
             ..scores.clone()
         };
+        let mut came = self.rescored;
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         for (key, record) in found {
-            scores.came.seen += 1;
+            came.seen += 1;
             let Some(kind) = keys::kind_of_key(&key) else {
                 continue;
             };
             let worth = worth(&**rating, &*self.store, kind, &key, &record, scores.anchors)?;
             if let Some(worth) = worth {
-                self.rescore(
-                    &mut change,
-                    &key,
-                    kind,
-                    record,
-                    worth,
-                    &mut scores.came,
-                    now,
-                )?;
+                self.rescore(&mut change, &key, kind, record, worth, &mut came, now)?;
             }
         }
         change.write(keys::SCORES.to_vec(), &scores)?;
         let change = change.gathered();
         self.commit_slice(change, now)?;
-        let done = scores.next.is_none().then_some(scores.came);
+        let done = scores.next.is_none().then_some(came);
+        self.rescored = came;
         self.scores = Some(scores);
         Ok(done)
     }

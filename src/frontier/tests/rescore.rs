@@ -266,13 +266,13 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     }
     let before = f.rescored();
     assert_eq!(before.seen, 14);
+    assert!(before.razored > 0);
     // A crash, as it were: nothing says goodbye.
     drop(f);
     let mut f = open(folder.path(), now);
     assert!(!f.set_rating(Arc::new(narrow)).unwrap(), "begun already");
-    assert_eq!(f.rescored(), before);
     let came = rescore_all(&mut f, now);
-    assert_eq!((came.seen, came.razored), (31, 20));
+    assert_eq!((came.seen, came.razored), (31 - 14, 20 - before.razored));
     drop(f);
     let mut f = open(folder.path(), now);
     f.set_rating(Arc::new(narrow)).unwrap();
