@@ -46,6 +46,14 @@ pub enum AddressError {
         /// name and password.
         text: String,
     },
+    /// The host has an empty label, so that no name service knows it.
+    #[error(
+        "`{host}` is no host: two dots stand side by side or one at its beginning; write it as in www.example.org"
+    )]
+    EmptyLabel {
+        /// The host, shortened to 200 characters.
+        host: String,
+    },
     /// The canonical form is longer than [`MAX_URL_BYTES`].
     #[error("the address is {bytes} bytes long, more than the {MAX_URL_BYTES} that are followed")]
     TooLong {
@@ -71,6 +79,15 @@ impl PageUrl {
     /// # Errors
     /// [`AddressError`] names what is wrong with `text`.
     pub fn parse(text: &str) -> Result<Self, AddressError> {
+        Self::from_stored(text)?.with_labels()
+    }
+
+    /// Takes an address from text that one of these wrote earlier: a store may hold
+    /// hosts that were taken then and are refused now.
+    ///
+    /// # Errors
+    /// As [`PageUrl::parse`], but [`AddressError::EmptyLabel`].
+    pub fn from_stored(text: &str) -> Result<Self, AddressError> {
         let short = short_enough(text)?;
         Self::canonical(Url::parse(short).map_err(|e| syntax(text, &e))?, text)
     }
@@ -81,7 +98,17 @@ impl PageUrl {
     /// As [`PageUrl::parse`].
     pub fn join(&self, href: &str) -> Result<Self, AddressError> {
         let short = short_enough(href)?;
-        Self::canonical(self.0.join(short).map_err(|e| syntax(href, &e))?, href)
+        Self::canonical(self.0.join(short).map_err(|e| syntax(href, &e))?, href)?.with_labels()
+    }
+
+    /// The same, where no label of the host is empty.
+    fn with_labels(self) -> Result<Self, AddressError> {
+        match self.host().split('.').any(str::is_empty) {
+            true => Err(AddressError::EmptyLabel {
+                host: self.host().chars().take(200).collect(),
+            }),
+            false => Ok(self),
+        }
     }
 
     fn canonical(mut url: Url, text: &str) -> Result<Self, AddressError> {
@@ -245,7 +272,7 @@ impl Serialize for PageUrl {
 impl<'de> Deserialize<'de> for PageUrl {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        Self::parse(&text).map_err(serde::de::Error::custom)
+        Self::from_stored(&text).map_err(serde::de::Error::custom)
     }
 }
 
@@ -377,6 +404,31 @@ mod tests {
 
     fn canonical(text: &str) -> String {
         PageUrl::parse(text).unwrap().to_string()
+    }
+
+    #[test]
+    fn hosts_with_empty_labels_are_refused() {
+        let base = PageUrl::parse("http://example.org/").unwrap();
+        for text in [
+            "http://.test/",
+            "http://a..test/x",
+            "https://..a.test:8443/",
+            "http://a%2e.test/",
+            "http://a\u{3002}.test/",
+        ] {
+            let refused = PageUrl::parse(text).unwrap_err();
+            let empty = matches!(refused, AddressError::EmptyLabel { .. });
+            assert!(empty, "{text}: {refused}");
+            assert_eq!(base.join(text), Err(refused), "{text}");
+            // What an earlier version stored is still read.
+            let stored = PageUrl::from_stored(text).unwrap();
+            let json = serde_json::to_string(&stored).unwrap();
+            assert_eq!(serde_json::from_str::<PageUrl>(&json).unwrap(), stored);
+        }
+        let said = PageUrl::parse("http://a..test/").unwrap_err().to_string();
+        assert!(said.starts_with("`a..test` is no host"), "{said}");
+        assert_eq!(canonical("http://a.test./"), "http://a.test/");
+        assert_eq!(canonical("http://[::1]/"), "http://[::1]/");
     }
 
     #[test]

@@ -90,18 +90,9 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let store_folder = folder.join("frontier");
     let log = folder.join("logs/crawl.jsonl");
     let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
-    let policy = Policy {
-        sitemaps: config.seeds.sitemaps,
-        ..Policy::new(&config.politeness, &config.network)
-            .with_recrawl(&config.recrawl)
-            .with_consent(
-                &config.consent,
-                config.images.enabled || config.text.sentences,
-            )
-    };
     let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
     let mut frontier = store::open(config.frontier.store, &store_folder)
-        .and_then(|store| Frontier::open(store, policy, scope, now))
+        .and_then(|store| Frontier::open(store, policy(config), scope, now))
         .map_err(|error| told(error, &folder))?;
     let has_stamp = !frontier.stamp().is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
@@ -135,6 +126,20 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         resumed,
         lock,
     })
+}
+
+/// How the frontier of a job treats hosts and pages.
+pub fn policy(config: &Config) -> Policy {
+    Policy {
+        sitemaps: config.seeds.sitemaps,
+        ..Policy::new(&config.politeness, &config.network)
+            .with_recrawl(&config.recrawl)
+            .with_control(&config.control_sample, config.strategy.kind)
+            .with_consent(
+                &config.consent,
+                config.images.enabled || config.text.sentences,
+            )
+    }
 }
 
 /// What was taken down of the job in `folder`; nothing where there is no list. It

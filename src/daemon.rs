@@ -13,14 +13,16 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, Desk, MakeReader, Ratings, Reloaded};
+use crate::control::{self, AccessError, Changes, Desk, MakeReader, Ratings, Token, Who};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::frontier::{self, Counts, Frontier};
+use crate::frontier::{self, Counts, Focus, Frontier};
+use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Limits, Pace, Reader, Reading, Stopper, drive, now,
+    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Reading, Stopper, drive, now,
+    room_for,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -55,12 +57,18 @@ pub enum DaemonError {
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),
+    /// The metrics cannot be made.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// The crawl failed on the way.
     #[error(transparent)]
     Crawl(#[from] CrawlError),
     /// The store failed at the end.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The control API must not be opened like this.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// The async runtime cannot be started.
     #[error("the async runtime cannot be started: {0}")]
     Runtime(std::io::Error),
@@ -73,6 +81,8 @@ pub struct Summary {
     pub end: End,
     /// How much of everything there is, over all runs.
     pub counts: Counts,
+    /// What was found by score and what by chance, over all runs.
+    pub focus: Focus,
     /// Time spent crawling, over all runs.
     pub active: Duration,
     /// Hosts with something queued, and how many of them are given up for now.
@@ -98,46 +108,6 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
         .enable_all()
         .build()
         .map_err(DaemonError::Runtime)
-}
-
-/// Files that are open besides the connections: the store, the outputs, the model.
-#[cfg(target_os = "linux")]
-const OTHER_FILES: u64 = 64;
-
-/// A request has a connection, and may look up a name at the same time.
-#[cfg(target_os = "linux")]
-const FILES_PER_REQUEST: u64 = 2;
-
-/// As many requests at the same time as are wanted and this process may open
-/// connections for; its own limit is raised as far as the system permits.
-#[cfg(target_os = "linux")]
-fn concurrency(wanted: usize) -> usize {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    // Where it may not be raised, it stays what it is.
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let Some(files) = current else { return wanted };
-    let room = files.saturating_sub(OTHER_FILES) / FILES_PER_REQUEST;
-    let room = usize::try_from(room).unwrap_or(usize::MAX).max(1);
-    if room < wanted {
-        tracing::warn!(
-            "only {room} requests at the same time instead of {wanted}, as this process may open \
-             {files} files; raise the limit (ulimit -n) or lower network.concurrency"
-        );
-    }
-    wanted.min(room)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn concurrency(wanted: usize) -> usize {
-    wanted
 }
 
 /// Trains the job's model, also where one is there.
@@ -179,7 +149,7 @@ pub fn model(
 
 /// What answers questions about the crawl that is or will be given `control` and `config`.
 pub fn desk(config: &Config, control: &Control) -> Desk {
-    Desk::new(control.asker(), terms(config), config)
+    Desk::new(control, terms(config), config)
 }
 
 /// Crawls until a limit, until nothing is left, or until `control` or a signal
@@ -191,10 +161,11 @@ pub fn crawl(
     config: &Config,
     runtime: &Handle,
     observer: &mut dyn Observer,
-    control: Control,
+    mut control: Control,
     desk: Desk,
 ) -> Result<Summary, DaemonError> {
     config.contact()?;
+    let token = Token::of(&config.control)?;
     let seeds = config.seeds.read()?;
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
@@ -202,7 +173,8 @@ pub fn crawl(
         return Err(DaemonError::NoSeeds);
     }
     let model = model(config, runtime, observer)?;
-    let reading = Reading::from(reader(config, &model)?);
+    let metrics = Metrics::new()?;
+    let reading = Reading::from(reader(config, &model, metrics.clone())?);
     let fetcher = {
         let _entered = runtime.enter();
         Fetcher::new(fetch_options(config)?)?
@@ -224,25 +196,50 @@ pub fn crawl(
         false => format!("beginning {}", folder.display()),
     });
     frontier.set_rating(reading.now())?;
-    desk.set_ratings(Ratings::new(reading.clone(), remaker(model)));
+    desk.set_ratings(Ratings::new(
+        reading.clone(),
+        remaker(model, metrics.clone()),
+    ));
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
     let pace = Pace {
-        concurrency: concurrency(config.network.concurrency),
+        concurrency: room_for(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
     };
+    desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
-    let _served = open_channel(runtime, &folder, desk);
+    if let Some(since) = control::paused(&folder) {
+        control.begin_paused();
+        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
+        tracing::warn!("{text}");
+        observer.say(&text);
+    }
+    let listen = config.control.listen.map(|address| (address, token));
+    let served = match control::serve(runtime, &folder, desk.clone(), listen) {
+        Ok(served) => Some(served),
+        Err(error) => {
+            tracing::warn!(
+                "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+                 reach it",
+                folder.display()
+            );
+            None
+        }
+    };
+    if let Some(address) = served.as_ref().and_then(|served| served.address) {
+        observer.say(&format!("control API on http://{address}/"));
+    }
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
         }
+        desk.observe(frontier, row);
         observer.crawl(frontier, row);
     };
-    let mut crew = Crawl::new(reading, outputs, limits(config), &mut progress);
+    let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
     let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
     let end = match (stopped, crew.limit_reached()) {
         (true, _) => End::Stopped,
@@ -252,12 +249,16 @@ pub fn crawl(
     let summary = Summary {
         end,
         counts: frontier.counts().clone(),
+        focus: frontier.focus(),
         active: Duration::from_millis(frontier.active()),
         hosts: frontier.hosts(),
         folder,
     };
     drop(exports);
     frontier.close()?;
+    if let Some(served) = served {
+        served.close(runtime);
+    }
     drop(lock);
     Ok(summary)
 }
@@ -287,15 +288,16 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
             return;
         };
         let job = job.to_owned();
+        let who = Who("SIGHUP".to_owned());
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => desk.reload(&config, "SIGHUP").await,
+                    Ok(config) => desk.reload(&config, &who).await,
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {
-                    Ok(Reloaded { later, .. }) if later.is_empty() => {}
-                    Ok(Reloaded { later, .. }) => {
+                    Ok(Changes { later, .. }) if later.is_empty() => {}
+                    Ok(Changes { later, .. }) => {
                         let later = later.join(", ");
                         tracing::warn!("takes effect at the next start: {later}");
                     }
@@ -345,38 +347,19 @@ fn strategy(config: &Config) -> Strategy {
     }
 }
 
-/// The job's control channel; a crawl goes on without it where it cannot be had.
-#[cfg(unix)]
-fn open_channel(runtime: &Handle, folder: &Path, desk: Desk) -> Option<control::Served> {
-    match control::serve(runtime, folder, desk) {
-        Ok(served) => Some(served),
-        Err(error) => {
-            let folder = folder.display();
-            tracing::warn!(
-                "{folder}: no control channel: {error}; the crawl goes on, but `spoor explain` \
-                 and `spoor reload` cannot reach it"
-            );
-            None
-        }
-    }
-}
-
-#[cfg(not(unix))]
-fn open_channel(_runtime: &Handle, _folder: &Path, _desk: Desk) {}
-
 /// Makes readers of the same model with other ratings, and with the keyword table as it
-/// lies in the model's folder then.
-fn remaker(model: Model) -> MakeReader {
+/// lies in the model's folder then; they count in the same `metrics`.
+fn remaker(model: Model, metrics: Metrics) -> MakeReader {
     Arc::new(move |config| {
         let model = Model {
             keywords: train::keywords_in(&model.folder).map_err(|e| e.to_string())?,
             ..model.clone()
         };
-        reader(config, &model).map_err(|e| e.to_string())
+        reader(config, &model, metrics.clone()).map_err(|e| e.to_string())
     })
 }
 
-fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
+fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, DaemonError> {
     let images = &config.images;
     Ok(Reader {
         extract: extract::Options {
@@ -403,17 +386,8 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
         },
         sentences: config.text.sentences,
         obeyed: frontier::obeyed(&config.consent),
+        metrics,
     })
-}
-
-fn limits(config: &Config) -> Limits {
-    Limits {
-        documents: config.limits.documents,
-        fetches: config.limits.fetches,
-        bytes: config.limits.bytes.map(|size| size.bytes()),
-        time: config.limits.time,
-        finish_images: config.images.enabled && config.images.after_limit,
-    }
 }
 
 fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {

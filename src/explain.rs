@@ -10,6 +10,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
@@ -54,9 +55,10 @@ impl Terms {
 }
 
 /// All that is known of an address.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// Its canonical form.
+    #[schema(value_type = String)]
     pub url: PageUrl,
     /// Its SURT form, which scope rules are matched against.
     pub surt: String,
@@ -70,20 +72,26 @@ pub struct Explanation {
     /// not known yet.
     pub robots: Verdict,
     /// What the prefixes it belongs to have brought and may still cost.
+    #[schema(value_type = Object)]
     pub budget: Budget,
     /// Its host.
     pub host: HostReport,
 }
 
 /// What is known of an address in one of its roles.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Known {
     /// A page or an image.
+    #[schema(value_type = String)]
     pub kind: TaskKind,
     /// Its record.
+    #[schema(value_type = Object)]
     pub record: UrlRecord,
     /// Whether it is being asked for at this moment.
     pub leased: bool,
+    /// Whether it was drawn for the control sample, and not chosen by its score.
+    #[serde(default)]
+    pub control: bool,
     /// When it may be asked for at the earliest, in milliseconds since 1970; `None`
     /// for what is finished, dropped or leased.
     pub due: Option<u64>,
@@ -92,6 +100,7 @@ pub struct Known {
     pub ahead: Option<u64>,
     /// The pages through which it was reached, nearest first, the seed last; empty
     /// for a seed.
+    #[schema(value_type = Vec<String>)]
     pub via: Vec<PageUrl>,
     /// How its score came about, with the numbers filled in.
     pub formula: Option<String>,
@@ -100,7 +109,7 @@ pub struct Known {
 }
 
 /// What a set of rules says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
     /// Whether the address may be asked for.
     pub allowed: Option<bool>,
@@ -109,16 +118,19 @@ pub struct Verdict {
 }
 
 /// All that is known of a host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostReport {
     /// Its key.
+    #[schema(value_type = String)]
     pub host: HostKey,
     /// Whether the job was running when this was gathered.
     pub running: bool,
     /// Its clock, failures and robots state; `None` where it was never asked.
+    #[schema(value_type = Option<Object>)]
     pub record: Option<HostRecord>,
     /// The clocks it shares with others, by the name of what they have in common;
     /// of a stopped job only those that back off.
+    #[schema(value_type = Vec<Vec<Value>>)]
     pub groups: Vec<(String, GroupRecord)>,
     /// Requests that are open at this moment.
     pub open: usize,
@@ -217,6 +229,7 @@ impl Role<'_> {
         Ok(Known {
             kind: self.kind,
             leased,
+            control: self.view.is_control(self.url, self.kind)?,
             due,
             ahead,
             via: self.view.chain(&record)?,
@@ -334,6 +347,9 @@ fn robots(
             verdict(
                 Some(rule.is_none_or(Rule::allows)),
                 match rule {
+                    Some(rule) if rule.line() == 0 => {
+                        "too many rules with stars for so long an address".to_owned()
+                    }
                     Some(rule) => format!("line {}: {rule}", rule.line()),
                     None => "no line speaks of it".to_owned(),
                 },

@@ -80,6 +80,22 @@ impl<W: io::Write> io::Write for Lines<W> {
     }
 }
 
+/// A log of JSON on which no text acts. Each write must be one whole line.
+#[derive(Debug)]
+pub struct JsonLines<W>(pub W);
+
+impl<W: io::Write> io::Write for JsonLines<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(bytes);
+        self.0.write_all(json(&text).as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;

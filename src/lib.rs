@@ -32,6 +32,7 @@
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
+//! | `metrics` | what a run counts and times of itself, as Prometheus reads it | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
@@ -43,17 +44,19 @@
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, picture, score, sitemap, store, page |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, page, picture, rank, store |
+//! | `origin` | whether a page of another site asks a server on this machine | nothing |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
+//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the socket by which a running crawl is asked and told: explain, host, new rules | address, config, explain, frontier, pipeline, scope |
+//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
 //!
@@ -90,10 +93,13 @@ pub mod keywords;
 pub mod lab;
 pub mod lm;
 pub mod maintenance;
+pub mod metrics;
+pub mod origin;
 pub mod page;
 pub mod picture;
 pub mod pipeline;
 pub mod rank;
+pub mod report;
 pub mod robots;
 pub mod scope;
 pub mod score;

@@ -6,23 +6,10 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use spoor::inert;
-use tracing_subscriber::EnvFilter;
 
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
-    let level = match arguments.verbose {
-        0 => "spoor=warn",
-        1 => "spoor=info",
-        _ => "spoor=debug",
-    };
-    let filter = EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(|| inert::Lines(std::io::stderr()))
-        .with_ansi(false)
-        .with_target(false)
-        .compact()
-        .init();
+    commands::log::to_terminal(arguments.verbose);
     quiet_store_panics();
     if !arguments.command.serves() {
         // `| head` ends a command that prints, as it ends others.
@@ -32,7 +19,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("spoor: {}", inert::shown(&format!("{error:#}")));
-            ExitCode::FAILURE
+            ExitCode::from(commands::exit_code(&error))
         }
     }
 }

@@ -33,6 +33,19 @@ pub enum TaskKind {
     Tdmrep,
 }
 
+impl TaskKind {
+    /// Its name in logs, records and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Robots => "robots",
+            Self::Page => "page",
+            Self::Image => "image",
+            Self::Sitemap => "sitemap",
+            Self::Tdmrep => "tdmrep",
+        }
+    }
+}
+
 /// The priority class of a task, best first; the order of the variants is the
 /// order of leasing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -116,6 +129,8 @@ pub struct Task {
     /// What the host's robots.txt and `tdmrep.json` say of the use of what is asked
     /// for.
     pub terms: Terms,
+    /// True where it was drawn for the control sample, and not chosen by its score.
+    pub control: bool,
 }
 
 /// What a server calls one version of a page. Sent back with the next request,

@@ -64,21 +64,23 @@ pub struct Entry {
 /// that are none are left out.
 pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     let mut sitemap = Sitemap::default();
-    let mut unpacked = Vec::new();
-    let bytes = if bytes.starts_with(&[0x1F, 0x8B]) {
-        let mut decoder = flate2::read::MultiGzDecoder::new(bytes).take(MAX_BYTES as u64 + 1);
+    let mut bytes = Cow::Borrowed(bytes);
+    if bytes.starts_with(&[0x1F, 0x8B]) {
+        let mut unpacked = Vec::new();
+        let mut decoder = flate2::read::MultiGzDecoder::new(&*bytes).take(MAX_BYTES as u64 + 1);
         if let Err(error) = decoder.read_to_end(&mut unpacked) {
             sitemap.trouble = Some(format!("the gzip file is damaged: {error}"));
         }
-        &unpacked
-    } else {
-        bytes
-    };
-    let cut = bytes.get(..MAX_BYTES).filter(|cut| cut.len() < bytes.len());
-    if cut.is_some() {
-        sitemap.trouble = Some(format!("it is longer than {MAX_BYTES} bytes"));
+        bytes = unpacked.into();
     }
-    let text = text_of(cut.unwrap_or(bytes));
+    if bytes.len() > MAX_BYTES {
+        sitemap.trouble = Some(format!("it is longer than {MAX_BYTES} bytes"));
+        match &mut bytes {
+            Cow::Borrowed(bytes) => *bytes = bytes.get(..MAX_BYTES).unwrap_or_default(),
+            Cow::Owned(bytes) => bytes.truncate(MAX_BYTES),
+        }
+    }
+    let text = text_of(bytes);
     let text = text.trim_start_matches('\u{feff}').trim_start();
     let trouble = match text.starts_with('<') {
         true => xml(base, text, &mut sitemap),
@@ -91,17 +93,24 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
 }
 
 /// The bytes as text of the same length: what is no UTF-8 becomes U+001A, as the usual
-/// U+FFFD would make three bytes of each byte of a large binary file.
-fn text_of(bytes: &[u8]) -> Cow<'_, str> {
-    if let Ok(text) = std::str::from_utf8(bytes) {
+/// U+FFFD would make three bytes of each byte of a large binary file. What was unpacked
+/// is not copied.
+fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    if let Cow::Borrowed(bytes) = bytes
+        && let Ok(text) = std::str::from_utf8(bytes)
+    {
         return text.into();
     }
-    let mut text = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        text.push_str(chunk.valid());
-        text.extend(chunk.invalid().iter().map(|_| '\u{1a}'));
+    let mut bytes = bytes.into_owned();
+    let mut at = 0;
+    while let Err(error) = std::str::from_utf8(bytes.get(at..).unwrap_or_default()) {
+        let from = at + error.valid_up_to();
+        at = error.error_len().map_or(bytes.len(), |n| from + n);
+        if let Some(broken) = bytes.get_mut(from..at) {
+            broken.fill(0x1A);
+        }
     }
-    text.into()
+    String::from_utf8(bytes).unwrap_or_default().into()
 }
 
 impl Sitemap {
@@ -507,7 +516,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_text_take_no_more_room() {
-        let text = text_of(b"<\xff\xfe\xe4 \xc3\xa4>");
+        let text = text_of(Cow::Borrowed(b"<\xff\xfe\xe4 \xc3\xa4>"));
         assert_eq!(text, "<\u{1a}\u{1a}\u{1a} \u{e4}>");
         assert_eq!(text.len(), 8);
         let latin = b"<urlset><url><loc>/a</loc><x>K\xe4tzchen</x></url></urlset>";

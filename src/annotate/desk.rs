@@ -9,13 +9,17 @@ use std::time::Instant;
 
 use serde::Serialize;
 
+use super::AnnotateError;
 use super::board::{Board, Item, Next, Verdict};
 use super::sample::{self, Entry, SampleError};
 use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
 use super::words::{self, Words};
-use super::{AnnotateError, thumbnail};
 use crate::config::{Annotate, Config};
+use crate::picture::thumbnail;
 use crate::store::{self, Hold, Sidecar};
+
+/// The longest side of a picture that is judged, in pixels.
+const SIDE: u32 = 1280;
 
 /// The longest name of an annotator, in characters.
 const MAX_NAME: usize = 40;
@@ -225,7 +229,7 @@ impl Desk {
     /// be decoded.
     pub fn picture(&self, sha256: &str) -> Option<Vec<u8>> {
         let entry = self.entries.get(sha256)?;
-        thumbnail::of(&std::fs::read(self.folder.join(&entry.file)).ok()?)
+        thumbnail(&std::fs::read(self.folder.join(&entry.file)).ok()?, SIDE)
     }
 
     fn turn(&self, who: &str, mut inner: MutexGuard<'_, Inner>) -> Turn {

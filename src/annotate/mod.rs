@@ -8,7 +8,7 @@
 //!
 //! Reading order: [`votes`] (the record of what was said, and whose word counts),
 //! `board` (who is asked what next), `sample` (which images), `words` (what stands
-//! around them), `thumbnail` (their pixels), `desk` (all of it behind one lock), and
+//! around them), `desk` (all of it behind one lock), and
 //! `server` (the page and its interface).
 //!
 //! # The interface
@@ -42,7 +42,6 @@ mod sample;
 mod server;
 #[cfg(test)]
 mod tests;
-mod thumbnail;
 pub mod votes;
 mod words;
 

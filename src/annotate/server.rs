@@ -1,13 +1,12 @@
 //! The page and its interface over HTTP. What is answered is decided at the
 //! [`Desk`]; here is who may ask, and that nothing of the answer can run.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State as Shared};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -18,34 +17,13 @@ use tokio::sync::Semaphore;
 
 use super::desk::{Desk, Refusal, Turn};
 use super::votes::{Question, TEXT_CLASSES};
+use crate::origin::{self, Sender};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
 
 /// Pictures that are kept ready; each has some hundred kilobytes.
 const READY: usize = 64;
-
-/// The headers of every answer. The page may load and run its own parts, and nothing
-/// else; nothing of another origin may load them.
-const HEADERS: [(HeaderName, &str); 7] = [
-    (
-        header::CONTENT_SECURITY_POLICY,
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
-         connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    ),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (
-        HeaderName::from_static("cross-origin-resource-policy"),
-        "same-origin",
-    ),
-    (
-        HeaderName::from_static("cross-origin-opener-policy"),
-        "same-origin",
-    ),
-    (header::CACHE_CONTROL, "no-store"),
-];
 
 struct Server {
     desk: Arc<Desk>,
@@ -98,56 +76,18 @@ pub async fn serve(
 /// Lets pass what this machine's own page asks, and puts the headers on the answer.
 async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
-    let host = headers.get(header::HOST).and_then(|h| h.to_str().ok());
-    let mut response = match host {
-        Some(host) if is_own(host, server.remote) => {
-            match request.method() == Method::POST && !from_page(headers, host) {
+    let mut response = match origin::own_host(headers, server.remote) {
+        Some(host) => {
+            let page = origin::sender(headers, host) == Sender::Own;
+            match request.method() == Method::POST && !page {
                 true => refused("only the page itself may do that"),
                 false => next.run(request).await,
             }
         }
-        _ => refused("ask by the address that `spoor annotate` printed"),
+        None => refused("ask by the address that `spoor annotate` printed"),
     };
-    for (name, value) in HEADERS {
-        // The page shows a picture more than once.
-        response
-            .headers_mut()
-            .entry(name)
-            .or_insert(HeaderValue::from_static(value));
-    }
+    origin::put_headers(&mut response);
     response
-}
-
-/// Whether a `Host` is this machine, or, where others may ask, any address. A web
-/// site can let its name point here (DNS rebinding), but not one of these. The port
-/// may be that of a tunnel.
-fn is_own(host: &str, remote: bool) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,
-        _ => host,
-    };
-    let bare = name.strip_prefix('[').and_then(|n| n.strip_suffix(']'));
-    match bare.unwrap_or(name).parse::<IpAddr>() {
-        Ok(address) => remote || address.is_loopback(),
-        Err(_) => name.eq_ignore_ascii_case("localhost"),
-    }
-}
-
-/// Whether a request that changes something comes from the page: every browser says
-/// so in one of these headers, and no other site can.
-fn from_page(headers: &HeaderMap, host: &str) -> bool {
-    let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
-    let own = |origin: &[u8]| {
-        let schemes = ["http://", "https://"];
-        schemes
-            .iter()
-            .any(|scheme| origin == format!("{scheme}{host}").as_bytes())
-    };
-    match (value("origin"), value("sec-fetch-site")) {
-        (Some(origin), site) => own(origin) && site.is_none_or(|s| s == b"same-origin"),
-        (None, Some(site)) => site == b"same-origin",
-        (None, None) => false,
-    }
 }
 
 async fn part(kind: &'static str, text: &'static str) -> Response {
@@ -285,61 +225,4 @@ fn json(value: &impl Serialize) -> Response {
 
 fn refused(why: &'static str) -> Response {
     (StatusCode::FORBIDDEN, why).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts_that_a_web_site_could_have_named_are_refused() {
-        for host in [
-            "127.0.0.1:8080",
-            "localhost:1",
-            "LOCALHOST",
-            "[::1]:80",
-            "127.9.9.9",
-        ] {
-            assert!(is_own(host, false) && is_own(host, true), "{host}");
-        }
-        for host in ["192.168.0.7:8080", "10.0.0.1", "[fe80::1]:4"] {
-            assert!(!is_own(host, false) && is_own(host, true), "{host}");
-        }
-        for host in [
-            "evil.test:8080",
-            "127.0.0.1.evil.test",
-            "localhost.evil.test",
-            "",
-            ":80",
-            "1",
-        ] {
-            assert!(!is_own(host, false) && !is_own(host, true), "{host}");
-        }
-    }
-
-    #[test]
-    fn only_the_page_itself_may_change_anything() {
-        let asked = |pairs: &[(&'static str, &str)]| {
-            let mut headers = HeaderMap::new();
-            for (name, value) in pairs {
-                headers.insert(*name, HeaderValue::from_str(value).unwrap());
-            }
-            from_page(&headers, "127.0.0.1:80")
-        };
-        let own = ("origin", "http://127.0.0.1:80");
-        assert!(asked(&[own]));
-        assert!(asked(&[own, ("sec-fetch-site", "same-origin")]));
-        assert!(asked(&[("sec-fetch-site", "same-origin")]));
-        assert!(!asked(&[]));
-        assert!(!asked(&[own, ("sec-fetch-site", "cross-site")]));
-        for origin in [
-            "null",
-            "http://evil.test",
-            "http://127.0.0.1:81",
-            "127.0.0.1:80",
-        ] {
-            assert!(!asked(&[("origin", origin)]), "{origin}");
-        }
-        assert!(!asked(&[("sec-fetch-site", "same-site")]));
-    }
 }

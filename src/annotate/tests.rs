@@ -7,10 +7,11 @@ use proptest::prelude::*;
 
 use super::board::{Board, Gold, HOLD, Item, Next, Verdict};
 use super::votes::{Question, TEXT_CLASSES, Vote};
-use super::{thumbnail, words};
+use super::words;
 use crate::config::{Annotate, Config};
 use crate::lab::picture::draw;
 use crate::page::ImageContext;
+use crate::picture::thumbnail;
 
 use Question::{Image, Text};
 
@@ -363,7 +364,7 @@ fn the_words_to_judge_are_those_that_rank() {
 #[test]
 fn pictures_are_encoded_anew_and_bounded() {
     let drawn = draw("http://a.test/big.png", 3000, 1500).unwrap();
-    let small = thumbnail::of(&drawn.bytes).unwrap();
+    let small = thumbnail(&drawn.bytes, 1280).unwrap();
     assert_eq!(
         image::guess_format(&small).unwrap(),
         image::ImageFormat::Jpeg
@@ -373,7 +374,7 @@ fn pictures_are_encoded_anew_and_bounded() {
     // No byte that follows the picture in its file comes with it.
     let drawn = draw("http://a.test/small.gif", 120, 100).unwrap();
     let hostile = [drawn.bytes.as_slice(), b"<script>alert(1)</script>"].concat();
-    let same = thumbnail::of(&hostile).unwrap();
+    let same = thumbnail(&hostile, 1280).unwrap();
     assert!(!same.windows(8).any(|w| w == b"<script>"));
     assert_eq!(image::load_from_memory(&same).unwrap().width(), 120);
     for bytes in [
@@ -381,12 +382,12 @@ fn pictures_are_encoded_anew_and_bounded() {
         b"<svg xmlns='http://www.w3.org/2000/svg'/>",
         &drawn.bytes[..9],
     ] {
-        assert_eq!(thumbnail::of(bytes), None);
+        assert_eq!(thumbnail(bytes, 1280), None);
     }
     // What is transparent is neither black nor white.
     let clear = image::RgbaImage::from_pixel(100, 100, image::Rgba([0, 0, 0, 0]));
     let mut png = std::io::Cursor::new(Vec::new());
     clear.write_to(&mut png, image::ImageFormat::Png).unwrap();
-    let shown = image::load_from_memory(&thumbnail::of(png.get_ref()).unwrap()).unwrap();
+    let shown = image::load_from_memory(&thumbnail(png.get_ref(), 1280).unwrap()).unwrap();
     assert!((220..=228).contains(&shown.to_luma8().get_pixel(50, 50).0[0]));
 }

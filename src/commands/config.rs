@@ -1,10 +1,11 @@
 //! `spoor config check FILE`, `spoor config reference`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use spoor::config;
+use spoor::control::Token;
 
 /// Job files.
 #[derive(Debug, Subcommand)]
@@ -31,14 +32,22 @@ impl Config {
     }
 }
 
+/// The number of seeds of a job file that is in order.
+fn checked(file: &Path) -> Result<usize> {
+    let config = config::Config::load(file)?;
+    let seeds = config.seeds.read()?;
+    Token::of(&config.control).with_context(|| file.display().to_string())?;
+    Ok(seeds.len())
+}
+
 fn check(files: &[PathBuf]) -> Result<()> {
     let mut wrong = 0;
     for file in files {
-        match config::Config::load(file).and_then(|config| config.seeds.read()) {
-            Ok(seeds) => println!("{}: in order, {} seeds", file.display(), seeds.len()),
+        match checked(file) {
+            Ok(seeds) => println!("{}: in order, {seeds} seeds", file.display()),
             Err(errors) => {
                 wrong += 1;
-                eprintln!("{errors}");
+                eprintln!("{errors:#}");
             }
         }
     }

@@ -8,10 +8,13 @@ use spoor::daemon::{self, Summary};
 use spoor::page::Bucket;
 use spoor::pipeline::{Control, End};
 
+use super::focus_line;
+use super::log;
 use super::progress::Progress;
 
 pub fn run(job: &Path) -> Result<()> {
     let config = Config::load(job)?;
+    log::also_to_file(&config)?;
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
     let control = Control::default();
@@ -33,6 +36,9 @@ fn print(summary: &Summary) {
         counts.fetches,
         summary.active.as_secs_f64()
     );
+    if let Some(line) = focus_line(&summary.focus) {
+        println!("on topic  by the model: {line}");
+    }
     println!("images    {} kept", counts.images);
     if counts.sitemaps > 0 {
         println!("sitemaps  {} read", counts.sitemaps);

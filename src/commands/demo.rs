@@ -10,6 +10,7 @@ use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
 use spoor::pipeline::{Control, End};
 
+use super::focus_line;
 use super::lab::fetched_pages;
 use super::progress::Progress;
 
@@ -52,6 +53,7 @@ impl Demo {
             server.addr
         );
         let mut lines = Vec::new();
+        let mut focus = None;
         for config in [&focused, &plain] {
             let mut progress = Progress::crawl(config);
             let control = Control::default();
@@ -59,6 +61,7 @@ impl Demo {
             let summary = daemon::crawl(config, runtime.handle(), &mut progress, control, desk)?;
             progress.finish();
             lines.push(line(config, &summary, &labels)?);
+            focus = focus.or_else(|| focus_line(&summary.focus));
             if summary.end == End::Stopped {
                 println!("Stopped; run the demo again and it goes on.");
                 break;
@@ -67,6 +70,9 @@ impl Demo {
         println!("\nstrategy   fetches  on topic  share  images kept  seconds");
         for line in lines {
             println!("{line}");
+        }
+        if let Some(focus) = focus {
+            println!("\non topic by the model: {focus}");
         }
         let results = focused.job_folder();
         println!();

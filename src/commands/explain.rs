@@ -141,6 +141,9 @@ fn print_known(known: &Known, host: &HostReport) {
         "rated      {:.3}, bucket {bucket}, {} hops, found as number {}",
         record.score, record.hops, record.seq
     );
+    if known.control {
+        println!("control    drawn by chance, as one of the control sample");
+    }
     if let Some(parts) = &record.parts {
         println!(
             "parts      document {:.3}, anchor {:.3}, keyword {:.6}",

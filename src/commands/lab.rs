@@ -1,4 +1,4 @@
-//! `spoor lab serve|demo|traps|zoo|judge`
+//! `spoor lab serve|demo|traps|endless|zoo|judge`
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo, traps, zoo};
+use spoor::lab::{self, Labels, demo, endless, traps, zoo};
 
 /// Webs on this machine.
 #[derive(Debug, Subcommand)]
@@ -35,6 +35,16 @@ pub enum Lab {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
+    },
+    /// Serve a web of small pages that has no end and something new on every page, for
+    /// crawls of any length.
+    Endless {
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        /// Where to write a job that crawls it.
+        #[arg(long)]
+        job: Option<PathBuf>,
     },
     /// Serve hostile sites, or list them with what must become of each.
     Zoo {
@@ -74,11 +84,15 @@ impl Lab {
         match self {
             Lab::Serve { dir, listen } => {
                 let lab = lab::Lab::open(&dir)?;
-                serve(lab, &dir.display().to_string(), listen)
+                serve(lab, &dir.display().to_string(), listen, None)
             }
             Lab::Traps { articles, listen } => {
                 let what = traps::HOSTS.join(", ");
-                serve(traps::web(articles), &what, listen)
+                serve(traps::web(articles), &what, listen, None)
+            }
+            Lab::Endless { listen, job } => {
+                let what = format!("{} hosts without an end", endless::HOSTS);
+                serve(endless::web(), &what, listen, job.as_deref())
             }
             Lab::Zoo {
                 list,
@@ -160,7 +174,8 @@ fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Res
     })
 }
 
-fn serve(lab: lab::Lab, what: &str, listen: SocketAddr) -> Result<()> {
+/// Serves until a signal; `job` is where the job of the endless web is to go.
+fn serve(lab: lab::Lab, what: &str, listen: SocketAddr, job: Option<&Path>) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
         // Before the address is told: whoever reads it may stop the server.
@@ -168,6 +183,10 @@ fn serve(lab: lab::Lab, what: &str, listen: SocketAddr) -> Result<()> {
         let running = lab::spawn(lab, listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
+        if let Some(path) = job {
+            std::fs::write(path, endless::job(running.addr))
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
         println!("serving {what} on http://{}", running.addr);
         println!(
             "to crawl it, under [network]: allow_private = true and connect_to = [\"::{}\"]",

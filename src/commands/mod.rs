@@ -5,13 +5,17 @@ mod agreement;
 mod annotate;
 mod config;
 mod crawl;
+mod ctl;
 mod demo;
 mod explain;
 mod export;
 mod lab;
+pub mod log;
+mod manual;
 mod progress;
 mod rank;
 mod reload;
+mod report;
 mod schema;
 mod score;
 mod store;
@@ -22,6 +26,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
+use spoor::control::ControlError;
+use spoor::frontier::Focus;
 
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
@@ -73,11 +79,16 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put the [scope] of a changed job file in force while the job runs.
+    /// Put in force what of a changed job file may change while the job runs.
     Reload {
         /// The job's TOML file.
         job: PathBuf,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
     },
+    /// Ask and steer a running crawl.
+    Ctl(ctl::Ctl),
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
@@ -90,6 +101,8 @@ pub enum Command {
     Schema(schema::Schema),
     /// Say how far those who judged a job's images agree.
     Agreement(agreement::Agreement),
+    /// Write the figures of a job, or of several side by side, as HTML and Markdown.
+    Report(report::Report),
     /// Remove samples from a job that does not run, and never fetch them again.
     Takedown(takedown::Takedown),
     /// Rate a text with a model.
@@ -103,6 +116,17 @@ pub enum Command {
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Print the completions of a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, or write those of all commands.
+    Man {
+        /// The folder that they are written to.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
 }
 
 impl Command {
@@ -119,6 +143,37 @@ impl Command {
     }
 }
 
+/// The exit code of a command that failed: 3 where it is about a running crawl and none
+/// runs, 1 otherwise. A wrong command line is 2.
+pub fn exit_code(error: &anyhow::Error) -> u8 {
+    match error.downcast_ref() {
+        Some(ControlError::NotRunning(_)) => 3,
+        _ => 1,
+    }
+}
+
+/// What focusing gains, on a line; `None` where nothing was drawn by chance.
+fn focus_line(focus: &Focus) -> Option<String> {
+    let percent = |share: f64| format!("{:.1} %", share * 100.0);
+    let focused = percent(focus.focused.share()?);
+    let control = percent(focus.control.share()?);
+    let (low, high) = focus.control.interval()?;
+    let times = |gain: f64| match gain.is_finite() {
+        true => format!("{gain:.1}"),
+        false => "any number".to_owned(),
+    };
+    let (least, most) = focus.gain_interval()?;
+    let gain = focus.gain().map_or("unknown".to_owned(), times);
+    Some(format!(
+        "focused {focused}, control sample {control} ({} to {}, {} fetches), gain {gain} ({} to {})",
+        percent(low),
+        percent(high),
+        focus.control.fetches,
+        times(least),
+        times(most)
+    ))
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -130,16 +185,23 @@ pub fn run(command: Command) -> Result<()> {
         Command::Crawl { job } => crawl::run(&job),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
-        Command::Reload { job } => reload::run(&job),
+        Command::Reload { job, json } => reload::run(&job, json),
+        Command::Ctl(ctl) => ctl.run(),
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),
         Command::Export(export) => export.run(),
         Command::Schema(schema) => schema.run(),
         Command::Agreement(agreement) => agreement.run(),
+        Command::Report(report) => report.run(),
         Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Completions { shell } => {
+            manual::completions(shell);
+            Ok(())
+        }
+        Command::Man { out } => manual::man(out.as_deref()),
     }
 }

@@ -2,6 +2,7 @@
 //! one of these types has been checked and is in canonical form.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use url::Url;
@@ -20,6 +21,21 @@ impl TextValue for PageUrl {
     }
     fn text(&self) -> String {
         self.as_str().to_owned()
+    }
+}
+
+impl TextValue for SocketAddr {
+    const KIND: &'static str = "an address to listen on";
+    const FORM: &'static str =
+        "an IP address and a port, as \"127.0.0.1:8470\"; port 0 takes a free one";
+    const EXAMPLE: &'static str = "127.0.0.1:8470";
+
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse()
+            .map_err(|_| format!("\"{}\" is no IP address with a port", shown(text)))
+    }
+    fn text(&self) -> String {
+        self.to_string()
     }
 }
 
@@ -418,6 +434,22 @@ choice! {
         Sled = "sled",
         /// fjall 3: quicker, smaller, and safe across power cuts.
         Fjall = "fjall",
+    }
+}
+
+choice! {
+    /// How important an event must be to be written.
+    pub enum LogLevel = "a level" {
+        /// None is.
+        Off = "off",
+        /// What needs the operator.
+        Error = "error",
+        /// What may need the operator.
+        Warn = "warn",
+        /// What happens to the crawl as a whole.
+        Info = "info",
+        /// What happens to each address.
+        Debug = "debug",
     }
 }
 

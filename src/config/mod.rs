@@ -42,14 +42,15 @@ use toml::de::DeTable;
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
-    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name,
+    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType, Name,
     ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
-    Annotate, Buckets, Checkpoint, Consent, FrontierSection, Images, Job, Limits, ModelSection,
-    Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection, Text, Train,
+    Annotate, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection, Images, Job,
+    Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection,
+    Text, Train,
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
@@ -85,6 +86,8 @@ config! {
     seeds: Seeds,
     /// `[recrawl]`
     recrawl: Recrawl,
+    /// `[control_sample]`
+    control_sample: ControlSample,
     /// `[train]`
     train: Train,
     /// `[model]`
@@ -115,6 +118,10 @@ config! {
     frontier: FrontierSection,
     /// `[checkpoint]`
     checkpoint: Checkpoint,
+    /// `[logs]`
+    logs: Logs,
+    /// `[control]`
+    control: Control,
 }
 
 /// The job names nobody who answers for it, so it must not crawl.

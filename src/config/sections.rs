@@ -1,13 +1,14 @@
 //! Every section with every key: the one place where a key is declared. The doc
 //! comments are what `spoor config reference` prints.
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, MediaType, Name, Parameter,
-    ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType, Name,
+    Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -50,6 +51,16 @@ section! {
         min: Duration = hours(1), within ms(1)..=days(366);
         /// The longest pause between two visits of a page.
         max: Duration = days(60), within ms(1)..=days(3660);
+    }
+}
+
+section! {
+    /// What focusing gains. A small share of the fetches goes to links that are drawn by chance from all that are known and not fetched yet, also those above the razor, each as likely as any other; the log marks them. That shows what a crawl that does not look at scores would find from here on, beside what the scores found. A page counts as on topic here where its perplexity is at most the boundary `medium`. An unfocused crawl has no control sample.
+    pub struct ControlSample = "control_sample" {
+        /// The share of the fetches of links; 0 for none. Links that were met while it was 0 are not drawn.
+        share: f64 = 0.02, within 0.0..=0.5;
+        /// The seed of the generator that draws the links.
+        seed: u64 = 1, within 0..;
     }
 }
 
@@ -330,6 +341,26 @@ section! {
         interval: Duration = secs(30), within secs(1)..=hours(1);
         /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor store import` makes a frontier of one where the store is damaged.
         export: Duration = hours(6), within secs(1)..=days(30);
+    }
+}
+
+section! {
+    /// What a crawl writes into `logs/spoor.DATE.jsonl` of its folder, a line of JSON for each event: pauses, outages, changed rules, what went wrong. Every finished task has its line in `logs/crawl.jsonl` besides. A new file begins every day, by UTC.
+    pub struct Logs = "logs" {
+        /// The least important events that are written: `error`, `warn`, `info`, `debug`, or `off` for none. `info` is some lines an hour; `debug` is several for every fetch.
+        level: LogLevel = LogLevel::Info;
+        /// How many of these files are kept; older ones are removed.
+        keep: usize = 14, within 1..=3_660;
+    }
+}
+
+section! {
+    /// How a running crawl is asked and told what to do. It always answers its owner on the socket `control.sock` in the job's folder; the API over TCP is the same.
+    pub struct Control = "control" {
+        /// The address that it listens on too; without it, none. One beyond this machine is refused unless there is a token. Nothing is encrypted: put a TLS proxy in front of it, or take a tunnel.
+        listen: Option<SocketAddr> = None;
+        /// A file with the token that every request over TCP must bring: 16 visible characters or more, in a file that not everybody can read. Without it the variable SPOOR_CONTROL_TOKEN is taken where it is set.
+        token_file: Option<PathBuf> = None;
     }
 }
 

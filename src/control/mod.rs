@@ -1,95 +1,102 @@
-//! The control channel: a running crawl is asked and told over a Unix domain
-//! socket in the job's folder, `control.sock`, that only its owner may open.
-//!
-//! It speaks HTTP/1.1, so that any client can be used (`curl --unix-socket`):
+//! The control API: a running crawl is asked and told over HTTP, by the owner of the
+//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`),
+//! and, where `[control]` says so, over TCP.
 //!
 //! | request | answer |
 //! |---|---|
-//! | `GET /explain?url=URL` | an [`Explanation`] as JSON |
-//! | `GET /host/NAME` | a [`HostReport`] as JSON |
-//! | `POST /rules`, a job file as body | its `[scope]`, `[strategy]` and `[buckets]` and the keyword table in the model's folder are in force; [`Reloaded`] as JSON |
+//! | `GET /api/status` | [`Status`] |
+//! | `POST /api/pause`, `/api/resume`, `/api/stop`, `/api/checkpoint` | [`Done`] |
+//! | `POST /api/seeds` with `{"urls": [...]}` | [`Seeded`] for each |
+//! | `GET /api/config`, `PATCH /api/config` with `{"limits.documents": 100}` | [`InForce`], [`Changes`] |
+//! | `POST /api/rules`, a job file as body | [`Changes`]; the keyword table is read again as well |
+//! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
+//! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
+//! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /metrics` | counters and levels, for Prometheus |
+//! | `GET /api/openapi.json` | all of this, for programs |
+//! | `GET /` | the dashboard, a page for people |
 //!
-//! An error has a status of 400 or above and says in plain text what is wrong.
+//! An error has a status of 400 or above and is a [`Problem`].
+//!
+//! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
+//! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
+//! of changes), `book` (what the crawl brought), `board` (the dashboard), `routes`, `guard` (who may ask), `server`, `socket`, `client`.
+//!
 //! Every question is a closure that is run on the thread which owns the frontier,
 //! between two rounds of its loop; so this module never touches the store itself,
-//! decides nothing, and knows nothing of the network that is crawled. A crawl does
+//! judges no address, and knows nothing of the network that is crawled. A crawl does
 //! without the channel where it cannot be had.
 
+mod audit;
+mod board;
+mod book;
 mod client;
+mod guard;
+mod live;
 mod ratings;
+mod routes;
+mod server;
 #[cfg(unix)]
 mod socket;
+mod status;
+mod tail;
 
-use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError};
 
-use axum::Router;
-use axum::extract::{Path as UrlPath, RawQuery, State};
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use utoipa::ToSchema;
 
 use crate::address::PageUrl;
-use crate::config::{Changed, Config, ConfigErrors};
+use crate::config::{Config, ConfigErrors};
 use crate::explain::{self, Explanation, HostReport, Terms};
 use crate::frontier::store::StoreError;
-use crate::frontier::{Frontier, Rescored};
-use crate::pipeline::Asker;
-use crate::scope::Scope;
+use crate::frontier::{Frontier, State};
+use crate::metrics::Metrics;
+use crate::page::TaskKind;
+use crate::pipeline::{Asker, Control, Steering, Stopper, now, timestamp};
+use crate::store::Row;
 
-pub use client::Client;
+use book::Book;
+
+pub use audit::Entry;
+pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
+pub use book::{Packet, Yield};
+pub use client::{Client, Followed};
+pub use guard::{AccessError, Token};
+pub use live::{Change, Changes, InForce, limits};
 pub use ratings::{MakeReader, Ratings, Rerated};
-#[cfg(unix)]
-pub use socket::{Served, serve};
+pub use routes::{Problem, openapi};
+pub use server::{Served, serve};
+pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status};
+pub use tail::Lost;
 
-/// The largest job file that is taken, in bytes.
-const MAX_JOB_FILE: usize = 16 << 20;
+/// Seeds that are added between two rounds of a crawl's loop.
+const SEEDS_AT_ONCE: usize = 200;
 
-/// What came of new rules.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
-    /// False where all was so before.
-    pub changed: bool,
-    /// The full keys that have other values now; `keywords` is the keyword table.
-    pub keys: Vec<String>,
-    /// Full keys besides those of [`LIVE`] sections that differ from what the crawl was
-    /// started with; they take effect at its next start.
-    pub later: Vec<String>,
-    /// What rating all links anew has come to when this was answered; `None` where that
-    /// was not called for.
-    pub rescored: Option<Rescored>,
-    /// Whether it was at its end then; where not, its end is told in the log.
-    pub rated: bool,
-}
-
-/// The sections that are in force as soon as a running crawl is told.
-pub const LIVE: [&str; 3] = ["scope", "strategy", "buckets"];
-
-/// How long an answer waits for all links to be rated anew.
-const MAX_WAIT: Duration = Duration::from_secs(3);
-
-/// How often is looked whether they are.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The file in a job's folder that says that the job is paused, and since when.
+const PAUSED: &str = "paused";
 
 /// Why the control channel gives no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
+    /// There is nobody to ask.
+    #[error("{0}: no crawl works on this job")]
+    NotRunning(String),
     /// Nobody answers.
     #[error(
-        "a spoor works on this job, but it does not answer on {}: {why}; it may be starting, \
-         ending or at upkeep, so try again soon",
-        path.display()
+        "a spoor works on this job, but it does not answer on {place}: {why}; it may be starting, \
+         ending or at upkeep, so try again soon"
     )]
     Silent {
-        /// The socket.
-        path: PathBuf,
+        /// The socket or address.
+        place: String,
         /// What the system said.
         why: String,
     },
-    /// The crawl answered that it cannot.
+    /// The crawl answered that it cannot, or will not.
     #[error("the running crawl refused: {0}")]
     Refused(String),
     /// The answer makes no sense.
@@ -98,45 +105,143 @@ pub enum ControlError {
     /// The new job file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
+    /// Keys cannot be changed, or not so.
+    #[error("{0}")]
+    Change(String),
     /// The new ratings cannot be made.
     #[error("nothing is changed: {0}")]
     Ratings(String),
+    /// Too many follow the log.
+    #[error("{0} readers follow the log already; close one of them")]
+    Readers(usize),
     /// The run ended before it answered.
     #[error("the crawl has ended")]
     Ended,
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A file in the job's folder cannot be read or written.
+    #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// False where it was so before.
+    pub changed: bool,
+    /// What it is now, in words.
+    pub text: String,
+}
+
+/// Addresses to be fetched before all others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewSeeds {
+    /// In full, as `https://example.org/`.
+    pub urls: Vec<String>,
+}
+
+/// What became of a seed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Seeded {
+    /// As it was given.
+    pub url: String,
+    /// Whether it will be fetched.
+    pub result: SeedResult,
+    /// Why it is not, or what is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether a seed will be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SeedResult {
+    /// It is queued now.
+    Added,
+    /// It was known already; where it was queued, it goes before all others now.
+    Known,
+    /// It will not.
+    Refused,
+}
+
+/// Who changes something, for the record of changes: `socket, user 1000`,
+/// `127.0.0.1:40112` or `SIGHUP`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Who(pub String);
 
 /// What answers questions about one running crawl, and changes it. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Desk(Arc<Inner>);
+
+struct Inner {
     asker: Asker,
-    terms: Arc<Terms>,
-    started: Arc<Config>,
-    /// The configuration that the crawl follows now; one change at a time.
-    in_force: Arc<Mutex<Config>>,
+    stopper: Stopper,
+    terms: Terms,
+    /// Held while a change is made, so that two are made one after the other.
+    in_force: Mutex<Arc<Config>>,
+    folder: PathBuf,
+    pulse: std::sync::Mutex<status::Pulse>,
+    tail: tail::Tail,
+    /// What this run brought, and what the runs before it did.
+    book: std::sync::Mutex<Book>,
+    earlier: OnceLock<Arc<Book>>,
+    metrics: OnceLock<Metrics>,
     /// Set when the model is there.
-    ratings: Arc<OnceLock<Ratings>>,
+    ratings: OnceLock<Ratings>,
+    /// Held while an image of the gallery is decoded.
+    decoding: Mutex<()>,
 }
 
 impl Desk {
-    /// For the crawl behind `asker`, which was started with `config`.
-    pub fn new(asker: Asker, terms: Terms, config: &Config) -> Self {
-        Self {
-            asker,
-            terms: Arc::new(terms),
-            started: Arc::new(config.clone()),
-            in_force: Arc::new(Mutex::new(config.clone())),
-            ratings: Arc::default(),
+    /// For the crawl that is given `control` and is started with `config`.
+    pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
+        let folder = config.job_folder();
+        Self(Arc::new(Inner {
+            asker: control.asker(),
+            stopper: control.stopper(),
+            terms,
+            in_force: Mutex::new(Arc::new(config.clone())),
+            pulse: std::sync::Mutex::new(status::Pulse::new(now())),
+            tail: tail::Tail::new(&folder),
+            book: std::sync::Mutex::default(),
+            earlier: OnceLock::new(),
+            metrics: OnceLock::new(),
+            ratings: OnceLock::new(),
+            decoding: Mutex::new(()),
+            folder,
+        }))
+    }
+
+    /// To be told of every finished task and every round of the crawl.
+    pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
+        if let Some(row) = row {
+            self.0.tail.row(row);
+            self.book().row(row);
         }
+        self.pulse().observe(frontier.counts(), row, now());
+    }
+
+    /// To be called when the crawl begins: what it counts in `metrics` is answered from
+    /// then on, and what earlier runs of the job brought is read beside it.
+    pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
+        self.0.metrics.set(metrics).ok();
+        let desk = self.clone();
+        runtime.spawn_blocking(move || {
+            let book = Book::of_log(&desk.0.folder.join("logs/crawl.jsonl"));
+            desk.0.earlier.set(Arc::new(book)).ok();
+        });
     }
 
     /// From now on what rates the links may be changed.
     pub fn set_ratings(&self, ratings: Ratings) {
         // A desk has one crawl, which sets them once.
-        self.ratings.set(ratings).ok();
+        self.0.ratings.set(ratings).ok();
     }
 
     /// Explains an address.
@@ -144,12 +249,10 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`] or [`ControlError::Store`].
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
-        let terms = Arc::clone(&self.terms);
-        let answer = self.asker.ask(move |frontier| {
-            let terms = Terms {
-                rating: frontier.rating().cloned(),
-                ..Terms::clone(&terms)
-            };
+        let terms = self.0.terms.clone();
+        let answer = self.0.asker.ask(move |frontier| {
+            let rating = frontier.rating().cloned();
+            let terms = Terms { rating, ..terms };
             explain::url(&frontier.view(), frontier.scope(), &terms, &url)
         });
         Ok(answer.await.ok_or(ControlError::Ended)??)
@@ -161,140 +264,200 @@ impl Desk {
     /// As [`Desk::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         let answer = self
+            .0
             .asker
             .ask(move |frontier| explain::host(&frontier.view(), &url.host_key()));
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Puts the [`LIVE`] sections of another configuration in force, and the keyword
-    /// table as it lies in the model's folder. When this returns nothing more is leased
-    /// that they do not permit; what is queued is judged and rated anew while the crawl
-    /// goes on. `who` is named beside every changed key in the log.
+    /// Leases nothing more until [`Desk::resume`]; what is in flight finishes. The clocks
+    /// of hosts go on, and the pause outlives the process: the job's next run begins
+    /// paused.
     ///
     /// # Errors
-    /// As [`Desk::explain`], and [`ControlError::Ratings`]; all is as before then.
-    pub async fn reload(&self, config: &Config, who: &str) -> Result<Reloaded, ControlError> {
-        let mut held = self.in_force.lock().await;
-        let new = Config {
-            scope: config.scope.clone(),
-            strategy: config.strategy.clone(),
-            buckets: config.buckets.clone(),
-            ..held.clone()
-        };
-        let mut changes = held.changes(&new);
-        let rerated = match self.ratings.get() {
-            Some(ratings) => ratings.by(&new)?,
-            None => None,
-        };
-        changes.extend(rerated.as_ref().and_then(|r| r.keywords.clone()));
-        let rates = rerated.is_some();
-        let scope = Scope::new(new.scope.clone());
-        let answer = self.asker.ask(move |frontier| {
-            let takedowns = frontier.scope().takedowns().clone();
-            frontier.set_scope(scope.with_takedowns(takedowns))?;
-            rerated.map_or(Ok(()), |rerated| rerated.put(frontier))
-        });
-        answer.await.ok_or(ControlError::Ended)??;
-        for Changed { key, from, to } in &changes {
-            tracing::info!(key, from, to, who, "changed while the crawl runs");
+    /// [`ControlError::Ended`], or [`ControlError::Io`] where it cannot be remembered;
+    /// then nothing is paused.
+    pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
+        let path = self.0.folder.join(PAUSED);
+        let text = format!("since {} by {}\n", timestamp(now()), who.0);
+        write(&path, &text).await?;
+        let paused = self.0.asker.steer(|run| run.phase.pause(now()));
+        let changed = paused.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "pause")).await;
         }
-        let mut later = self.started.changes(config);
-        // Ranking and judging are no part of a crawl, so their keys wait for none.
-        later.retain(|changed| {
-            let section = changed.key.split('.').next().unwrap_or_default();
-            !LIVE.contains(&section) && !["rank", "annotate"].contains(&section)
-        });
-        *held = new;
-        if !changes.is_empty() {
-            self.record(&held).await;
-        }
-        drop(held);
-        let (rescored, rated) = match rates {
-            true => self.rescored().await,
-            false => (None, true),
-        };
-        let key = |changed: Changed| changed.key;
-        Ok(Reloaded {
-            changed: !changes.is_empty(),
-            keys: changes.into_iter().map(key).collect(),
-            later: later.into_iter().map(key).collect(),
-            rescored,
-            rated,
-        })
+        let text = "paused: nothing more is asked for until it is resumed".to_owned();
+        Ok(Done { changed, text })
     }
 
-    /// What rating anew has come to at its end, or after a while; and whether it is at
-    /// its end. `None` where the run has ended meanwhile.
-    async fn rescored(&self) -> (Option<Rescored>, bool) {
-        let begun = tokio::time::Instant::now();
-        loop {
-            let look = |frontier: &mut Frontier| (frontier.rescored(), !frontier.is_rescoring());
-            match self.asker.ask(look).await {
-                None => return (None, false),
-                Some((came, true)) => return (Some(came), true),
-                Some((came, false)) if begun.elapsed() > MAX_WAIT => return (Some(came), false),
-                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+    /// Goes on after a pause.
+    ///
+    /// # Errors
+    /// As [`Desk::pause`].
+    pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
+        let path = self.0.folder.join(PAUSED);
+        match tokio::fs::remove_file(&path).await {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ControlError::Io { path, source });
             }
+            _ => {}
+        }
+        let resumed = self.0.asker.steer(|run| run.phase.resume(now()));
+        let changed = resumed.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "resume")).await;
+        }
+        let text = "running".to_owned();
+        Ok(Done { changed, text })
+    }
+
+    /// Ends the crawl in good order: nothing more is leased, and what is in flight
+    /// finishes. This returns before that.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn stop(&self, who: &Who) -> Result<Done, ControlError> {
+        let asked = self.0.asker.steer(|run| run.phase.stopping.is_none());
+        let changed = asked.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "stop")).await;
+        }
+        self.0.stopper.stop();
+        let text = "stopping: what is in flight is finished first".to_owned();
+        Ok(Done { changed, text })
+    }
+
+    /// Returns when all that is committed would survive the loss of power.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn checkpoint(&self, who: &Who) -> Result<Done, ControlError> {
+        let done = self.0.asker.checkpoint().await;
+        done.ok_or(ControlError::Ended)?;
+        self.record(Entry::of(who, "checkpoint")).await;
+        let text = "all that is finished is on the disk".to_owned();
+        let changed = true;
+        Ok(Done { changed, text })
+    }
+
+    /// Adds seeds, and says what became of each.
+    ///
+    /// # Errors
+    /// As [`Desk::explain`]; those before the failure are added.
+    pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
+        let mut all = Vec::with_capacity(seeds.urls.len());
+        for part in seeds.urls.chunks(SEEDS_AT_ONCE) {
+            let part = part.to_vec();
+            let answer = self.0.asker.ask(move |frontier| seed(frontier, part));
+            all.extend(answer.await.ok_or(ControlError::Ended)??);
+        }
+        for seeded in all.iter().filter(|s| s.result != SeedResult::Refused) {
+            let mut entry = Entry::of(who, "seed");
+            entry.to = Some(seeded.url.clone());
+            self.record(entry).await;
+        }
+        Ok(all)
+    }
+
+    /// The last `n` rows of the crawl log, oldest first, as JSON.
+    ///
+    /// # Errors
+    /// [`ControlError::Io`].
+    pub async fn last_rows(&self, n: usize) -> Result<Vec<serde_json::Value>, ControlError> {
+        self.0.tail.last(n).await
+    }
+
+    /// Ends every tail of the log that is being followed.
+    pub(super) fn end_tails(&self) {
+        self.0.tail.end();
+    }
+
+    /// Notes a change, in the file, for the program's own log, and for those who follow
+    /// the crawl log.
+    async fn record(&self, entry: Entry) {
+        self.0.tail.entry(&entry);
+        if let Err(error) = audit::append(&self.0.folder, &entry).await {
+            tracing::warn!("{error}; the change is made all the same");
         }
     }
 
-    /// Keeps the record of what this corpus was made with true.
-    async fn record(&self, now: &Config) {
-        let path = self.started.job_folder().join("job.toml");
-        if let Err(error) = tokio::fs::write(&path, now.to_toml()).await {
-            tracing::warn!("{}: {error}; it still has the former rules", path.display());
+    async fn steer<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Steering<'_>) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        let answer = self.0.asker.steer(question).await;
+        answer.ok_or(ControlError::Ended)
+    }
+
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {
+        // Figures only: whoever panicked left nothing half done that matters.
+        let pulse = self.0.pulse.lock();
+        pulse.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Since when the job in `folder` is paused, in words, where it is.
+pub fn paused(folder: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(folder.join(PAUSED)).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Adds seeds to a frontier and looks at what became of them.
+fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
+    let state = |frontier: &Frontier, url: &PageUrl| {
+        let canonical = frontier.scope().canonical(url);
+        let record = frontier.look_up(&canonical, TaskKind::Page)?;
+        Ok::<_, StoreError>(record.map(|record| record.state))
+    };
+    let mut seeded = Vec::with_capacity(urls.len());
+    for text in urls {
+        let (result, reason) = match PageUrl::parse(&text) {
+            Err(error) => (SeedResult::Refused, Some(error.to_string())),
+            Ok(url) => {
+                let before = state(frontier, &url)?;
+                frontier.add_seeds(std::slice::from_ref(&url), now())?;
+                became(frontier, &url, before, state(frontier, &url)?)
+            }
+        };
+        let url = text;
+        seeded.push(Seeded {
+            url,
+            result,
+            reason,
+        });
+    }
+    Ok(seeded)
+}
+
+fn became(
+    frontier: &Frontier,
+    url: &PageUrl,
+    before: Option<State>,
+    after: Option<State>,
+) -> (SeedResult, Option<String>) {
+    let known = |what: &str| (SeedResult::Known, Some(what.to_owned()));
+    match (before, after) {
+        (_, Some(State::Dropped { reason })) => {
+            let objection = frontier.scope().judge_page(url, 0).err();
+            let why = objection.map_or(reason.name().to_owned(), |o| o.to_string());
+            (SeedResult::Refused, Some(why))
         }
+        (None | Some(State::Dropped { .. }), _) => (SeedResult::Added, None),
+        (Some(State::Queued), _) => known("queued"),
+        (Some(State::Waiting { .. }), _) => known("waits to be tried again"),
+        (Some(State::Done { .. }), _) => known("fetched before"),
+        (Some(State::Redirected { to, .. }), _) => known(&format!("leads to {to}")),
     }
 }
 
-/// The routes.
-fn router(desk: Desk) -> Router {
-    Router::new()
-        .route("/explain", get(explain_url))
-        .route("/host/{name}", get(explain_host))
-        .route("/rules", post(rules))
-        .layer(axum::extract::DefaultBodyLimit::max(MAX_JOB_FILE))
-        .with_state(desk)
-}
-
-async fn explain_url(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Response {
-    let query = query.unwrap_or_default();
-    let mut pairs = url::form_urlencoded::parse(query.as_bytes());
-    let Some((_, text)) = pairs.find(|(key, _)| key == "url") else {
-        return wrong("name an address, as /explain?url=https%3A%2F%2Fexample.org%2F");
-    };
-    match PageUrl::parse(&text) {
-        Ok(url) => answer(desk.explain(url).await),
-        Err(error) => wrong(&error.to_string()),
-    }
-}
-
-async fn explain_host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Response {
-    match PageUrl::parse(&format!("http://{name}/")) {
-        Ok(url) => answer(desk.host(url).await),
-        Err(error) => wrong(&error.to_string()),
-    }
-}
-
-async fn rules(State(desk): State<Desk>, body: String) -> Response {
-    match Config::parse(&body, "the job file") {
-        Ok(config) => answer(desk.reload(&config, "the control channel").await),
-        Err(errors) => wrong(&errors.to_string()),
-    }
-}
-
-fn answer<T: Serialize>(result: Result<T, ControlError>) -> Response {
-    let json = match result {
-        Ok(value) => serde_json::to_vec(&value).map_err(|e| e.to_string()),
-        Err(error @ ControlError::Ratings(_)) => return wrong(&error.to_string()),
-        Err(error) => Err(error.to_string()),
-    };
-    match json {
-        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
-        Err(why) => (StatusCode::SERVICE_UNAVAILABLE, why).into_response(),
-    }
-}
-
-fn wrong(why: &str) -> Response {
-    (StatusCode::BAD_REQUEST, why.to_owned()).into_response()
+async fn write(path: &Path, text: &str) -> Result<(), ControlError> {
+    let written = tokio::fs::write(path, text).await;
+    written.map_err(|source| ControlError::Io {
+        path: path.to_owned(),
+        source,
+    })
 }

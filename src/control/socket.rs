@@ -7,10 +7,6 @@ use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio::net::UnixListener;
-use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
-
-use super::{Desk, router};
 
 /// The name of the socket in the job's folder.
 pub(super) const NAME: &str = "control.sock";
@@ -22,20 +18,18 @@ const PRIVATE: &str = ".control";
 /// has 108 on Linux and 104 elsewhere, the final NUL included.
 const LONGEST: usize = 103;
 
-/// A control channel that is open until this is dropped.
+/// The socket's name in the folder, which is taken away when this is dropped.
 #[derive(Debug)]
-pub struct Served {
+pub(super) struct Socket {
     path: PathBuf,
-    task: JoinHandle<()>,
 }
 
-/// Opens the control channel of the job in `folder`, whose lock this process must
-/// hold: a socket that lies there already is one that a killed process left, and is
-/// replaced.
+/// Opens the socket of the job in `folder`, inside a runtime. One that lies there already
+/// is one that a killed process left, and is replaced.
 ///
 /// # Errors
-/// What the system said; the crawl can do without.
-pub fn serve(runtime: &Handle, folder: &Path, desk: Desk) -> io::Result<Served> {
+/// What the system said.
+pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
     let path = folder.join(NAME);
     match std::fs::symlink_metadata(&path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(&path)?,
@@ -52,25 +46,15 @@ pub fn serve(runtime: &Handle, folder: &Path, desk: Desk) -> io::Result<Served> 
     }
     let unnamed = private.join(NAME);
     std::fs::remove_file(&unnamed).ok();
-    let listener = {
-        let _entered = runtime.enter();
-        UnixListener::bind(&Place::of(&private)?.path)?
-    };
+    let listener = UnixListener::bind(&Place::of(&private)?.path)?;
     std::fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
     std::fs::rename(&unnamed, &path)?;
     std::fs::remove_dir(&private)?;
-    let task = runtime.spawn(async move {
-        // It never ends by itself, and errors of single connections are not its own.
-        if let Err(error) = axum::serve(listener, router(desk)).await {
-            tracing::warn!("the control channel ended: {error}");
-        }
-    });
-    Ok(Served { path, task })
+    Ok((Socket { path }, listener))
 }
 
-impl Drop for Served {
+impl Drop for Socket {
     fn drop(&mut self) {
-        self.task.abort();
         // One that is left behind is replaced by the next run.
         std::fs::remove_file(&self.path).ok();
     }

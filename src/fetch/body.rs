@@ -13,16 +13,26 @@ use tokio::time::Instant;
 use super::error::{FetchError, Phase, Seen, classify};
 use super::rate::Rates;
 
-/// A body beyond this is large: only one at a time is in memory. Sitemaps may have
-/// 50 MiB, and what is read of them takes more.
-const LARGE: usize = 8 << 20;
+/// What every body may take, in bytes; most need no more.
+const SMALL: usize = 256 << 10;
+
+/// What all bodies together may take besides, in bytes. A limit on what is asked for
+/// does not bound this: of 64 requests that are under way each may bring 10 MiB.
+const ROOM: usize = 16 << 20;
+
+/// What of the room is taken at a time, in bytes.
+const STEP: usize = 1 << 20;
 
 /// Bytes of bodies in memory, those still being read included.
 #[derive(Debug)]
 pub(super) struct Gauge {
     bytes: AtomicU64,
     fell: Notify,
-    large: Arc<Semaphore>,
+    /// The bytes of [`ROOM`] that are left.
+    room: Arc<Semaphore>,
+    /// For the one body that grows on where no room is left, so that bodies that wait
+    /// for each other's room cannot wait for ever.
+    beyond: Arc<Semaphore>,
 }
 
 impl Default for Gauge {
@@ -30,7 +40,8 @@ impl Default for Gauge {
         Self {
             bytes: AtomicU64::new(0),
             fell: Notify::new(),
-            large: Arc::new(Semaphore::new(1)),
+            room: Arc::new(Semaphore::new(ROOM)),
+            beyond: Arc::new(Semaphore::new(1)),
         }
     }
 }
@@ -61,8 +72,10 @@ impl Gauge {
 pub struct HeldBytes {
     gauge: Arc<Gauge>,
     bytes: u64,
-    /// That this is the large one.
-    large: Option<OwnedSemaphorePermit>,
+    /// Its part of the room.
+    room: Option<OwnedSemaphorePermit>,
+    /// That this is the one that needs none.
+    beyond: Option<OwnedSemaphorePermit>,
 }
 
 impl HeldBytes {
@@ -70,16 +83,35 @@ impl HeldBytes {
         Self {
             gauge: gauge.clone(),
             bytes: 0,
-            large: None,
+            room: None,
+            beyond: None,
         }
     }
 
-    /// Waits until this body may be the large one; returns how long that took.
-    async fn grow(&mut self) -> Duration {
+    /// Waits until this body may have `length` bytes; returns how long that took.
+    async fn grow(&mut self, length: usize) -> Duration {
         let begun = Instant::now();
-        // Never closed, so a permit always comes.
-        self.large = self.gauge.large.clone().acquire_owned().await.ok();
-        begun.elapsed()
+        loop {
+            let part = self.room.as_ref().map_or(0, |part| part.num_permits());
+            if self.beyond.is_some() || length <= SMALL + part {
+                return begun.elapsed();
+            }
+            // Neither is ever closed, so that one of them comes.
+            tokio::select! {
+                biased;
+                Ok(step) = self.gauge.room.clone().acquire_many_owned(STEP as u32) => {
+                    match &mut self.room {
+                        Some(part) => part.merge(step),
+                        None => self.room = Some(step),
+                    }
+                }
+                Ok(beyond) = self.gauge.beyond.clone().acquire_owned() => {
+                    self.beyond = Some(beyond);
+                    self.room = None;
+                }
+                else => return begun.elapsed(),
+            }
+        }
     }
 
     /// How many bytes it stands for.
@@ -107,16 +139,22 @@ pub(super) struct Watch {
     start: Instant,
     throttled: Duration,
     limit: Duration,
+    /// The longest that one step may take.
+    idle: Duration,
     pub(super) status: Option<u16>,
     pub(super) bytes: u64,
 }
 
 impl Watch {
-    pub(super) fn start(limit: Duration) -> Self {
+    /// For an exchange that may take `limit`, and each step of it `idle`: its head, and
+    /// the next decoded bytes of its body. The client's own read timeout would not do,
+    /// since it runs on while a body waits for room and is not read.
+    pub(super) fn start(limit: Duration, idle: Duration) -> Self {
         Self {
             start: Instant::now(),
             throttled: Duration::ZERO,
             limit,
+            idle,
             status: None,
             bytes: 0,
         }
@@ -142,11 +180,14 @@ impl Watch {
         step: impl Future<Output = Result<T, reqwest::Error>>,
     ) -> Result<T, FetchError> {
         let left = self.limit.saturating_sub(self.elapsed());
-        match tokio::time::timeout(left, step).await {
+        match tokio::time::timeout(left.min(self.idle), step).await {
             Ok(done) => done.map_err(|e| classify(host, &e, phase)),
             Err(_) => Err(FetchError::Timeout {
                 host: host.to_owned(),
-                phase: Phase::Whole,
+                phase: match left <= self.idle {
+                    true => Phase::Whole,
+                    false => phase,
+                },
                 seen: Seen::default(),
             }),
         }
@@ -178,9 +219,7 @@ pub(super) async fn read(
     while let Some(chunk) = watch.within(host, Phase::Body, response.chunk()).await? {
         let room = cap - body.len();
         let kept = chunk.get(..room).unwrap_or(&chunk);
-        if held.large.is_none() && body.len() + kept.len() > LARGE {
-            watch.throttled += held.grow().await;
-        }
+        watch.throttled += held.grow(body.len() + kept.len()).await;
         held.add(kept.len());
         body.extend_from_slice(kept);
         watch.bytes = body.len() as u64;
@@ -226,23 +265,40 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_large_body_is_in_memory_at_a_time() {
+    async fn bodies_share_the_room_and_one_needs_none() {
         let gauge = Arc::new(Gauge::default());
         let mut first = HeldBytes::none(&gauge);
-        first.grow().await;
+        first.grow(SMALL + ROOM - STEP).await;
+        assert!(first.beyond.is_none());
+        let mut second = HeldBytes::none(&gauge);
+        second.grow(SMALL + 1).await;
+        assert!(second.beyond.is_none());
+        // No room is left: this one may have all it asks for, and others nothing.
+        let mut third = HeldBytes::none(&gauge);
+        third.grow(50 << 20).await;
+        assert!(third.beyond.is_some());
+        let mut small = HeldBytes::none(&gauge);
+        small.grow(SMALL).await;
         let waiting = tokio::spawn({
             let gauge = gauge.clone();
-            async move { HeldBytes::none(&gauge).grow().await }
+            async move {
+                let mut held = HeldBytes::none(&gauge);
+                held.grow(SMALL + STEP).await;
+                held.beyond.is_some()
+            }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        drop(first);
-        waiting.await.unwrap();
+        drop(second);
+        assert!(!waiting.await.unwrap());
+        drop((first, third));
+        assert_eq!(gauge.room.available_permits(), ROOM);
+        assert_eq!(gauge.beyond.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]
     async fn throttling_is_not_held_against_the_server() {
-        let mut watch = Watch::start(Duration::from_secs(10));
+        let mut watch = Watch::start(Duration::from_secs(10), Duration::from_secs(5));
         tokio::time::advance(Duration::from_secs(30)).await;
         watch.throttled = Duration::from_secs(27);
         assert_eq!(watch.elapsed(), Duration::from_secs(3));

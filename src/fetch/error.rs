@@ -152,6 +152,14 @@ pub enum FetchError {
         /// What was seen until then.
         seen: Seen,
     },
+    /// The proxy does not let this crawler through: the operator's to mend.
+    #[error(
+        "the proxy asks for a user name and a password; write them into HTTP_PROXY and HTTPS_PROXY, as in http://name:password@proxy.example:3128, set network.proxy to \"environment\" and start again"
+    )]
+    Proxy {
+        /// What was seen until then.
+        seen: Seen,
+    },
     /// This machine is out of descriptors or ports; the host is not to blame.
     #[error(
         "this machine cannot open another connection: {why}; raise its limit (ulimit -n) or fetch less at once"
@@ -179,6 +187,7 @@ impl FetchError {
             | Self::BadRedirect { seen, .. }
             | Self::TooLarge { seen, .. }
             | Self::Unsendable { seen, .. }
+            | Self::Proxy { seen }
             | Self::Local { seen, .. } => seen,
         }
     }
@@ -213,6 +222,7 @@ impl FetchError {
             | Self::BadRedirect { seen, .. }
             | Self::TooLarge { seen, .. }
             | Self::Unsendable { seen, .. }
+            | Self::Proxy { seen }
             | Self::Local { seen, .. } => *seen = now,
         }
         self
@@ -236,6 +246,10 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
     if error.is_builder() {
         let url = error.url().map_or(host, ToString::to_string);
         return FetchError::Unsendable { url, why, seen };
+    }
+    // The type of this one is private to the library; a test holds its words.
+    if error.is_connect() && why == "tunnel error: proxy authorization required" {
+        return FetchError::Proxy { seen };
     }
     if let Some(kind) = find_io(error, out_of_resources) {
         let why = kind.to_string();

@@ -38,7 +38,8 @@ mod route;
 mod tests;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, SystemTime};
 
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
@@ -66,8 +67,10 @@ pub struct Fetcher {
 struct Inner {
     options: Options,
     router: Router,
-    rates: Rates,
+    rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
+    /// Whether the proxy has let a request through.
+    let_through: AtomicBool,
 }
 
 /// What a server answered.
@@ -141,11 +144,38 @@ impl Fetcher {
         Ok(Self {
             inner: Arc::new(Inner {
                 router: Router::new(&options, names)?,
-                rates: Rates::new(&options)?,
+                rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
+                let_through: AtomicBool::new(false),
                 options,
             }),
         })
+    }
+
+    /// Other global rates from now on; what waits for its turn already, and a body that
+    /// is being read, keep theirs.
+    ///
+    /// # Errors
+    /// [`SetupError::Rate`]; the rates are as before then.
+    pub fn set_rates(
+        &self,
+        requests_per_second: Option<f64>,
+        bytes_per_second: Option<u64>,
+    ) -> Result<(), SetupError> {
+        let rates = Rates::new(&Options {
+            requests_per_second,
+            bytes_per_second,
+            ..Options::default()
+        })?;
+        // One pointer is written, so whoever panicked left nothing half done.
+        let held = self.inner.rates.write();
+        *held.unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
+        Ok(())
+    }
+
+    fn rates(&self) -> Arc<Rates> {
+        let held = self.inner.rates.read();
+        Arc::clone(&held.unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The address that a request for `url` would go to, where the operator does
@@ -193,8 +223,9 @@ impl Fetcher {
                 seen: Seen::default(),
             })
         })?;
-        self.inner.rates.request().await;
-        let mut watch = Watch::start(self.inner.options.total_timeout);
+        self.rates().request().await;
+        let limits = &self.inner.options;
+        let mut watch = Watch::start(limits.total_timeout, limits.read_timeout);
         let condition = headers::condition(known);
         let answer = self.exchange(url, kind, condition, route, &mut watch).await;
         answer.map_err(|e| e.with_seen(watch.seen()))
@@ -253,7 +284,14 @@ impl Fetcher {
                 elapsed: watch.elapsed(),
             });
         }
-        if status == 407 && inner.router.proxied() {
+        if status != 407 {
+            inner.let_through.store(true, Ordering::Relaxed);
+        } else if inner.router.proxied() {
+            // Later it may come from a hostile server, which the proxy passed on.
+            if !inner.let_through.load(Ordering::Relaxed) {
+                let seen = Seen::default();
+                return Err(FetchError::Proxy { seen });
+            }
             return Err(FetchError::Connection {
                 host: host.to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),
@@ -282,7 +320,7 @@ impl Fetcher {
         let terms = headers::terms(head);
         let validators = headers::validators(head);
         let held = HeldBytes::none(&inner.gauge);
-        let body = body::read(host, response, cap, watch, &inner.rates, held).await?;
+        let body = body::read(host, response, cap, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
             return Err(too_large(None));
         }

@@ -33,7 +33,7 @@ pub struct Options {
     pub total_timeout: Duration,
     /// How long an unused connection is kept for the host's next request. Short,
     /// because a crawl has many hosts and few descriptors; at most one
-    /// connection a host is kept.
+    /// connection a host is kept, and none where the system permits few open files.
     pub pool_idle: Duration,
     /// Most bytes of a page's decoded body; the rest is not read.
     pub page_cap: usize,

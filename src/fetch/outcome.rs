@@ -120,6 +120,7 @@ enum Class {
     BadRedirect,
     TooLarge,
     Unsendable,
+    /// And a proxy that lets nothing through.
     Local,
     /// A status from the first to the second number.
     Status(u16, u16),
@@ -141,7 +142,7 @@ impl Class {
                     | (BadRedirect, FetchError::BadRedirect { .. })
                     | (TooLarge, FetchError::TooLarge { .. })
                     | (Unsendable, FetchError::Unsendable { .. })
-                    | (Local, FetchError::Local { .. })
+                    | (Local, FetchError::Local { .. } | FetchError::Proxy { .. })
             ),
         }
     }
@@ -218,6 +219,7 @@ mod tests {
             }),
             made(|url, why, seen| FetchError::Unsendable { url, why, seen }),
             made(|_, why, seen| FetchError::Local { why, seen }),
+            FetchError::Proxy { seen },
             status(404, None),
         ];
         let mut kinds: Vec<usize> = all
@@ -235,10 +237,11 @@ mod tests {
                 FetchError::Unsendable { .. } => 9,
                 FetchError::Local { .. } => 10,
                 FetchError::Status { .. } => 11,
+                FetchError::Proxy { .. } => 12,
             })
             .collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, (0..12).collect::<Vec<_>>());
+        assert_eq!(kinds, (0..13).collect::<Vec<_>>());
         all
     }
 

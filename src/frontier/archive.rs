@@ -3,10 +3,11 @@
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept, by what links were rated. Queues, waiting lists, visits to come
-//! and the index of simhashes are not among them, because they follow from the
-//! records of the URLs; importing builds them anew, and counts
-//! anew as well. So an import is consistent whatever the export was, and a
+//! was kept, the control sample and what was drawn for it, by what links were rated.
+//! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
+//! draw from are not among them, because they follow from the records of the URLs;
+//! importing builds them anew, and counts anew as well. So an import is consistent
+//! whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
 mod building;
@@ -32,6 +33,7 @@ use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
 use super::rescore::Scores;
+use super::sample::Sample;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
@@ -150,6 +152,15 @@ enum Fact {
     Kept {
         sha256: String,
         file: String,
+    },
+    /// The control sample; its list follows from the URLs.
+    Sample {
+        #[serde(flatten)]
+        record: Sample,
+    },
+    /// A link that was drawn for it.
+    Drawn {
+        url: PageUrl,
     },
     /// By what all links were rated, and how far that has come.
     Scores {
@@ -378,19 +389,27 @@ pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
     read(key, value).is_some()
 }
 
+/// Whether a pair holds a number that no rating gives: one that is none, or infinite.
+pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
+    read(key, value).is_some_and(|fact| !can_be_written(&fact))
+}
+
 /// Whether a line of JSON can hold it. Damage makes numbers that are none or infinite,
 /// for which JSON has no form; a line with one could not be read back.
 fn can_be_written(fact: &Fact) -> bool {
     match fact {
-        Fact::Url { record, .. } => {
-            let parts = record.parts.as_ref();
-            let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
-            record.score.is_finite() && parts.iter().all(|part| part.is_finite())
-        }
+        Fact::Url { record, .. } => has_finite_scores(record),
         Fact::Context { context, .. } => serde_json::to_vec(context)
             .is_ok_and(|line| serde_json::from_slice::<ImageContext>(&line).is_ok()),
         _ => true,
     }
+}
+
+/// Whether the score and its parts are numbers, as every rating gives them.
+pub(super) fn has_finite_scores(record: &UrlRecord) -> bool {
+    let parts = record.parts.as_ref();
+    let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
+    record.score.is_finite() && parts.iter().all(|part| part.is_finite())
 }
 
 /// The fact that a pair stands for; `None` where it cannot be read.
@@ -476,7 +495,13 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             sha256: keys::sha256_of_key(key)?.to_owned(),
             file: text(value)?,
         },
-        b'S' => Fact::Scores {
+        b'S' => Fact::Sample {
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'K' => Fact::Drawn {
+            url: keys::url_of_key(key.get(1..)?)?.0,
+        },
+        b'L' => Fact::Scores {
             scores: postcard::from_bytes(value).ok()?,
         },
         b'Q' => {

@@ -7,12 +7,15 @@ use super::archive::{self, tally};
 use super::change::{class_of, rank_of};
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
+use super::sample::Sample;
 use super::store::{Store, StoreError};
 use super::visits::entry_of;
 use super::{codec, mark};
 
 /// Problems named at most; the rest is only counted.
 const MAX_NAMED: usize = 100;
+
+const NO_NUMBER: &str = "a score is infinite or no number at all";
 
 /// What was found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,6 +79,8 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         each(store, prefix, |key, value| {
             if !archive::is_readable(key, value) {
                 audit.add(key, "cannot be read");
+            } else if archive::holds_no_number(key, value) {
+                audit.add(key, NO_NUMBER);
             }
             Ok(())
         })?;
@@ -86,6 +91,7 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
         }
         Ok(())
     })?;
+    listed(store, &mut audit)?;
     let commits = meta.as_ref().map_or(0, |m| m.commits);
     if let Err(error) = mark::check(store.path(), commits) {
         audit.add(keys::META, &error.to_string());
@@ -122,6 +128,9 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
             return Ok(());
         };
         tally(counts, &record, kind);
+        if !archive::has_finite_scores(&record) {
+            audit.add(key, NO_NUMBER);
+        }
         if let Some(entry) = entry_of(&record) {
             if matches!(record.state, State::Queued | State::Waiting { .. }) {
                 audit.add(key, "is to be fetched and to be visited again at once");
@@ -142,6 +151,28 @@ fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(),
         }
         Ok(())
     })
+}
+
+/// The list that the control sample is drawn from has as many places as it says.
+fn listed(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {
+    let mut places = 0;
+    each(store, keys::LISTED, |key, value| {
+        if *key != keys::listed(places) || keys::url_of_key(value).is_none() {
+            audit.add(key, "is no place in the list of links to draw from");
+        }
+        places += 1;
+        Ok(())
+    })?;
+    let sample = store.get(keys::SAMPLE)?;
+    let sample = sample.and_then(|bytes| codec::decode(store, keys::SAMPLE, &bytes).ok());
+    let known = sample.map_or(0, |sample: Sample| sample.listed);
+    if known != places {
+        audit.add(
+            keys::SAMPLE,
+            &format!("{known} links to draw from, but {places} are listed"),
+        );
+    }
+    Ok(())
 }
 
 fn queues(store: &dyn Store, audit: &mut Audit) -> Result<(), StoreError> {

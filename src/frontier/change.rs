@@ -286,7 +286,7 @@ impl<'a> Change<'a> {
             let Some(State::Redirected { to, .. }) = known.as_ref().map(|r| &r.state) else {
                 return Ok(Some((url, known)));
             };
-            match PageUrl::parse(to) {
+            match PageUrl::from_stored(to) {
                 Ok(target) => url = target,
                 Err(_) => return Ok(None),
             }
@@ -352,6 +352,9 @@ impl<'a> Change<'a> {
             simhash: None,
         };
         self.meta.next_seq += 1;
+        if matches!(target, Ok(_) | Err(Reason::Razor)) {
+            self.list(key, kind, new.bucket);
+        }
         match target {
             Ok(_) => self.enqueue(key, kind, host, &record),
             Err(reason) => {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::record::HostRecord;
+use super::sample::Control;
 use super::visits::Recrawl;
 use crate::config;
 use crate::page::Obeyed;
@@ -48,10 +49,13 @@ pub struct Policy {
     pub obeyed: Obeyed,
     /// When pages are visited again; `None` where they are fetched once.
     pub recrawl: Option<Recrawl>,
+    /// How large the control sample is.
+    pub control: Control,
 }
 
 impl Policy {
-    /// Takes the values of a checked config; sitemaps and `tdmrep.json` are not read.
+    /// Takes the values of a checked config; sitemaps and `tdmrep.json` are not read,
+    /// and there is no control sample.
     pub fn new(politeness: &config::Politeness, network: &config::Network) -> Self {
         Self {
             min_delay: millis(politeness.min_delay),
@@ -71,6 +75,7 @@ impl Policy {
             tdmrep: false,
             obeyed: Obeyed::default(),
             recrawl: None,
+            control: Control::default(),
         }
     }
 
@@ -162,6 +167,7 @@ pub(super) fn test_policy() -> Policy {
         tdmrep: false,
         obeyed: Obeyed::default(),
         recrawl: None,
+        control: Control::default(),
     }
 }
 

@@ -41,6 +41,8 @@ pub struct Effects {
     /// What its text is known again by; without it no copies are looked for and no
     /// budget is charged.
     pub prints: Option<Prints>,
+    /// Whether the page is on topic; `None` where no page came.
+    pub on_topic: Option<bool>,
 }
 
 /// What became of a finished task.
@@ -166,6 +168,9 @@ impl Frontier {
         if task.kind == TaskKind::Page {
             counts.fetches += 1;
         }
+        let known = record.visit.as_ref().is_some_and(|v| v.id.is_some());
+        let first = !known && !record.was_fetched();
+        let on_topic = effects.on_topic;
         let step = Step {
             task,
             key: &key,
@@ -176,6 +181,7 @@ impl Frontier {
             now,
         };
         let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
+        change.book_fetch(task, first, on_topic, &settled)?;
         change.put_host(&task.host, &host)?;
         let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
         let finished = Finished {

@@ -18,8 +18,11 @@
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
-//! | `S` | [`Scores`](super::rescore::Scores): by what all links were rated |
 //! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
+//! | `S` | [`Sample`](super::sample::Sample): the control sample |
+//! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
+//! | `K U-key` | nothing; that link was drawn |
+//! | `L` | [`Scores`](super::rescore::Scores): by what all links were rated |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -88,6 +91,8 @@ pub(super) mod class {
 }
 
 pub(super) const META: &[u8] = b"M";
+pub(super) const HOSTS: &[u8] = b"H";
+pub(super) const GROUPS: &[u8] = b"A";
 pub(super) const URLS: &[u8] = b"U";
 pub(super) const QUEUES: &[u8] = b"Q";
 pub(super) const WAITING: &[u8] = b"W";
@@ -95,13 +100,16 @@ pub(super) const RECHECKS: &[u8] = b"J";
 pub(super) const ALTS: &[u8] = b"R";
 pub(super) const VISITS: &[u8] = b"V";
 pub(super) const CONTEXTS: &[u8] = b"C";
-pub(super) const HOSTS: &[u8] = b"H";
-pub(super) const SCORES: &[u8] = b"S";
+pub(super) const SAMPLE: &[u8] = b"S";
+pub(super) const LISTED: &[u8] = b"N";
+pub(super) const DRAWN: &[u8] = b"K";
+pub(super) const SCORES: &[u8] = b"L";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 14] = [
-    HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, b"A", RECHECKS, b"P", b"G", b"I", ALTS, SCORES, QUEUES,
+pub(super) const FACTS: [&[u8]; 16] = [
+    SAMPLE, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS,
+    DRAWN, SCORES, QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -179,7 +187,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
         _ => "http",
     };
     let path = std::str::from_utf8(rest.get(nul + 3..)?).ok()?;
-    PageUrl::parse(&format!("{scheme}://{host}{path}"))
+    PageUrl::from_stored(&format!("{scheme}://{host}{path}"))
         .ok()
         .map(|url| (url, kind))
 }
@@ -284,7 +292,7 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
 pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
     let nul = key.iter().rposition(|b| *b == 0)?;
     let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
-    Some((key.get(1..nul)?, PageUrl::parse(page).ok()?))
+    Some((key.get(1..nul)?, PageUrl::from_stored(page).ok()?))
 }
 
 pub(super) fn document(id: u64) -> Vec<u8> {
@@ -354,6 +362,16 @@ pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
         .bytes()
         .all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     (digest.len() == 64 && is_hex).then_some(digest)
+}
+
+/// The place of this number in the list that the control sample is drawn from.
+pub(super) fn listed(number: u64) -> Vec<u8> {
+    join(b'N', &number.to_be_bytes())
+}
+
+/// The mark of a link that was drawn, by its `U` key.
+pub(super) fn drawn(url_key: &[u8]) -> Vec<u8> {
+    join(b'K', url_key)
 }
 
 fn of_host(class: u8, host: &HostKey) -> Vec<u8> {

@@ -29,10 +29,12 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
+        self.latest = self.latest.max(now);
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
         self.recheck(now)?;
         self.wake_visits(now)?;
+        self.draw_control(now)?;
         self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
             let Some(slot) = self.schedule.best(now, self.policy.connections) else {
@@ -88,6 +90,19 @@ impl Frontier {
         Ok(())
     }
 
+    /// Takes [`Frontier::close_pages`] back.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
+        if self.pages_closed {
+            self.pages_closed = false;
+            // Hosts of which only pages are left were forgotten.
+            self.load_hosts(now)?;
+        }
+        Ok(())
+    }
+
     fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {
         let Some((head, key)) = self
             .schedule
@@ -116,7 +131,8 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
-        if self.is_above_razor(&head.value, kind, &record)? {
+        let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
+        if !control && self.is_above_razor(&head.value, kind, &record)? {
             self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
             return Ok(None);
         }
@@ -156,6 +172,7 @@ impl Frontier {
             parts: record.parts,
             validators,
             terms,
+            control,
         }))
     }
 

@@ -41,9 +41,10 @@
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
-//! `rescope` (a changed scope), `rescore` (other ratings), `visits` (again, and when), `alts` (texts that a host
-//! repeats); beside them `kept` (bytes that were kept before), `archive`, `audit`,
-//! `mark`, `takedown` and `view`.
+//! `rescope` (a changed scope), `rescore` (other ratings), `visits` (again, and when),
+//! `alts` (texts that a host repeats), `sample` (links by chance) with `focus` (what they
+//! tell); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`,
+//! `set_back`, `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -56,6 +57,7 @@ mod clock;
 mod codec;
 mod contexts;
 mod finish;
+mod focus;
 mod groups;
 mod kept;
 mod keys;
@@ -66,8 +68,10 @@ mod record;
 mod rescope;
 mod rescore;
 mod rules;
+mod sample;
 mod schedule;
 mod seen;
+mod set_back;
 mod step;
 pub mod store;
 mod takedown;
@@ -96,12 +100,15 @@ use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
+pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 use rescore::Scores;
 pub use rescore::{MAX_ANCHOR, Rating, Rescored, Score};
 pub use rules::RobotsAnswer;
+pub use sample::Control;
+pub use schedule::{HostStates, HostTurn};
 pub use seen::Questions;
 pub use takedown::TakenDown;
 pub use tdmrep::obeyed;
@@ -216,6 +223,8 @@ pub struct Frontier {
     unclean_since: Option<u64>,
     /// When this process opened the store.
     opened: u64,
+    /// The last time it was told.
+    latest: u64,
     /// When the first waiting URL is due.
     next_waiting: Option<u64>,
     /// Which pages are visited again, and when.
@@ -277,6 +286,7 @@ impl Frontier {
             last_lease: 0,
             unclean_since,
             opened: now,
+            latest: now,
             next_waiting: None,
             pages_closed: false,
             rechecking: false,
@@ -287,6 +297,8 @@ impl Frontier {
             scores: None,
             rescored: Rescored::default(),
         };
+        frontier.load_sample()?;
+        frontier.follow_clock(now)?;
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         frontier.next_waiting = frontier.first_waiting()?.map(|(due, _)| due);
@@ -312,6 +324,30 @@ impl Frontier {
     /// The rules by which addresses are judged now.
     pub fn scope(&self) -> &Scope {
         &self.scope
+    }
+
+    /// Other pauses and numbers of attempts from now on. A pause that a host has begun
+    /// ends as it would have; which clocks hosts share, and whether pages are visited
+    /// again, stays as it was at opening.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = Policy {
+            address_delay: self.policy.address_delay,
+            domain_delay: self.policy.domain_delay,
+            ..policy
+        };
+        // Another strategy may have no control sample.
+        let Control { share, seed } = self.policy.control;
+        (self.meta.sample.share, self.meta.sample.seed) = (share, seed);
+    }
+
+    /// Hosts in memory by what they wait for.
+    pub fn hosts_by_state(&self) -> HostStates {
+        self.schedule.states()
+    }
+
+    /// The hosts whose turn comes next, `most` of them.
+    pub fn turns(&self, most: usize) -> Vec<HostTurn> {
+        self.schedule.turns(most)
     }
 
     /// Number of open leases.
@@ -400,6 +436,7 @@ impl Frontier {
     /// [`StoreError`] where the store fails.
     pub fn flush(&mut self) -> Result<(), StoreError> {
         self.store.flush()?;
+        set_back::write(self.store.path(), self.latest)?;
         mark::write(self.store.path(), self.meta.commits)
     }
 
@@ -446,6 +483,10 @@ impl Frontier {
     fn commit(&mut self, mut batch: store::Batch, mut meta: Meta) -> Result<(), StoreError> {
         meta.commits = self.meta.commits.saturating_add(1);
         batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
+        if meta.sample != self.meta.sample {
+            let sample = codec::encode(&*self.store, &meta.sample)?;
+            batch.put(keys::SAMPLE.to_vec(), sample);
+        }
         self.store.apply(batch)?;
         self.meta = meta;
         Ok(())
@@ -524,7 +565,11 @@ impl Frontier {
                 let scheme = keys::scheme_of_key(&h.value);
                 host.asking == Some(scheme) || *host.record.robots(scheme) == RobotsState::Awaiting
             };
-            head = head.filter(|h| !awaiting(h));
+            let control = match self.pages_closed {
+                true => None,
+                false => self.control_head(host)?,
+            };
+            head = control.or(head).filter(|h| !awaiting(h));
         }
         let connections = self.policy.connections;
         if let Some(host) = self.schedule.host_mut(slot) {

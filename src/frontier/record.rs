@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::sample::Sample;
 use super::traps::Memory;
 use crate::page::{Bucket, LinkParts, Reason, Validators};
 
@@ -263,6 +264,9 @@ pub(super) struct Meta {
     pub scope: u64,
     /// The first key that is not judged anew yet, while that is under way.
     pub rescope: Option<Vec<u8>>,
+    /// The control sample. It has a record of its own, as this layout is published.
+    #[serde(skip)]
+    pub sample: Sample,
 }
 
 impl Default for Meta {
@@ -278,6 +282,7 @@ impl Default for Meta {
             commits: 0,
             scope: 0,
             rescope: None,
+            sample: Sample::default(),
         }
     }
 }

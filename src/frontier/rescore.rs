@@ -19,6 +19,9 @@
 //! Seeds and sitemaps have no score and stay. What was fetched is never dropped by the
 //! razor; where it is to be visited again it takes its place by the new rating.
 //!
+//! What the control sample has drawn is asked whatever the razor: it stays where it is,
+//! and is known to lie above the razor for the time when it is not asked after all.
+//!
 //! The formulas are not known here: a rating is asked.
 
 use serde::{Deserialize, Serialize};
@@ -231,8 +234,9 @@ impl Frontier {
         };
         let same = record == stored;
         let above = worth.bucket.is_none() && !stored.was_fetched();
+        let drawn = change.rerate_drawn(key, above.then_some(worth.score));
         match stored.state {
-            State::Queued | State::Waiting { .. } if above => {
+            State::Queued | State::Waiting { .. } if above && !drawn => {
                 let host = address_of(&*self.store, key)?.0.host_key();
                 if !self.schedule.is_leased(&host, key) {
                     came.razored += 1;

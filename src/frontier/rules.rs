@@ -408,5 +408,6 @@ pub(super) fn robots_task(
         parts: None,
         validators: Default::default(),
         terms: Default::default(),
+        control: false,
     }
 }

@@ -63,6 +63,34 @@ pub(super) struct Host {
     place: Place,
 }
 
+/// How many hosts there are in memory, by what they wait for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct HostStates {
+    /// All of them: they have something queued or open.
+    pub active: usize,
+    /// They may be asked now.
+    pub ready: usize,
+    /// Their clock or their back-off runs.
+    pub due: usize,
+    /// The clock that they share with others runs.
+    pub held: usize,
+    /// They are given up for now.
+    pub parked: usize,
+    /// They have a request open.
+    pub open: usize,
+}
+
+/// When a host is asked again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostTurn {
+    /// The host.
+    pub host: HostKey,
+    /// `ready`, `due` (its own clock or back-off runs) or `parked` (given up for now).
+    pub state: &'static str,
+    /// Not before then, in milliseconds since 1970; 0 where it may be asked now.
+    pub due: u64,
+}
+
 /// The active hosts and their order.
 #[derive(Debug, Default)]
 pub(super) struct Schedule {
@@ -409,6 +437,43 @@ impl Schedule {
 
     pub fn active(&self) -> usize {
         self.by_key.len()
+    }
+
+    /// Looks at every host.
+    pub fn states(&self) -> HostStates {
+        let mut states = HostStates {
+            active: self.active(),
+            ..HostStates::default()
+        };
+        for host in self.slots.iter().flatten() {
+            states.open += usize::from(!host.leased.is_empty());
+            match host.place {
+                Place::Idle => {}
+                Place::Ready(_) => states.ready += 1,
+                Place::Due(_) => states.due += 1,
+                Place::Held(..) => states.held += 1,
+                Place::Parked(_) => states.parked += 1,
+            }
+        }
+        states
+    }
+
+    /// The hosts whose turn comes next: those that may be asked by rank, then those whose
+    /// clock runs by its end, then those that are given up. A few steps for each.
+    pub fn turns(&self, most: usize) -> Vec<HostTurn> {
+        let ready = self.ready.iter().map(|(_, slot)| (*slot, "ready", 0));
+        let due = self.due.iter().filter_map(|(at, waiter)| match waiter {
+            Waiter::Host(slot) => Some((*slot, "due", *at)),
+            Waiter::Group(_) => None,
+        });
+        let parked = self.parked.iter().map(|(at, slot)| (*slot, "parked", *at));
+        let turns = ready.chain(due).chain(parked).take(most);
+        turns
+            .filter_map(|(slot, state, due)| {
+                let host = self.host(slot)?.key.clone();
+                Some(HostTurn { host, state, due })
+            })
+            .collect()
     }
 
     pub fn parked(&self) -> usize {

@@ -15,6 +15,8 @@ use crate::page::{ImageScores, ImageTexts, Outcome, Reason, Task};
 thread_local! {
     /// The backend of the stores that a test opens; each test has its thread.
     static BACKEND: Cell<StoreKind> = const { Cell::new(StoreKind::Sled) };
+    /// The share of the control sample of the frontiers that it opens.
+    static SHARE: Cell<f64> = const { Cell::new(0.0) };
 }
 
 /// Runs a check once for each backend, as two tests.
@@ -43,7 +45,9 @@ mod kept;
 mod recheck;
 mod rescope;
 mod rescore;
+mod sample;
 mod seams;
+mod set_back;
 mod sitemaps;
 mod takedown;
 mod tdmrep;
@@ -81,7 +85,13 @@ fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
     let store = store::open(BACKEND.get(), path).unwrap();
-    Frontier::open(store, test_policy(), scope, now).unwrap()
+    let (share, seed) = (SHARE.get(), 1);
+    let control = Control { share, seed };
+    let policy = Policy {
+        control,
+        ..test_policy()
+    };
+    Frontier::open(store, policy, scope, now).unwrap()
 }
 
 fn open(path: &Path, now: u64) -> Frontier {
@@ -910,7 +920,8 @@ proptest! {
     /// Any sequence of events leaves every URL in one state, the counters exact,
     /// one request a host, and the hosts' delays kept, over restarts too.
     #[test]
-    fn whatever_happens_the_promises_hold(moves in moves(), fjall: bool) {
+    fn whatever_happens_the_promises_hold(moves in moves(), fjall: bool, control: bool) {
+        SHARE.set(if control { 0.5 } else { 0.0 });
         BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;

@@ -280,7 +280,7 @@ impl Change<'_> {
         let mut key = keys::url(&named, TaskKind::Page);
         let mut known = self.record(&key)?;
         if let Some(State::Redirected { to, .. }) = known.as_ref().map(|r| &r.state) {
-            match PageUrl::parse(to) {
+            match PageUrl::from_stored(to) {
                 Ok(to) if to != *url && to.host_key() == host => named = to,
                 _ => return Ok(Claim::None),
             }

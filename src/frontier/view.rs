@@ -38,6 +38,16 @@ impl Frontier {
     }
 }
 
+impl Frontier {
+    /// The pause between two requests to a host that is at work, in milliseconds:
+    /// back-offs and what `Retry-After` asks for not counted. `None` where no task of
+    /// it is queued or leased.
+    pub fn delay(&self, host: &HostKey) -> Option<u64> {
+        let host = self.schedule.host(self.schedule.slot(host)?)?;
+        Some(self.policy.delay(&host.record))
+    }
+}
+
 impl<'a> View<'a> {
     /// The frontier in a store on which no crawl works.
     pub fn new(store: &'a dyn Store) -> Self {
@@ -103,6 +113,15 @@ impl<'a> View<'a> {
         let key = keys::url(url, kind);
         self.schedule
             .is_some_and(|s| s.is_leased(&url.host_key(), &key))
+    }
+
+    /// Whether a page was drawn for the control sample.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn is_control(&self, url: &PageUrl, kind: TaskKind) -> Result<bool, StoreError> {
+        let mark = keys::drawn(&keys::url(url, kind));
+        Ok(kind == TaskKind::Page && self.store.get(&mark)?.is_some())
     }
 
     /// Requests that are open at a host.

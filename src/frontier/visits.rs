@@ -244,6 +244,10 @@ impl Change<'_> {
         self.unrest(&mut record);
         if let State::Dropped { reason } = record.state {
             uncount_dropped(&mut self.meta.counts, reason);
+            // Above the razor it was listed when it was met.
+            if is_judgement(reason) && reason != Reason::Razor {
+                self.list(key, kind, Some(record.bucket));
+            }
         }
         let id = self.own_number(key, &record.state)?;
         if let Some(visit) = &mut record.visit {

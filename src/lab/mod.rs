@@ -12,7 +12,8 @@
 //! many of the first N fetches were on topic), [`demo`] (a small web made of
 //! text written for this project, with two topics, noise, islands, link farms
 //! and traps, for the quick start and the tests), [`traps`] (sites without end,
-//! and what of them is worth a fetch), [`zoo`] (hostile servers, and what must
+//! and what of them is worth a fetch), [`endless`] (a web of which every
+//! page is new, for crawls of any length), [`zoo`] (hostile servers, and what must
 //! become of each).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's
@@ -25,6 +26,7 @@
 //! crawl may read them. The zoo lies in everything.
 
 pub mod demo;
+pub mod endless;
 pub mod judge;
 pub mod picture;
 pub mod serve;

@@ -295,6 +295,12 @@ async fn respond(
                 Err(error) => failed(host, target, &error),
             }
         }
+        Ok(Answer::Busy { seconds }) => {
+            let mut response = note(StatusCode::SERVICE_UNAVAILABLE);
+            let headers = response.headers_mut();
+            headers.insert(header::RETRY_AFTER, seconds.into());
+            response
+        }
         Ok(Answer::Missing) => note(StatusCode::NOT_FOUND),
         Err(error) => failed(host, target, &error),
     })

@@ -325,7 +325,7 @@ fn number(path: &str, prefix: &str) -> Option<u64> {
 
 /// A number that tells nothing of the one it was made of (the finaliser of
 /// SplitMix64, Steele et al. 2014).
-fn mix(n: u64) -> u64 {
+pub(super) fn mix(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -333,10 +333,10 @@ fn mix(n: u64) -> u64 {
 }
 
 /// A page with the same frame on every site.
-struct Page(String);
+pub(super) struct Page(String);
 
 impl Page {
-    fn new(title: &str, text: &str) -> Self {
+    pub fn new(title: &str, text: &str) -> Self {
         let mut page = Self(format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
              <title>{title}</title></head><body>\n\
@@ -347,17 +347,17 @@ impl Page {
         page
     }
 
-    fn text(&mut self, text: &str) {
+    pub fn text(&mut self, text: &str) {
         // Writing to a string cannot fail.
         writeln!(self.0, "<p>{text}</p>").ok();
     }
 
-    fn link(&mut self, href: &str, anchor: &str) {
+    pub fn link(&mut self, href: &str, anchor: &str) {
         let href = href.replace('&', "&amp;");
         writeln!(self.0, "<p><a href=\"{href}\">{anchor}</a></p>").ok();
     }
 
-    fn answer(mut self) -> Option<Answer> {
+    pub fn answer(mut self) -> Option<Answer> {
         self.0.push_str("</body></html>\n");
         Some(Answer::File {
             content_type: "text/html; charset=utf-8".to_owned(),

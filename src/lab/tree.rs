@@ -68,6 +68,11 @@ pub enum Answer {
         /// Its size.
         size: PictureSize,
     },
+    /// Patience is asked for (503).
+    Busy {
+        /// The `Retry-After` to send.
+        seconds: u32,
+    },
     /// Nothing (404).
     Missing,
 }

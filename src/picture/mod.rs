@@ -16,29 +16,40 @@
 
 mod hash;
 mod label;
+#[cfg(test)]
+mod memory;
 mod shape;
 #[cfg(test)]
 mod tests;
+mod thumbnail;
 
 use std::io::{self, Cursor};
 use std::panic::catch_unwind;
-use std::sync::{Mutex, PoisonError};
 
-use image::{DynamicImage, ImageError, ImageFormat, ImageReader, Limits};
+use image::error::{LimitError, LimitErrorKind};
+use image::{DynamicImage, ImageDecoder, ImageError, ImageFormat, ImageReader, Limits};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use self::hash::hash_file;
 pub use self::label::{Mislabelled, mislabelled};
+pub use thumbnail::thumbnail;
 
 /// Memory that the decoded pixels of one picture may take: 26 million pixels of three
-/// bytes. Decoders take up to three times as much while they work.
+/// bytes.
 const MAX_MEMORY: u64 = 80 << 20;
 
-/// Pixels from which on one picture is decoded after the other, however many threads
-/// there are: a few kilobytes may unfold to all that is allowed.
+/// Memory that the pixels may take together with what their decoder keeps of them
+/// besides while it works.
+const MAX_WORKING: u64 = 120 << 20;
+
+/// Pixels from which on a picture is large.
 const LARGE: u64 = 4_000_000;
+
+/// Memory for what stands in a PNG beside its pixels, over the length of the file and
+/// two rows: packed color profiles unfold a thousandfold.
+const PNG_EXTRAS: u64 = 1 << 20;
 
 /// Bytes in which the beginning of an SVG is looked for, behind declarations and
 /// comments.
@@ -132,6 +143,12 @@ pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
 }
 
 impl ImageInfo {
+    /// Whether [`ImageInfo::look`] takes so much memory, 16 to 150 MB, that it should be
+    /// done for one picture at a time.
+    pub fn is_large(&self) -> bool {
+        u64::from(self.width) * u64::from(self.height) > LARGE
+    }
+
     /// Decodes the pixels of the inspected `bytes` and records what they look like.
     ///
     /// # Errors
@@ -140,10 +157,6 @@ impl ImageInfo {
     pub fn look(&mut self, bytes: &[u8]) -> Result<(), BadImage> {
         let known = reader(bytes).and_then(|r| name_of(r.format()?));
         let (name, _) = known.ok_or(BadImage::Unknown)?;
-        static ONE_BY_ONE: Mutex<()> = Mutex::new(());
-        let large = u64::from(self.width) * u64::from(self.height) > LARGE;
-        // Nothing is kept behind the lock that a panic could leave half done.
-        let _turn = large.then(|| ONE_BY_ONE.lock().unwrap_or_else(PoisonError::into_inner));
         match decode(bytes) {
             Ok(picture) => {
                 self.decoded = true;
@@ -186,8 +199,25 @@ fn name_of(format: ImageFormat) -> Option<(&'static str, &'static str)> {
 /// `None` where the format is not known.
 fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
     let reader = ImageReader::new(Cursor::new(bytes));
-    let reader = reader.with_guessed_format().ok()?;
-    reader.format().is_some().then_some(reader)
+    let mut reader = reader.with_guessed_format().ok()?;
+    let format = reader.format()?;
+    let mut limits = Limits::default();
+    limits.max_alloc = Some(match format {
+        // Its decoder takes the limit for what it keeps itself; the pixels are ours.
+        ImageFormat::Png => png_extras(bytes),
+        _ => MAX_MEMORY,
+    });
+    reader.limits(limits);
+    Some(reader)
+}
+
+/// Memory for what a PNG holds beside its pixels. Section 11.2.1: its width stands
+/// at a fixed place.
+fn png_extras(bytes: &[u8]) -> u64 {
+    let width = bytes.get(16..20).and_then(|four| four.try_into().ok());
+    let width = u64::from(u32::from_be_bytes(width.unwrap_or_default()));
+    let rows = (width * 2 * 8).min(MAX_MEMORY);
+    bytes.len() as u64 + rows + PNG_EXTRAS
 }
 
 /// A file's picture, the first one of an animation, as its pixels are stored. `None`
@@ -198,11 +228,15 @@ pub fn decode_file(bytes: &[u8]) -> Option<DynamicImage> {
 
 fn decode(bytes: &[u8]) -> Result<DynamicImage, ImageError> {
     guarded(|| {
-        let mut reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format()?;
-        let mut limits = Limits::default();
-        limits.max_alloc = Some(MAX_MEMORY);
-        reader.limits(limits);
-        reader.decode()
+        let reader = reader(bytes).ok_or_else(|| io::Error::other("no known format"))?;
+        let copies = reader.format().map_or(1, |f| shape::copies(f, bytes));
+        let decoder = reader.into_decoder()?;
+        let pixels = decoder.total_bytes();
+        if pixels > MAX_MEMORY || pixels.saturating_mul(copies) > MAX_WORKING {
+            let kind = LimitErrorKind::InsufficientMemory;
+            return Err(ImageError::Limits(LimitError::from_kind(kind)));
+        }
+        DynamicImage::from_decoder(decoder)
     })
 }
 

@@ -31,24 +31,77 @@ pub(super) fn shape(format: ImageFormat, bytes: &[u8]) -> Shape {
     }
 }
 
+/// How many times the memory of its pixels a file of that format takes while it is
+/// decoded, the pixels included.
+pub(super) fn copies(format: ImageFormat, bytes: &[u8]) -> u64 {
+    match format {
+        // All coefficients, of two bytes, wait for the last scan.
+        ImageFormat::Jpeg if is_in_scans(bytes) => 3,
+        // The first frame is put onto a canvas; in WebP it is decoded beside it.
+        ImageFormat::Gif => 2,
+        ImageFormat::WebP => 3,
+        _ => 1,
+    }
+}
+
+/// Whether a JPEG comes in several scans, or in one that does not hold every
+/// component: ITU-T T.81, B.2.2 (frame header) and B.2.3 (scan header).
+fn is_in_scans(bytes: &[u8]) -> bool {
+    let mut components = None;
+    for (marker, segment) in segments(bytes) {
+        match marker {
+            0xc0 | 0xc1 => components = segment.get(7).copied(),
+            0xda if segment.get(2).copied() == components => return false,
+            0xc2..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf | 0xda => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+fn segments(bytes: &[u8]) -> Segments<'_> {
+    Segments { bytes, at: 0 }
+}
+
+/// The markers of a JPEG that have a length, with what follows them from there on, and
+/// the end (EOI) with nothing.
+struct Segments<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = (u8, &'a [u8]);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            self.at += self.bytes.get(self.at..)?.iter().position(|b| *b == 0xff)?;
+            self.at += self.bytes.get(self.at..)?.iter().position(|b| *b != 0xff)?;
+            match *self.bytes.get(self.at)? {
+                // A stuffed byte, and markers without a length.
+                0x00 | 0x01 | 0xd0..=0xd8 => self.at += 1,
+                0xd9 => {
+                    self.at = self.bytes.len();
+                    return Some((0xd9, &[]));
+                }
+                marker => {
+                    let rest = self.bytes.get(self.at + 1..)?;
+                    let length = rest.get(..2)?.try_into().ok()?;
+                    self.at += 1 + usize::from(u16::from_be_bytes(length));
+                    return Some((marker, rest));
+                }
+            }
+        }
+    }
+}
+
 /// Whether there are several frames, here and below; `None` where the end is missing.
 /// ITU-T T.81, annex B: the end is the marker EOI. Thumbnails have one of their own,
 /// but within a segment, which is passed over by its length.
 fn jpeg(bytes: &[u8]) -> Option<bool> {
-    let mut at = 0;
-    loop {
-        at += bytes.get(at..)?.iter().position(|b| *b == 0xff)?;
-        at += bytes.get(at..)?.iter().position(|b| *b != 0xff)?;
-        match bytes.get(at)? {
-            // A stuffed byte, and markers without a length.
-            0x00 | 0x01 | 0xd0..=0xd8 => at += 1,
-            0xd9 => return Some(false),
-            _ => {
-                let length = bytes.get(at + 1..at + 3)?;
-                at += 1 + usize::from(u16::from_be_bytes(length.try_into().ok()?));
-            }
-        }
-    }
+    segments(bytes)
+        .find(|(marker, _)| *marker == 0xd9)
+        .map(|_| false)
 }
 
 /// PNG (third edition) section 5.3: chunks up to IEND; section 11.3.6: acTL says how

@@ -6,15 +6,17 @@
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::Semaphore;
 
-use super::outage::{self, Outage, Released};
+use super::Limits;
+use super::outage::{self, Leasing, Outage, Released};
+use super::steer::{Control, Signal, Steering};
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Frontier, Rescoped, Rescored};
@@ -51,12 +53,20 @@ pub struct Arrival<B> {
     pub bytes: u64,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
+    /// When the journey began, in milliseconds since 1970: never later than the request
+    /// was sent.
+    pub asked: Option<u64>,
+    /// The pause between two requests that the host was due, in milliseconds; known
+    /// when it is settled.
+    pub delay: Option<u64>,
     /// What the server calls this version of the page.
     pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,
     /// The host could not be reached at all.
     pub(super) unreached: bool,
+    /// It is the operator's mistake, which every other request would meet as well.
+    hopeless: bool,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     located: Option<Option<IpAddr>>,
@@ -73,73 +83,6 @@ pub enum Permit {
     Wait,
     /// Never again: drain and end.
     End,
-}
-
-/// Asks the frontier of a running [`drive`]. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Asker(Sender<Signal>);
-
-impl Asker {
-    /// Runs `question` on the thread that owns the frontier, between two rounds of
-    /// the loop; it must be quick. `None` where the run has ended.
-    pub async fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(&mut Frontier) -> T + Send + 'static,
-    ) -> Option<T> {
-        let (answer, answered) = oneshot::channel();
-        let question = move |frontier: &mut Frontier| {
-            // Nobody waits any more where the other end is gone.
-            answer.send(question(frontier)).ok();
-        };
-        self.0.send(Signal::Ask(Box::new(question))).ok()?;
-        answered.await.ok()
-    }
-}
-
-/// Asks a running [`drive`] to stop. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Stopper(Sender<Signal>);
-
-impl Stopper {
-    /// Nothing more is leased; what is in flight is drained.
-    pub fn stop(&self) {
-        // The loop has ended already where nobody listens.
-        self.0.send(Signal::Stop).ok();
-    }
-}
-
-enum Signal {
-    Stop,
-    /// Somebody wants to know something, or to change it.
-    Ask(Box<dyn FnOnce(&mut Frontier) + Send>),
-    /// Something arrived; it lies in the other channel.
-    Arrived,
-}
-
-/// The ends of the channel by which a run is stopped and asked.
-#[derive(Debug)]
-pub struct Control {
-    sender: Sender<Signal>,
-    receiver: Receiver<Signal>,
-}
-
-impl Default for Control {
-    fn default() -> Self {
-        let (sender, receiver) = channel();
-        Self { sender, receiver }
-    }
-}
-
-impl Control {
-    /// A handle that stops the run that is given this control.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(self.sender.clone())
-    }
-
-    /// A handle that asks the frontier of the run that is given this control.
-    pub fn asker(&self) -> Asker {
-        Asker(self.sender.clone())
-    }
 }
 
 /// What a driven crawl does with what arrives.
@@ -186,6 +129,11 @@ pub trait Crew {
 
     /// Called after every round, for progress.
     fn round(&mut self, frontier: &Frontier);
+
+    /// The limits that it keeps, where it has any; they may be changed.
+    fn limits(&mut self) -> Option<&mut Limits> {
+        None
+    }
 }
 
 /// Work on a body: how the journey ends, and what it brought.
@@ -225,15 +173,19 @@ pub fn drive<C: Crew>(
             signals.send(Signal::Arrived).ok();
         });
     };
+    let mut pace = pace.clone();
+    let mut phase = control.phase(now());
     let mut outage = Outage::new();
-    let mut stopped = false;
     let mut last_tick = Instant::now();
     let mut last_flush = Instant::now();
     loop {
         let now = now();
+        let (stopped, paused) = (phase.stopping.is_some(), phase.paused.is_some());
         let tick = last_tick.elapsed().as_millis();
         if tick > 0 {
-            frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
+            if !paused {
+                frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
+            }
             last_tick = Instant::now();
         }
         if !stopped && let Some(rescoped) = frontier.rescope_slice(now)? {
@@ -256,11 +208,16 @@ pub fn drive<C: Crew>(
         }
         give_back(frontier, outage.resend(now), now)?;
         let in_flight = frontier.leased() > outage.held();
-        let (permit, full) = match stopped {
-            true => (Permit::End, false),
-            false if outage.is_on() && (in_flight || !outage.may_try(now)) => (Permit::Wait, false),
-            false if outage.is_on() => lease_one(frontier, crew, now, &mut spawn)?,
-            false => lease_all(frontier, crew, fetcher, pace, now, &mut spawn)?,
+        let (permit, full) = if stopped {
+            (Permit::End, false)
+        } else if paused {
+            (Permit::Wait, false)
+        } else {
+            match outage.leasing(in_flight, now) {
+                Leasing::Nothing => (Permit::Wait, false),
+                Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
+                Leasing::Freely => lease_all(frontier, crew, fetcher, &pace, now, &mut spawn)?,
+            }
         };
         if stopped || permit == Permit::End {
             give_back(frontier, outage.stop(), now)?;
@@ -270,7 +227,8 @@ pub fn drive<C: Crew>(
         {
             release(frontier, crew, outage.nobody_left(now), now)?;
         }
-        if frontier.leased() == 0 && (stopped || permit == Permit::End || frontier.is_exhausted()) {
+        let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
+        if frontier.leased() == 0 && over {
             crew.checkpoint(frontier)?;
             return Ok(stopped);
         }
@@ -280,13 +238,35 @@ pub fn drive<C: Crew>(
             _ => MAX_WAIT,
         };
         match control.receiver.recv_timeout(wait) {
-            Ok(Signal::Stop) => stopped = true,
-            Ok(Signal::Ask(question)) => question(frontier),
+            Ok(Signal::Stop) => phase.stop(self::now()),
+            Ok(Signal::Ask(question)) => question(&mut Steering {
+                outage: outage.since(),
+                frontier,
+                fetcher,
+                pace: &mut pace,
+                limits: crew.limits(),
+                phase: &mut phase,
+            }),
+            Ok(Signal::Checkpoint(done)) => {
+                crew.checkpoint(frontier)?;
+                last_flush = Instant::now();
+                // Whoever asked may have gone away.
+                done.send(()).ok();
+            }
             Ok(Signal::Arrived)
             | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
         }
         while let Ok(arrival) = arrived.try_recv() {
             let now = self::now();
+            if arrival.hopeless {
+                if phase.stopping.is_none() {
+                    phase.stop(now);
+                    let error = arrival.error.as_deref().unwrap_or_default();
+                    tracing::error!("stopping, and nothing is lost: {error}");
+                }
+                frontier.abandon(&arrival.task, now)?;
+                continue;
+            }
             if outage::is_silence(&arrival) {
                 let known = frontier.has_answered(&arrival.task);
                 outage.hold(arrival, known, now);
@@ -421,10 +401,12 @@ impl<B: Send + 'static> Journey<B> {
     /// The journey, with an outcome whatever happens on the way.
     async fn whole(self, task: Task) -> Arrival<B> {
         let safe = task.clone();
-        match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
+        let asked = Some(now());
+        let arrival = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
             Ok(arrival) => arrival,
             Err(_) => Arrival::failed(safe, "the request ended in a defect of spoor"),
-        }
+        };
+        Arrival { asked, ..arrival }
     }
 
     async fn travel(self, task: Task) -> Arrival<B> {
@@ -497,9 +479,12 @@ impl<B: Send + 'static> Journey<B> {
             content_type,
             bytes,
             elapsed,
+            asked: None,
+            delay: None,
             validators,
             error,
             unreached: false,
+            hopeless: false,
             located: None,
             _held: Some(held),
         }
@@ -528,9 +513,12 @@ impl<B> Arrival<B> {
             content_type: None,
             bytes: 0,
             elapsed: Duration::ZERO,
+            asked: None,
+            delay: None,
             validators: Validators::default(),
             error: Some(error.to_owned()),
             unreached: false,
+            hopeless: false,
             located: None,
             _held: None,
         }
@@ -551,6 +539,7 @@ impl<B> Arrival<B> {
             bytes: seen.bytes,
             elapsed: seen.elapsed,
             unreached: error.is_unreached(),
+            hopeless: matches!(error, FetchError::Proxy { .. }),
             ..Self::failed(task, &error.to_string())
         }
     }

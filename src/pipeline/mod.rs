@@ -16,6 +16,8 @@
 mod drive;
 mod outage;
 mod rating;
+mod room;
+mod steer;
 #[cfg(test)]
 mod tests;
 mod work;
@@ -25,12 +27,15 @@ use std::time::Duration;
 use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::metrics::{self, Metrics};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
-pub use drive::{Arrival, Asker, Control, Crew, Pace, Permit, Stopper, Work, drive, now};
+pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
 pub use rating::Reading;
+pub use room::room_for;
+pub use steer::{Asker, Control, Phase, Steering, Stopper};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
@@ -77,6 +82,7 @@ pub enum End {
 /// The crew of a crawl.
 pub struct Crawl<'a> {
     reading: Reading,
+    metrics: Metrics,
     outputs: Outputs,
     limits: Limits,
     reached: Option<&'static str>,
@@ -93,8 +99,10 @@ impl<'a> Crawl<'a> {
         limits: Limits,
         progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
     ) -> Self {
+        let reading = reading.into();
         Self {
-            reading: reading.into(),
+            metrics: reading.now().metrics.clone(),
+            reading,
             outputs,
             limits,
             reached: None,
@@ -161,6 +169,9 @@ impl<'a> Crawl<'a> {
             let answer = RobotsAnswer::of(outcome, body);
             frontier.finish_robots(task, answer, *elapsed, now, write)?;
         }
+        if let Some(row) = &shown {
+            count(&self.metrics, row, *elapsed);
+        }
         progress(frontier, shown.as_ref());
         Ok(())
     }
@@ -203,6 +214,7 @@ impl<'a> Crawl<'a> {
                 effects.withheld = std::mem::take(&mut page.withheld);
                 effects.unknown = page.unknown;
                 effects.keywords = Some(page.keywords);
+                effects.on_topic = Some(page.on_topic);
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
                 effects.prints = Some(std::mem::take(&mut page.prints));
@@ -259,6 +271,7 @@ impl<'a> Crawl<'a> {
             },
         )?;
         let row = full_row(&arrival, &time, &finished, file.as_deref());
+        count(&self.metrics, &row, arrival.elapsed);
         progress(frontier, Some(&row));
         Ok(())
     }
@@ -332,10 +345,11 @@ impl Crew for Crawl<'_> {
             self.reached = hard;
             return Ok(Permit::End);
         }
-        let Some(left) = self.pages_in_reach(frontier) else {
-            return Ok(Permit::Lease);
-        };
+        let left = self.pages_in_reach(frontier).unwrap_or(u64::MAX);
         if left > frontier.leased() as u64 {
+            // The limit that had closed them may have been raised.
+            frontier.open_pages(now)?;
+            self.reached = None;
             return Ok(Permit::Lease);
         }
         if left > 0 {
@@ -357,21 +371,35 @@ impl Crew for Crawl<'_> {
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Brought>,
+        mut arrival: Arrival<Brought>,
         now: u64,
     ) -> Result<(), CrawlError> {
-        match arrival.task.kind {
+        // Its own outcome changes the delay of those that follow.
+        arrival.delay = frontier.delay(&arrival.task.host);
+        let metrics = self.metrics.clone();
+        metrics.store(|| match arrival.task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
                 self.settle_task(frontier, arrival, now)
             }
-        }
+        })
     }
 
     fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
         // In this order, or the store could know more than the outputs hold.
         self.outputs.sync()?;
-        Ok(frontier.flush()?)
+        frontier.flush()?;
+        let counts = frontier.counts();
+        tracing::info!(
+            fetches = counts.fetches,
+            documents = counts.documents,
+            queued = counts.queued_pages(),
+            queued_images = counts.queued_images,
+            waiting = counts.waiting,
+            hosts = frontier.hosts().0,
+            "checkpoint"
+        );
+        Ok(())
     }
 
     fn unsettled(&mut self) -> Option<Arrival<Brought>> {
@@ -380,6 +408,10 @@ impl Crew for Crawl<'_> {
 
     fn round(&mut self, frontier: &Frontier) {
         (self.progress)(frontier, None);
+    }
+
+    fn limits(&mut self) -> Option<&mut Limits> {
+        Some(&mut self.limits)
     }
 }
 
@@ -469,6 +501,16 @@ fn write(
     }
 }
 
+fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
+    metrics.finished(metrics::Finished {
+        kind: row.kind.name(),
+        outcome: row.outcome,
+        reason: row.reason.unwrap_or_default(),
+        bytes: row.bytes,
+        elapsed,
+    });
+}
+
 fn full_row<'a>(
     arrival: &'a Arrival<Brought>,
     time: &'a str,
@@ -483,6 +525,8 @@ fn full_row<'a>(
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
+        row.on_topic = page.on_topic;
+        row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
         row.truncated = page.truncated;
@@ -517,10 +561,16 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         status: arrival.status,
         bytes: arrival.bytes,
         ms: u64::try_from(arrival.elapsed.as_millis()).unwrap_or(u64::MAX),
+        asked: arrival.asked,
+        delay: arrival.delay,
+        mime: arrival.content_type.as_deref().and_then(media_type),
+        charset: None,
         bucket: task.bucket.name(),
         score: task.score,
+        control: task.control,
         parts: task.parts,
         document: None,
+        on_topic: false,
         title: None,
         language: None,
         terms: None,
@@ -538,6 +588,13 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         reason: reason.map(Reason::name),
         error: arrival.error.as_deref(),
     }
+}
+
+/// The media type of a `Content-Type` without its parameters; none where that is
+/// longer than any that is registered.
+fn media_type(content_type: &str) -> Option<&str> {
+    let media = content_type.split(';').next()?.trim();
+    (1..=127).contains(&media.len()).then_some(media)
 }
 
 /// Milliseconds since 1970 as RFC 3339 in UTC, `2026-01-02T03:04:05.678Z`.

@@ -45,6 +45,14 @@ pub(super) struct Outage<B> {
     next: u64,
 }
 
+/// How much may be leased.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leasing {
+    Freely,
+    One,
+    Nothing,
+}
+
 /// What becomes of what was held back.
 pub(super) enum Released<B> {
     /// It was the hosts: each arrival counts.
@@ -75,6 +83,11 @@ impl<B> Outage<B> {
     /// Whether there is an outage.
     pub fn is_on(&self) -> bool {
         self.since.is_some()
+    }
+
+    /// Since when there is an outage, in milliseconds since 1970.
+    pub fn since(&self) -> Option<u64> {
+        self.since
     }
 
     /// Holds back a request to which nobody answered; `known` says whether its host
@@ -159,14 +172,18 @@ impl<B> Outage<B> {
         }
     }
 
-    /// During an outage, whether the next request may be made; it is made then.
-    pub fn may_try(&mut self, now: u64) -> bool {
-        if now < self.next {
-            return false;
+    /// How much may be leased now. During an outage it is one task at a time, ever more
+    /// seldom; where this says so, it is leased.
+    pub fn leasing(&mut self, in_flight: bool, now: u64) -> Leasing {
+        if !self.is_on() {
+            return Leasing::Freely;
+        }
+        if in_flight || now < self.next {
+            return Leasing::Nothing;
         }
         self.next = now.saturating_add(millis(self.pause));
         self.pause = (self.pause * 2).min(MAX_PROBE);
-        true
+        Leasing::One
     }
 
     /// Whether something is held back that this machine could not send.
@@ -213,6 +230,7 @@ mod tests {
             via: None,
             hops: 0,
             redirects: 0,
+            control: false,
             attempts: 0,
             bucket: Bucket::High,
             score: 1.0,
@@ -261,7 +279,7 @@ mod tests {
         let mut now = 1_000;
         let mut tries = Vec::new();
         while now < 400_000 {
-            if outage.may_try(now) {
+            if outage.leasing(false, now) == Leasing::One {
                 tries.push(now - 1_000);
                 outage.hold(arrival(9, Reason::Timeout), true, now);
             }

@@ -65,6 +65,7 @@ fn reader(strategy: Strategy) -> Reader {
         },
         sentences: true,
         obeyed: Obeyed::default(),
+        metrics: crate::metrics::Metrics::new().unwrap(),
     }
 }
 
@@ -89,6 +90,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         parts: None,
         validators: Default::default(),
         terms: Default::default(),
+        control: false,
     }
 }
 

@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -11,6 +12,7 @@ use sha2::{Digest, Sha256};
 use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{NewImage, NewTask, Rating};
+use crate::metrics::Metrics;
 use crate::page::{
     DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason, Scored,
     Task, TaskKind, Terms, Use,
@@ -18,6 +20,13 @@ use crate::page::{
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
 use crate::sitemap;
+
+/// Bytes from which on a page is large: its tree takes up to thirty times as much.
+const LARGE_PAGE: usize = 256 << 10;
+
+/// Large work is done one after the other, however many threads there are: a few
+/// kilobytes may unfold to all that is allowed.
+static LARGE: Mutex<()> = Mutex::new(());
 
 /// What the work made of a body.
 #[derive(Debug)]
@@ -71,6 +80,11 @@ pub struct SitemapBrought {
 pub struct PageBrought {
     /// Its own rating.
     pub document: DocumentScore,
+    /// Whether it is on topic by that: its perplexity is at most the boundary `medium`.
+    /// That one lies in the middle between the topic's own perplexity and that of other
+    /// text, where training proposed it; `high` is the topic's own, which half of the
+    /// pages about it miss.
+    pub on_topic: bool,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
     /// Its images, each address once.
@@ -85,6 +99,8 @@ pub struct PageBrought {
     pub title: Option<String>,
     /// The language it declares.
     pub language: Option<String>,
+    /// Name of the encoding it was decoded with.
+    pub charset: String,
     /// What its host, the answer and the page itself say of its use.
     pub terms: Terms,
     /// What of it forbade to keep something that the job keeps: its sentences, its
@@ -158,11 +174,20 @@ pub struct Reader {
     pub sentences: bool,
     /// Which terms of use are obeyed.
     pub obeyed: Obeyed,
+    /// Where it is counted how long each step takes.
+    pub metrics: Metrics,
 }
 
 impl Reader {
     /// Everything between the bytes and the commit.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+        let large = match task.kind {
+            TaskKind::Page => fetched.body.len() > LARGE_PAGE,
+            TaskKind::Sitemap => true,
+            // Of an image the pixels count, which are not known yet.
+            TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
+        };
+        let _turn = turn(large);
         match task.kind {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
             TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
@@ -205,7 +230,10 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Brought>) {
         let url = &task.url;
-        let mut extracted = match extract::extract(url, fetched, &self.extract) {
+        let mut extracted = match self
+            .metrics
+            .extract(|| extract::extract(url, fetched, &self.extract))
+        {
             Ok(extracted) => extracted,
             Err(error) => {
                 tracing::debug!(%url, %error, "no page");
@@ -221,7 +249,7 @@ impl Reader {
             links,
             images,
             sentences,
-        } = self.scorer.score(url, &extracted);
+        } = self.metrics.score(|| self.scorer.score(url, &extracted));
         let links = links.into_iter().zip(&extracted.links);
         let links = links.map(|(link, found)| {
             let (score, bucket) = self.link(&link.parts);
@@ -242,6 +270,7 @@ impl Reader {
         });
         let page = PageBrought {
             document,
+            on_topic: document.perplexity <= self.boundaries.medium,
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),
@@ -249,6 +278,7 @@ impl Reader {
             sentences: if keeps_text { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,
+            charset: extracted.charset,
             terms: extracted.terms,
             forbidden,
             withheld,
@@ -313,7 +343,10 @@ impl Reader {
             let why = format!("{width} x {height} pixels in {bytes} bytes");
             return refused(Reason::ImageSize, why);
         }
-        if let Err(bad) = info.look(body) {
+        let turn = turn(info.is_large());
+        let looked = info.look(body);
+        drop(turn);
+        if let Err(bad) = looked {
             return bad_image(&bad, content_type);
         }
         info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
@@ -325,6 +358,12 @@ impl Reader {
         };
         (Outcome::Done, Some(image))
     }
+}
+
+/// The turn of large work. Nothing lies behind the lock that a panic could leave half
+/// done.
+fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
+    large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {

@@ -41,12 +41,30 @@ impl Rule {
         rules
     }
 
+    /// The rule of no line that forbids an address whose matching would take too long.
+    pub(super) fn of_no_line() -> Self {
+        Self {
+            line: 0,
+            allow: false,
+            pattern: "*".into(),
+        }
+    }
+
+    /// Bytes that holding it against `path` may read, about.
+    pub(super) fn cost(&self, path: &str) -> usize {
+        match self.pattern.split_once('*') {
+            Some((first, _)) if path.starts_with(first) => path.len(),
+            _ => 0,
+        }
+    }
+
     /// Whether what the rule covers may be asked for.
     pub fn allows(&self) -> bool {
         self.allow
     }
 
-    /// Its line in the file, from 1.
+    /// Its line in the file, from 1; 0 for the one that stands in none (see
+    /// [`super::Robots::rule_for`]).
     pub fn line(&self) -> u32 {
         self.line
     }

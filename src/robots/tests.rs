@@ -31,6 +31,42 @@ fn rfc_9309_matching() {
 }
 
 #[test]
+fn thousands_of_stars_do_not_hold_up_others() {
+    let mut body = String::from("User-agent: *\nAllow: /open\n");
+    let mut n = 10_000;
+    while body.len() < MAX_ROBOTS_BYTES - 100 {
+        body.push_str(&format!("Disallow: /*{n}a*b$\n"));
+        n += 1;
+    }
+    let rules = Robots::parse("spoor", body.as_bytes());
+    let rule = |path: &str| {
+        let url = PageUrl::parse("http://example.org").unwrap();
+        let found = rules.rule_for(&url.join(path).unwrap());
+        found.map(|rule| (rule.line(), rule.allows()))
+    };
+    // Every address of a usual length is judged by all of them.
+    let usual = "x".repeat(200);
+    assert_eq!(rule(&format!("/{usual}")), None);
+    assert_eq!(rule(&format!("/{usual}10000ab")), Some((3, false)));
+    assert_eq!(
+        rule(&format!("/{usual}{}ab", n - 1)).map(|r| r.1),
+        Some(false)
+    );
+    assert_eq!(rule("/open"), Some((2, true)));
+    // The longest ones are forbidden, whatever the last rules would say.
+    let longest = "x".repeat(7_900);
+    assert_eq!(rule(&format!("/{longest}")), Some((0, false)));
+    assert_eq!(rule(&format!("/open{longest}")), Some((0, false)));
+    // Without stars no length is too long.
+    let plain = body
+        .replace('*', "y")
+        .replace("User-agent: y", "User-agent: *");
+    let plain = Robots::parse("spoor", plain.as_bytes());
+    let url = PageUrl::parse(&format!("http://example.org/open{longest}")).unwrap();
+    assert_eq!(plain.rule_for(&url).map(Rule::line), Some(2));
+}
+
+#[test]
 fn own_group_goes_before_star_and_groups_merge() {
     let body = "user-agent: SPOOR\ndisallow: /a\n\nuser-agent: *\ndisallow: /\n\nuser-agent: spoor\ndisallow: /b\n";
     assert!(!allows(body, "/a"));

@@ -31,16 +31,35 @@ pub struct Row<'a> {
     pub bytes: u64,
     /// From sending the request to the last byte, in milliseconds.
     pub ms: u64,
+    /// When the journey of the request began, in milliseconds since 1970 by the
+    /// frontier's clock; never later than it was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<u64>,
+    /// The pause between two requests that its host was due, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delay: Option<u64>,
+    /// The media type as sent, without parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mime: Option<&'a str>,
+    /// The encoding that a page was decoded with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub charset: Option<&'a str>,
     /// Priority class at the time of the lease.
     pub bucket: &'static str,
     /// Score at the time of the lease, lower is better.
     pub score: f64,
+    /// True where it was drawn for the control sample, and not chosen by its score.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
     /// What the score was made of.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<LinkParts>,
     /// Rating of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentScore>,
+    /// True where the page is on topic by the model: at most the boundary `medium`.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_topic: bool,
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
@@ -85,11 +104,11 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The row as JSON with a line end.
-    pub(super) fn to_line(&self) -> String {
+    /// The row as JSON in one line, as it stands in the log.
+    pub fn to_json(&self) -> String {
         // Strings and finite or null numbers always serialise.
         let line = serde_json::to_string(self).unwrap_or_default();
-        format!("{}\n", inert::json(&line))
+        inert::json(&line).into_owned()
     }
 }
 

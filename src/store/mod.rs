@@ -51,7 +51,7 @@ use append::Appender;
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions, then run the job again: it resumes", path.display())]
+    #[error("{}: {what} failed: {source}; {}, then run the job again: it resumes", path.display(), remedy(source))]
     Io {
         /// The file or folder.
         path: PathBuf,
@@ -247,7 +247,7 @@ impl Outputs {
     /// # Errors
     /// [`OutputError::Io`].
     pub fn log(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
-        self.log.append(row.to_line().as_bytes())
+        self.log.append(format!("{}\n", row.to_json()).as_bytes())
     }
 
     /// Appends sentences, one a line, to `sentences/*.txt.gz`. Each call makes a
@@ -530,6 +530,15 @@ fn part_of(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".part");
     path.with_file_name(name)
+}
+
+/// What to do where the system refused.
+fn remedy(error: &std::io::Error) -> &'static str {
+    // EMFILE and ENFILE have no kind of their own.
+    match error.raw_os_error() {
+        Some(23 | 24) => "raise the limit of open files (ulimit -n)",
+        _ => "free space or mend the permissions",
+    }
 }
 
 fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OutputError + 'a {

@@ -53,6 +53,33 @@ pub struct ModelFacts {
     pub discounts: Vec<Discount>,
 }
 
+impl ModelFacts {
+    /// Reads `model.toml` in a model's folder alone.
+    ///
+    /// # Errors
+    /// [`TrainError`] names the file.
+    pub fn read(folder: &Path) -> Result<Self, TrainError> {
+        let path = folder.join(FACTS);
+        let text = std::fs::read_to_string(&path).map_err(io(&path, "reading"))?;
+        let wrong = |why: String| TrainError::Facts {
+            path: path.clone(),
+            why,
+        };
+        let facts: Self = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        if facts.version != VERSION {
+            return Err(wrong(format!(
+                "it has version {}, this spoor reads version {VERSION}",
+                facts.version
+            )));
+        }
+        facts
+            .boundaries
+            .validate()
+            .map_err(|e| wrong(e.to_string()))?;
+        Ok(facts)
+    }
+}
+
 /// A trained model, loaded.
 #[derive(Clone)]
 pub struct Model {
@@ -77,23 +104,11 @@ impl Model {
     /// # Errors
     /// [`TrainError`] names the file that is missing or broken.
     pub fn load(folder: &Path) -> Result<Self, TrainError> {
-        let path = folder.join(FACTS);
-        let text = std::fs::read_to_string(&path).map_err(io(&path, "reading"))?;
+        let facts = ModelFacts::read(folder)?;
         let wrong = |why: String| TrainError::Facts {
-            path: path.clone(),
+            path: folder.join(FACTS),
             why,
         };
-        let facts: ModelFacts = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        if facts.version != VERSION {
-            return Err(wrong(format!(
-                "it has version {}, this spoor reads version {VERSION}",
-                facts.version
-            )));
-        }
-        facts
-            .boundaries
-            .validate()
-            .map_err(|e| wrong(e.to_string()))?;
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
         Ok(Self {

@@ -234,7 +234,9 @@ fn a_running_job_is_asked_and_goes_on() {
         ..JobText::default()
     };
     let job = Job::new(&wire, &text);
-    let nobody = command(&job, "reload", &[]).refused();
+    let nobody = command(&job, "reload", &[]);
+    assert_eq!(nobody.status.code(), Some(3));
+    let nobody = nobody.err;
     assert!(nobody.contains("no crawl works on this job"), "{nobody}");
     let mut process = Live::start(&mut job.crawl());
     wire.wait_for("a.test/5");
@@ -273,18 +275,18 @@ fn a_running_job_is_asked_and_goes_on() {
     };
     for (line, body, status, part) in [
         (
-            "GET /explain?url=http%3A%2F%2Fa.test%2F5",
+            "GET /api/explain?url=http%3A%2F%2Fa.test%2F5",
             "",
             200,
             "\"leased\":true",
         ),
-        ("GET /explain?url=nonsense", "", 400, "is not a URL"),
-        ("GET /explain", "", 400, "name an address"),
-        ("GET /host/a%20b", "", 400, "is not a URL"),
-        ("GET /elsewhere", "", 404, ""),
-        ("GET /rules", "", 405, ""),
+        ("GET /api/explain?url=nonsense", "", 400, "is not a URL"),
+        ("GET /api/explain", "", 400, "name an address"),
+        ("GET /api/host/a%20b", "", 400, "is not a URL"),
+        ("GET /elsewhere", "", 404, "there is nothing here"),
+        ("GET /api/rules", "", 405, "not with this method"),
         (
-            "POST /rules",
+            "POST /api/rules",
             "[scope]\nmax_hop = 1",
             400,
             "the job file:2:1: scope.max_hop",
@@ -368,11 +370,12 @@ fn new_rules_are_taken_while_the_job_runs() {
 
     write(
         &job,
-        "reject = [\"host:b.test\"]\n[limits]\ndocuments = 1000",
+        "reject = [\"host:b.test\"]\n[limits]\ndocuments = 1000\n[text]\nsentences = false",
     );
     let out = command(&job, "reload", &[]).good();
     assert!(out.contains("judged anew"), "{out}");
-    assert!(out.contains("at the next start: limits.documents"), "{out}");
+    assert!(out.contains("limits.documents = 1000 (was none)"), "{out}");
+    assert!(out.contains("at the next start: text.sentences"), "{out}");
     let before = asked(&wire);
     let of = |all: &[String], host: &str| all.iter().filter(|a| a.starts_with(host)).count();
     let in_flight = 1;
@@ -559,7 +562,10 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
 
     write(&wide);
     let out = command(&job, "reload", &[]).good();
-    assert!(out.contains("in force: buckets.razor\n"), "{out}");
+    assert!(
+        out.contains("buckets.razor = 1000000.0 (was 200.0)\n"),
+        "{out}"
+    );
     assert!(out.contains("12 back from above it"), "{out}");
     assert!(!out.contains("next start"), "{out}");
     wire.wait(
@@ -582,13 +588,37 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     );
     std::fs::write(&table, "on\t2\n").unwrap();
     let out = command(&job, "reload", &[]).good();
-    assert!(out.contains("in force: keywords\n"), "{out}");
+    assert!(out.contains("keywords = on 2 (was "), "{out}");
     let said = explain(&job, "http://a.test/9");
     assert!(said.contains("anchor     on\n"), "{said}");
     assert!(said.contains("keyword 1"), "{said}");
     assert!(said.contains("below 0, so 1.000"), "{said}");
     let same = command(&job, "reload", &[]).good();
     assert!(same.contains("the same as before"), "{same}");
+
+    // Key by key, on record as every change is.
+    let set = ["set", "buckets.razor=500", "strategy.gamma_keyword=0.25"];
+    let out = command(&job, "ctl", &set).good();
+    assert!(
+        out.contains("buckets.razor = 500.0 (was 1000000.0)\n"),
+        "{out}"
+    );
+    let wrong = command(&job, "ctl", &["set", "buckets.razor=10"]).refused();
+    assert!(wrong.contains("above buckets.normal"), "{wrong}");
+    let said = explain(&job, "http://a.test/9");
+    assert!(said.contains("0.25"), "{said}");
+    let audit = std::fs::read_to_string(job.folder().join("logs/audit.jsonl")).unwrap();
+    let rows = audit.lines().map(|l| serde_json::from_str(l).unwrap());
+    let told: Vec<String> = rows
+        .map(|r: Value| format!("{} {}", r["key"].as_str().unwrap(), r["to"]))
+        .collect();
+    let expected = [
+        "buckets.razor \"1000000.0\"",
+        "keywords \"on 2\"",
+        "buckets.razor \"500.0\"",
+        "strategy.gamma_keyword \"0.25\"",
+    ];
+    assert_eq!(told, expected);
     drop(process);
     let file = job.file();
     let check = Ran::of(&mut spoor(&["store", "check", file.to_str().unwrap()])).good();

@@ -1,13 +1,15 @@
-//! A full disk, a read-only folder, a second process: each ends in a clear error
+//! A full disk, a read-only folder, no descriptor left, a second process: each ends in a
+//! clear error
 //! and a clean stop, and loses nothing.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use spoor::config::StoreKind;
 
-use crate::support::disk::Mount;
+use crate::support::disk::{Mount, run};
 use crate::support::{Job, Live, Ran, Wire, small, spoor};
 
 fn finishes_as(job: &Job, harvest: &small::Harvest) {
@@ -80,7 +82,7 @@ fn a_file_that_may_not_grow_stops_the_crawl_and_loses_nothing() {
 fn begin(job: &Job, wire: &Wire, requests: usize) {
     let mut process = Live::start(&mut job.crawl());
     assert!(wire.wait(|n| n.requests.len() >= requests, || process.has_ended()));
-    process.signal(nix::sys::signal::Signal::SIGTERM);
+    process.signal(Signal::SIGTERM);
     assert!(process.ended().good().contains("stopped"));
 }
 
@@ -151,4 +153,159 @@ fn a_second_process_with_sled() {
 #[test]
 fn a_second_process_with_fjall() {
     a_second_process_is_refused_and_harms_nothing(StoreKind::Fjall);
+}
+
+/// Every descriptor that a running crawl would open from now on is refused: the
+/// next image, the next sidecar, the next connection.
+fn no_descriptor_left_stops_the_crawl_and_loses_nothing(store: StoreKind) {
+    let rest = small::rest(store, "");
+    let wire = Wire::serve(small::lab(Duration::from_millis(5)));
+    let job = Job::new(&wire, &small::text(&rest));
+    let mut crawl = Live::start(&mut job.crawl());
+    assert!(wire.wait(|n| n.requests.len() >= 100, || crawl.has_ended()));
+    let id = crawl.id().to_string();
+    let limited = run(Command::new("prlimit").args(["--pid", &id, "--nofile=3:"]));
+    if let Err(why) = limited {
+        println!("SKIPPED: this machine does not let the test limit a process: {why}");
+        return;
+    }
+    let refusal = crawl.ended().refused();
+    for part in [
+        job.folder().to_str().unwrap(),
+        "Too many open files",
+        "ulimit -n",
+        "resumes",
+    ] {
+        assert!(refusal.contains(part), "{part} in {refusal}");
+    }
+    told_once(&refusal);
+    finishes_as(&job, &small::undisturbed(store).0);
+}
+
+/// One line of why it ended, and at most one before it that new connections were
+/// refused too.
+fn told_once(refusal: &str) {
+    let lines: Vec<&str> = refusal.lines().collect();
+    let before = lines[..lines.len() - 1].to_vec();
+    let connections = |l: &&str| l.contains("this machine cannot open another connection");
+    assert!(lines.last().unwrap().starts_with("spoor: "), "{refusal}");
+    assert!(
+        before.len() <= 1 && before.iter().all(connections),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn no_descriptor_left_with_sled() {
+    no_descriptor_left_stops_the_crawl_and_loses_nothing(StoreKind::Sled);
+}
+
+#[test]
+fn no_descriptor_left_with_fjall() {
+    no_descriptor_left_stops_the_crawl_and_loses_nothing(StoreKind::Fjall);
+}
+
+/// Each output may lie on a disk of its own, and each may be the one that is full.
+#[test]
+fn whichever_output_has_no_room_is_named_and_nothing_is_lost() {
+    for (output, bytes) in [
+        ("logs", 40 << 10),
+        ("sentences", 12 << 10),
+        ("images", 400 << 10),
+        ("frontier", 600 << 10),
+    ] {
+        let rest = small::rest(StoreKind::Sled, "");
+        let wire = Wire::serve(small::lab(Duration::ZERO));
+        let job = Job::new(&wire, &small::text(&rest));
+        let at = job.folder().join(output);
+        let Some(disk) = Mount::memory(bytes, &at) else {
+            return;
+        };
+        let refusal = Ran::of(&mut job.crawl()).refused();
+        for part in [at.to_str().unwrap(), "space", "resumes"] {
+            assert!(refusal.contains(part), "{part} in {refusal}");
+        }
+        assert_eq!(refusal.lines().count(), 1, "{refusal}");
+        let begun = wire.requests().len();
+        assert!(
+            (30..small::TASKS).contains(&begun),
+            "{output}: {begun} requests"
+        );
+        disk.remount("size=100%");
+        finishes_as(&job, &small::undisturbed(StoreKind::Sled).0);
+    }
+}
+
+/// An ext4 that finds an error and makes itself read-only, as a dying disk's does; and
+/// the same after it was checked and mounted again.
+fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
+    let rest = small::rest(store, "");
+    let wire = Wire::serve(small::lab(Duration::from_millis(5)));
+    let job = Job::new(&wire, &small::text(&rest));
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("disk");
+    std::fs::File::create(&image)
+        .unwrap()
+        .set_len(128 << 20)
+        .unwrap();
+    let name = image.to_str().unwrap();
+    if let Err(why) = run(Command::new("mkfs.ext4").args(["-q", "-F", name])) {
+        println!("SKIPPED: this machine makes no ext4: {why}");
+        return;
+    }
+    let mount = || Mount::new(&["-o", "loop,errors=remount-ro", name], &job.folder());
+    let Some(disk) = mount() else { return };
+    let devices = Command::new("losetup")
+        .args(["-nO", "NAME", "-j", name])
+        .output();
+    let device = String::from_utf8(devices.unwrap().stdout).unwrap();
+    let device = device.trim().trim_start_matches("/dev/");
+    let mut crawl = Live::start(&mut job.crawl());
+    assert!(wire.wait(|n| n.requests.len() >= 100, || crawl.has_ended()));
+    // Halted for the moment of the failure, with all on the disk that it has written;
+    // what a disk loses that fails before is the matter of `powercut`.
+    crawl.signal(Signal::SIGSTOP);
+    while crate::support::process::state(crawl.id()) != 'T' {
+        std::thread::yield_now();
+    }
+    run(Command::new("sync").arg("-f").arg(job.folder())).unwrap();
+    let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+    if let Err(why) = std::fs::write(&trigger, "an error of a test") {
+        println!("SKIPPED: {trigger}: {why}");
+        crawl.kill();
+        return;
+    }
+    crawl.signal(Signal::SIGCONT);
+    let refusal = crawl.ended().refused();
+    for part in [
+        job.folder().to_str().unwrap(),
+        "Read-only",
+        "permissions",
+        "resumes",
+    ] {
+        assert!(refusal.contains(part), "{part} in {refusal}");
+    }
+    assert_eq!(refusal.lines().count(), 1, "{refusal}");
+    drop(disk);
+    // It says by 1 that it has mended the file system.
+    let mended = Command::new("e2fsck")
+        .args(["-f", "-p", name])
+        .output()
+        .unwrap();
+    assert!(
+        mended.status.code().is_some_and(|code| code <= 1),
+        "{mended:?}"
+    );
+    let _disk = mount().unwrap();
+    finishes_as(&job, &small::undisturbed(store).0);
+}
+
+#[test]
+fn a_disk_that_turns_read_only_with_sled() {
+    a_disk_that_turns_read_only_stops_the_crawl(StoreKind::Sled);
+}
+
+#[test]
+fn a_disk_that_turns_read_only_with_fjall() {
+    a_disk_that_turns_read_only_stops_the_crawl(StoreKind::Fjall);
 }

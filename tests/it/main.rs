@@ -9,15 +9,19 @@
 //! can be run, [`recrawl`] that pages are visited again when they are due,
 //! [`sitemaps`] what sites list of themselves, [`traps`] that sites without end cost
 //! little, [`troubled`] that sites in trouble get the pauses they are owed, [`outage`]
-//! that a network that is gone costs nothing,
+//! that a network that is gone costs nothing, [`clock`] that one that is set does not,
+//! [`faults`] that what this machine refuses ends a crawl in good order,
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
 //! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
 //! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
-//! job's frontier, [`control`] what a job is asked and told while it runs, [`zoo`] that
-//! hostile servers cost what they state and no more.
+//! job's frontier, [`control`] what a job is asked and told while it runs,
+//! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
+//! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
+//! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
+//! no more memory than a short one.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -27,9 +31,12 @@ mod agreement;
 mod annotate;
 mod browser;
 mod checkpoints;
+mod clock;
 mod commands;
 mod consent;
 mod control;
+mod control_api;
+mod control_sample;
 mod damage;
 mod examples;
 mod export;
@@ -44,10 +51,12 @@ mod politeness;
 mod powercut;
 mod rank;
 mod recrawl;
+mod report;
 mod robots;
 mod secrets;
 mod service;
 mod sitemaps;
+mod soak;
 mod support;
 mod takedown;
 mod traps;

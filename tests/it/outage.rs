@@ -7,6 +7,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use spoor::config::StoreKind;
 
+use crate::support::names::NameServer;
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, small};
 use spoor::lab::Lab;
@@ -107,4 +108,71 @@ fn few_open_files_make_a_crawl_slower_and_nothing_else() {
     let done = job.endings();
     let done = done.iter().filter(|e| e.starts_with("page done"));
     assert_eq!(done.count(), HOSTS);
+}
+
+/// A name server that dies while the crawl runs. What it cannot name any more is not
+/// taken to be gone.
+#[test]
+fn a_dead_name_server_costs_nothing() {
+    const HOSTS: usize = 5;
+    const PAGES: usize = 30;
+    let mut pages = Vec::new();
+    for host in 0..HOSTS {
+        for n in 0..PAGES {
+            let next = format!("/{}", (n + 1) % PAGES);
+            let (other, there) = ((host + 1) % HOSTS, (n * 7 + 3) % PAGES);
+            let across = format!("http://h{other}.example/{there}");
+            pages.push((
+                format!("h{host}.example/{n}"),
+                plain(&[&next, &across], &[]),
+            ));
+        }
+    }
+    let pages: Vec<_> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let text = JobText {
+        seeds: &["http://h0.example/0"],
+        politeness: "min_delay = \"20ms\"\ndelay_factor = 0\nretries = 2\nback_off = \"1ms\"\n\
+                     address_delay = 0",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    // The names are to be looked up; only the port is another one.
+    let file = std::fs::read_to_string(job.file()).unwrap();
+    let asked = file.replace("*.test:80:127.0.0.1:", "*.example:80::");
+    assert_ne!(asked, file);
+    std::fs::write(job.file(), asked).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let Some(names) = NameServer::serve(folder.path()) else {
+        return;
+    };
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_spoor"));
+    let mut command = names.asked_by(folder.path(), program);
+    let mut crawl = Live::start(command.arg("crawl").arg(job.file()));
+    assert!(wire.wait(|n| n.requests.len() >= AFTER, || crawl.has_ended()));
+    names.silent(true);
+    wire.hang_up();
+    crawl.says("pausing: 3 hosts");
+    let before = wire.requests().len();
+    names.silent(false);
+    let ran = crawl.ended();
+    assert!(
+        before < HOSTS * PAGES && names.unanswered() >= 3,
+        "{before} {names:?}"
+    );
+    let [pause, on] = ran.err.lines().collect::<Vec<_>>()[..] else {
+        panic!("{}", ran.err);
+    };
+    assert!(pause.contains("pausing: 3 hosts") && pause.contains(".example does not resolve"));
+    assert!(on.contains("going on: the network is there again"), "{on}");
+    ran.good();
+    let mut done = job.endings();
+    done.retain(|e| e.starts_with("page done"));
+    done.sort();
+    let mut all: Vec<String> = pages
+        .iter()
+        .map(|(a, _)| format!("page done http://{a}"))
+        .collect();
+    all.sort();
+    assert_eq!(done, all);
 }

@@ -22,6 +22,7 @@ fn name(error: &FetchError) -> &'static str {
         FetchError::BadRedirect { .. } => "redirect",
         FetchError::TooLarge { .. } => "large",
         FetchError::Unsendable { .. } => "unsendable",
+        FetchError::Proxy { .. } => "proxy",
         FetchError::Local { .. } => "local",
     }
 }

@@ -10,9 +10,18 @@ use super::*;
 /// A proxy that answers requests itself and refuses tunnels, and a fetcher behind it
 /// that may reach the public internet only, by a name service that is a table.
 async fn behind(answer: &'static str) -> (Server, Fetcher) {
+    behind_both(
+        answer,
+        "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+    )
+    .await
+}
+
+async fn behind_both(answer: &'static str, tunnel: &'static str) -> (Server, Fetcher) {
     let proxy = Server::http(move |mut stream, head| async move {
         let answer = match head.starts_with("CONNECT ") {
-            true => "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n",
+            true => tunnel,
+            false if head.contains(" http://public.example/open") => OK,
             false => answer,
         };
         send(&mut stream, answer.as_bytes()).await;
@@ -135,14 +144,21 @@ async fn a_name_is_judged_before_every_request() {
 
 #[tokio::test]
 async fn a_proxy_that_wants_a_password_is_not_taken_for_the_server() {
-    let (_proxy, fetcher) =
-        behind("HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n").await;
+    let refusal = "HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n";
+    let (_proxy, fetcher) = behind_both(refusal, refusal).await;
+    for url in ["http://public.example/", "https://public.example/"] {
+        let failed = ask(&fetcher, url).await.unwrap_err();
+        let told = matches!(failed, FetchError::Proxy { .. });
+        assert!(told, "{url}: {failed:?}");
+        assert!(failed.to_string().contains("password"), "{failed}");
+    }
+    // Once it has let something through, it may be a server that says so.
+    body(ask(&fetcher, "http://public.example/open").await);
     let failed = ask(&fetcher, "http://public.example/").await.unwrap_err();
-    assert!(
-        matches!(failed, FetchError::Connection { .. }),
-        "{failed:?}"
-    );
-    assert!(failed.to_string().contains("password"), "{failed}");
+    let of_host = matches!(failed, FetchError::Connection { .. });
+    assert!(of_host, "{failed:?}");
+    let failed = ask(&fetcher, "https://public.example/").await.unwrap_err();
+    assert!(matches!(failed, FetchError::Proxy { .. }), "{failed:?}");
 }
 
 /// A proxy may stand on a private address, by its name too; and what a rule fits goes

@@ -8,9 +8,10 @@ use crate::frontier::codec;
 use crate::frontier::contexts::pack;
 use crate::frontier::keys::{self, Rank, class};
 use crate::frontier::record::{Counts, Meta, State, UrlRecord};
+use crate::frontier::sample::Sample;
 use crate::frontier::store::{Batch, Store, StoreError};
 use crate::frontier::visits::entry_of;
-use crate::page::TaskKind;
+use crate::page::{Bucket, Reason, TaskKind};
 
 /// A store in the making; `batch` is what is not written yet.
 #[derive(Default)]
@@ -21,6 +22,8 @@ pub(super) struct Building {
     found: Found,
     highest_seq: u64,
     highest_id: u64,
+    /// The control sample, where there is one.
+    sample: Option<Sample>,
 }
 
 impl Building {
@@ -87,6 +90,14 @@ impl Building {
                 let key = keys::alt(&host, alt);
                 self.batch.put(key, codec::encode(store, &record)?);
             }
+            Fact::Sample { record } => {
+                let listed = 0;
+                self.sample = Some(Sample { listed, ..record });
+            }
+            Fact::Drawn { url } => {
+                let key = keys::url(&url, TaskKind::Page);
+                self.batch.put(keys::drawn(&key), Vec::new());
+            }
             Fact::Scores { scores } => {
                 let bytes = codec::encode(store, &scores)?;
                 self.batch.put(keys::SCORES.to_vec(), bytes);
@@ -130,6 +141,14 @@ impl Building {
         if let Some(entry) = entry_of(&record) {
             self.batch.put(entry, key.clone());
         }
+        if let Some(sample) = &mut self.sample
+            && sample.share > 0.0
+            && kind == TaskKind::Page
+            && may_be_drawn(&record)
+        {
+            self.batch.put(keys::listed(sample.listed), key.clone());
+            sample.listed += 1;
+        }
         tally(&mut self.counts, &record, kind);
         self.batch.put(key, codec::encode(store, &record)?);
         Ok(())
@@ -151,6 +170,10 @@ impl Building {
         };
         let bytes = codec::encode(store, &meta)?;
         self.batch.put(keys::META.to_vec(), bytes);
+        if let Some(sample) = &self.sample {
+            let bytes = codec::encode(store, sample)?;
+            self.batch.put(keys::SAMPLE.to_vec(), bytes);
+        }
         store.apply(self.batch)?;
         store.flush()?;
         Ok(self.found)
@@ -174,4 +197,14 @@ pub(in crate::frontier) fn tally(counts: &mut Counts, record: &UrlRecord, kind: 
         State::Done { .. } | State::Redirected { .. } => {}
         State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
     }
+}
+
+/// Whether the control sample may draw a link of this record, now or later.
+fn may_be_drawn(record: &UrlRecord) -> bool {
+    let open = match record.state {
+        State::Queued | State::Waiting { .. } => true,
+        State::Dropped { reason } => reason == Reason::Razor,
+        State::Done { .. } | State::Redirected { .. } => false,
+    };
+    open && record.bucket != Bucket::Seed && !record.was_fetched()
 }

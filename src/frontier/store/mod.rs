@@ -39,7 +39,7 @@ pub enum StoreError {
         why: String,
     },
     /// Reading or writing failed.
-    #[error("the frontier in {} failed: {why}; free disk space, or mend the disk or the permissions, then run the job again: it resumes", path.display())]
+    #[error("the frontier in {} failed: {why}; free disk space, or mend the disk, the permissions or the limit of open files (ulimit -n), then run the job again: it resumes", path.display())]
     Io {
         /// The store's folder.
         path: PathBuf,

@@ -6,6 +6,7 @@ use crate::frontier::store::{Readable, Visit};
 over_all! {
     a_store_older_than_its_last_flush_is_refused_and_repaired
     records_of_every_kind_are_read_by_the_audit
+    scores_that_are_no_numbers_are_told
 }
 
 fn refusal(path: &Path) -> StoreError {
@@ -43,6 +44,49 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     drop(store);
     let error = refusal(&path);
     assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+fn scores_that_are_no_numbers_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = busy(folder.path());
+    let of_store = |f: &Frontier| {
+        let found = audit::audit(&*f.store).unwrap();
+        let told = |p: &&String| p.contains("infinite");
+        found.problems.iter().filter(told).count()
+    };
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    f.store
+        .scan(b"U", &[], &mut |k, v| {
+            let record: UrlRecord = postcard::from_bytes(v).unwrap();
+            if matches!(record.state, State::Queued) {
+                return ControlFlow::Continue(());
+            }
+            (key, value) = (k.to_vec(), v.to_vec());
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    let record: UrlRecord = postcard::from_bytes(&value).unwrap();
+    let parts = crate::page::LinkParts {
+        document: 1.0,
+        anchor: f64::NEG_INFINITY,
+        keyword: 0.0,
+    };
+    for (score, parts, told) in [
+        (2.0, None, 0),
+        (f64::NAN, None, 1),
+        (f64::INFINITY, None, 1),
+        (2.0, Some(parts), 1),
+    ] {
+        let bad = UrlRecord {
+            score,
+            parts,
+            ..record.clone()
+        };
+        let mut batch = store::Batch::default();
+        batch.put(key.clone(), postcard::to_stdvec(&bad).unwrap());
+        f.store.apply(batch).unwrap();
+        assert_eq!(of_store(&f), told, "{score} {parts:?}");
+    }
 }
 
 fn records_of_every_kind_are_read_by_the_audit() {

@@ -1,5 +1,7 @@
 //! What another rating makes of what is known.
 
+mod drawn;
+
 use std::sync::Arc;
 
 use super::*;

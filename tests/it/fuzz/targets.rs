@@ -434,7 +434,7 @@ pub(super) fn config() -> Target {
                     let written = config.to_toml();
                     let again = Config::parse(&written, "again.toml").unwrap();
                     assert_eq!(again.to_toml(), written);
-                    assert!(config.changes(&again).is_empty());
+                    assert_eq!(config.changes(&again), []);
                 }
                 Err(errors) => assert!(errors.to_string().contains("x.toml")),
             }

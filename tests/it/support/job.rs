@@ -73,17 +73,21 @@ impl Job {
             politeness,
             rest,
         } = text;
-        // Most tests count every request, or look for a file that is not there.
+        // Most tests count every request, by whatever it was chosen, or look for a file that is not there.
         let consent = match rest.contains("[consent]") {
             true => "",
             false => "[consent]\ntdmrep = false\n",
+        };
+        let control = match rest.contains("[control_sample]") {
+            true => "",
+            false => "[control_sample]\nshare = 0\n",
         };
         let text = format!(
             "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
              [seeds]\nurls = {seeds:?}\n\
              [model]\nname = \"{model}\"\nfolder = {models:?}\n\
              [network]\nconnect_to = [\"*.test:80:{}\"]\n{network}\n\
-             [politeness]\n{politeness}\n{consent}{rest}\n",
+             [politeness]\n{politeness}\n{consent}{control}{rest}\n",
             self.root.path(),
             addr,
         );

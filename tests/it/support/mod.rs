@@ -1,8 +1,10 @@
 //! What every test here needs: the program as a process, a job folder, a trained
 //! model, and a web whose wire is watched.
 
+pub mod clock;
 pub mod disk;
 pub mod job;
+pub mod names;
 pub mod process;
 pub mod small;
 pub mod texts;

@@ -104,6 +104,19 @@ impl Live {
         }
     }
 
+    /// What follows `mark` in a whole line of its standard error, as soon as it is there.
+    pub fn says_after(&mut self, mark: &str) -> String {
+        self.says(mark);
+        loop {
+            let text = String::from_utf8_lossy(&self.said).into_owned();
+            let rest = text.split_once(mark).unwrap().1;
+            match rest.split_once('\n') {
+                Some((line, _)) => return line.to_owned(),
+                None => self.said.extend(self.err.recv_timeout(GUARD).unwrap()),
+            }
+        }
+    }
+
     /// The process id.
     pub fn id(&self) -> nix::unistd::Pid {
         nix::unistd::Pid::from_raw(i32::try_from(self.child.id()).unwrap())

@@ -158,6 +158,13 @@ impl Wire {
         self.cut.send_replace(cut);
     }
 
+    /// Cuts every connection that is open, and goes on listening.
+    pub fn hang_up(&self) {
+        self.cut(true);
+        self.wait(|n| n.open == 0, || false);
+        self.cut(false);
+    }
+
     /// What was noted so far.
     pub fn notes(&self) -> MutexGuard<'_, Notes> {
         self.shared.notes.lock().unwrap()

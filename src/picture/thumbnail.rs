@@ -8,20 +8,17 @@ use image::imageops::{self, FilterType};
 use image::metadata::Orientation;
 use image::{DynamicImage, ImageDecoder, ImageReader, Rgba, RgbaImage};
 
-use crate::picture::decode_file;
-
-/// The longest side, in pixels.
-const SIDE: u32 = 1280;
+use super::decode_file;
 
 /// Of 100; what a photograph needs.
 const QUALITY: u8 = 85;
 
-/// The picture of a file as a JPEG, upright, what is transparent on light grey. `None`
-/// where it cannot be decoded within limits.
-pub(super) fn of(bytes: &[u8]) -> Option<Vec<u8>> {
+/// The picture of a file as a JPEG, upright, what is transparent on light grey, its longer
+/// side at most `side` pixels. `None` where it cannot be decoded within limits.
+pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Vec<u8>> {
     let mut picture = decode_file(bytes)?;
-    if picture.width().max(picture.height()) > SIDE {
-        picture = picture.resize(SIDE, SIDE, FilterType::Triangle);
+    if picture.width().max(picture.height()) > side {
+        picture = picture.resize(side, side, FilterType::Triangle);
     }
     if let Some(orientation) = catch_unwind(|| orientation(bytes)).ok().flatten() {
         picture.apply_orientation(orientation);

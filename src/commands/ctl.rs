@@ -1,0 +1,252 @@
+//! `spoor ctl JOB.toml status|pause|resume|stop|checkpoint|seeds|config|set|log`
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use spoor::config::Config;
+use spoor::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token};
+use spoor::daemon;
+use spoor::inert;
+use url::Url;
+
+/// Ask and steer a running crawl.
+///
+/// The exit code is 0 where it was done, 1 where it went wrong, 2 where the command line
+/// is, and 3 where no crawl runs.
+#[derive(Debug, Args)]
+pub struct Ctl {
+    /// The job's TOML file; not needed with --url.
+    #[arg(required_unless_present = "url", value_name = "JOB")]
+    job: Option<PathBuf>,
+    /// Ask over TCP: the address that the crawl listens on, as http://127.0.0.1:8470.
+    #[arg(long, value_name = "URL", conflicts_with = "job")]
+    url: Option<Url>,
+    /// A file with the token that is sent there; without it, SPOOR_CONTROL_TOKEN.
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
+    /// Print the answer as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Say how the crawl stands.
+    Status,
+    /// Ask for nothing more until it is resumed, also after a restart.
+    Pause,
+    /// Go on after a pause.
+    Resume,
+    /// End in good order: what is in flight is finished first.
+    Stop,
+    /// Return when all that is finished would survive the loss of power.
+    Checkpoint,
+    /// Fetch these addresses before all others.
+    Seeds {
+        /// The addresses.
+        #[arg(required = true, value_name = "URL")]
+        urls: Vec<String>,
+    },
+    /// Print the configuration that the crawl follows now.
+    Config,
+    /// Change keys while the crawl runs, as limits.documents=500; all of them or none.
+    Set {
+        /// KEY=VALUE, the value as in a job file; KEY= takes it away.
+        #[arg(required = true, value_name = "KEY=VALUE")]
+        values: Vec<String>,
+    },
+    /// Print the last rows of the crawl log as JSON lines.
+    Log {
+        /// So many.
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        last: usize,
+        /// Go on with each row as it is written, until the crawl ends.
+        #[arg(long)]
+        follow: bool,
+    },
+}
+
+impl Ctl {
+    pub fn run(self) -> Result<()> {
+        let client = self.client()?;
+        daemon::runtime()?.block_on(self.ask(client))
+    }
+
+    fn client(&self) -> Result<Client> {
+        if let Some(url) = &self.url {
+            let section = spoor::config::Control {
+                token_file: self.token_file.clone(),
+                ..spoor::config::Control::default()
+            };
+            return Ok(Client::at(url.clone(), Token::of(&section)?));
+        }
+        let job = self.job.as_deref().context("name the job's TOML file")?;
+        Ok(Client::new(&Config::load(job)?.job_folder()))
+    }
+
+    async fn ask(self, client: Client) -> Result<()> {
+        let json = self.json;
+        match self.what {
+            What::Status => show(json, &client.status().await?, print_status),
+            What::Pause => show(json, &client.tell("pause").await?, print_done),
+            What::Resume => show(json, &client.tell("resume").await?, print_done),
+            What::Stop => show(json, &client.tell("stop").await?, print_done),
+            What::Checkpoint => show(json, &client.tell("checkpoint").await?, print_done),
+            What::Seeds { urls } => {
+                let seeds = client.add_seeds(&NewSeeds { urls }).await?;
+                let refused = seeds.iter().filter(|s| s.result == SeedResult::Refused);
+                let refused = refused.count();
+                show(json, &seeds, |seeds| {
+                    for seed in seeds {
+                        let what = match seed.result {
+                            SeedResult::Added => "added",
+                            SeedResult::Known => "known",
+                            SeedResult::Refused => "refused",
+                        };
+                        let url = inert::shown(&seed.url);
+                        match &seed.reason {
+                            Some(reason) => println!("{what:9} {url}: {}", inert::shown(reason)),
+                            None => println!("{what:9} {url}"),
+                        }
+                    }
+                })?;
+                match refused {
+                    0 => Ok(()),
+                    n => bail!("{n} of {} seeds are refused", seeds.len()),
+                }
+            }
+            What::Config => {
+                let config = client.config().await?;
+                let text = toml::to_string(&config.values)?;
+                show(json, &config, |_| print!("{}", inert::shown(&text)))
+            }
+            What::Set { values } => {
+                let changes = client.set(&parse(&values)?).await?;
+                show(json, &changes, |changes| print_changes(changes))
+            }
+            What::Log { last, follow } => {
+                for row in client.log(last).await? {
+                    println!("{}", inert::json(&row.to_string()));
+                }
+                match follow {
+                    false => Ok(()),
+                    true => Ok(client.follow(|followed| print_row(&followed)).await?),
+                }
+            }
+        }
+    }
+}
+
+/// False where nobody reads any more.
+fn print_row(followed: &spoor::control::Followed) -> bool {
+    let data = inert::json(&followed.data);
+    match followed.event.as_str() {
+        "row" => {
+            let mut out = std::io::stdout();
+            writeln!(out, "{data}").and_then(|()| out.flush()).is_ok()
+        }
+        event => {
+            eprintln!("{event} {data}");
+            true
+        }
+    }
+}
+
+fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<()> {
+    match json {
+        true => println!("{}", inert::json(&serde_json::to_string_pretty(value)?)),
+        false => print(value),
+    }
+    Ok(())
+}
+
+fn print_done(done: &Done) {
+    match done.changed {
+        true => println!("{}", done.text),
+        false => println!("{} (it was so before)", done.text),
+    }
+}
+
+/// What has another value now.
+pub fn print_changes(changes: &[Change]) {
+    for Change { key, from, to } in changes {
+        let [from, to] = [from, to].map(|value| value.as_deref().unwrap_or("none"));
+        println!("{key} = {to} (was {from})");
+    }
+    if changes.is_empty() {
+        println!("all is the same as before");
+    }
+}
+
+fn print_status(status: &Status) {
+    let state = serde_json::to_value(status.state).unwrap_or_default();
+    let state = state.as_str().unwrap_or_default();
+    println!("state     {state} since {}", status.since);
+    println!(
+        "pages     {} done of {} fetches in {:.1} s",
+        status.pages, status.fetches, status.active_seconds
+    );
+    println!("images    {} kept", status.images);
+    println!("received  {:.1} MB", status.bytes as f64 / 1e6);
+    let rates = &status.rates;
+    println!(
+        "rates     {:.1} pages, {:.1} images, {:.2} MB a minute",
+        rates.pages,
+        rates.images,
+        rates.bytes / 1e6
+    );
+    let queued = &status.queued;
+    println!(
+        "queued    seed {}, high {}, medium {}, normal {}, low {}, images {}, waiting {}",
+        queued.seed,
+        queued.high,
+        queued.medium,
+        queued.normal,
+        queued.low,
+        queued.images,
+        status.waiting
+    );
+    let hosts = &status.hosts;
+    println!(
+        "hosts     {}: {} ready, {} due later, {} held, {} parked, {} open",
+        hosts.active, hosts.ready, hosts.due, hosts.held, hosts.parked, hosts.open
+    );
+    for (what, counts) in [("dropped ", &status.dropped), ("errors  ", &status.errors)] {
+        if !counts.is_empty() {
+            let counts = counts.iter().map(|(reason, n)| format!("{reason} {n}"));
+            println!("{what}  {}", counts.collect::<Vec<_>>().join(", "));
+        }
+    }
+    if let Some(disk) = &status.disk {
+        println!("disk      {:.1} GB free", disk.free as f64 / 1e9);
+    }
+    if let Some(memory) = &status.memory {
+        println!("memory    {:.0} MB", memory.resident as f64 / 1e6);
+    }
+}
+
+/// KEY=VALUE with the value as TOML has it; what is no TOML is a text, so that
+/// `politeness.min_delay=2s` needs no quotation marks.
+fn parse(values: &[String]) -> Result<Map<String, Value>> {
+    let mut map = Map::new();
+    for text in values {
+        let Some((key, value)) = text.split_once('=') else {
+            bail!("`{text}`: write KEY=VALUE, as limits.documents=500");
+        };
+        let value = value.trim();
+        let parsed: Result<toml::Table, _> = toml::from_str(&format!("v = {value}"));
+        let value = match (value, parsed.ok().and_then(|mut table| table.remove("v"))) {
+            ("", _) => Value::Null,
+            (_, Some(parsed)) => serde_json::to_value(parsed)?,
+            (text, None) => Value::String(text.to_owned()),
+        };
+        map.insert(key.trim().to_owned(), value);
+    }
+    Ok(map)
+}

@@ -1,0 +1,257 @@
+//! How much focusing gains: counts of what was found by score and by chance, as pure
+//! arithmetic. It knows no store, no model and no page; what is on topic, others say.
+
+use serde::{Deserialize, Serialize};
+
+/// The normal quantile of a two-sided interval of 95 %.
+const Z: f64 = 1.959_963_984_540_054;
+
+/// Points of a curve at most; where there would be more, each two become one.
+const MAX_POINTS: usize = 64;
+
+/// Fetches that a point spans at first.
+const FIRST_SPAN: u64 = 50;
+
+/// Fetches, and how many of them brought a page on topic.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    /// Links that were fetched for the first time, to their end: a page that came, or
+    /// one that could not be had. A redirect is counted by what stands at its end.
+    pub fetches: u64,
+    /// Those that were pages on topic.
+    pub on_topic: u64,
+}
+
+impl Tally {
+    /// The share of `on_topic`, 0 to 1; `None` without a fetch.
+    pub fn share(&self) -> Option<f64> {
+        (self.fetches > 0).then(|| self.on_topic as f64 / self.fetches as f64)
+    }
+
+    /// The 95 % confidence interval of the share (Wilson 1927), which holds for few
+    /// fetches and for shares near 0 too; `None` without a fetch.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        let share = self.share()?;
+        let n = self.fetches as f64;
+        let middle = share + Z * Z / (2.0 * n);
+        let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
+        let scale = 1.0 + Z * Z / n;
+        // At the ends rounding may miss the exact 0 and 1.
+        let low = if self.on_topic == 0 {
+            0.0
+        } else {
+            (middle - half) / scale
+        };
+        let high = if self.on_topic == self.fetches {
+            1.0
+        } else {
+            (middle + half) / scale
+        };
+        Some((low, high))
+    }
+
+    fn count(&mut self, on_topic: bool) {
+        self.fetches += 1;
+        self.on_topic += u64::from(on_topic);
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.fetches += other.fetches;
+        self.on_topic += other.on_topic;
+    }
+}
+
+/// What was found by score, and what by chance. Seeds are in neither, since every
+/// strategy is given them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Focus {
+    /// Links that the strategy chose.
+    pub focused: Tally,
+    /// Links of the control sample.
+    pub control: Tally,
+}
+
+impl Focus {
+    /// How many times as often a fetch is on topic where the strategy chooses it;
+    /// `None` while the control sample has found nothing on topic, as the gain has no
+    /// upper bound then.
+    pub fn gain(&self) -> Option<f64> {
+        let control = self.control.share().filter(|share| *share > 0.0)?;
+        Some(self.focused.share()? / control)
+    }
+
+    /// The 95 % confidence interval of the gain, from those of both shares (the method
+    /// MOVER for ratios, Donner and Zou 2012). The upper end is infinite while the
+    /// control sample has found nothing on topic; `None` without a fetch of both.
+    pub fn gain_interval(&self) -> Option<(f64, f64)> {
+        let (p, q) = (self.focused.share()?, self.control.share()?);
+        let (p_low, p_high) = self.focused.interval()?;
+        let (q_low, q_high) = self.control.interval()?;
+        let root = |own: f64, other: f64| {
+            let inner = (p * q).powi(2) - own * other * (2.0 * p - own) * (2.0 * q - other);
+            inner.max(0.0).sqrt()
+        };
+        // Both are solutions of a quadratic equation, written so that nothing is
+        // divided by a difference of nearly equal numbers.
+        let low = p_low * (2.0 * p - p_low) / (p * q + root(p_low, q_high)).max(f64::MIN_POSITIVE);
+        let high = (p * q + root(p_high, q_low)) / (q_low * (2.0 * q - q_low));
+        Some((low.max(0.0), if q_low > 0.0 { high } else { f64::INFINITY }))
+    }
+
+    fn count(&mut self, control: bool, on_topic: bool) {
+        match control {
+            true => self.control.count(on_topic),
+            false => self.focused.count(on_topic),
+        }
+    }
+
+    fn add(&mut self, other: &Focus) {
+        self.focused.add(&other.focused);
+        self.control.add(&other.control);
+    }
+}
+
+/// [`Focus`] over the course of a crawl: points that span equally many fetches each,
+/// few enough to be written with every commit.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Curve {
+    /// Fetches that a point spans.
+    span: u64,
+    /// The points, the oldest first; the last one may be incomplete.
+    points: Vec<Focus>,
+}
+
+impl Default for Curve {
+    fn default() -> Self {
+        Self {
+            span: FIRST_SPAN,
+            points: Vec::new(),
+        }
+    }
+}
+
+impl Curve {
+    /// Fetches, of both kinds together, that a point spans.
+    pub fn span(&self) -> u64 {
+        self.span
+    }
+
+    /// The points, the oldest first; the last one may be incomplete.
+    pub fn points(&self) -> &[Focus] {
+        &self.points
+    }
+
+    /// Everything together.
+    pub fn total(&self) -> Focus {
+        self.sum(self.points.len())
+    }
+
+    /// The last `points` points together.
+    pub fn recent(&self, points: usize) -> Focus {
+        self.sum(points)
+    }
+
+    fn sum(&self, last: usize) -> Focus {
+        let mut sum = Focus::default();
+        for point in self.points.iter().rev().take(last) {
+            sum.add(point);
+        }
+        sum
+    }
+
+    /// Counts one more fetch.
+    pub(super) fn count(&mut self, control: bool, on_topic: bool) {
+        let fetches = |p: &Focus| p.focused.fetches + p.control.fetches;
+        if self.points.last().is_none_or(|p| fetches(p) >= self.span) {
+            if self.points.len() >= MAX_POINTS {
+                let halved = self.points.chunks(2).map(|two| {
+                    let mut sum = Focus::default();
+                    two.iter().for_each(|point| sum.add(point));
+                    sum
+                });
+                self.points = halved.collect();
+                self.span = self.span.saturating_mul(2);
+            }
+            self.points.push(Focus::default());
+        }
+        if let Some(point) = self.points.last_mut() {
+            point.count(control, on_topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn tally(on_topic: u64, fetches: u64) -> Tally {
+        Tally { fetches, on_topic }
+    }
+
+    /// Newcombe 1998, Statistics in Medicine 17, table I, method 3 (Wilson).
+    #[test]
+    fn intervals_are_those_of_the_literature() {
+        for (on_topic, fetches, low, high) in [
+            (81, 263, 0.2553, 0.3662),
+            (15, 148, 0.0624, 0.1605),
+            (0, 20, 0.0, 0.1611),
+            (1, 29, 0.0061, 0.1718),
+        ] {
+            let (l, h) = tally(on_topic, fetches).interval().unwrap();
+            assert!((l - low).abs() < 5e-5 && (h - high).abs() < 5e-5, "{l} {h}");
+        }
+        assert_eq!(tally(7, 7).interval().unwrap().1, 1.0);
+        assert_eq!((tally(0, 0).share(), tally(0, 0).interval()), (None, None));
+    }
+
+    #[test]
+    fn a_gain_without_a_bound_says_so() {
+        let focus = Focus {
+            focused: tally(30, 60),
+            control: tally(0, 10),
+        };
+        assert_eq!(focus.gain(), None);
+        let (low, high) = focus.gain_interval().unwrap();
+        assert!(low > 1.0 && high.is_infinite(), "{low} {high}");
+        assert_eq!(Focus::default().gain_interval(), None);
+    }
+
+    proptest! {
+        /// The gain lies in its interval, and that of the inverse is its inverse.
+        #[test]
+        fn the_interval_of_a_gain_is_that_of_a_ratio(
+            a in 1..500_u64, b in 1..500_u64, more in 0..500_u64, rest in 0..500_u64
+        ) {
+            let (focused, control) = (tally(a, a + more), tally(b, b + rest));
+            let ours = Focus { focused, control };
+            let inverse = Focus { focused: control, control: focused };
+            let (low, high) = ours.gain_interval().unwrap();
+            let gain = ours.gain().unwrap();
+            prop_assert!(low <= gain * (1.0 + 1e-9) && gain <= high * (1.0 + 1e-9), "{low} {gain} {high}");
+            let (other_low, other_high) = inverse.gain_interval().unwrap();
+            prop_assert!((low * other_high - 1.0).abs() < 1e-6, "{low} {other_high}");
+            prop_assert!((high * other_low - 1.0).abs() < 1e-6, "{high} {other_low}");
+        }
+
+        /// However long a crawl is: every fetch is in the curve once, all points but
+        /// the last are complete, and there are few.
+        #[test]
+        fn a_curve_is_bounded_and_loses_nothing(
+            fetches in proptest::collection::vec((any::<bool>(), any::<bool>()), 0..9_000)
+        ) {
+            let (mut curve, mut total) = (Curve::default(), Focus::default());
+            for (control, on_topic) in fetches {
+                curve.count(control, on_topic);
+                total.count(control, on_topic);
+            }
+            prop_assert_eq!(curve.total(), total);
+            prop_assert!(curve.points().len() <= MAX_POINTS);
+            if let Some((_, complete)) = curve.points().split_last() {
+                for point in complete {
+                    prop_assert_eq!(point.focused.fetches + point.control.fetches, curve.span());
+                }
+            }
+        }
+    }
+}

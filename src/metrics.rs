@@ -1,0 +1,280 @@
+//! What a crawl measures of itself, in the text format of Prometheus (0.0.4).
+//!
+//! Counters and histograms are fed by the pipeline as things happen and begin at zero
+//! with every run, as Prometheus expects of a process; [`Levels`] are read from the
+//! frontier when somebody asks. Names follow the conventions of Prometheus: a prefix,
+//! base units, `_total` for what only grows. No label ever holds a URL or a host, so
+//! that the number of series does not grow with the crawl.
+
+use std::time::Duration;
+
+use prometheus::core::Collector;
+use prometheus::{
+    Encoder, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge,
+    IntGaugeVec, Opts, Registry, TextEncoder,
+};
+
+/// Bounds of the histograms of requests, in seconds.
+const FETCH_SECONDS: [f64; 12] = [
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
+];
+
+/// Bounds of the histograms of work on this machine, in seconds.
+const WORK_SECONDS: [f64; 12] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
+];
+
+/// Why there are no metrics.
+#[derive(Debug, thiserror::Error)]
+#[error("the metrics cannot be made: {0}")]
+pub struct MetricsError(#[from] prometheus::Error);
+
+/// The metrics of one run. Cheap to clone; every clone feeds the same.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Registry,
+    tasks: IntCounterVec,
+    received: IntCounter,
+    fetch: HistogramVec,
+    extract: Histogram,
+    score: Histogram,
+    store: Histogram,
+    urls: IntGaugeVec,
+    queued: IntGaugeVec,
+    dropped: IntGaugeVec,
+    hosts: IntGaugeVec,
+    leased: IntGauge,
+    paused: IntGauge,
+    on_topic: GaugeVec,
+}
+
+/// A task that is finished for now.
+#[derive(Debug, Clone, Copy)]
+pub struct Finished<'a> {
+    /// `page`, `image`, `robots`, `sitemap` or `tdmrep`.
+    pub kind: &'a str,
+    /// As in the log: `done`, `dropped` and so on.
+    pub outcome: &'a str,
+    /// Why it is not done; empty where it is.
+    pub reason: &'a str,
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// From sending the request to the last byte.
+    pub elapsed: Duration,
+}
+
+/// How full everything is at one moment.
+#[derive(Debug, Clone, Default)]
+pub struct Levels {
+    /// URLs by state.
+    pub urls: Vec<(&'static str, u64)>,
+    /// Queued URLs by bucket, images as a class of their own.
+    pub queued: Vec<(&'static str, u64)>,
+    /// URLs that are not followed, by reason.
+    pub dropped: Vec<(&'static str, u64)>,
+    /// Hosts by state.
+    pub hosts: Vec<(&'static str, u64)>,
+    /// Tasks that were given out and are not finished.
+    pub leased: u64,
+    /// True where somebody paused the crawl.
+    pub paused: bool,
+    /// Share of the pages that are on topic by the model, 0 to 1, by how they were
+    /// chosen; none where there were none.
+    pub on_topic: Vec<(&'static str, f64)>,
+}
+
+impl Metrics {
+    /// All at zero.
+    ///
+    /// # Errors
+    /// [`MetricsError`] where two have one name, which a test rules out.
+    pub fn new() -> Result<Self, MetricsError> {
+        let registry = Registry::new();
+        let metrics = Self {
+            tasks: IntCounterVec::new(
+                Opts::new(
+                    "spoor_tasks_total",
+                    "Tasks finished for now, by kind, outcome and reason.",
+                ),
+                &["kind", "outcome", "reason"],
+            )?,
+            received: IntCounter::new(
+                "spoor_received_bytes_total",
+                "Bytes of all bodies, decoded.",
+            )?,
+            fetch: HistogramVec::new(
+                HistogramOpts::new(
+                    "spoor_fetch_duration_seconds",
+                    "From sending a request to the last byte of its answer.",
+                )
+                .buckets(FETCH_SECONDS.to_vec()),
+                &["kind"],
+            )?,
+            extract: work("extract", "Decoding and parsing a page.")?,
+            score: work("score", "Rating a page, its links and its images.")?,
+            store: work("store", "Writing a finished task and committing it.")?,
+            urls: levels("spoor_urls", "URLs that are known, by state.", "state")?,
+            queued: levels("spoor_queued_urls", "URLs in a queue, by bucket.", "bucket")?,
+            dropped: levels(
+                "spoor_dropped_urls",
+                "URLs that are not followed, by reason.",
+                "reason",
+            )?,
+            hosts: levels("spoor_hosts", "Hosts with something queued.", "state")?,
+            leased: IntGauge::new(
+                "spoor_leased_tasks",
+                "Tasks given out and not finished, requests in flight among them.",
+            )?,
+            paused: IntGauge::new("spoor_paused", "1 while the crawl is paused, else 0.")?,
+            on_topic: GaugeVec::new(
+                Opts::new(
+                    "spoor_on_topic_ratio",
+                    "Share of pages on topic by the model, by how they were chosen.",
+                ),
+                &["chosen"],
+            )?,
+            registry,
+        };
+        metrics.register()?;
+        Ok(metrics)
+    }
+
+    fn register(&self) -> Result<(), MetricsError> {
+        let version = Opts::new("spoor_build_info", "1, with the version as a label.")
+            .const_label("version", env!("CARGO_PKG_VERSION"));
+        let info = IntGauge::with_opts(version)?;
+        info.set(1);
+        let all: [Box<dyn Collector>; 14] = [
+            Box::new(info),
+            Box::new(self.tasks.clone()),
+            Box::new(self.received.clone()),
+            Box::new(self.fetch.clone()),
+            Box::new(self.extract.clone()),
+            Box::new(self.score.clone()),
+            Box::new(self.store.clone()),
+            Box::new(self.urls.clone()),
+            Box::new(self.queued.clone()),
+            Box::new(self.dropped.clone()),
+            Box::new(self.hosts.clone()),
+            Box::new(self.leased.clone()),
+            Box::new(self.paused.clone()),
+            Box::new(self.on_topic.clone()),
+        ];
+        for collector in all {
+            self.registry.register(collector)?;
+        }
+        #[cfg(target_os = "linux")]
+        self.registry.register(Box::new(
+            prometheus::process_collector::ProcessCollector::for_self(),
+        ))?;
+        Ok(())
+    }
+
+    /// Counts a finished task.
+    pub fn finished(&self, task: Finished<'_>) {
+        let labels = [task.kind, task.outcome, task.reason];
+        self.tasks.with_label_values(&labels).inc();
+        self.received.inc_by(task.bytes);
+        let fetch = self.fetch.with_label_values(&[task.kind]);
+        fetch.observe(task.elapsed.as_secs_f64());
+    }
+
+    /// Times the decoding and parsing of a page.
+    pub fn extract<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.extract.observe_closure_duration(work)
+    }
+
+    /// Times the rating of a page.
+    pub fn score<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.score.observe_closure_duration(work)
+    }
+
+    /// Times the writing and committing of a task.
+    pub fn store<T>(&self, work: impl FnOnce() -> T) -> T {
+        self.store.observe_closure_duration(work)
+    }
+
+    /// Everything as text, with `levels` as they are now.
+    ///
+    /// # Errors
+    /// [`MetricsError`] where it cannot be encoded.
+    pub fn render(&self, levels: &Levels) -> Result<String, MetricsError> {
+        set(&self.urls, &levels.urls);
+        set(&self.queued, &levels.queued);
+        set(&self.dropped, &levels.dropped);
+        set(&self.hosts, &levels.hosts);
+        self.leased.set(integer(levels.leased));
+        self.paused.set(i64::from(levels.paused));
+        for (chosen, share) in &levels.on_topic {
+            self.on_topic.with_label_values(&[chosen]).set(*share);
+        }
+        let mut text = Vec::new();
+        TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
+        Ok(String::from_utf8_lossy(&text).into_owned())
+    }
+}
+
+/// The media type of what [`Metrics::render`] makes.
+pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
+
+fn work(stage: &str, help: &str) -> Result<Histogram, prometheus::Error> {
+    let name = format!("spoor_{stage}_duration_seconds");
+    Histogram::with_opts(HistogramOpts::new(name, help).buckets(WORK_SECONDS.to_vec()))
+}
+
+fn levels(name: &str, help: &str, label: &str) -> Result<IntGaugeVec, prometheus::Error> {
+    IntGaugeVec::new(Opts::new(name, help), &[label])
+}
+
+fn set(family: &IntGaugeVec, values: &[(&'static str, u64)]) {
+    for (label, value) in values {
+        family.with_label_values(&[label]).set(integer(*value));
+    }
+}
+
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_told_is_in_the_text() {
+        let metrics = Metrics::new().unwrap();
+        let task = Finished {
+            kind: "page",
+            outcome: "dropped",
+            reason: "robots",
+            bytes: 1_234,
+            elapsed: Duration::from_millis(20),
+        };
+        metrics.finished(task);
+        metrics.clone().finished(task);
+        assert_eq!(metrics.extract(|| 7), 7);
+        let text = metrics
+            .render(&Levels {
+                queued: vec![("high", 3), ("low", 0)],
+                paused: true,
+                on_topic: vec![("focused", 0.25)],
+                ..Levels::default()
+            })
+            .unwrap();
+        for line in [
+            "spoor_tasks_total{kind=\"page\",outcome=\"dropped\",reason=\"robots\"} 2",
+            "spoor_received_bytes_total 2468",
+            "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.01\"} 0",
+            "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.025\"} 2",
+            "spoor_extract_duration_seconds_count 1",
+            "spoor_queued_urls{bucket=\"high\"} 3",
+            "spoor_queued_urls{bucket=\"low\"} 0",
+            "spoor_paused 1",
+            "spoor_on_topic_ratio{chosen=\"focused\"} 0.25",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line} is not in {text}");
+        }
+        let empty = metrics.render(&Levels::default()).unwrap();
+        assert!(empty.contains("spoor_paused 0"));
+    }
+}

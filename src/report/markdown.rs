@@ -1,0 +1,90 @@
+//! The report as Markdown, with the plots as files beside it; and its first table for
+//! a terminal.
+
+use std::fmt::Write;
+
+use super::Report;
+use super::sections::{self, Section, Table};
+use crate::inert;
+
+/// The page.
+pub(super) fn page(report: &Report, sections: &[Section]) -> String {
+    let names: Vec<String> = report.jobs.iter().map(|j| plain(&j.name)).collect();
+    let mut out = format!(
+        "# Report: {}\n\nRead at {}.\n",
+        names.join(", "),
+        report.time
+    );
+    for section in sections {
+        out.push_str(&format!("\n## {}\n", section.title));
+        for text in &section.text {
+            out.push_str(&format!("\n{}\n", plain(text)));
+        }
+        for figure in &section.figures {
+            let caption = plain(&figure.caption);
+            out.push_str(&format!("\n![{caption}]({})\n\n{caption}\n", figure.file));
+        }
+        for table in &section.tables {
+            out.push('\n');
+            push(&mut out, table);
+        }
+    }
+    out
+}
+
+fn push(out: &mut String, table: &Table) {
+    let line = |cells: &[String]| {
+        let cells: Vec<String> = cells.iter().map(|c| plain(c)).collect();
+        format!("| {} |\n", cells.join(" | "))
+    };
+    out.push_str(&line(&table.head));
+    out.push_str("| --- |");
+    out.push_str(&" ---: |".repeat(table.head.len().saturating_sub(1)));
+    out.push('\n');
+    table.rows.iter().for_each(|row| out.push_str(&line(row)));
+}
+
+/// Text that Markdown takes for nothing but text: marks are escaped (CommonMark section
+/// 2.4), and what extensions make links of is broken.
+fn plain(text: &str) -> String {
+    let mut plain = String::new();
+    for c in inert::shown(text).chars() {
+        match c {
+            '\n' | '\r' => plain.push(' '),
+            '\\' | '`' | '*' | '_' | '[' | ']' | '<' | '>' | '|' | '#' | '&' | '~' | '!' | '@'
+            | '$' => {
+                plain.push('\\');
+                plain.push(c);
+            }
+            _ => plain.push(c),
+        }
+    }
+    plain.replace("://", "\\://").replace("www.", "www\\.")
+}
+
+impl Report {
+    /// The first table, for a terminal.
+    pub fn summary(&self) -> String {
+        let mut out = String::new();
+        for table in sections::summary(self) {
+            let rows = std::iter::once(&table.head).chain(&table.rows);
+            let width = |n: usize| {
+                let cells = rows.clone().filter_map(move |row| row.get(n));
+                cells.map(|c| c.chars().count()).max().unwrap_or_default()
+            };
+            let widths: Vec<usize> = (0..table.head.len()).map(width).collect();
+            for row in rows.clone() {
+                for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                    let cell = inert::shown(cell);
+                    // Writing into a string does not fail.
+                    let _ok = match n {
+                        0 => write!(out, "{cell:<width$}"),
+                        _ => write!(out, "  {cell:>width$}"),
+                    };
+                }
+                out.push('\n');
+            }
+        }
+        out
+    }
+}

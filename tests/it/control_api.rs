@@ -1,0 +1,499 @@
+//! The control API over real sockets: every route acts on a running crawl, the document
+//! says what they answer, and only who may gets in.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use spoor::lab::{Behaviour, Lab};
+
+use crate::support::texts::{plain, tree};
+use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
+
+const TOKEN: &str = "a-token-of-the-tests-0123456789";
+
+/// A host with so many pages that a crawl with pauses of a second does not end before a
+/// test does; its page `/0` takes a while.
+fn web() -> Wire {
+    let links: Vec<String> = (0..600).map(|i| format!("/{i}")).collect();
+    let links: Vec<&str> = links.iter().map(String::as_str).collect();
+    let mut pages = tree(&[
+        ("a.test/", plain(&links, &[])),
+        ("c.test/", plain(&[], &[])),
+    ]);
+    for path in &links {
+        pages.insert_as("a.test", path, "text/html", plain(&[path], &[]));
+    }
+    let slow = Behaviour::of("a.test").under("/0").times(1);
+    Wire::serve(Lab::from_memory(pages).with_behaviour(slow.latency(Duration::from_secs(2))))
+}
+
+fn job(wire: &Wire, control: &str) -> Job {
+    let rest = format!(
+        "[images]\nenabled = false\n[scope]\nreject = [\"host:b.test\"]\n[control]\n{control}\n"
+    );
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        politeness: "min_delay = 1\ndelay_factor = 0\nretries = 0",
+        rest: &rest,
+        ..JobText::default()
+    };
+    Job::new(wire, &text)
+}
+
+/// A crawl that runs, and where it listens over TCP.
+fn start(job: &Job) -> (Live, String) {
+    let file = job.file();
+    let mut live = Live::start(&mut spoor(&["-vv", "crawl", file.to_str().unwrap()]));
+    let address = live.says_after("control API on http://");
+    let address = address.trim_end().trim_end_matches('/').to_owned();
+    (live, address)
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Of a request that must be refused so; it says what to do.
+    fn refused(&self, status: u16) -> String {
+        assert_eq!(self.status, status, "{self:?}");
+        let problem = self.json();
+        assert!(!problem["advice"].as_str().unwrap().is_empty());
+        problem["error"].as_str().unwrap().to_owned()
+    }
+}
+
+fn talk(mut stream: impl Read + Write, line: &str, headers: &str, body: &str) -> Answer {
+    let length = body.len();
+    write!(
+        stream,
+        "{line} HTTP/1.1\r\n{headers}Connection: close\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    Answer {
+        status: head.split(' ').nth(1).unwrap().parse().unwrap(),
+        head: head.to_ascii_lowercase(),
+        body: body.to_owned(),
+    }
+}
+
+fn socket(job: &Job, line: &str, body: &str) -> Answer {
+    let stream = UnixStream::connect(job.folder().join("control.sock")).unwrap();
+    talk(stream, line, "Host: x\r\n", body)
+}
+
+fn tcp(address: &str, line: &str, headers: &str, body: &str) -> Answer {
+    let headers = match headers.contains("Host: ") {
+        true => headers.to_owned(),
+        false => format!("Host: {address}\r\n{headers}"),
+    };
+    talk(TcpStream::connect(address).unwrap(), line, &headers, body)
+}
+
+fn ctl(job: &Job, rest: &[&str]) -> Ran {
+    let file = job.file();
+    Ran::of(&mut spoor(
+        &[&["ctl", file.to_str().unwrap()], rest].concat(),
+    ))
+}
+
+fn status(job: &Job) -> Value {
+    socket(job, "GET /api/status", "").json()
+}
+
+fn audit(job: &Job) -> Vec<Value> {
+    let text = std::fs::read_to_string(job.folder().join("logs/audit.jsonl")).unwrap();
+    text.lines()
+        .map(|l| serde_json::from_str(l).unwrap())
+        .collect()
+}
+
+#[test]
+fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
+    let wire = web();
+    let job = job(&wire, "listen = \"127.0.0.1:0\"");
+    let nobody = ctl(&job, &["status"]);
+    assert_eq!(nobody.status.code(), Some(3), "{nobody:?}");
+    let (mut live, address) = start(&job);
+    wire.wait_for("a.test/0");
+    let running = status(&job);
+    assert_eq!(
+        (&running["state"], &running["job"]),
+        (&"running".into(), &"job".into())
+    );
+    assert_eq!(running["in_flight"], 1);
+    assert!(
+        running["queued"]["normal"].as_u64().unwrap() > 500
+            || running["queued"]["high"].as_u64().unwrap() > 0,
+        "{running}"
+    );
+
+    // Paused over TCP, by a program.
+    let paused = tcp(&address, "POST /api/pause", "", "").json();
+    assert_eq!(paused["changed"], true);
+    assert_eq!(socket(&job, "POST /api/pause", "").json()["changed"], false);
+    assert_eq!(status(&job)["state"], "paused");
+    let urls = json!({"urls": ["http://c.test/", "http://a.test/", "http://b.test/x", "nonsense"]});
+    let seeds = socket(&job, "POST /api/seeds", &urls.to_string()).json();
+    let results: Vec<&str> = seeds
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|s| s["result"].as_str().unwrap())
+        .collect();
+    assert_eq!(results, ["added", "known", "refused", "refused"], "{seeds}");
+    assert!(
+        seeds[2]["reason"].as_str().unwrap().contains("host:b.test"),
+        "{seeds}"
+    );
+    // Each question is a round of the loop, in which the new host could be asked.
+    for _ in 0..5 {
+        socket(&job, "POST /api/checkpoint", "").json();
+        assert_eq!(status(&job)["queued"]["seed"], 1);
+    }
+    let asked = |host: &str| wire.requests().iter().filter(|r| r.host == host).count();
+    assert_eq!(asked("c.test"), 0);
+
+    // It stays paused when it is started again.
+    assert!(live.kill());
+    let (live, address) = start(&job);
+    assert_eq!(status(&job)["state"], "paused");
+    assert_eq!(asked("c.test"), 0);
+    let out = ctl(&job, &["resume"]).good();
+    assert_eq!(out, "running\n");
+    wire.wait_for("c.test/");
+    assert_eq!(status(&job)["state"], "running");
+
+    // Values change, all of a request or none, and what is wrong is told.
+    let out = ctl(
+        &job,
+        &["set", "limits.documents=7", "politeness.min_delay=2s"],
+    )
+    .good();
+    assert!(out.contains("limits.documents = 7 (was none)"), "{out}");
+    for (body, part) in [
+        (
+            json!({"limits.documents": 9, "limits.document": 9}),
+            "did you mean `documents`",
+        ),
+        (
+            json!({"limits.documents": 9, "network.http2": false}),
+            "network.http2 is fixed",
+        ),
+        (json!({"limits.documents": "9 MB"}), "limits.documents"),
+        (json!([]), "invalid type"),
+    ] {
+        let said = tcp(&address, "PATCH /api/config", "", &body.to_string()).refused(400);
+        assert!(said.contains(part), "{body}: {said}");
+    }
+    let config = socket(&job, "GET /api/config", "").json();
+    assert_eq!(config["values"]["limits"], json!({"documents": 7}));
+    assert_eq!(status(&job)["limits"], json!({"documents": 7}));
+    assert_eq!(config["values"]["politeness"]["min_delay"], "2s");
+    let record = std::fs::read_to_string(job.folder().join("job.toml")).unwrap();
+    assert!(record.contains("documents = 7"), "{record}");
+
+    // Who changed what is on record.
+    let rows = audit(&job);
+    let told: Vec<String> = rows
+        .iter()
+        .filter(|r| r["what"] != "checkpoint")
+        .map(|r| format!("{} {} {} {}", r["what"], r["key"], r["from"], r["to"]))
+        .collect();
+    let expected = [
+        r#""pause" null null null"#,
+        r#""seed" null null "http://c.test/""#,
+        r#""seed" null null "http://a.test/""#,
+        r#""resume" null null null"#,
+        r#""set" "limits.documents" null "7""#,
+        r#""set" "politeness.min_delay" "\"1s\"" "\"2s\"""#,
+    ];
+    assert_eq!(told, expected);
+    assert!(rows[0]["who"].as_str().unwrap().starts_with("127.0.0.1:"));
+    assert!(
+        rows[1]["who"]
+            .as_str()
+            .unwrap()
+            .starts_with("socket, user ")
+    );
+    drop(live);
+}
+
+#[test]
+fn a_stop_drains_and_the_log_is_followed_to_the_end() {
+    let wire = web();
+    let job = job(&wire, "");
+    let file = job.file();
+    let live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
+    wire.wait_for("a.test/robots.txt");
+    let mut follower = UnixStream::connect(job.folder().join("control.sock")).unwrap();
+    follower
+        .write_all(b"GET /api/log/follow HTTP/1.1\r\nHost: x\r\n\r\n")
+        .unwrap();
+    let mut lines = BufReader::new(follower).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line == "content-type: text/event-stream"));
+    wire.wait_for("a.test/0");
+    let said = socket(&job, "POST /api/stop", "").json();
+    assert_eq!(said["changed"], true, "{said}");
+    // While the slow page is in flight it is draining.
+    assert_eq!(status(&job)["state"], "draining");
+    let rest: Vec<String> = lines.collect();
+    let rows: Vec<Value> = rest
+        .iter()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .map(|data| serde_json::from_str(data).unwrap())
+        .collect();
+    assert!(rows.iter().any(|r| r["what"] == "stop"), "{rest:?}");
+    let done = |r: &&Value| r["url"] == "http://a.test/0" && r["outcome"] == "done";
+    assert!(rows.iter().any(|r| done(&r)), "{rest:?}");
+    let out = live.ended().good();
+    assert!(out.contains("stopped; run the job again"), "{out}");
+    assert!(
+        job.log().iter().any(|r| done(&r)),
+        "what was in flight is finished"
+    );
+    let asked: BTreeSet<String> = wire.requests().iter().map(|r| r.path.clone()).collect();
+    assert_eq!(asked.len(), 3, "and nothing more is asked: {asked:?}");
+    assert_eq!(ctl(&job, &["stop"]).status.code(), Some(3));
+}
+
+#[test]
+fn only_the_token_gets_in_and_no_other_site() {
+    let wire = web();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, format!("{TOKEN}\n")).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    let control = format!("listen = \"127.0.0.1:0\"\ntoken_file = {path:?}");
+    let job = job(&wire, &control);
+    let (live, address) = start(&job);
+    let get = |headers: &str| tcp(&address, "GET /api/status", headers, "");
+    for wrong in ["", "Authorization: Bearer wrong\r\n", "Cookie: spoor=x\r\n"] {
+        let answer = get(wrong);
+        answer.refused(401);
+        assert!(
+            answer.head.contains("www-authenticate: bearer"),
+            "{answer:?}"
+        );
+    }
+    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    assert_eq!(get(&bearer).status, 200);
+    assert!(get(&bearer).head.contains("content-security-policy"));
+    for host in ["evil.test", "127.0.0.1.evil.test", "192.0.2.1"] {
+        get(&format!("{bearer}Host: {host}\r\n")).refused(403);
+    }
+    let post = |headers: &str| {
+        tcp(
+            &address,
+            "POST /api/checkpoint",
+            &format!("{bearer}{headers}"),
+            "",
+        )
+    };
+    for foreign in [
+        "Origin: http://evil.test\r\n",
+        "Origin: null\r\n",
+        "Sec-Fetch-Site: cross-site\r\n",
+    ] {
+        post(foreign).refused(403);
+    }
+    assert_eq!(post("").status, 200);
+    assert_eq!(post(&format!("Origin: http://{address}\r\n")).status, 200);
+
+    // A browser logs in.
+    let login = |token: &str| {
+        tcp(
+            &address,
+            "POST /login",
+            "",
+            &json!({"token": token}).to_string(),
+        )
+    };
+    login("wrong").refused(401);
+    let answer = login(TOKEN);
+    assert_eq!(answer.status, 204, "{answer:?}");
+    let cookie = answer
+        .head
+        .lines()
+        .find_map(|l| l.strip_prefix("set-cookie: "))
+        .unwrap();
+    assert!(
+        cookie.contains("httponly") && cookie.contains("samesite=strict"),
+        "{cookie}"
+    );
+    assert!(!cookie.contains(TOKEN));
+    let cookie = format!("Cookie: {}\r\n", cookie.split(';').next().unwrap());
+    assert_eq!(get(&cookie).status, 200);
+
+    // The command does the same; the socket needs no token.
+    let url = format!("http://{address}");
+    let file = path.to_str().unwrap();
+    let remote = |rest: &[&str]| Ran::of(&mut spoor(&[&["ctl", "--url", &url], rest].concat()));
+    let out = remote(&["--token-file", file, "status", "--json"]).good();
+    assert_eq!(
+        serde_json::from_str::<Value>(&out).unwrap()["state"],
+        "running"
+    );
+    let refused = remote(&["status"]).refused();
+    assert!(
+        refused.contains("the token is missing or wrong"),
+        "{refused}"
+    );
+    assert_eq!(ctl(&job, &["stop", "--json"]).status.code(), Some(0));
+    let ran = live.ended();
+    let written = format!("{}{}{:?}", ran.out, ran.err, audit(&job));
+    assert!(!written.contains(TOKEN), "the token is in a log");
+    assert_eq!(
+        remote(&["--token-file", file, "status"]).status.code(),
+        Some(3)
+    );
+    assert_eq!(remote(&["frobnicate"]).status.code(), Some(2));
+}
+
+#[test]
+fn others_are_listened_to_only_with_a_token() {
+    let wire = web();
+    let job = job(&wire, "listen = \"0.0.0.0:0\"");
+    let file = job.file();
+    for command in [&["config", "check"][..], &["crawl"]] {
+        let said = Ran::of(&mut spoor(&[command, &[file.to_str().unwrap()]].concat())).refused();
+        assert!(
+            said.contains("0.0.0.0:0") && said.contains("needs a token"),
+            "{said}"
+        );
+    }
+    let mut check = spoor(&["config", "check", file.to_str().unwrap()]);
+    Ran::of(check.env("SPOOR_CONTROL_TOKEN", TOKEN)).good();
+}
+
+/// What each documented operation is asked here; `stop` comes last.
+fn examples() -> Vec<(&'static str, String)> {
+    let seeds = json!({"urls": ["http://c.test/", "x"]}).to_string();
+    let set = json!({"limits.fetches": 500}).to_string();
+    let login = json!({"token": TOKEN}).to_string();
+    let rules = "[job]\nname = \"job\"\n[limits]\nfetches = 400\n".to_owned();
+    let none = String::new;
+    vec![
+        ("GET /api/status", none()),
+        ("POST /api/pause", none()),
+        ("POST /api/resume", none()),
+        ("POST /api/checkpoint", none()),
+        ("POST /api/seeds", seeds),
+        ("GET /api/config", none()),
+        ("PATCH /api/config", set),
+        ("POST /api/rules", rules),
+        ("GET /api/explain?url=http%3A%2F%2Fa.test%2F", none()),
+        ("GET /api/host/a.test", none()),
+        ("GET /api/log?last=3", none()),
+        ("GET /api/board", none()),
+        ("GET /api/openapi.json", none()),
+        ("POST /login", login),
+        ("POST /api/stop", none()),
+    ]
+}
+
+#[test]
+fn the_document_says_what_the_routes_answer() {
+    let wire = web();
+    let job = job(&wire, "");
+    let file = job.file();
+    let _live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
+    wire.wait_for("a.test/0");
+    let document = socket(&job, "GET /api/openapi.json", "").json();
+    assert!(document["openapi"].as_str().unwrap().starts_with("3."));
+    let mut left = BTreeMap::new();
+    for (path, item) in document["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            left.insert(
+                format!("{} {path}", method.to_uppercase()),
+                operation.clone(),
+            );
+        }
+    }
+    let schema_of = |operation: &Value, status: &str| {
+        let content = &operation["responses"][status]["content"];
+        let schema = &content["application/json"]["schema"];
+        (!schema.is_null()).then(|| schema.clone())
+    };
+    let check = |schema: &Value, value: &Value, what: &str| {
+        let mut schema = schema.clone();
+        schema["components"] = document["components"].clone();
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let wrong: Vec<String> = validator
+            .iter_errors(value)
+            .map(|e| e.to_string())
+            .collect();
+        assert!(wrong.is_empty(), "{what}: {wrong:?} in {value}");
+        assert!(
+            !validator.is_valid(&json!("a text")),
+            "{what}: anything would do"
+        );
+    };
+    for (line, body) in examples() {
+        let (method, target) = line.split_once(' ').unwrap();
+        let path = target
+            .split('?')
+            .next()
+            .unwrap()
+            .replace("/host/a.test", "/host/{name}");
+        let operation = left.remove(&format!("{method} {path}")).unwrap();
+        // First what is wrong, where anything can be.
+        if operation.get("requestBody").is_some() {
+            let wrong = socket(&job, line, "{");
+            wrong.refused(400);
+            check(
+                &schema_of(&operation, "default").unwrap(),
+                &wrong.json(),
+                line,
+            );
+        }
+        let answer = socket(&job, line, &body);
+        if answer.status == 204 {
+            assert!(operation["responses"]["204"].is_object(), "{line}");
+            continue;
+        }
+        assert_eq!(answer.status, 200, "{line}: {answer:?}");
+        check(&schema_of(&operation, "200").unwrap(), &answer.json(), line);
+    }
+    // The stream is followed in another test.
+    let stream = left.remove("GET /api/log/follow").unwrap();
+    assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
+    // So are the figures for Prometheus, which are no JSON.
+    let figures = left.remove("GET /metrics").unwrap();
+    assert!(figures["responses"]["200"]["content"]["text/plain"].is_object());
+    assert!(left.is_empty(), "documented and not asked here: {left:?}");
+}
+
+#[test]
+fn shells_and_man_know_every_command() {
+    for shell in ["bash", "zsh", "fish"] {
+        let text = Ran::of(&mut spoor(&["completions", shell])).good();
+        for word in ["crawl", "ctl", "checkpoint"] {
+            assert!(text.contains(word), "{word} for {shell}");
+        }
+    }
+    let page = Ran::of(&mut spoor(&["man"])).good();
+    assert!(page.contains(".TH spoor 1"), "{page}");
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("man1");
+    Ran::of(&mut spoor(&["man", "--out", out.to_str().unwrap()])).good();
+    for name in ["spoor.1", "spoor-ctl.1", "spoor-ctl-set.1", "spoor-crawl.1"] {
+        let text = std::fs::read_to_string(out.join(name)).unwrap();
+        assert!(text.contains(".SH"), "{name}");
+    }
+}
