@@ -10,6 +10,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use url::{Host, Url};
+use xxhash_rust::xxh3::xxh3_64;
 
 /// The longest URL that is followed, in bytes of its canonical form.
 ///
@@ -72,6 +73,22 @@ pub enum AddressError {
 /// fetched. Making a `PageUrl` of its own text gives an equal one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 pub struct PageUrl(Url);
+
+/// XXH3 of an address, shown as 16 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UrlId(u64);
+
+impl fmt::Display for UrlId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl Serialize for UrlId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
 
 impl PageUrl {
     /// Parses an absolute URL.
@@ -196,6 +213,11 @@ impl PageUrl {
     /// What stands after the `?`; never empty.
     pub fn query(&self) -> Option<&str> {
         self.0.query()
+    }
+
+    /// By what the address is known in the log: the same in every process, and shorter.
+    pub fn id(&self) -> UrlId {
+        UrlId(xxh3_64(self.as_str().as_bytes()))
     }
 
     /// The politeness unit this address belongs to.

@@ -4,10 +4,13 @@
 //! and lets what is in flight finish; a second one ends the process at once,
 //! which costs nothing but the work in flight.
 
+mod service;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use service::Service;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
@@ -60,6 +63,17 @@ pub enum DaemonError {
     /// The metrics cannot be made.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
+    /// The log cannot be written.
+    #[error(
+        "{}: the log cannot be written there: {why}; set logs.level = \"off\" to do without",
+        folder.display()
+    )]
+    Log {
+        /// The folder of the logs.
+        folder: PathBuf,
+        /// What the system said.
+        why: String,
+    },
     /// The crawl failed on the way.
     #[error(transparent)]
     Crawl(#[from] CrawlError),
@@ -93,6 +107,13 @@ pub struct Summary {
 
 /// What a run tells people on the way.
 pub trait Observer {
+    /// The job is open, its folder is there and nobody else works in it.
+    ///
+    /// # Errors
+    /// Ends the run before anything is asked.
+    fn opened(&mut self, _folder: &Path) -> Result<(), DaemonError> {
+        Ok(())
+    }
     /// A step, in words.
     fn say(&mut self, text: &str);
     /// A finished task, or merely that time has passed.
@@ -186,6 +207,7 @@ pub fn crawl(
         lock,
     } = checkpoint::open(config, now())?;
     let folder = config.job_folder();
+    observer.opened(&folder)?;
     observer.say(&match resumed {
         true => format!(
             "resuming {}: {} pages done, {} queued",
@@ -207,6 +229,7 @@ pub fn crawl(
         concurrency: room_for(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
+        drain: config.checkpoint.drain,
     };
     desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
@@ -232,9 +255,18 @@ pub fn crawl(
     if let Some(address) = served.as_ref().and_then(|served| served.address) {
         observer.say(&format!("control API on http://{address}/"));
     }
+    let mut service = Service::ready();
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
+            service.round(|| {
+                let counts = frontier.counts();
+                let queued = counts.queued_pages() + counts.queued_images;
+                let Counts {
+                    documents, images, ..
+                } = counts;
+                format!("{documents} pages, {images} images, {queued} queued")
+            });
         }
         desk.observe(frontier, row);
         observer.crawl(frontier, row);
@@ -425,6 +457,7 @@ fn watch_signals(runtime: &Handle, stopper: Stopper) {
     runtime.spawn(async move {
         if signals.next().await {
             tracing::info!("stopping: what is in flight is finished; once more to end at once");
+            service::stopping();
             stopper.stop();
             if signals.next().await {
                 std::process::exit(130);

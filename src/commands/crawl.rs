@@ -9,12 +9,10 @@ use spoor::page::Bucket;
 use spoor::pipeline::{Control, End};
 
 use super::focus_line;
-use super::log;
 use super::progress::Progress;
 
 pub fn run(job: &Path) -> Result<()> {
     let config = Config::load(job)?;
-    log::also_to_file(&config)?;
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
     let control = Control::default();

@@ -1,11 +1,13 @@
 //! Where the log goes: for people to the terminal, and as JSON into a file of the
 //! crawl's folder, a new one every day.
 
+use std::error::Error;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use anyhow::{Context, Result, anyhow};
-use spoor::config::{Config, LogLevel};
+use spoor::config::{LogLevel, Logs};
+use spoor::daemon::DaemonError;
 use spoor::inert;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
@@ -14,7 +16,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
 /// The file, from when a crawl has one.
-static FILE: OnceLock<Mutex<RollingFileAppender>> = OnceLock::new();
+static FILE: Mutex<Option<RollingFileAppender>> = Mutex::new(None);
 
 /// What of the log goes there: nothing at first.
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
@@ -50,31 +52,32 @@ pub fn to_terminal(verbose: u8) {
     LEVEL.set(handle).ok();
 }
 
-/// From now on logs to `logs/spoor.DATE.jsonl` in the job's folder as well.
-pub fn also_to_file(config: &Config) -> Result<()> {
-    let level = match config.logs.level {
+/// From now on logs to `logs/spoor.DATE.jsonl` in the job's `folder` as well.
+pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
+    let level = match section.level {
         LogLevel::Off => return Ok(()),
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Warn => LevelFilter::WARN,
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    let folder = config.job_folder().join("logs");
-    let opening = || {
-        let folder = folder.display();
-        format!("{folder}: the log cannot be written there; set logs.level = \"off\" to do without")
-    };
+    let folder = folder.join("logs");
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)
         .filename_prefix("spoor")
         .filename_suffix("jsonl")
-        .max_log_files(config.logs.keep)
+        .max_log_files(section.keep)
         .build(&folder)
-        .with_context(opening)?;
-    // A second crawl in the same process, as of the demo, keeps to the first one's file.
-    FILE.set(Mutex::new(file)).ok();
-    let handle = LEVEL.get().ok_or_else(|| anyhow!("there is no log yet"))?;
-    handle.reload(Targets::new().with_target("spoor", level))?;
+        .map_err(|error| DaemonError::Log {
+            why: error.source().unwrap_or(&error).to_string(),
+            folder,
+        })?;
+    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
+    if let Some(handle) = LEVEL.get() {
+        let only_ours = Targets::new().with_target("spoor", level);
+        // It fails only where there is no log any more.
+        handle.reload(only_ours).ok();
+    }
     Ok(())
 }
 
@@ -82,14 +85,10 @@ struct ToFile;
 
 impl Write for ToFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match FILE.get() {
-            Some(file) => {
-                let mut file = file.lock().unwrap_or_else(PoisonError::into_inner);
-                file.write_all(bytes)?;
-                Ok(bytes.len())
-            }
-            None => Ok(bytes.len()),
+        if let Some(file) = &mut *FILE.lock().unwrap_or_else(PoisonError::into_inner) {
+            file.write_all(bytes)?;
         }
+        Ok(bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -1,12 +1,15 @@
 //! The progress display: a bar on a terminal, silence in a pipe.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
-use spoor::config::Config;
-use spoor::daemon::Observer;
+use spoor::config::{Config, Logs};
+use spoor::daemon::{DaemonError, Observer};
 use spoor::frontier::Frontier;
 use spoor::store::Row;
+
+use super::log;
 
 /// How often the bar is drawn anew at most.
 const REFRESH: Duration = Duration::from_millis(100);
@@ -16,6 +19,8 @@ pub struct Progress {
     bar: ProgressBar,
     counts_fetches: bool,
     drawn: Instant,
+    /// What of the log a crawl writes into its folder.
+    logs: Option<Logs>,
 }
 
 impl Progress {
@@ -27,6 +32,7 @@ impl Progress {
             bar,
             counts_fetches: false,
             drawn: Instant::now(),
+            logs: None,
         }
     }
 
@@ -50,6 +56,7 @@ impl Progress {
             bar,
             counts_fetches: limits.documents.is_none(),
             drawn: Instant::now(),
+            logs: Some(config.logs.clone()),
         }
     }
 
@@ -60,6 +67,13 @@ impl Progress {
 }
 
 impl Observer for Progress {
+    fn opened(&mut self, folder: &Path) -> Result<(), DaemonError> {
+        match &self.logs {
+            Some(logs) => log::also_to_file(logs, folder),
+            None => Ok(()),
+        }
+    }
+
     fn say(&mut self, text: &str) {
         tracing::info!("{text}");
         self.bar.println(text);
@@ -68,7 +82,7 @@ impl Observer for Progress {
     fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             let (status, outcome, reason) = (row.status, row.outcome, row.reason);
-            tracing::debug!(url = row.url, status, outcome, reason, "finished");
+            tracing::debug!(status, outcome, reason, "finished");
         }
         if self.drawn.elapsed() < REFRESH {
             return;

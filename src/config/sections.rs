@@ -337,6 +337,8 @@ section! {
 section! {
     /// How a crawl survives its end.
     pub struct Checkpoint = "checkpoint" {
+        /// How long what is in flight is waited for when the crawl is stopped. What has not finished by then is asked for again at the next start.
+        drain: Duration = minutes(2), within ms(1)..=hours(1);
         /// How often the frontier is flushed to disk.
         interval: Duration = secs(30), within secs(1)..=hours(1);
         /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor store import` makes a frontier of one where the store is damaged.

@@ -162,7 +162,7 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let mut page = match guard::parse(html, options) {
         Ok(tree) => html::walk(url, &tree, options),
         Err(excess) => {
-            tracing::debug!(%url, %excess, "read as a bare token stream");
+            tracing::debug!(%excess, "read as a bare token stream");
             soup::walk(url, html, options)
         }
     };

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
+use tracing::{Instrument, Span};
 
 use super::Limits;
 use super::outage::{self, Leasing, Outage, Released};
@@ -34,6 +35,8 @@ pub struct Pace {
     pub max_bytes: u64,
     /// How often the store is flushed.
     pub checkpoint: Duration,
+    /// How long what is in flight is waited for when the run is stopped.
+    pub drain: Duration,
 }
 
 /// What a finished request brought.
@@ -159,6 +162,7 @@ pub fn drive<C: Crew>(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Semaphore::new(cores));
     let mut spawn = |task: Task| {
+        let span = span_of(&task);
         let journey = Journey {
             fetcher: fetcher.clone(),
             pool: Arc::clone(&pool),
@@ -166,12 +170,13 @@ pub fn drive<C: Crew>(
         };
         let arrivals = arrivals.clone();
         let signals = control.sender.clone();
-        runtime.spawn(async move {
+        let journey = async move {
             let arrival = journey.whole(task).await;
             // Both channels are closed only when the run has failed.
             arrivals.send(arrival).ok();
             signals.send(Signal::Arrived).ok();
-        });
+        };
+        runtime.spawn(journey.instrument(span));
     };
     let mut pace = pace.clone();
     let mut phase = control.phase(now());
@@ -232,6 +237,17 @@ pub fn drive<C: Crew>(
             crew.checkpoint(frontier)?;
             return Ok(stopped);
         }
+        if let Some(since) = phase.stopping
+            && now.saturating_sub(since) >= millis(pace.drain)
+        {
+            let open = frontier.leased();
+            tracing::warn!(
+                "ending without {open} tasks that have not finished in time; they are asked for \
+                 again at the next start"
+            );
+            crew.checkpoint(frontier)?;
+            return Ok(true);
+        }
         let wait = match permit {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
             Permit::Lease if !full => wait_for(frontier, now),
@@ -273,6 +289,7 @@ pub fn drive<C: Crew>(
                 continue;
             }
             release(frontier, crew, outage.answered(now), now)?;
+            let _within = span_of(&arrival.task).entered();
             match arrival.located {
                 Some(address) => frontier.located(&arrival.task, address, now)?,
                 None => crew.settle(frontier, arrival, now)?,
@@ -289,6 +306,15 @@ pub fn drive<C: Crew>(
         }
         crew.round(frontier);
     }
+}
+
+/// What every line of the log says that is written while a task is worked on.
+fn span_of(task: &Task) -> Span {
+    tracing::error_span!("task", id = %task.url.id(), url = %task.url)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Leases all that may be leased now; returns the last permit, and whether there
@@ -457,8 +483,10 @@ impl<B: Send + 'static> Journey<B> {
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
         let work = Arc::clone(&self.work);
+        let span = Span::current();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
+            let _within = span.entered();
             let (outcome, brought) = work(&task, fetched);
             (task, outcome, brought)
         });

@@ -556,6 +556,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         id: None,
         kind: task.kind,
         url: task.url.as_str(),
+        url_id: task.url.id(),
         via: task.via.as_ref().map(|v| v.as_str()),
         hops: task.hops,
         status: arrival.status,

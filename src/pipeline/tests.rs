@@ -473,6 +473,7 @@ fn pace() -> Pace {
         concurrency: 16,
         max_bytes: 1 << 20,
         checkpoint: Duration::from_secs(60),
+        drain: Duration::from_secs(60),
     }
 }
 

@@ -207,7 +207,7 @@ impl Reader {
             && read.sitemaps.is_empty()
             && let Some(trouble) = read.trouble
         {
-            tracing::debug!(%url, trouble, "no sitemap");
+            tracing::debug!(trouble, "no sitemap");
             let reason = Reason::ContentType;
             return (Outcome::Drop { reason }, None);
         }
@@ -236,7 +236,7 @@ impl Reader {
         {
             Ok(extracted) => extracted,
             Err(error) => {
-                tracing::debug!(%url, %error, "no page");
+                tracing::debug!(%error, "no page");
                 let reason = Reason::ContentType;
                 return (Outcome::Drop { reason }, None);
             }

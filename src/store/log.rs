@@ -4,6 +4,7 @@
 use serde::Serialize;
 
 use super::Sidecar;
+use crate::address::UrlId;
 use crate::inert;
 use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore};
 
@@ -19,6 +20,8 @@ pub struct Row<'a> {
     pub kind: TaskKind,
     /// Its address.
     pub url: &'a str,
+    /// By what the other log, `spoor.DATE.jsonl`, knows the address.
+    pub url_id: UrlId,
     /// The page on which the address was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<&'a str>,

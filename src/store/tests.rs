@@ -93,6 +93,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         id: None,
         kind: TaskKind::Page,
         url: address,
+        url_id: url(address).id(),
         via: None,
         hops: 1,
         status: Some(200),

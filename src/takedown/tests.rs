@@ -329,6 +329,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         id: None,
         kind: task.kind,
         url: task.url.as_str(),
+        url_id: task.url.id(),
         via: None,
         hops: 0,
         status: Some(200),

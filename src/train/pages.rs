@@ -86,6 +86,7 @@ pub(super) fn fetch(
             concurrency: config.network.concurrency,
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
+            drain: Duration::from_secs(60),
         };
         let control = Control::default();
         drive(runtime, &mut frontier, fetcher, &pace, control, &mut crew)?;

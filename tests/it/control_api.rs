@@ -470,6 +470,8 @@ fn the_document_says_what_the_routes_answer() {
         assert_eq!(answer.status, 200, "{line}: {answer:?}");
         check(&schema_of(&operation, "200").unwrap(), &answer.json(), line);
     }
+    let metrics = left.remove("GET /metrics").unwrap();
+    assert!(metrics["responses"]["200"]["content"]["text/plain"].is_object());
     // The stream is followed in another test.
     let stream = left.remove("GET /api/log/follow").unwrap();
     assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());

@@ -88,6 +88,7 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
     }
     let mut path = vec![words[0]];
     let mut text = help(&path)?;
+    let mut arguments = 0;
     for word in &words[1..] {
         if word.starts_with('-') {
             let name = word.split('=').next().unwrap_or(word);
@@ -99,6 +100,12 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
         let mut deeper = path.clone();
         deeper.push(word);
         match help(&deeper) {
+            // As the job of `spoor ctl JOB status`.
+            None if arguments < arguments_before_command(&text)
+                && (!word.starts_with("config/") || package(word).exists()) =>
+            {
+                arguments += 1;
+            }
             // Where subcommands are expected, another word is a mistake.
             None if text.contains("\nCommands:") && path.len() < 3 => {
                 return Some(format!(
@@ -117,6 +124,16 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
         }
     }
     None
+}
+
+/// How many arguments a help text wants before the command.
+fn arguments_before_command(help: &str) -> usize {
+    let usage = help.lines().find(|line| line.starts_with("Usage:"));
+    let before = usage.and_then(|usage| usage.split_once("<COMMAND>"));
+    let argument = |word: &&str| word.starts_with(['<', '[']) && *word != "[OPTIONS]";
+    before.map_or(0, |(before, _)| {
+        before.split_whitespace().filter(argument).count()
+    })
 }
 
 /// The flags that stand in a help text.

@@ -16,7 +16,8 @@
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
-//! belong, [`service`] what systemd says of the unit file, [`upkeep`] the care of a
+//! belong, [`service`] what systemd says of the unit file
+//! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs,
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
@@ -45,6 +46,7 @@ mod format;
 mod fuzz;
 mod kill;
 mod layers;
+mod logs;
 mod outage;
 mod pictures;
 mod politeness;

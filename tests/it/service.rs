@@ -1,9 +1,15 @@
 //! The unit file for systemd: that systemd takes it, and how far it shuts the service
-//! in. Nothing is started. Where there is no `systemd-analyze` this says so and is
-//! skipped.
+//! in (where there is no `systemd-analyze` this says so and is skipped); and what a crawl
+//! tells the manager of services.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use spoor::lab::Lab;
+
+use crate::support::process::{GUARD, Live};
+use crate::support::texts::{plain, tree};
+use crate::support::{Job, JobText, Wire};
 
 /// The highest exposure that is taken, in tenths: `systemd-analyze` calls less than
 /// 2.0 "OK". A service that asks anybody on the internet cannot have none.
@@ -62,4 +68,46 @@ fn the_service_is_shut_in() {
         eprintln!("{level}");
         assert!(good && level.contains(" OK "), "{said}");
     }
+}
+
+/// What the service manager is told, over a socket of its own: `NOTIFY_SOCKET` as
+/// sd_notify(3) has it.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_service_manager_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let manager = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
+    manager.set_read_timeout(Some(GUARD)).unwrap();
+    let pages = [("one.test/", plain(&[], &[]))];
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let text = JobText {
+        seeds: &["http://one.test/"],
+        // A crawl that visits pages again does not end by itself.
+        rest: "[recrawl]\nafter = \"30d\"\nmin = \"30d\"",
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let mut crawl = job.crawl();
+    crawl.env("NOTIFY_SOCKET", &path);
+    crawl.env("WATCHDOG_USEC", "100000");
+    let crawl = Live::start(&mut crawl);
+    let told = |wanted: &str| {
+        let mut buffer = [0; 512];
+        loop {
+            let length = manager.recv(&mut buffer).unwrap();
+            let said = std::str::from_utf8(&buffer[..length]).unwrap();
+            if said.lines().any(|line| line.starts_with(wanted)) {
+                return said.trim().to_owned();
+            }
+        }
+    };
+    told("READY=1");
+    told("STATUS=");
+    wire.wait_for("one.test/");
+    told("WATCHDOG=1");
+    told("WATCHDOG=1");
+    crawl.signal(nix::sys::signal::Signal::SIGTERM);
+    told("STOPPING=1");
+    crawl.ended().good();
 }

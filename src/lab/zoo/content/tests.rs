@@ -418,6 +418,7 @@ fn row(title: &str) -> Row<'_> {
         id: None,
         kind: TaskKind::Page,
         url: "http://zoo.test/",
+        url_id: PageUrl::parse("http://zoo.test/").unwrap().id(),
         via: None,
         hops: 0,
         status: Some(200),
