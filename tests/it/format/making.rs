@@ -9,7 +9,7 @@ use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::frontier::store::{Store, StoreError};
 use spoor::frontier::{
-    Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
+    Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
 };
 use spoor::page::{
     AltKind, BlockPrint, Bucket, Directives, Embedding, Found, ImageContext, ImageScores,
@@ -43,6 +43,11 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
     let policy = Policy {
         sitemaps: true,
         tdmrep: true,
+        // By this seed a page of the trap is drawn, and a link above the razor.
+        control: Control {
+            share: 0.19,
+            seed: 36,
+        },
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
     Frontier::open(store, policy, Scope::new(config.scope), now)
@@ -240,6 +245,7 @@ fn robots(task: &Task, now: u64) -> Option<RobotsAnswer> {
 fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
     let mut effects = Effects {
         bytes: 1_000,
+        on_topic: Some(true),
         ..Effects::default()
     };
     let overloaded = |seconds| Outcome::Retry {
@@ -353,6 +359,7 @@ fn links() -> Vec<NewTask> {
         page("http://linked.org/a/a/a/a/a/a", Some(Bucket::Normal), 3e3),
         page("http://seed.org/secret", Some(Bucket::High), 90.0),
         page("http://unwanted.org/", Some(Bucket::High), 95.0),
+        page("http://far.org/", None, 50_000.0),
     ]
 }
 
