@@ -14,6 +14,7 @@
 
 use std::net::Ipv4Addr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -21,8 +22,8 @@ use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
 use spoor::frontier::store::{self, StoreError};
-use spoor::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
-use spoor::page::{Bucket, Outcome, Task, TaskKind};
+use spoor::frontier::{Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Score, Written};
+use spoor::page::{Bucket, LinkParts, Outcome, Task, TaskKind};
 use spoor::scope::Scope;
 
 const LINKS: usize = 20;
@@ -31,6 +32,10 @@ const ROUND: usize = 10_000;
 /// What every request takes.
 const ANSWER: Duration = Duration::from_millis(50);
 const SMALL: u64 = 100_000;
+/// What anchors differ in.
+const WORDS: [&str; 8] = [
+    "one", "two", "three", "four", "five", "six", "seven", "eight",
+];
 
 struct Load {
     urls: u64,
@@ -75,9 +80,10 @@ fn main() {
     crawl.frontier.close().unwrap();
 
     let begin = Instant::now();
-    let reopened = Crawl::open(&load, &path);
+    let mut reopened = Crawl::open(&load, &path);
     println!("resume:     {:.1} s", begin.elapsed().as_secs_f64());
     assert_eq!(reopened.frontier.counts().queued_pages(), queued);
+    reopened.rescore();
     drop(reopened);
 
     let before = size(&path);
@@ -101,6 +107,49 @@ fn report_disk(before: u64, after: u64, urls: u64) {
         before as f64 / urls as f64,
         after as f64 / 1e9
     );
+}
+
+/// Half of the anchor's perplexity.
+struct Halved;
+
+impl Rating for Halved {
+    fn digest(&self) -> u64 {
+        1
+    }
+
+    fn keywords(&self) -> u64 {
+        1
+    }
+
+    fn link(&self, parts: &LinkParts) -> Score {
+        let score = parts.anchor / 2.0;
+        (score, Some(bucket(score)))
+    }
+
+    fn image(&self, document: f64) -> Score {
+        (document, Some(bucket(document)))
+    }
+
+    fn listed(&self) -> Score {
+        (0.0, Some(Bucket::Normal))
+    }
+
+    fn keyword(&self, anchor: &str) -> f64 {
+        anchor.len() as f64
+    }
+
+    fn formula(&self, _: &LinkParts) -> String {
+        String::new()
+    }
+}
+
+fn bucket(score: f64) -> Bucket {
+    match score {
+        s if s <= 600.0 => Bucket::High,
+        s if s <= 2_000.0 => Bucket::Medium,
+        s if s <= 10_000.0 => Bucket::Normal,
+        _ => Bucket::Low,
+    }
 }
 
 struct Crawl {
@@ -129,6 +178,29 @@ impl Crawl {
         }
     }
 
+    /// Rates all anew so that every link has another score, in slices.
+    fn rescore(&mut self) {
+        let now = self.now;
+        self.frontier.set_rating(Arc::new(Halved)).unwrap();
+        let begin = Instant::now();
+        let mut longest = Duration::ZERO;
+        let came = loop {
+            let slice = Instant::now();
+            let done = self.frontier.rescore_slice(now).unwrap();
+            longest = longest.max(slice.elapsed());
+            if let Some(came) = done {
+                break came;
+            }
+        };
+        println!(
+            "rated anew: {} links of {} in {:.1} s, {:.0} ms at most at once",
+            came.rescored,
+            came.seen,
+            begin.elapsed().as_secs_f64(),
+            longest.as_secs_f64() * 1e3
+        );
+    }
+
     fn queued(&self) -> u64 {
         self.frontier.counts().queued_pages()
     }
@@ -155,14 +227,14 @@ impl Crawl {
                 let score = self.dice.random_range(1.0..30_000.0);
                 NewTask {
                     url: self.address(n),
-                    bucket: Some(match score {
-                        s if s <= 600.0 => Bucket::High,
-                        s if s <= 2_000.0 => Bucket::Medium,
-                        s if s <= 10_000.0 => Bucket::Normal,
-                        _ => Bucket::Low,
-                    }),
+                    bucket: Some(bucket(score)),
                     score,
-                    parts: None,
+                    parts: Some(LinkParts {
+                        document: score,
+                        anchor: score,
+                        keyword: 0.0,
+                    }),
+                    anchor: Some(format!("the lamps of section {}", WORDS[n as usize % 8])),
                 }
             })
             .collect()

@@ -16,7 +16,7 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, AccessError, Changes, Desk, Token, Who};
+use crate::control::{self, AccessError, Changes, Desk, MakeReader, Ratings, Token, Who};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
@@ -24,7 +24,8 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Stopper, drive, now, room_for,
+    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Reading, Stopper, drive, now,
+    room_for,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -193,7 +194,8 @@ pub fn crawl(
         return Err(DaemonError::NoSeeds);
     }
     let model = model(config, runtime, observer)?;
-    let reader = reader(config, &model)?;
+    let metrics = Metrics::new()?;
+    let reading = Reading::from(reader(config, &model, metrics.clone())?);
     let fetcher = {
         let _entered = runtime.enter();
         Fetcher::new(fetch_options(config)?)?
@@ -215,6 +217,11 @@ pub fn crawl(
         ),
         false => format!("beginning {}", folder.display()),
     });
+    frontier.set_rating(reading.now())?;
+    desk.set_ratings(Ratings::new(
+        reading.clone(),
+        remaker(model, metrics.clone()),
+    ));
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
@@ -224,7 +231,7 @@ pub fn crawl(
         checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,
     };
-    desk.begin(runtime, reader.metrics.clone());
+    desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
     if let Some(since) = control::paused(&folder) {
@@ -264,7 +271,7 @@ pub fn crawl(
         desk.observe(frontier, row);
         observer.crawl(frontier, row);
     };
-    let mut crew = Crawl::new(reader, outputs, control::limits(config), &mut progress);
+    let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
     let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
     let end = match (stopped, crew.limit_reached()) {
         (true, _) => End::Stopped,
@@ -294,6 +301,7 @@ pub fn terms(config: &Config) -> Terms {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy(config),
         weights: weights(&config.strategy),
+        rating: None,
     }
 }
 
@@ -371,8 +379,19 @@ fn strategy(config: &Config) -> Strategy {
     }
 }
 
-fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
-    let strategy = strategy(config);
+/// Makes readers of the same model with other ratings, and with the keyword table as it
+/// lies in the model's folder then; they count in the same `metrics`.
+fn remaker(model: Model, metrics: Metrics) -> MakeReader {
+    Arc::new(move |config| {
+        let model = Model {
+            keywords: train::keywords_in(&model.folder).map_err(|e| e.to_string())?,
+            ..model.clone()
+        };
+        reader(config, &model, metrics.clone()).map_err(|e| e.to_string())
+    })
+}
+
+fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, DaemonError> {
     let images = &config.images;
     Ok(Reader {
         extract: extract::Options {
@@ -387,9 +406,8 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
             Arc::clone(&model.lm),
             model.keywords.clone(),
             weights(&config.strategy),
-            strategy,
+            strategy(config),
         ),
-        strategy,
         boundaries: boundaries(config, model)?,
         images: ImageRules {
             enabled: images.enabled,
@@ -400,7 +418,7 @@ fn reader(config: &Config, model: &Model) -> Result<Reader, DaemonError> {
         },
         sentences: config.text.sentences,
         obeyed: frontier::obeyed(&config.consent),
-        metrics: Metrics::new()?,
+        metrics,
     })
 }
 

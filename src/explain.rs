@@ -7,20 +7,22 @@
 //! robots rules, which judge by what they say *now*. This module knows neither the
 //! network nor how it is printed.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
-use crate::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
-use crate::page::{Obeyed, Reason, TaskKind, Use};
+use crate::frontier::{Budget, GroupRecord, HostRecord, Rating, RobotsState, State, UrlRecord};
+use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
 use crate::scope::Scope;
 use crate::score::{Strategy, Weights};
 
 /// What of a job's configuration is needed to explain, besides its scope.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Terms {
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
@@ -28,6 +30,28 @@ pub struct Terms {
     pub strategy: Strategy,
     /// The weights of the rating.
     pub weights: Weights,
+    /// What rates them in the crawl that is running, instead of these two.
+    pub rating: Option<Arc<dyn Rating>>,
+}
+
+impl Terms {
+    /// How the score of a link that is made of these parts comes about now, and how it
+    /// came about before where the rating was another one then.
+    fn formula(&self, parts: &LinkParts, score: f64) -> String {
+        let (formula, now) = match &self.rating {
+            Some(rating) => (rating.formula(parts), rating.link(parts).0),
+            None => (
+                self.strategy.formula(parts, &self.weights),
+                self.strategy.score(parts, &self.weights),
+            ),
+        };
+        match now == score {
+            true => formula,
+            false => {
+                format!("{formula}; rated {score:.3} by the strategy and weights of that time")
+            }
+        }
+    }
 }
 
 /// All that is known of an address.
@@ -202,9 +226,6 @@ impl Role<'_> {
             true => Some(self.view.ahead(self.url, self.kind, &record)?),
             false => None,
         };
-        let Terms {
-            strategy, weights, ..
-        } = self.terms;
         Ok(Known {
             kind: self.kind,
             leased,
@@ -212,7 +233,7 @@ impl Role<'_> {
             due,
             ahead,
             via: self.view.chain(&record)?,
-            formula: record.parts.map(|p| strategy.formula(&p, weights)),
+            formula: record.parts.map(|p| self.terms.formula(&p, record.score)),
             decided_by: self.decided_by(&record, robots, host)?,
             record,
         })

@@ -16,6 +16,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
+use sha2::{Digest, Sha256};
 
 use crate::atomic;
 use crate::lm::{Sentence, normalise};
@@ -174,6 +175,18 @@ impl KeywordTable {
             path: path.to_owned(),
             source,
         })
+    }
+
+    /// A number that is the same for tables of the same tokens and weights, in every
+    /// process.
+    pub fn digest(&self) -> u64 {
+        let mut hash = Sha256::new();
+        for (token, weight) in &self.ranked {
+            hash.update(format!("{token}\t{weight}\n"));
+        }
+        let hash = hash.finalize();
+        let first = hash.iter().take(8);
+        first.fold(0, |sum, byte| sum << 8 | u64::from(*byte))
     }
 
     fn of_ranked(ranked: Vec<(String, f64)>) -> Self {

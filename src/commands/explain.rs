@@ -178,8 +178,10 @@ fn print_known(known: &Known, host: &HostReport) {
     if record.attempts > 0 {
         println!("failed     {} times", record.attempts);
     }
-    if let Some(note) = &record.note {
-        println!("kept as    {note}");
+    match (record.anchor(), &record.note) {
+        (Some(words), _) => println!("anchor     {}", inert::shown(words)),
+        (None, Some(note)) => println!("kept as    {note}"),
+        (None, None) => {}
     }
     match known.via.split_first() {
         None => println!("via        a seed"),

@@ -26,6 +26,17 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
     if changes.changed.iter().any(|c| c.key.starts_with("scope.")) {
         println!("what is queued is judged anew by the changed [scope]");
     }
+    if let Some(came) = changes.rescored {
+        let so_far = match changes.rated {
+            true => "",
+            false => " so far, and it goes on",
+        };
+        println!(
+            "rated anew: {} addresses seen, {} links with another score, {} of them in another \
+             class, {} now above the razor, {} back from above it{so_far}",
+            came.seen, came.rescored, came.moved, came.razored, came.revived
+        );
+    }
     if !changes.later.is_empty() {
         println!(
             "takes effect at the next start: {}",

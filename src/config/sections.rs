@@ -95,7 +95,7 @@ section! {
 }
 
 section! {
-    /// How a link is rated. The score of a link is (gamma_document * perplexity of its page + gamma_anchor * perplexity of its anchor text) * (1 - gamma_keyword * keyword score of its anchor text); lower is better.
+    /// How a link is rated. The score of a link is (gamma_document * perplexity of its page + gamma_anchor * perplexity of its anchor text) * (1 - gamma_keyword * keyword score of its anchor text); lower is better. These keys may be changed while the crawl runs, with `spoor reload`: what is queued is rated anew, also by the keyword table as it lies in the model's folder then.
     pub struct StrategySection = "strategy" {
         /// What the rating is made of: nothing (breadth first), the page's perplexity, or the link score.
         kind: StrategyKind = StrategyKind::Link;
@@ -111,7 +111,7 @@ section! {
 }
 
 section! {
-    /// The boundaries of link scores between the priority classes. They must ascend.
+    /// The boundaries of link scores between the priority classes. They must ascend. They may be changed while the crawl runs, as `[strategy]`.
     pub struct Buckets = "buckets" {
         /// `model` takes the boundaries that training proposed, because perplexities differ from model to model; `fixed` takes the four below.
         boundaries: Boundaries = Boundaries::Model;

@@ -1,27 +1,36 @@
 //! What of a job's configuration may change while the crawl runs, and how it is put in
 //! force: by a whole job file that is read again, or key by key. Either way the result
-//! is checked as a file is, and nothing is changed where anything is wrong.
+//! is checked as a file is, and nothing is changed where anything is wrong. With every
+//! change the keyword table is taken as it lies in the model's folder then.
 //!
 //! A change lasts until the crawl ends; `job.toml` in the job's folder, the record of
 //! what the corpus is made with, follows it. The next run takes the job file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk, Entry, Who, write};
+use super::{ControlError, Desk, Entry, Rerated, Who, write};
 use crate::checkpoint;
 use crate::config::{self, Config};
+use crate::frontier::{Frontier, Rescored};
 use crate::pipeline::{Limits, Steering, room_for};
 use crate::scope::Scope;
 
 /// What may change, in words for those who tried something else.
-const LIVE: &str = "while it runs [limits] and [scope] may change, [politeness] but for \
+const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
     address_delay and domain_delay, network.concurrency and checkpoint.interval; change the job \
     file and start the crawl anew for the rest";
+
+/// How long an answer waits for all links to be rated anew.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+
+/// How often is looked whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Keys that no crawl asks for, so that they wait for no start of one.
 const ELSEWHERE: [&str; 2] = ["rank.", "annotate."];
@@ -36,7 +45,8 @@ pub struct InForce {
     pub live: String,
 }
 
-/// A key with a new value.
+/// A key with a new value; `keywords` is the keyword table, of which the words are named
+/// that differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
     /// The full key, as `limits.documents`.
@@ -56,6 +66,13 @@ pub struct Changes {
     pub changed: Vec<Change>,
     /// Full keys that differ from what is in force and take effect at the next start.
     pub later: Vec<String>,
+    /// What rating all links anew has come to when this was answered; absent where that
+    /// was not called for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub rescored: Option<Rescored>,
+    /// Whether it was at its end then; where not, its end is told in the program's log.
+    pub rated: bool,
 }
 
 /// The limits of a job.
@@ -80,17 +97,29 @@ impl Desk {
 
     /// Puts in force what of another configuration may change while the crawl runs. When
     /// this returns nothing more is leased that it does not permit; what is queued is
-    /// judged anew by a changed scope while the crawl goes on.
+    /// judged anew by a changed scope, and rated anew by other ratings, while the crawl
+    /// goes on.
     ///
     /// # Errors
-    /// [`ControlError::Ended`] or [`ControlError::Store`]; all is as before then.
+    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; all is
+    /// as before then.
     pub async fn reload(&self, config: &Config, who: &Who) -> Result<Changes, ControlError> {
         let mut held = self.0.in_force.lock().await;
         let wanted = merged(&held, config);
         let mut later: Vec<String> = keys(&wanted, config);
         later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
-        let changed = self.put(&mut held, wanted, who).await?;
-        Ok(Changes { changed, later })
+        let (changed, rates) = self.put(&mut held, wanted, who).await?;
+        drop(held);
+        let (rescored, rated) = match rates {
+            true => self.rescored().await,
+            false => (None, true),
+        };
+        Ok(Changes {
+            changed,
+            later,
+            rescored,
+            rated,
+        })
     }
 
     /// Sets single keys, `limits.documents` and the like; null takes a value away.
@@ -111,26 +140,53 @@ impl Desk {
             let fixed = fixed.join(", ");
             return Err(ControlError::Change(format!("{fixed} is fixed: {LIVE}")));
         }
-        self.put(&mut held, new, who).await
+        Ok(self.put(&mut held, new, who).await?.0)
     }
 
     pub(super) async fn in_force(&self) -> Arc<Config> {
         Arc::clone(&*self.0.in_force.lock().await)
     }
 
+    /// What rating all links anew has come to at its end, or after a while; and whether it
+    /// is at its end.
+    async fn rescored(&self) -> (Option<Rescored>, bool) {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let look = |frontier: &mut Frontier| (frontier.rescored(), !frontier.is_rescoring());
+            match self.0.asker.ask(look).await {
+                None => return (None, false),
+                Some((came, true)) => return (Some(came), true),
+                Some((came, false)) if begun.elapsed() > MAX_WAIT => return (Some(came), false),
+                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// What has changed, and whether all links are rated anew.
     async fn put(
         &self,
         held: &mut Arc<Config>,
         new: Config,
         who: &Who,
-    ) -> Result<Vec<Change>, ControlError> {
-        let changed: Vec<Change> = held.changes(&new).into_iter().map(Change::from).collect();
-        if changed.is_empty() {
-            return Ok(changed);
+    ) -> Result<(Vec<Change>, bool), ControlError> {
+        let mut changed = held.changes(&new);
+        // The keywords may be other ones where no key has changed.
+        let rerated = match self.0.ratings.get() {
+            Some(ratings) => ratings.by(&new)?,
+            None => None,
+        };
+        changed.extend(rerated.as_ref().and_then(|r| r.keywords.clone()));
+        let changed: Vec<Change> = changed.into_iter().map(Change::from).collect();
+        let rates = rerated.is_some();
+        if changed.is_empty() && !rates {
+            return Ok((changed, rates));
         }
         let new = Arc::new(new);
         let (old, next) = (Arc::clone(held), Arc::clone(&new));
-        let answer = self.0.asker.steer(move |run| apply(run, &old, &next));
+        let answer = self
+            .0
+            .asker
+            .steer(move |run| apply(run, &old, &next, rerated));
         answer.await.ok_or(ControlError::Ended)??;
         *held = new;
         for change in &changed {
@@ -146,12 +202,17 @@ impl Desk {
         if let Err(error) = write(&path, &held.to_toml()).await {
             tracing::warn!("{error}; it still has the former values");
         }
-        Ok(changed)
+        Ok((changed, rates))
     }
 }
 
 /// On the thread that owns the frontier.
-fn apply(run: &mut Steering<'_>, old: &Config, new: &Config) -> Result<(), ControlError> {
+fn apply(
+    run: &mut Steering<'_>,
+    old: &Config,
+    new: &Config,
+    rerated: Option<Rerated>,
+) -> Result<(), ControlError> {
     let rates = |config: &Config| {
         let p = &config.politeness;
         (p.requests_per_second, p.bytes_per_second.map(|s| s.bytes()))
@@ -165,6 +226,9 @@ fn apply(run: &mut Steering<'_>, old: &Config, new: &Config) -> Result<(), Contr
         let takedowns = run.frontier.scope().takedowns().clone();
         let scope = Scope::new(new.scope.clone()).with_takedowns(takedowns);
         run.frontier.set_scope(scope)?;
+    }
+    if let Some(rerated) = rerated {
+        rerated.put(run.frontier)?;
     }
     run.frontier.set_policy(checkpoint::policy(new));
     if let Some(limits) = run.limits.as_deref_mut() {
@@ -182,6 +246,8 @@ fn merged(old: &Config, new: &Config) -> Config {
     Config {
         limits: new.limits.clone(),
         scope: new.scope.clone(),
+        strategy: new.strategy.clone(),
+        buckets: new.buckets.clone(),
         politeness: config::Politeness {
             address_delay: old.politeness.address_delay,
             domain_delay: old.politeness.domain_delay,

@@ -8,7 +8,7 @@
 //! | `POST /api/pause`, `/api/resume`, `/api/stop`, `/api/checkpoint` | [`Done`] |
 //! | `POST /api/seeds` with `{"urls": [...]}` | [`Seeded`] for each |
 //! | `GET /api/config`, `PATCH /api/config` with `{"limits.documents": 100}` | [`InForce`], [`Changes`] |
-//! | `POST /api/rules`, a job file as body | [`Changes`] |
+//! | `POST /api/rules`, a job file as body | [`Changes`]; the keyword table is read again as well |
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
 //! | `GET /api/board` | [`Board`]: what the crawl brings |
@@ -19,7 +19,7 @@
 //! An error has a status of 400 or above and is a [`Problem`].
 //!
 //! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
-//! while a crawl runs), `status`, `tail` (the log as it is written), `audit` (the record
+//! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
 //! of changes), `book` (what the crawl brought), `board` (the dashboard), `routes`, `guard` (who may ask), `server`, `socket`, `client`.
 //!
 //! Every question is a closure that is run on the thread which owns the frontier,
@@ -33,6 +33,7 @@ mod book;
 mod client;
 mod guard;
 mod live;
+mod ratings;
 mod routes;
 mod server;
 #[cfg(unix)]
@@ -66,6 +67,7 @@ pub use book::{Packet, Yield};
 pub use client::{Client, Followed};
 pub use guard::{AccessError, Token};
 pub use live::{Change, Changes, InForce, limits};
+pub use ratings::{MakeReader, Ratings, Rerated};
 pub use routes::{Problem, openapi};
 pub use server::{Served, serve};
 pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status};
@@ -106,6 +108,9 @@ pub enum ControlError {
     /// Keys cannot be changed, or not so.
     #[error("{0}")]
     Change(String),
+    /// The new ratings cannot be made.
+    #[error("nothing is changed: {0}")]
+    Ratings(String),
     /// Too many follow the log.
     #[error("{0} readers follow the log already; close one of them")]
     Readers(usize),
@@ -187,6 +192,8 @@ struct Inner {
     book: std::sync::Mutex<Book>,
     earlier: OnceLock<Arc<Book>>,
     metrics: OnceLock<Metrics>,
+    /// Set when the model is there.
+    ratings: OnceLock<Ratings>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
 }
@@ -205,6 +212,7 @@ impl Desk {
             book: std::sync::Mutex::default(),
             earlier: OnceLock::new(),
             metrics: OnceLock::new(),
+            ratings: OnceLock::new(),
             decoding: Mutex::new(()),
             folder,
         }))
@@ -230,16 +238,23 @@ impl Desk {
         });
     }
 
+    /// From now on what rates the links may be changed.
+    pub fn set_ratings(&self, ratings: Ratings) {
+        // A desk has one crawl, which sets them once.
+        self.0.ratings.set(ratings).ok();
+    }
+
     /// Explains an address.
     ///
     /// # Errors
     /// [`ControlError::Ended`] or [`ControlError::Store`].
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
         let terms = self.0.terms.clone();
-        let answer = self
-            .0
-            .asker
-            .ask(move |frontier| explain::url(&frontier.view(), frontier.scope(), &terms, &url));
+        let answer = self.0.asker.ask(move |frontier| {
+            let rating = frontier.rating().cloned();
+            let terms = Terms { rating, ..terms };
+            explain::url(&frontier.view(), frontier.scope(), &terms, &url)
+        });
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 

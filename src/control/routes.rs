@@ -78,6 +78,10 @@ impl From<ControlError> for Problem {
                 StatusCode::BAD_REQUEST,
                 "GET /api/config says what is in force and what may change",
             ),
+            E::Ratings(_) => (
+                StatusCode::BAD_REQUEST,
+                "correct what is named, then try again",
+            ),
             E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
             E::Ended => (
                 StatusCode::SERVICE_UNAVAILABLE,

@@ -3,10 +3,11 @@
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept, the control sample and what was drawn for it. Queues, waiting lists, visits
-//! to come, the index of simhashes and the list of links to draw from are not among
-//! them, because they follow from the records of the URLs; importing builds them anew,
-//! and counts anew as well. So an import is consistent whatever the export was, and a
+//! was kept, the control sample and what was drawn for it, by what links were rated.
+//! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
+//! draw from are not among them, because they follow from the records of the URLs;
+//! importing builds them anew, and counts anew as well. So an import is consistent
+//! whatever the export was, and a
 //! damaged store is repaired by exporting what can still be read.
 
 mod building;
@@ -31,6 +32,7 @@ use super::contexts::unpack;
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
+use super::rescore::Scores;
 use super::sample::Sample;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
@@ -159,6 +161,11 @@ enum Fact {
     /// A link that was drawn for it.
     Drawn {
         url: PageUrl,
+    },
+    /// By what all links were rated, and how far that has come.
+    Scores {
+        #[serde(flatten)]
+        scores: Scores,
     },
 }
 
@@ -493,6 +500,9 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         },
         b'K' => Fact::Drawn {
             url: keys::url_of_key(key.get(1..)?)?.0,
+        },
+        b'L' => Fact::Scores {
+            scores: postcard::from_bytes(value).ok()?,
         },
         b'Q' => {
             let rank = Rank::of_key(key)?;

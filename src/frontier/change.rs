@@ -10,7 +10,7 @@ use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
-use super::{NewImage, NewTask, codec, contexts, rescope};
+use super::{MAX_ANCHOR, NewImage, NewTask, Rating, codec, contexts, rescope, rescore};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Reason, TaskKind};
 use crate::scope::Scope;
@@ -35,6 +35,10 @@ pub(super) struct Change<'a> {
     scope: &'a Scope,
     /// Knows what is leased out now; its queue entry must stay as it is.
     schedule: &'a Schedule,
+    /// What is added is rated by this, where it is set, whatever rated it before.
+    pub rating: Option<&'a dyn Rating>,
+    /// Whether anchors may have been rated by another keyword table.
+    pub other_keywords: bool,
     pub batch: Batch,
     pub meta: Meta,
     /// Hosts whose queues changed.
@@ -73,6 +77,8 @@ impl<'a> Change<'a> {
             store,
             scope,
             schedule,
+            rating: None,
+            other_keywords: false,
             batch: Batch::default(),
             meta,
             touched: BTreeSet::new(),
@@ -196,6 +202,7 @@ impl<'a> Change<'a> {
             bucket: Some(Bucket::Normal),
             score: 0.0,
             parts: None,
+            anchor: None,
         };
         self.add(&key, TaskKind::Sitemap, &new, origin)
     }
@@ -221,11 +228,16 @@ impl<'a> Change<'a> {
         if self.scope.image(&url).is_ok() {
             self.put_context(&key, &new.context)?;
         }
+        let (score, bucket) = match self.rating {
+            Some(rating) => rating.image(new.context.document_perplexity),
+            None => (new.score, new.bucket),
+        };
         let task = NewTask {
             url,
-            bucket: new.bucket,
-            score: new.score,
+            bucket,
+            score,
             parts: None,
+            anchor: None,
         };
         self.add(&key, TaskKind::Image, &task, origin)
     }
@@ -289,6 +301,10 @@ impl<'a> Change<'a> {
         new: &NewTask,
         origin: Origin,
     ) -> Result<(), StoreError> {
+        let new = match self.rating {
+            Some(rating) => &rescore::rate_new(rating, kind, new, self.other_keywords),
+            None => new,
+        };
         let known = self.record(key)?;
         let before = known.as_ref();
         // A record keeps the best of all paths, so it is judged by that.
@@ -331,7 +347,7 @@ impl<'a> Change<'a> {
             redirects: origin.redirects,
             attempts: 0,
             via: origin.via,
-            note: None,
+            note: kept_anchor(new),
             visit: None,
             simhash: None,
         };
@@ -364,19 +380,16 @@ impl<'a> Change<'a> {
     ) -> Result<(), StoreError> {
         let bucket = match target {
             Ok(bucket) => bucket,
-            Err(reason) => return self.improve_dropped(key, known, new, origin, reason),
+            Err(reason) => return self.improve_dropped(key, kind, known, new, origin, reason),
         };
         let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
         let new_rank = Rank::new(bucket, new.score, known.seq);
-        let better = new_rank.is_better_than(&rank_of(&known));
+        let better = new_rank.is_better_than(&self.rank_now(key, kind, &known)?);
         let mut record = known.clone();
         record.hops = known.hops.min(origin.hops);
         if better {
             record.bucket = bucket;
-            record.score = new.score;
-            record.parts = new.parts;
-            record.via = origin.via;
-            record.redirects = origin.redirects;
+            take_path(&mut record, new, origin);
         }
         match known.state {
             State::Queued if better && !self.schedule.is_leased(host, key) => {
@@ -398,6 +411,7 @@ impl<'a> Change<'a> {
     fn improve_dropped(
         &mut self,
         key: &[u8],
+        kind: TaskKind,
         known: UrlRecord,
         new: &NewTask,
         origin: Origin,
@@ -407,7 +421,7 @@ impl<'a> Change<'a> {
             return Ok(());
         };
         let rank = Rank::new(new.bucket.unwrap_or(Bucket::Low), new.score, known.seq);
-        let better = rank.is_better_than(&rank_of(&known));
+        let better = rank.is_better_than(&self.rank_now(key, kind, &known)?);
         if !is_judgement(before) || !(better || origin.hops < known.hops) {
             return Ok(());
         }
@@ -415,12 +429,22 @@ impl<'a> Change<'a> {
         let mut record = UrlRecord { hops, ..known };
         if better {
             record.bucket = rank.bucket;
-            record.score = new.score;
-            record.parts = new.parts;
-            record.via = origin.via;
-            record.redirects = origin.redirects;
+            take_path(&mut record, new, origin);
         }
         self.drop_otherwise(key, record, before, reason)
+    }
+
+    /// The rank that a known record has by the rating in force: the stored one may be
+    /// of another, whose scores cannot be held against those of this one.
+    fn rank_now(&self, key: &[u8], kind: TaskKind, known: &UrlRecord) -> Result<Rank, StoreError> {
+        let worth = match self.rating {
+            Some(rating) => rescore::worth(rating, self.store, kind, key, known, false)?,
+            None => None,
+        };
+        Ok(match worth {
+            Some(worth) => Rank::new(worth.bucket_or_low(), worth.score, known.seq),
+            None => rank_of(known),
+        })
     }
 
     /// Gives a record that was dropped `before` another reason.
@@ -513,6 +537,23 @@ impl<'a> Change<'a> {
             }
         }
     }
+}
+
+/// Gives a record the path of a better link to it, its bucket aside.
+fn take_path(record: &mut UrlRecord, new: &NewTask, origin: Origin) {
+    if !record.was_fetched() {
+        record.note = kept_anchor(new);
+    }
+    record.score = new.score;
+    record.parts = new.parts;
+    record.via = origin.via;
+    record.redirects = origin.redirects;
+}
+
+/// The words of an anchor, where they are kept.
+fn kept_anchor(new: &NewTask) -> Option<String> {
+    let anchor = new.anchor.as_ref();
+    anchor.filter(|words| words.len() <= MAX_ANCHOR).cloned()
 }
 
 /// Reasons that rest on the path by which an address was met, so that another

@@ -35,6 +35,9 @@ pub struct Effects {
     pub validators: Validators,
     /// The address that it calls its own.
     pub canonical: Option<PageUrl>,
+    /// Digest of the keyword table by which the links were rated
+    /// ([`Rating::keywords`](super::Rating::keywords)); `None` where there was none.
+    pub keywords: Option<u64>,
     /// What its text is known again by; without it no copies are looked for and no
     /// budget is charged.
     pub prints: Option<Prints>,
@@ -102,7 +105,7 @@ pub struct Finished {
 pub struct Written {
     /// Where they stand now.
     pub stamp: Vec<u8>,
-    /// Where they keep what the task brought, if anywhere.
+    /// Where they keep what the task brought, if anywhere; heeded where it is done.
     pub note: Option<String>,
     /// SHA-256 in lower-case hexadecimal, where the note names the first file with
     /// these bytes; later ones find it by [`Frontier::kept_file`].
@@ -155,6 +158,7 @@ impl Frontier {
             _ => self.policy.answered(&mut host, elapsed, now),
         }
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        self.rate_by_what_is_in_force(&mut change, &effects);
         let Some(record) = change.record(&key)? else {
             let why = "a leased address has no record".to_owned();
             return Err(super::codec::corrupt(&*self.store, &key, why).into());
@@ -197,6 +201,7 @@ impl Frontier {
             change.batch.put(super::keys::kept(sha256), file);
         }
         if written.note.is_some()
+            && finished.settled == Settled::Done
             && let Some(record) = change.record(&key)?
         {
             let note = written.note;
@@ -241,6 +246,7 @@ impl Frontier {
         };
         let taken = lease.number;
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        self.rate_by_what_is_in_force(&mut change, &part);
         let id = taken.unwrap_or_else(|| change.number(&task.url));
         add_listing(&mut change, part, id, task.hops)?;
         let change = change.gathered();

@@ -22,6 +22,7 @@
 //! | `S` | [`Sample`](super::sample::Sample): the control sample |
 //! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
 //! | `K U-key` | nothing; that link was drawn |
+//! | `L` | [`Scores`](super::rescore::Scores): by what all links were rated |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -102,12 +103,13 @@ pub(super) const CONTEXTS: &[u8] = b"C";
 pub(super) const SAMPLE: &[u8] = b"S";
 pub(super) const LISTED: &[u8] = b"N";
 pub(super) const DRAWN: &[u8] = b"K";
+pub(super) const SCORES: &[u8] = b"L";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 15] = [
+pub(super) const FACTS: [&[u8]; 16] = [
     SAMPLE, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS,
-    DRAWN, QUEUES,
+    DRAWN, SCORES, QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -179,11 +181,7 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     let rest = key.strip_prefix(b"U")?;
     let nul = rest.iter().position(|b| *b == 0)?;
     let host = std::str::from_utf8(rest.get(..nul)?).ok()?;
-    let kind = match rest.get(nul + 1)? {
-        b'i' => TaskKind::Image,
-        b'm' => TaskKind::Sitemap,
-        _ => TaskKind::Page,
-    };
+    let kind = kind_of_key(key)?;
     let scheme = match rest.get(nul + 2)? {
         b's' => "https",
         _ => "http",
@@ -192,6 +190,16 @@ pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     PageUrl::from_stored(&format!("{scheme}://{host}{path}"))
         .ok()
         .map(|url| (url, kind))
+}
+
+/// The kind of a `U` key.
+pub(super) fn kind_of_key(key: &[u8]) -> Option<TaskKind> {
+    let nul = key.iter().position(|b| *b == 0)?;
+    Some(match key.get(nul + 1)? {
+        b'i' => TaskKind::Image,
+        b'm' => TaskKind::Sitemap,
+        _ => TaskKind::Page,
+    })
 }
 
 /// The scheme of this name.

@@ -51,7 +51,8 @@ impl Frontier {
     /// finished before. `None` where only finishing, or the return of a parked
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        if self.rechecking || self.is_rescoping() || self.schedule.ready() > 0 {
+        let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
+        if rejudging || self.schedule.ready() > 0 {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
@@ -130,6 +131,11 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
+        let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
+        if !control && self.is_above_razor(&head.value, kind, &record)? {
+            self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
+            return Ok(None);
+        }
         if !self.rules_hold(slot, scheme, now) {
             return self.lease_robots(slot, &key, &head, scheme, now);
         }
@@ -145,7 +151,6 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, Reason::Forbidden, now)?;
             return Ok(None);
         }
-        let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
         let via = self.document(record.via)?;
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
@@ -342,7 +347,7 @@ impl Frontier {
         self.visits
             .fail(&mut change, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
-        if kind == TaskKind::Image && reason != Reason::Scope {
+        if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
             change.forget_contexts(&head.value)?;
         }
         let change = change.gathered();

@@ -29,6 +29,8 @@
 //!   been in flight that nothing remembers.
 //! - Nothing is added or leased that the scope in force does not permit, also while
 //!   what was stored under another scope is still being judged anew.
+//! - What is added is rated by the rating in force, whoever rated it; nothing above its
+//!   razor is leased but what was fetched before, also while the rest is rated anew.
 //! - Memory holds the hosts that have something queued or leased, and of the URLs
 //!   a filter of about two bytes each and the records met last.
 //!
@@ -39,10 +41,10 @@
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
-//! `rescope` (a changed scope), `visits` (again, and when), `alts` (texts that a host
-//! repeats), `sample` (links by chance) with `focus` (what they tell); beside them
-//! `kept` (bytes that were kept before), `archive`, `audit`, `mark`, `set_back`,
-//! `takedown` and `view`.
+//! `rescope` (a changed scope), `rescore` (other ratings), `visits` (again, and when),
+//! `alts` (texts that a host repeats), `sample` (links by chance) with `focus` (what they
+//! tell); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`,
+//! `set_back`, `takedown` and `view`.
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -64,6 +66,7 @@ mod mark;
 mod recheck;
 mod record;
 mod rescope;
+mod rescore;
 mod rules;
 mod sample;
 mod schedule;
@@ -101,6 +104,8 @@ pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
+use rescore::Scores;
+pub use rescore::{MAX_ANCHOR, Rating, Rescored, Score};
 pub use rules::RobotsAnswer;
 pub use sample::Control;
 pub use schedule::{HostStates, HostTurn};
@@ -130,6 +135,9 @@ pub struct NewTask {
     pub score: f64,
     /// What the score was made of.
     pub parts: Option<LinkParts>,
+    /// The words of the anchor as the language model reads them, where it has any;
+    /// those of a link that is not fetched yet are kept, up to [`MAX_ANCHOR`].
+    pub anchor: Option<String>,
 }
 
 /// An image to be added, with the words around it on one page.
@@ -152,6 +160,7 @@ fn seed(url: &PageUrl) -> NewTask {
         bucket: Some(Bucket::Seed),
         score: 0.0,
         parts: None,
+        anchor: None,
     }
 }
 
@@ -230,6 +239,13 @@ pub struct Frontier {
     rules_bytes: usize,
     /// What judging anew has come to so far.
     rescoped: Rescoped,
+    /// By what links are rated, where somebody said so.
+    rating: Option<Arc<dyn Rating>>,
+    /// By what all links were rated, and how far rating them anew has come; `None`
+    /// where nobody said by what.
+    scores: Option<Scores>,
+    /// What rating anew has come to so far.
+    rescored: Rescored,
 }
 
 impl Frontier {
@@ -277,6 +293,9 @@ impl Frontier {
             rules: HashMap::new(),
             rules_bytes: 0,
             rescoped: Rescoped::default(),
+            rating: None,
+            scores: None,
+            rescored: Rescored::default(),
         };
         frontier.load_sample()?;
         frontier.follow_clock(now)?;
@@ -316,6 +335,9 @@ impl Frontier {
             domain_delay: self.policy.domain_delay,
             ..policy
         };
+        // Another strategy may have no control sample.
+        let Control { share, seed } = self.policy.control;
+        (self.meta.sample.share, self.meta.sample.seed) = (share, seed);
     }
 
     /// Hosts in memory by what they wait for.

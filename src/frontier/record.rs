@@ -70,7 +70,8 @@ pub struct UrlRecord {
     pub attempts: u8,
     /// Number of the page that gave it its score; `None` for a seed.
     pub via: Option<u64>,
-    /// Where the outputs keep it, in their own words; opaque to the frontier.
+    /// Where the outputs keep it, in their own words; opaque to the frontier. Of a link
+    /// that is not fetched yet, the words of its anchor: see [`UrlRecord::anchor`].
     pub note: Option<String>,
     /// What is known for its next visit; `None` where there will be none.
     pub visit: Option<Visit>,
@@ -79,6 +80,16 @@ pub struct UrlRecord {
 }
 
 impl UrlRecord {
+    /// The words of the anchor that gave a link its score, as the language model reads
+    /// them, by which a new keyword table rates it; `None` where they are not kept, as
+    /// for what was fetched and where they are too long.
+    pub fn anchor(&self) -> Option<&str> {
+        match self.parts.is_some() && !self.was_fetched() {
+            true => self.note.as_deref(),
+            false => None,
+        }
+    }
+
     /// Whether a page of this address was ever fetched with success: from then on
     /// it is one of the documents, whatever becomes of it.
     pub(super) fn was_fetched(&self) -> bool {

@@ -12,9 +12,9 @@
 
 use std::ops::ControlFlow;
 
-use super::change::Change;
+use super::change::{Change, Gathered};
 use super::record::{Meta, State, UrlRecord};
-use super::store::StoreError;
+use super::store::{Store, StoreError};
 use super::{Frontier, codec, contexts, keys, traps};
 use crate::address::PageUrl;
 use crate::page::{Reason, TaskKind};
@@ -22,6 +22,9 @@ use crate::scope::Scope;
 
 /// Records that are read in one slice: a few milliseconds.
 const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };
+
+/// Records with their keys, and the key at which to go on.
+type Slice = (Vec<(Vec<u8>, UrlRecord)>, Option<Vec<u8>>);
 
 /// What judging anew came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -66,38 +69,71 @@ impl Frontier {
         let Some(from) = self.meta.rescope.clone() else {
             return Ok(None);
         };
+        let (found, next) = self.slice_from(&from)?;
+        let mut done = self.rescoped;
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        for (key, record) in found {
+            done.seen += 1;
+            self.rescope(&mut change, &key, record, &mut done, now)?;
+        }
+        let at_end = next.is_none();
+        change.meta.rescope = next;
+        let change = change.gathered();
+        self.commit_slice(change, now)?;
+        self.rescoped = done;
+        Ok(at_end.then_some(done))
+    }
+
+    /// The next records from a key on, and the key at which to go on; `None` at the end.
+    pub(super) fn slice_from(&self, from: &[u8]) -> Result<Slice, StoreError> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(SLICE);
-        self.store.scan(keys::URLS, &from, &mut |key, value| {
+        self.store.scan(keys::URLS, from, &mut |key, value| {
             found.push((key.to_vec(), value.to_vec()));
             match found.len() < SLICE {
                 true => ControlFlow::Continue(()),
                 false => ControlFlow::Break(()),
             }
         })?;
-        let mut done = self.rescoped;
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        for (key, value) in &found {
-            done.seen += 1;
-            let record: UrlRecord = codec::decode(&*self.store, key, value)?;
-            self.rescope(&mut change, key, record, &mut done, now)?;
-        }
-        let at_end = found.len() < SLICE;
-        change.meta.rescope = match found.pop() {
-            Some((mut last, _)) if !at_end => {
-                last.push(0);
-                Some(last)
-            }
-            _ => None,
-        };
-        let change = change.gathered();
+        let last = found.last().filter(|_| found.len() == SLICE);
+        let next = last.map(|(key, _)| [key.as_slice(), &[0]].concat());
+        let records = found.into_iter().map(|(key, value)| {
+            let record = codec::decode(&*self.store, &key, &value)?;
+            Ok((key, record))
+        });
+        Ok((records.collect::<Result<_, StoreError>>()?, next))
+    }
+
+    /// Commits what judging a slice anew has changed.
+    pub(super) fn commit_slice(&mut self, change: Gathered, now: u64) -> Result<(), StoreError> {
         let booked = change.visit.is_some();
         self.commit_change(change, now)?;
         if booked {
             // Of several that were booked, only the last is told.
             self.next_visit = self.first_visit()?;
         }
-        self.rescoped = done;
-        Ok(at_end.then_some(done))
+        Ok(())
+    }
+
+    /// Drops what is queued and not leased, or waits; the record may be told by other
+    /// words than the one that is stored, but for its place in the queue.
+    pub(super) fn drop_pending(
+        &self,
+        change: &mut Change<'_>,
+        key: &[u8],
+        stored: &UrlRecord,
+        record: UrlRecord,
+        reason: Reason,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        match stored.state {
+            State::Waiting { due } => leave_waiting(change, due, key)?,
+            _ => {
+                let (url, kind) = address_of(&*self.store, key)?;
+                change.dequeue(kind, &url.host_key(), stored);
+            }
+        }
+        self.visits.fail(change, key, record, reason, false, now)?;
+        Ok(())
     }
 
     fn rescope(
@@ -116,24 +152,15 @@ impl Frontier {
         if !pending && kept_out.is_none() {
             return Ok(());
         }
-        let Some((url, kind)) = keys::url_of_key(key) else {
-            let why = "names no address".to_owned();
-            return Err(codec::corrupt(&*self.store, key, why));
-        };
+        let (url, kind) = address_of(&*self.store, key)?;
         let host = url.host_key();
         let verdict = judge(&self.scope, &url, kind, record.hops);
         match (&record.state, kept_out, verdict) {
-            (State::Queued, _, Err(reason)) if !self.schedule.is_leased(&host, key) => {
+            (State::Queued | State::Waiting { .. }, _, Err(reason))
+                if !self.schedule.is_leased(&host, key) =>
+            {
                 done.dropped += 1;
-                change.dequeue(kind, &host, &record);
-                self.visits.fail(change, key, record, reason, false, now)?;
-                Ok(())
-            }
-            (State::Waiting { due }, _, Err(reason)) => {
-                done.dropped += 1;
-                leave_waiting(change, *due, key)?;
-                self.visits.fail(change, key, record, reason, false, now)?;
-                Ok(())
+                self.drop_pending(change, key, &record, record.clone(), reason, now)
             }
             (_, Some(before), Err(reason)) if before != reason => {
                 change.drop_otherwise(key, record, before, reason)
@@ -147,7 +174,7 @@ impl Frontier {
     }
 
     /// Whether what the scope no longer keeps out is worth asking for.
-    fn may_return(
+    pub(super) fn may_return(
         &self,
         url: &PageUrl,
         kind: TaskKind,
@@ -174,6 +201,12 @@ impl Frontier {
         };
         Ok(budget.is_none_or(|budget| given < budget))
     }
+}
+
+/// The address that a `U` key stands for.
+pub(super) fn address_of(store: &dyn Store, key: &[u8]) -> Result<(PageUrl, TaskKind), StoreError> {
+    let why = || codec::corrupt(store, key, "names no address".to_owned());
+    keys::url_of_key(key).ok_or_else(why)
 }
 
 /// Removes the entry of a waiting URL. Its rank may be better by now than the one it

@@ -167,6 +167,23 @@ impl Change<'_> {
         self.meta.sample.pending.push(drawn);
     }
 
+    /// Notes of a pending link what another rating makes of it: its score, where that is
+    /// above the razor. False where the link is not pending.
+    pub(super) fn rerate_drawn(&mut self, key: &[u8], razored: Option<f64>) -> bool {
+        let pending = &mut self.meta.sample.pending;
+        if pending.is_empty() {
+            return false;
+        }
+        let Some((url, TaskKind::Page)) = keys::url_of_key(key) else {
+            return false;
+        };
+        let Some(drawn) = pending.iter_mut().find(|drawn| drawn.url == url) else {
+            return false;
+        };
+        drawn.razored = razored;
+        true
+    }
+
     /// Books a page task that was leased and is settled. `first` is true where it was
     /// never fetched before, and `on_topic` what is said of the page, where one came.
     pub(super) fn book_fetch(
@@ -213,14 +230,27 @@ impl Change<'_> {
             return Ok(());
         };
         let key = keys::url(&url, TaskKind::Page);
-        if let Some(record) = self.record(&key)?
-            && record.state == State::Queued
-            && record.bucket != Bucket::Seed
-            && !record.was_fetched()
-            && !self.is_leased(&url.host_key(), &key)
-            && !self.meta.sample.is_pending(&url)
+        let Some(record) = self.record(&key)? else {
+            return Ok(());
+        };
+        if record.bucket == Bucket::Seed
+            || record.was_fetched()
+            || self.is_leased(&url.host_key(), &key)
+            || self.meta.sample.is_pending(&url)
         {
-            self.pend(Drawn { url, ..drawn });
+            return Ok(());
+        }
+        match record.state {
+            State::Queued => self.pend(Drawn { url, ..drawn }),
+            // The razor in force has judged it by the score of the link.
+            State::Dropped {
+                reason: Reason::Razor,
+            } if self.accepts(&url, record.hops) => {
+                let razored = Some(record.score);
+                self.rouse(&key, TaskKind::Page, &url.host_key(), record)?;
+                self.pend(Drawn { url, razored });
+            }
+            _ => {}
         }
         Ok(())
     }

@@ -96,6 +96,8 @@ impl Step<'_> {
         }
         let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
         self.record.simhash = simhash;
+        // The words of the anchor have served.
+        self.record.note = None;
         self.record.state = State::Done { id };
         let claim = match effects.canonical.as_ref().filter(|_| !again) {
             Some(named) => change.claim(url, named, self.record.hops, simhash)?,
@@ -224,6 +226,8 @@ impl Step<'_> {
         };
         let bucket = Some(self.record.bucket);
         let (score, parts) = (self.record.score, self.record.parts);
+        let anchor = self.record.anchor().map(str::to_owned);
+        self.record.note = None;
         self.record.state = State::Redirected {
             id,
             to: to.as_str().to_owned(),
@@ -250,6 +254,7 @@ impl Step<'_> {
                 bucket,
                 score,
                 parts,
+                anchor,
             };
             let before = change.meta.next_seq;
             change.add_page_as_it_is(&page, origin)?;

@@ -45,6 +45,7 @@ mod kept;
 mod promises;
 mod recheck;
 mod rescope;
+mod rescore;
 mod sample;
 mod seams;
 mod set_back;
@@ -109,6 +110,7 @@ fn page(address: &str, score: f64) -> NewTask {
         bucket,
         score,
         parts: None,
+        anchor: None,
     }
 }
 

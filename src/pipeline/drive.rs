@@ -20,7 +20,7 @@ use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Signal, Steering};
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
-use crate::frontier::{Frontier, Rescoped};
+use crate::frontier::{Frontier, Rescoped, Rescored};
 use crate::page::{Fetched, Outcome, Reason, Task, Validators};
 
 /// The longest the loop waits without looking at the clock.
@@ -201,6 +201,16 @@ pub fn drive<C: Crew>(
             } = rescoped;
             tracing::info!(seen, dropped, revived, "judged anew by the changed scope");
         }
+        if !stopped && let Some(rescored) = frontier.rescore_slice(now)? {
+            let Rescored {
+                seen,
+                rescored,
+                moved,
+                razored,
+                revived,
+            } = rescored;
+            tracing::info!(seen, rescored, moved, razored, revived, "rated anew");
+        }
         give_back(frontier, outage.resend(now), now)?;
         let in_flight = frontier.leased() > outage.held();
         let (permit, full) = if stopped {
@@ -239,7 +249,7 @@ pub fn drive<C: Crew>(
             return Ok(true);
         }
         let wait = match permit {
-            _ if frontier.is_rescoping() && !stopped => Duration::ZERO,
+            _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
             Permit::Lease if !full => wait_for(frontier, now),
             _ => MAX_WAIT,
         };

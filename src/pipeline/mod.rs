@@ -15,6 +15,7 @@
 
 mod drive;
 mod outage;
+mod rating;
 mod room;
 mod steer;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
+pub use rating::Reading;
 pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Steering, Stopper};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
@@ -79,7 +81,8 @@ pub enum End {
 
 /// The crew of a crawl.
 pub struct Crawl<'a> {
-    reader: Reader,
+    reading: Reading,
+    metrics: Metrics,
     outputs: Outputs,
     limits: Limits,
     reached: Option<&'static str>,
@@ -91,13 +94,15 @@ pub struct Crawl<'a> {
 impl<'a> Crawl<'a> {
     /// Makes the crew; `progress` is told of every finished task and every round.
     pub fn new(
-        reader: Reader,
+        reading: impl Into<Reading>,
         outputs: Outputs,
         limits: Limits,
         progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
     ) -> Self {
+        let reading = reading.into();
         Self {
-            reader,
+            metrics: reading.now().metrics.clone(),
+            reading,
             outputs,
             limits,
             reached: None,
@@ -165,7 +170,7 @@ impl<'a> Crawl<'a> {
             frontier.finish_robots(task, answer, *elapsed, now, write)?;
         }
         if let Some(row) = &shown {
-            count(&self.reader.metrics, row, *elapsed);
+            count(&self.metrics, row, *elapsed);
         }
         progress(frontier, shown.as_ref());
         Ok(())
@@ -208,6 +213,7 @@ impl<'a> Crawl<'a> {
                 effects.images = std::mem::take(&mut page.images);
                 effects.withheld = std::mem::take(&mut page.withheld);
                 effects.unknown = page.unknown;
+                effects.keywords = Some(page.keywords);
                 effects.on_topic = Some(page.on_topic);
                 effects.digest = Some(page.digest);
                 effects.canonical = page.canonical.take();
@@ -265,7 +271,7 @@ impl<'a> Crawl<'a> {
             },
         )?;
         let row = full_row(&arrival, &time, &finished, file.as_deref());
-        count(&self.reader.metrics, &row, arrival.elapsed);
+        count(&self.metrics, &row, arrival.elapsed);
         progress(frontier, Some(&row));
         Ok(())
     }
@@ -317,8 +323,8 @@ impl Crew for Crawl<'_> {
     type Error = CrawlError;
 
     fn work(&self) -> Work<Brought> {
-        let reader = self.reader.clone();
-        std::sync::Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
+        let reading = self.reading.clone();
+        std::sync::Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
     }
 
     fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, CrawlError> {
@@ -370,7 +376,7 @@ impl Crew for Crawl<'_> {
     ) -> Result<(), CrawlError> {
         // Its own outcome changes the delay of those that follow.
         arrival.delay = frontier.delay(&arrival.task.host);
-        let metrics = self.reader.metrics.clone();
+        let metrics = self.metrics.clone();
         metrics.store(|| match arrival.task.kind {
             TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {

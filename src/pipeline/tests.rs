@@ -55,7 +55,6 @@ fn reader(strategy: Strategy) -> Reader {
     Reader {
         extract: extract::Options::default(),
         scorer: Scorer::new(Arc::new(Cats), KeywordTable::default(), weights, strategy),
-        strategy,
         boundaries: Boundaries::default(),
         images: ImageRules {
             enabled: true,

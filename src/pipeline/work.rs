@@ -11,14 +11,14 @@ use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::extract;
-use crate::frontier::{NewImage, NewTask};
+use crate::frontier::{NewImage, NewTask, Rating};
 use crate::metrics::Metrics;
 use crate::page::{
-    Bucket, DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason,
-    Scored, Task, TaskKind, Terms, Use,
+    DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason, Scored,
+    Task, TaskKind, Terms, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
-use crate::score::{Boundaries, Scorer, Strategy};
+use crate::score::{Boundaries, Scorer};
 use crate::sitemap;
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
@@ -91,6 +91,8 @@ pub struct PageBrought {
     pub images: Vec<NewImage>,
     /// The perplexity of a run of unknown words.
     pub unknown: f64,
+    /// Digest of the keyword table that its links are rated by.
+    pub keywords: u64,
     /// Its normalised sentences.
     pub sentences: Vec<String>,
     /// Its title.
@@ -164,8 +166,6 @@ pub struct Reader {
     pub extract: extract::Options,
     /// Rates what they contain.
     pub scorer: Scorer,
-    /// How links are rated.
-    pub strategy: Strategy,
     /// From scores to buckets.
     pub boundaries: Boundaries,
     /// Which images are wanted.
@@ -191,7 +191,7 @@ impl Reader {
         match task.kind {
             TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
             TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
-            TaskKind::Image => self.image(task, fetched),
+            TaskKind::Image => self.picture(task, fetched),
             TaskKind::Page => self.page(task, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
         }
@@ -212,15 +212,13 @@ impl Reader {
             return (Outcome::Drop { reason }, None);
         }
         read.pages.sort_by_key(|entry| Reverse(entry.modified));
-        let score = match self.strategy {
-            Strategy::Unfocused => 0.0,
-            Strategy::Document | Strategy::Link => self.boundaries.normal,
-        };
+        let (score, bucket) = self.listed();
         let pages = read.pages.into_iter().map(|entry| NewTask {
             url: entry.url,
-            bucket: Some(Bucket::Normal),
+            bucket,
             score,
             parts: None,
+            anchor: None,
         });
         let brought = SitemapBrought {
             pages: pages.collect(),
@@ -252,19 +250,21 @@ impl Reader {
             images,
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
-        let links = links.into_iter().map(|link| NewTask {
-            bucket: self.strategy.bucket(link.score, &self.boundaries),
-            url: link.url,
-            score: link.score,
-            parts: Some(link.parts),
+        let links = links.into_iter().zip(&extracted.links);
+        let links = links.map(|(link, found)| {
+            let (score, bucket) = self.link(&link.parts);
+            NewTask {
+                bucket,
+                url: link.url,
+                score,
+                parts: Some(link.parts),
+                anchor: self.scorer.anchor_words(&found.anchor),
+            }
         });
-        let score = match self.strategy {
-            Strategy::Unfocused => 0.0,
-            Strategy::Document | Strategy::Link => document.perplexity,
-        };
+        let (score, bucket) = Rating::image(self, document.perplexity);
         let images = images.into_iter().map(|image| NewImage {
             url: image.url,
-            bucket: self.strategy.bucket(score, &self.boundaries),
+            bucket,
             score,
             context: image.context,
         });
@@ -274,6 +274,7 @@ impl Reader {
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),
+            keywords: self.keywords(),
             sentences: if keeps_text { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,
@@ -320,7 +321,7 @@ impl Reader {
     }
 
     /// What is not wanted is found out before the pixels are decoded.
-    fn image(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
         let of_answer = extract::header_terms(&task.url, &fetched.terms);
         let terms = task.terms.clone().then(of_answer);
         let by = terms.forbids(Use::Images, &self.obeyed);

@@ -20,6 +20,8 @@ pub struct Scorer {
     keywords: Arc<KeywordTable>,
     weights: Weights,
     strategy: Strategy,
+    /// [`KeywordTable::digest`].
+    keywords_digest: u64,
     /// Perplexity of text with nothing to score.
     unknown: f64,
 }
@@ -35,10 +37,47 @@ impl Scorer {
         Self {
             unknown: perplexity::unknown(&*lm),
             lm,
+            keywords_digest: keywords.digest(),
             keywords: Arc::new(keywords),
             weights,
             strategy,
         }
+    }
+
+    /// The score of a link that is made of these parts.
+    pub fn link(&self, parts: &LinkParts) -> f64 {
+        self.strategy.score(parts, &self.weights)
+    }
+
+    /// The keyword score of an anchor, as a part of a link's score.
+    pub fn anchor_keyword(&self, anchor: &str) -> f64 {
+        self.keywords.link_score(&normalise(anchor))
+    }
+
+    /// The words of an anchor as they are rated, where it has any.
+    pub fn anchor_words(&self, anchor: &str) -> Option<String> {
+        let words = normalise(anchor);
+        (!words.is_empty()).then(|| words.into())
+    }
+
+    /// What decides the order in which links are followed.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// How much each part of a rating weighs.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// Its keyword table.
+    pub fn keywords(&self) -> &KeywordTable {
+        &self.keywords
+    }
+
+    /// [`KeywordTable::digest`] of its table.
+    pub fn keywords_digest(&self) -> u64 {
+        self.keywords_digest
     }
 
     /// Rates a page: its text, and every link and image on it, in page order.
@@ -57,7 +96,7 @@ impl Scorer {
             };
             ScoredLink {
                 url: link.url.clone(),
-                score: self.strategy.score(&parts, &self.weights),
+                score: self.link(&parts),
                 parts,
             }
         });

@@ -253,6 +253,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
                 bucket,
                 score,
                 parts,
+                anchor: None,
             });
         }
         for image in *images {

@@ -38,7 +38,7 @@ use crate::keywords::{KeywordError, KeywordTable};
 use crate::lm::{self, Sentence, arpa};
 
 pub use corpus::Document;
-pub use model::{Model, ModelFacts};
+pub use model::{Model, ModelFacts, keywords_in};
 
 /// Why no model could be made or read.
 #[derive(Debug, thiserror::Error)]

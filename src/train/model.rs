@@ -115,9 +115,17 @@ impl Model {
             folder: folder.to_owned(),
             facts,
             lm: Arc::new(lm),
-            keywords: KeywordTable::load(&folder.join(KEYWORDS))?,
+            keywords: keywords_in(folder)?,
         })
     }
+}
+
+/// Reads the keyword table in a model's folder, which an operator may have edited.
+///
+/// # Errors
+/// [`TrainError::Keywords`] names the file and the line.
+pub fn keywords_in(folder: &Path) -> Result<KeywordTable, TrainError> {
+    Ok(KeywordTable::load(&folder.join(KEYWORDS))?)
 }
 
 /// A model folder in the making, beside its place.

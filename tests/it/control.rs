@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use spoor::lab::{Behaviour, Lab, MemoryTree};
 
-use crate::support::texts::{link, other, page, plain, some, topical, tree};
+use crate::support::texts::{link, model, other, page, plain, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const SEED: &[&str] = &["http://a.test/"];
@@ -494,4 +494,133 @@ fn a_stopped_job_takes_new_rules_at_its_next_start() {
     // They came back, and their type was refused.
     let said = explain(&job, &format!("http://{}", rest.last().unwrap()));
     assert!(said.contains("page dropped: content_type"), "{said}");
+}
+
+#[test]
+fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
+    // A page off the topic, whose links the razor keeps out until it is lifted.
+    let far = some(other(), 3, 2);
+    let mut off = vec![far.clone()];
+    off.extend((0..12).map(|i| link(&format!("http://b.test/{i}"), &far)));
+    let near = [
+        some(topical(), 0, 4),
+        link("/off", &some(topical(), 3, 1)),
+        link("/9", "on"),
+    ];
+    let mut pages: MemoryTree = tree(&[
+        ("a.test/", page("A page", "", &near)),
+        ("a.test/off", page("Off", "", &off)),
+        ("a.test/9", plain(&[], &[])),
+    ]);
+    for i in 0..12 {
+        let path = format!("/{i}");
+        let html = plain(&[&format!("/{i}/x")], &[]);
+        pages.insert_as("b.test", &path, "text/html", html);
+    }
+    let wire = Wire::serve(Lab::from_memory(pages).with_behaviour(stuck("/9").times(1)));
+    let with = |razor: u32| {
+        format!(
+            "[images]\nenabled = false\n[scope]\nreject_files = [\"x\"]\nmax_hops = 2\n\
+             [buckets]\nboundaries = \"fixed\"\nhigh = 50.0\nmedium = 100.0\nnormal = 150.0\n\
+             razor = {razor}.0\n"
+        )
+    };
+    let (narrow, wide) = (with(200), with(1_000_000));
+    let job = Job::new(&wire, &JobText::default());
+    // A model of its own, because its keywords will be other ones.
+    let (models, name) = model();
+    let own = job.file().parent().unwrap().join("models");
+    std::fs::create_dir_all(own.join(name)).unwrap();
+    for file in std::fs::read_dir(models.join(name)).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), own.join(name).join(file.file_name())).unwrap();
+    }
+    let write = |rest: &str| {
+        let text = JobText {
+            seeds: SEED,
+            rest,
+            ..JobText::default()
+        };
+        job.write(&wire, &text);
+        let file = std::fs::read_to_string(job.file()).unwrap();
+        let file = file.replace(&format!("{models:?}"), &format!("{own:?}"));
+        std::fs::write(job.file(), file).unwrap();
+    };
+    write(&narrow);
+    let process = Live::start(&mut job.crawl());
+    wire.wait_for("a.test/9");
+    wire.wait_for("a.test/off");
+    let settled = || explain(&job, "http://b.test/3").contains("page dropped: razor");
+    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    while !settled() {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "the page was not read"
+        );
+    }
+    assert!(!asked(&wire).iter().any(|a| a.starts_with("b.test/")));
+
+    write(&wide);
+    let out = command(&job, "reload", &[]).good();
+    assert!(
+        out.contains("buckets.razor = 1000000.0 (was 200.0)\n"),
+        "{out}"
+    );
+    assert!(out.contains("12 back from above it"), "{out}");
+    assert!(!out.contains("next start"), "{out}");
+    wire.wait(
+        |n| {
+            let b = n.requests.iter().filter(|r| r.host == "b.test");
+            b.map(|r| &r.path).collect::<BTreeSet<_>>().len() == 12 + 1
+        },
+        || false,
+    );
+    let record = std::fs::read_to_string(job.folder().join("job.toml")).unwrap();
+    assert!(record.contains("razor = 1000000.0"), "{record}");
+
+    // The operator writes the keyword table anew.
+    let table = own.join(name).join("keywords.tsv");
+    std::fs::write(&table, "nonsense\tmuch\n").unwrap();
+    let error = command(&job, "reload", &[]).refused();
+    assert!(
+        error.contains("nothing is changed") && error.contains("keywords.tsv, line 1"),
+        "{error}"
+    );
+    std::fs::write(&table, "on\t2\n").unwrap();
+    let out = command(&job, "reload", &[]).good();
+    assert!(out.contains("keywords = on 2 (was "), "{out}");
+    let said = explain(&job, "http://a.test/9");
+    assert!(said.contains("anchor     on\n"), "{said}");
+    assert!(said.contains("keyword 1"), "{said}");
+    assert!(said.contains("below 0, so 1.000"), "{said}");
+    let same = command(&job, "reload", &[]).good();
+    assert!(same.contains("the same as before"), "{same}");
+
+    // Key by key, on record as every change is.
+    let set = ["set", "buckets.razor=500", "strategy.gamma_keyword=0.25"];
+    let out = command(&job, "ctl", &set).good();
+    assert!(
+        out.contains("buckets.razor = 500.0 (was 1000000.0)\n"),
+        "{out}"
+    );
+    let wrong = command(&job, "ctl", &["set", "buckets.razor=10"]).refused();
+    assert!(wrong.contains("above buckets.normal"), "{wrong}");
+    let said = explain(&job, "http://a.test/9");
+    assert!(said.contains("0.25"), "{said}");
+    let audit = std::fs::read_to_string(job.folder().join("logs/audit.jsonl")).unwrap();
+    let rows = audit.lines().map(|l| serde_json::from_str(l).unwrap());
+    let told: Vec<String> = rows
+        .map(|r: Value| format!("{} {}", r["key"].as_str().unwrap(), r["to"]))
+        .collect();
+    let expected = [
+        "buckets.razor \"1000000.0\"",
+        "keywords \"on 2\"",
+        "buckets.razor \"500.0\"",
+        "strategy.gamma_keyword \"0.25\"",
+    ];
+    assert_eq!(told, expected);
+    drop(process);
+    let file = job.file();
+    let check = Ran::of(&mut spoor(&["store", "check", file.to_str().unwrap()])).good();
+    assert!(check.contains("everything holds together"), "{check}");
 }

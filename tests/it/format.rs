@@ -145,7 +145,8 @@ fn every_field_is_read(kind: StoreKind) {
     });
     assert_eq!(*group, expected);
     // The rest of the export says what the frontier says, as is said here.
-    let mut f = open(opened, LAST_SCOPE, NEXT_DAY).unwrap();
+    // Not before its last moment: a clock that was set back would be followed.
+    let mut f = open(opened, LAST_SCOPE, NEXT_DAY + 30_000).unwrap();
     urls_are_read(&f);
     visits_are_read(&f);
     hosts_are_read(&f);
@@ -162,7 +163,7 @@ fn every_field_is_read(kind: StoreKind) {
         images: 1,
         // A thousand of everything but three robots.txt and two tdmrep.json.
         bytes: 32_371,
-        queued: [3, 3, 1, 2, 1],
+        queued: [3, 3, 1, 2, 2],
         queued_images: 6,
         waiting: 1,
         dropped: dropped.map(|reason| (reason, 1)).into(),
@@ -402,6 +403,7 @@ fn the_fixture_holds_every_kind_of_record_and_state() {
         "context",
         "document",
         "domain",
+        "drawn",
         "errand",
         "group",
         "host",
@@ -409,6 +411,8 @@ fn the_fixture_holds_every_kind_of_record_and_state() {
         "prefix",
         "recheck",
         "robots",
+        "sample",
+        "scores",
         "tdmrep",
         "url image Done",
         "url image Queued",
@@ -486,9 +490,14 @@ fn the_fixture_holds_every_class_of_keys() {
 #[test]
 fn the_export_of_the_fixture_makes_either_store() {
     let lines = std::fs::read(fixtures().join("frontier.jsonl")).unwrap();
+    // What is done is not listed anew to be drawn from.
+    let but_listed = |line: &str| match line.split_once("\"listed\":") {
+        Some((before, after)) => [before, after.trim_start_matches(char::is_numeric)].concat(),
+        None => line.to_owned(),
+    };
     let sorted = |text: &str| {
         // An import is not called a clean end.
-        let mut lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+        let mut lines: Vec<String> = text.lines().skip(1).map(but_listed).collect();
         lines.sort();
         lines
     };

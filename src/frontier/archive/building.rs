@@ -98,6 +98,10 @@ impl Building {
                 let key = keys::url(&url, TaskKind::Page);
                 self.batch.put(keys::drawn(&key), Vec::new());
             }
+            Fact::Scores { scores } => {
+                let bytes = codec::encode(store, &scores)?;
+                self.batch.put(keys::SCORES.to_vec(), bytes);
+            }
             Fact::Kept { sha256, file } => self.batch.put(keys::kept(&sha256), file.into_bytes()),
         }
         Ok(())

@@ -14,7 +14,7 @@ over_all! {
     nothing_is_written_where_it_is_off
 }
 
-fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
+pub(super) fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
     let scope = Scope::new(Config::default().scope);
     let store = store::open(BACKEND.get(), path).unwrap();
     let control = Control { share, seed: 7 };

@@ -2,12 +2,15 @@
 //! made by two days of crawling with made-up answers.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::frontier::store::{Store, StoreError};
-use spoor::frontier::{Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Written};
+use spoor::frontier::{
+    Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
+};
 use spoor::page::{
     AltKind, BlockPrint, Bucket, Directives, Embedding, Found, ImageContext, ImageScores,
     ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
@@ -40,13 +43,18 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
     let policy = Policy {
         sitemaps: true,
         tdmrep: true,
+        // By this seed a page of the trap is drawn, and a link above the razor.
+        control: Control {
+            share: 0.19,
+            seed: 36,
+        },
         ..Policy::new(&config.politeness, &config.network).with_recrawl(&config.recrawl)
     };
     Frontier::open(store, policy, Scope::new(config.scope), now)
 }
 
 /// Crawls both days. What is left undone at the end: a request for new robots
-/// rules, a look at what the old ones forbade, a new scope.
+/// rules, a look at what the old ones forbade, a new scope, another rating.
 pub fn make(store: Box<dyn Store>) {
     let mut f = open(store, "", THEN).unwrap();
     f.set_stamp(vec![1, 2, 3]).unwrap();
@@ -97,8 +105,42 @@ pub fn make(store: Box<dyn Store>) {
     let text = format!("[job]\nname = \"fixture\"\n[scope]\n{LAST_SCOPE}\n");
     let scope = Config::parse(&text, "fixture.toml").unwrap().scope;
     assert!(f.set_scope(Scope::new(scope)).unwrap());
+    assert!(f.set_rating(Arc::new(Rated)).unwrap());
     assert_eq!(f.leased(), 0);
     f.close().unwrap();
+}
+
+/// A rating by which nothing is rated yet.
+struct Rated;
+
+impl Rating for Rated {
+    fn digest(&self) -> u64 {
+        0x5ca1e
+    }
+
+    fn keywords(&self) -> u64 {
+        0xca7
+    }
+
+    fn link(&self, parts: &LinkParts) -> Score {
+        (parts.document, Some(Bucket::Low))
+    }
+
+    fn image(&self, document: f64) -> Score {
+        (document, Some(Bucket::Low))
+    }
+
+    fn listed(&self) -> Score {
+        (1.0, Some(Bucket::Normal))
+    }
+
+    fn keyword(&self, anchor: &str) -> f64 {
+        anchor.len() as f64
+    }
+
+    fn formula(&self, _: &LinkParts) -> String {
+        String::new()
+    }
 }
 
 /// Leases what there is until then, or until `take` does not want to go on.
@@ -203,6 +245,7 @@ fn robots(task: &Task, now: u64) -> Option<RobotsAnswer> {
 fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
     let mut effects = Effects {
         bytes: 1_000,
+        on_topic: Some(true),
         ..Effects::default()
     };
     let overloaded = |seconds| Outcome::Retry {
@@ -303,6 +346,7 @@ fn page(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {
             anchor: 67.25,
             keyword: 0.125,
         }),
+        anchor: None,
     }
 }
 
@@ -315,6 +359,7 @@ fn links() -> Vec<NewTask> {
         page("http://linked.org/a/a/a/a/a/a", Some(Bucket::Normal), 3e3),
         page("http://seed.org/secret", Some(Bucket::High), 90.0),
         page("http://unwanted.org/", Some(Bucket::High), 95.0),
+        page("http://far.org/", None, 50_000.0),
     ]
 }
 

@@ -1,0 +1,405 @@
+//! Rating anew: what other boundaries, weights or keywords make of everything that is
+//! known.
+//!
+//! A [`Rating`] is set from outside and may be replaced at any moment between two
+//! calls. From then on whatever is added is rated by it, also links of pages that were
+//! worked on while the former one held, and what is leased is held against its razor.
+//! What is stored is gone through in slices like those of `rescope`, so that the crawl
+//! goes on meanwhile. The digest of the rating and the place reached lie in the store
+//! under a key of their own, written with each slice's effects: a crash costs nothing,
+//! and a job that is started with another rating than it was left with is rated anew
+//! at once.
+//!
+//! A link keeps the parts of its score, so any weights can be tried on it; of its
+//! keyword score only the outcome, so the words of its anchor are kept with it, up to
+//! [`MAX_ANCHOR`] bytes and until it is fetched. Longer anchors keep the keyword score
+//! they were met with. A record keeps the best of the paths that led to it by the
+//! rating of that time, and it is that path which is rated anew.
+//!
+//! Seeds and sitemaps have no score and stay. What was fetched is never dropped by the
+//! razor; where it is to be visited again it takes its place by the new rating.
+//!
+//! What the control sample has drawn is asked whatever the razor: it stays where it is,
+//! and is known to lie above the razor for the time when it is not asked after all.
+//!
+//! The formulas are not known here: a rating is asked.
+
+use serde::{Deserialize, Serialize};
+
+use super::change::Change;
+use super::finish::Effects;
+use super::record::{State, UrlRecord};
+use super::rescope::{address_of, judge};
+use super::store::{Store, StoreError};
+use super::{Frontier, NewTask, codec, contexts, keys};
+use crate::page::{Bucket, LinkParts, Reason, TaskKind};
+
+/// The longest anchor whose words are kept, in bytes.
+pub const MAX_ANCHOR: usize = 200;
+
+/// A score, lower is better, with its bucket; `None` above the razor.
+pub type Score = (f64, Option<Bucket>);
+
+/// How links are rated.
+pub trait Rating: Send + Sync {
+    /// A number that is the same for ratings that give equal scores and buckets to
+    /// equal parts, in every process.
+    fn digest(&self) -> u64;
+
+    /// The same for their keyword tables.
+    fn keywords(&self) -> u64;
+
+    /// The score of a link that is made of these parts.
+    fn link(&self, parts: &LinkParts) -> Score;
+
+    /// The score of an image on a page of this perplexity.
+    fn image(&self, document: f64) -> Score;
+
+    /// The score of a page of which only the address is known.
+    fn listed(&self) -> Score;
+
+    /// The keyword score of an anchor of these words, as in [`LinkParts::keyword`].
+    fn keyword(&self, anchor: &str) -> f64;
+
+    /// How [`Rating::link`] comes about, for people.
+    fn formula(&self, parts: &LinkParts) -> String;
+}
+
+/// What rating anew came to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rescored {
+    /// Addresses that were gone through.
+    pub seen: u64,
+    /// Links that are queued or waiting with another score than before.
+    pub rescored: u64,
+    /// Those of them that moved to another bucket.
+    pub moved: u64,
+    /// Links that were queued or waiting and lie above the razor now.
+    pub razored: u64,
+    /// Links that lay above the razor and are queued now.
+    pub revived: u64,
+}
+
+/// By what all links were rated, or are being rated anew.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Scores {
+    /// [`Rating::digest`].
+    rating: u64,
+    /// [`Rating::keywords`].
+    keywords: u64,
+    /// The first key that is not rated anew yet, while that is under way.
+    next: Option<Vec<u8>>,
+    /// Whether anchors are rated anew as well.
+    anchors: bool,
+}
+
+/// What a record is worth.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Worth {
+    pub score: f64,
+    pub bucket: Option<Bucket>,
+    pub parts: Option<LinkParts>,
+}
+
+impl Worth {
+    fn of((score, bucket): Score, parts: Option<LinkParts>) -> Self {
+        Self {
+            score,
+            bucket,
+            parts,
+        }
+    }
+
+    /// The bucket that a record of this worth keeps.
+    pub fn bucket_or_low(&self) -> Bucket {
+        self.bucket.unwrap_or(Bucket::Low)
+    }
+}
+
+impl Frontier {
+    /// Sets by what links are rated from now on, and begins to rate anew what is stored
+    /// where that was rated otherwise; [`Frontier::rescore_slice`] goes on with it.
+    /// False where it was rated by the same.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; the rating is as before then.
+    pub fn set_rating(&mut self, rating: std::sync::Arc<dyn Rating>) -> Result<bool, StoreError> {
+        let stored = codec::read(&*self.store, keys::SCORES, self.store.get(keys::SCORES)?)?;
+        let known: Option<Scores> = stored;
+        let (digest, keywords) = (rating.digest(), rating.keywords());
+        let scores = match known {
+            Some(known) if (known.rating, known.keywords) == (digest, keywords) => {
+                self.scores = Some(known);
+                self.rating = Some(rating);
+                return Ok(false);
+            }
+            // Nothing was rated yet.
+            None if self.meta.next_seq == 0 => Scores {
+                rating: digest,
+                keywords,
+                ..Scores::default()
+            },
+            known => Scores {
+                rating: digest,
+                keywords,
+                next: Some(keys::URLS.to_vec()),
+                anchors: known.is_none_or(|known| {
+                    known.keywords != keywords || (known.next.is_some() && known.anchors)
+                }),
+            },
+        };
+        let begins = scores.next.is_some();
+        let mut batch = super::store::Batch::default();
+        let bytes = codec::encode(&*self.store, &scores)?;
+        batch.put(keys::SCORES.to_vec(), bytes);
+        self.commit(batch, self.meta.clone())?;
+        self.rescored = Rescored::default();
+        self.scores = Some(scores);
+        self.rating = Some(rating);
+        Ok(begins)
+    }
+
+    /// By what links are rated, where somebody said so.
+    pub fn rating(&self) -> Option<&std::sync::Arc<dyn Rating>> {
+        self.rating.as_ref()
+    }
+
+    /// Whether something that is stored is still to be rated anew.
+    pub fn is_rescoring(&self) -> bool {
+        self.scores.as_ref().is_some_and(|s| s.next.is_some())
+    }
+
+    /// What rating anew has come to so far, or came to when it was last done, in this
+    /// process.
+    pub fn rescored(&self) -> Rescored {
+        self.rescored
+    }
+
+    /// Rates the next addresses anew, a bounded number; says what all came to when it is
+    /// at the end.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing of this slice is done then.
+    pub fn rescore_slice(&mut self, now: u64) -> Result<Option<Rescored>, StoreError> {
+        let (Some(rating), Some(scores)) = (&self.rating, &self.scores) else {
+            return Ok(None);
+        };
+        let Some(from) = &scores.next else {
+            return Ok(None);
+        };
+        let (found, next) = self.slice_from(from)?;
+        let scores = Scores {
+            next,
+            ..scores.clone()
+        };
+        let mut came = self.rescored;
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        for (key, record) in found {
+            came.seen += 1;
+            let Some(kind) = keys::kind_of_key(&key) else {
+                continue;
+            };
+            let worth = worth(&**rating, &*self.store, kind, &key, &record, scores.anchors)?;
+            if let Some(worth) = worth {
+                self.rescore(&mut change, &key, kind, record, worth, &mut came, now)?;
+            }
+        }
+        change.write(keys::SCORES.to_vec(), &scores)?;
+        let change = change.gathered();
+        self.commit_slice(change, now)?;
+        let done = scores.next.is_none().then_some(came);
+        self.rescored = came;
+        self.scores = Some(scores);
+        Ok(done)
+    }
+
+    /// The lease of a record stays good when its place in the queue changes: it is
+    /// found by its key, and its queue entry by its rank when it ends.
+    #[allow(clippy::too_many_arguments)]
+    fn rescore(
+        &self,
+        change: &mut Change<'_>,
+        key: &[u8],
+        kind: TaskKind,
+        stored: UrlRecord,
+        worth: Worth,
+        came: &mut Rescored,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let record = UrlRecord {
+            score: worth.score,
+            bucket: worth.bucket_or_low(),
+            parts: worth.parts,
+            ..stored.clone()
+        };
+        let same = record == stored;
+        let above = worth.bucket.is_none() && !stored.was_fetched();
+        let drawn = change.rerate_drawn(key, above.then_some(worth.score));
+        match stored.state {
+            State::Queued | State::Waiting { .. } if above && !drawn => {
+                let host = address_of(&*self.store, key)?.0.host_key();
+                if !self.schedule.is_leased(&host, key) {
+                    came.razored += 1;
+                    return self.drop_pending(change, key, &stored, record, Reason::Razor, now);
+                }
+                // It is dropped when it would be leased again.
+                change.dequeue(kind, &host, &stored);
+                change.enqueue(key, kind, &host, &record)
+            }
+            State::Dropped { reason } if above && super::change::is_judgement(reason) => {
+                match (reason, same) {
+                    (Reason::Razor, true) => Ok(()),
+                    _ => change.drop_otherwise(key, record, reason, Reason::Razor),
+                }
+            }
+            State::Dropped {
+                reason: before @ Reason::Razor,
+            } => {
+                let (url, kind) = address_of(&*self.store, key)?;
+                match judge(&self.scope, &url, kind, record.hops) {
+                    Err(reason) => change.drop_otherwise(key, record, before, reason),
+                    Ok(()) if self.may_return(&url, kind, key, before)? => {
+                        came.revived += 1;
+                        change.rouse(key, kind, &url.host_key(), record)
+                    }
+                    Ok(()) => change.put_record(key, &record),
+                }
+            }
+            _ if same => Ok(()),
+            State::Queued => {
+                came.count(&stored, &record);
+                let host = address_of(&*self.store, key)?.0.host_key();
+                change.dequeue(kind, &host, &stored);
+                change.enqueue(key, kind, &host, &record)
+            }
+            State::Waiting { .. } => {
+                came.count(&stored, &record);
+                change.put_record(key, &record)
+            }
+            State::Dropped { .. } => change.put_record(key, &record),
+            // What was asked keeps the score by which it was, but where it will be again.
+            State::Done { .. } | State::Redirected { .. } => match stored.visit {
+                Some(_) => change.put_record(key, &record),
+                None => Ok(()),
+            },
+        }
+    }
+
+    /// Whether a queued record lies above the razor now, and was not fetched before.
+    pub(super) fn is_above_razor(
+        &self,
+        key: &[u8],
+        kind: TaskKind,
+        record: &UrlRecord,
+    ) -> Result<bool, StoreError> {
+        let Some(rating) = self.rating.as_ref().filter(|_| !record.was_fetched()) else {
+            return Ok(false);
+        };
+        let anchors = self.rates_anchors_anew();
+        let worth = worth(&**rating, &*self.store, kind, key, record, anchors)?;
+        Ok(worth.is_some_and(|worth| worth.bucket.is_none()))
+    }
+
+    fn rates_anchors_anew(&self) -> bool {
+        self.scores
+            .as_ref()
+            .is_some_and(|s| s.next.is_some() && s.anchors)
+    }
+
+    /// Has a change rate what it adds by the rating in force, where its links were
+    /// rated with the keyword table of this digest.
+    pub(super) fn rate_by_what_is_in_force<'a>(
+        &'a self,
+        change: &mut Change<'a>,
+        effects: &Effects,
+    ) {
+        change.rating = self.rating.as_deref();
+        let other = |keywords| {
+            self.rating
+                .as_ref()
+                .is_some_and(|r| r.keywords() != keywords)
+        };
+        change.other_keywords = effects.keywords.is_some_and(other) || self.rates_anchors_anew();
+    }
+}
+
+impl Rescored {
+    fn count(&mut self, before: &UrlRecord, after: &UrlRecord) {
+        self.rescored += 1;
+        self.moved += u64::from(before.bucket != after.bucket);
+    }
+}
+
+/// What a record is worth by a rating; `None` where it has no score. `anchors` where its
+/// anchor may have been rated with another keyword table.
+pub(super) fn worth(
+    rating: &dyn Rating,
+    store: &dyn Store,
+    kind: TaskKind,
+    key: &[u8],
+    record: &UrlRecord,
+    anchors: bool,
+) -> Result<Option<Worth>, StoreError> {
+    Ok(match kind {
+        TaskKind::Page => {
+            let anchor = record.anchor().filter(|_| anchors);
+            worth_of_page(rating, Some(record.bucket), record.parts, anchor)
+        }
+        TaskKind::Image => {
+            let document = match record.score > 0.0 {
+                true => Some(record.score),
+                // Without focus all images are equal.
+                false if rating.image(1.0).0 == 0.0 => Some(1.0),
+                // A crawl without focus gave it no score; its pages had theirs.
+                false => contexts::of(store, key)?
+                    .iter()
+                    .map(|context| context.document_perplexity)
+                    .reduce(f64::min),
+            };
+            document.map(|document| Worth::of(rating.image(document), None))
+        }
+        TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => None,
+    })
+}
+
+/// The same for a page by what is known of it.
+fn worth_of_page(
+    rating: &dyn Rating,
+    bucket: Option<Bucket>,
+    parts: Option<LinkParts>,
+    anchor: Option<&str>,
+) -> Option<Worth> {
+    match (parts, bucket) {
+        (Some(mut parts), _) => {
+            if let Some(anchor) = anchor {
+                parts.keyword = rating.keyword(anchor);
+            }
+            Some(Worth::of(rating.link(&parts), Some(parts)))
+        }
+        (None, Some(Bucket::Seed)) => None,
+        (None, _) => Some(Worth::of(rating.listed(), None)),
+    }
+}
+
+/// A page to be added as a rating has it; an image is rated by its context.
+pub(super) fn rate_new(
+    rating: &dyn Rating,
+    kind: TaskKind,
+    new: &NewTask,
+    anchors: bool,
+) -> NewTask {
+    let anchor = new.anchor.as_deref().filter(|_| anchors);
+    let worth = match kind {
+        TaskKind::Page => worth_of_page(rating, new.bucket, new.parts, anchor),
+        _ => None,
+    };
+    match worth {
+        Some(worth) => NewTask {
+            bucket: worth.bucket,
+            score: worth.score,
+            parts: worth.parts,
+            ..new.clone()
+        },
+        None => new.clone(),
+    }
+}
