@@ -7,6 +7,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use spoor::inert;
 
+/// What large pages took is given back, where the C library's would keep it for each
+/// thread.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
     commands::log::to_terminal(arguments.verbose);

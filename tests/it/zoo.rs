@@ -11,10 +11,8 @@ use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
 use super::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// The most memory that a crawl of the zoo may take, in KiB. The aim is 300 MB, which
-/// the network cases alone keep (100 MB); sitemaps of 50 MB take more while they are
-/// read.
-const MEMORY: u64 = 600 << 10;
+/// The most that a crawl of the zoo may have in memory, in KiB.
+const MEMORY: u64 = 300 << 10;
 
 /// The longest line of the log, whatever a server says.
 const LINE: usize = 16 << 10;
