@@ -459,7 +459,7 @@ impl Schedule {
     }
 
     /// The hosts whose turn comes next: those that may be asked by rank, then those whose
-    /// clock runs by its end, then those that are given up. A few steps for each.
+    /// clock runs by its end, then those that are given up; `most` of each.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         let ready = self.ready.iter().map(|(_, slot)| (*slot, "ready", 0));
         let due = self.due.iter().filter_map(|(at, waiter)| match waiter {
@@ -467,8 +467,9 @@ impl Schedule {
             Waiter::Group(_) => None,
         });
         let parked = self.parked.iter().map(|(at, slot)| (*slot, "parked", *at));
-        let turns = ready.chain(due).chain(parked).take(most);
+        let turns = ready.take(most).chain(due.take(most));
         turns
+            .chain(parked.take(most))
             .filter_map(|(slot, state, due)| {
                 let host = self.host(slot)?.key.clone();
                 Some(HostTurn { host, state, due })
