@@ -171,7 +171,7 @@ impl Book {
         }
         if self.hosts.len() >= MAX_HOSTS && !self.hosts.contains_key(host) {
             let mut all: Vec<_> = self.hosts.drain().collect();
-            all.sort_by(|(_, a), (_, b)| (b.1, b.0).cmp(&(a.1, a.0)));
+            all.sort_by_key(|(_, (pages, on_topic))| std::cmp::Reverse((*on_topic, *pages)));
             all.truncate(MAX_HOSTS / 2);
             self.hosts.extend(all);
         }
