@@ -537,6 +537,24 @@ mod tests {
     }
 
     #[test]
+    fn turns_are_a_few_of_each_state() {
+        let mut s = Schedule::default();
+        for n in 0..5_u32 {
+            add(&mut s, &format!("ready{n}"), 0, head(f64::from(n), 1));
+            let due = 200 + u64::from(n);
+            add(&mut s, &format!("due{n}"), due, head(1.0, 1));
+        }
+        let slot = add(&mut s, "parked", 0, head(1.0, 1));
+        s.host_mut(slot).unwrap().record.parked_until = Some(1_000);
+        s.settle(slot, 100, 1);
+        let turns = s.turns(2);
+        let turns: Vec<_> = turns.iter().map(|t| (t.host.as_str(), t.due)).collect();
+        let expected = [("ready0", 0), ("ready1", 0), ("due0", 200), ("due1", 201)];
+        assert_eq!(turns[..4], expected);
+        assert_eq!(turns[4..], [("parked", 1_000)]);
+    }
+
+    #[test]
     fn a_host_with_nothing_left_is_forgotten_and_its_slot_reused() {
         let mut s = Schedule::default();
         let slot = add(&mut s, "a", 0, head(5.0, 1));

@@ -310,7 +310,8 @@ fn samples(text: &str) -> Vec<(&str, BTreeMap<&str, &str>, f64)> {
 #[test]
 fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
     let wire = web();
-    let job = job(&wire, "");
+    // Most hosts have no tdmrep.json, which is no failure.
+    let job = job(&wire, "[consent]\ntdmrep = true");
     let (_live, _) = start(&job);
     wait_for(&job, "an image", |s| s["images"].as_u64() > Some(0));
     wait_for(&job, "a page", |s| s["pages"].as_u64() > Some(2));
@@ -359,6 +360,18 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         })
         .collect();
     assert_eq!(counted, told);
+    assert!(
+        told.keys()
+            .any(|[kind, _, reason]| kind == "tdmrep" && !reason.is_empty())
+    );
+    let failed = |[kind, _, reason]: &[String; 3]| kind != "tdmrep" && !reason.is_empty();
+    let failed: f64 = told
+        .iter()
+        .filter(|(key, _)| failed(key))
+        .map(|(_, n)| n)
+        .sum();
+    let errors = still["errors"].as_object().unwrap().values();
+    assert_eq!(errors.map(|n| n.as_f64().unwrap()).sum::<f64>(), failed);
     let bytes: u64 = log.iter().filter_map(|row| row["bytes"].as_u64()).sum();
     assert!(bytes > 0);
     assert_eq!(value("spoor_received_bytes_total", &[]), bytes as f64);

@@ -123,7 +123,7 @@ function ticks([low, high], log) {
     }
     return within;
   }
-  const raw = (high - low) / 4 || 1;
+  const raw = (high - low) / 6 || 1;
   const base = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((f) => f * base).find((s) => s >= raw);
   const out = [];
