@@ -14,14 +14,18 @@ use super::book::{Kept, Packet, Yield};
 use super::routes::Problem;
 use super::{ControlError, Desk};
 use crate::frontier::{Curve, Focus, HostTurn, Tally};
+use crate::inert;
 use crate::metrics::{self, Levels};
 use crate::page::Bucket;
 use crate::picture::thumbnail;
 use crate::pipeline::{Steering, now};
 use crate::store::Sidecar;
 
-/// Hosts in each list.
+/// Hosts in the list of those that yield.
 const HOSTS: usize = 20;
+
+/// Hosts of each state in the list of those whose turn comes.
+const TURNS: usize = 8;
 
 /// Points of the curve that count as lately.
 const LATELY: usize = 4;
@@ -41,7 +45,7 @@ pub struct Board {
     pub perplexity: Vec<Packet>,
     /// The hosts with the most pages on topic.
     pub best: Vec<Yield>,
-    /// The hosts whose turn comes next.
+    /// The hosts whose turn comes next, a few of each state.
     pub hosts: Vec<Turn>,
     /// The last images.
     pub images: Vec<Shown>,
@@ -103,7 +107,8 @@ pub struct Shown {
     pub id: String,
     /// The host that served it.
     pub host: String,
-    /// The words that say most of it: its caption, its alt text or its title.
+    /// The words that say most of it: its caption, its alt text or its title, with what
+    /// would steer a terminal or turn the reading order written out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Its rank score; lower is better.
@@ -165,11 +170,15 @@ pub(super) fn pages() -> Router<Desk> {
             "/dashboard.js",
             get(|| part("text/javascript", include_str!("dashboard/page.js"))),
         )
+        .route(
+            "/dashboard.svg",
+            get(|| part("image/svg+xml", include_str!("dashboard/icon.svg"))),
+        )
         .route("/dashboard/image/{id}", get(picture))
 }
 
 /// The paths of the page, for which no token is asked.
-pub(super) const PARTS: [&str; 3] = ["/", "/dashboard.css", "/dashboard.js"];
+pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
 
 async fn part(media: &'static str, text: &'static str) -> Response {
     let media = format!("{media}; charset=utf-8");
@@ -221,7 +230,7 @@ impl Desk {
     pub async fn board(&self) -> Result<Board, ControlError> {
         let look = |run: &mut Steering<'_>| {
             let curve = run.frontier.focus_curve().clone();
-            (curve, run.frontier.turns(HOSTS))
+            (curve, run.frontier.turns(TURNS))
         };
         let (curve, turns) = self.steer(look).await?;
         let now = now();
@@ -280,7 +289,10 @@ fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
     Shown {
         id: kept.id,
         host: kept.host,
-        text: text.map(|text| text.chars().take(MAX_TEXT).collect()),
+        text: text.map(|text| {
+            let text: String = text.chars().take(MAX_TEXT).collect();
+            inert::shown(&text).into_owned()
+        }),
         score: best.map(|context| context.rank).filter(|r| r.is_finite()),
     }
 }

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 
 use super::{ControlError, Desk};
 use crate::frontier::Counts;
-use crate::page::Bucket;
+use crate::page::{Bucket, TaskKind};
 use crate::pipeline::{Steering, now, timestamp};
 use crate::store::Row;
 
@@ -172,7 +172,9 @@ impl Pulse {
 
     /// Takes note of a finished task, or merely of the time.
     pub fn observe(&mut self, counts: &Counts, row: Option<&Row<'_>>, now: u64) {
-        if let Some(reason) = row.and_then(|row| row.reason) {
+        // That most hosts have no file of this kind is no failure.
+        let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
+        if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
             *self.errors.entry(reason).or_default() += 1;
         }
         if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {

@@ -345,7 +345,7 @@ impl Frontier {
         self.schedule.states()
     }
 
-    /// The hosts whose turn comes next, `most` of them.
+    /// The hosts whose turn comes next, `most` of each state.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         self.schedule.turns(most)
     }

@@ -472,7 +472,7 @@ impl Schedule {
     }
 
     /// The hosts whose turn comes next: those that may be asked by rank, then those whose
-    /// clock runs by its end, then those that are given up. A few steps for each.
+    /// clock runs by its end, then those that are given up; `most` of each.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         let ready = self.ready.iter().map(|(_, slot)| (*slot, "ready", 0));
         let due = self.due.iter().filter_map(|(at, waiter)| match waiter {
@@ -480,8 +480,9 @@ impl Schedule {
             Waiter::Group(_) => None,
         });
         let parked = self.parked.iter().map(|(at, slot)| (*slot, "parked", *at));
-        let turns = ready.chain(due).chain(parked).take(most);
+        let turns = ready.take(most).chain(due.take(most));
         turns
+            .chain(parked.take(most))
             .filter_map(|(slot, state, due)| {
                 let host = self.host(slot)?.key.clone();
                 Some(HostTurn { host, state, due })
@@ -546,6 +547,24 @@ mod tests {
         assert_eq!((s.parked(), s.ready(), s.active()), (1, 1, 3));
         s.wake(1_000, 1);
         assert_eq!((s.parked(), s.best(1_000, 1)), (0, Some(better)));
+    }
+
+    #[test]
+    fn turns_are_a_few_of_each_state() {
+        let mut s = Schedule::default();
+        for n in 0..5_u32 {
+            add(&mut s, &format!("ready{n}"), 0, head(f64::from(n), 1));
+            let due = 200 + u64::from(n);
+            add(&mut s, &format!("due{n}"), due, head(1.0, 1));
+        }
+        let slot = add(&mut s, "parked", 0, head(1.0, 1));
+        s.host_mut(slot).unwrap().record.parked_until = Some(1_000);
+        s.settle(slot, 100, 1);
+        let turns = s.turns(2);
+        let turns: Vec<_> = turns.iter().map(|t| (t.host.as_str(), t.due)).collect();
+        let expected = [("ready0", 0), ("ready1", 0), ("due0", 200), ("due1", 201)];
+        assert_eq!(turns[..4], expected);
+        assert_eq!(turns[4..], [("parked", 1_000)]);
     }
 
     #[test]

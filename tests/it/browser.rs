@@ -1,5 +1,6 @@
 //! The page of `spoor annotate` in a real browser: headless Chromium, driven by
-//! chromedriver. Skipped where there is no chromedriver.
+//! chromedriver. Skipped where there is no chromedriver. Other tests of pages drive the
+//! same browser.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use axum::http::Method;
 use fantoccini::key::Key;
-use fantoccini::wd::WebDriverCompatibleCommand;
+use fantoccini::wd::{TimeoutConfiguration, WebDriverCompatibleCommand};
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::{Value, json};
@@ -21,15 +22,15 @@ use crate::support::{Job, Live};
 const DRIVER: &str = "chromedriver";
 
 /// A browser, and the driver that ends with this.
-struct Browser {
-    client: Client,
+pub struct Browser {
+    pub client: Client,
     port: u16,
     _driver: Live,
     _profile: tempfile::TempDir,
 }
 
 impl Browser {
-    async fn open() -> Self {
+    pub async fn open() -> Self {
         let mut driver = Live::start(Command::new(DRIVER).arg("--port=0"));
         let port = driver.line_with("started successfully on port ");
         let port: u16 = port.trim_end_matches('.').parse().unwrap();
@@ -40,7 +41,10 @@ impl Browser {
             "--disable-dev-shm-usage", "--window-size=1280,800",
             format!("--user-data-dir={}", profile.path().display()),
         ]});
-        let Value::Object(capabilities) = json!({"goog:chromeOptions": options}) else {
+        let Value::Object(capabilities) = json!({
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"},
+        }) else {
             unreachable!()
         };
         let client = ClientBuilder::new(HttpConnector::new())
@@ -48,6 +52,8 @@ impl Browser {
             .connect(&format!("http://127.0.0.1:{port}"))
             .await
             .unwrap();
+        let patience = TimeoutConfiguration::new(Some(GUARD), None, None);
+        client.update_timeouts(patience).await.unwrap();
         Self {
             client,
             port,
@@ -57,18 +63,47 @@ impl Browser {
     }
 
     /// As wide as a phone; a window cannot be made so narrow.
-    async fn be_a_phone(&self) {
+    pub async fn be_a_phone(&self) {
         let metrics = json!({"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true});
         let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": metrics});
-        self.client.issue_cmd(Cdp(command)).await.unwrap();
+        let command = Raw("goog/cdp/execute", command);
+        self.client.issue_cmd(command).await.unwrap();
     }
 
-    async fn goto(&self, url: &str) {
+    /// What the browser has complained of since it was last asked: errors of scripts,
+    /// what did not load, what the page's policy forbade.
+    pub async fn complaints(&self) -> Vec<String> {
+        let command = Raw("se/log", json!({"type": "browser"}));
+        let log = self.client.issue_cmd(command).await.unwrap();
+        let rows = log.as_array().unwrap().iter();
+        let bad =
+            rows.filter(|row| ["SEVERE", "WARNING"].contains(&row["level"].as_str().unwrap()));
+        bad.map(|row| row["message"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// Waits until an expression is true in the page, and returns it.
+    pub async fn until(&self, expression: &str) -> Value {
+        let script = format!(
+            "const done = arguments[arguments.length - 1]; const look = () => {{ \
+             const value = ({expression}); if (value) done(value); \
+             else requestAnimationFrame(look) }}; look()"
+        );
+        match self.client.execute_async(&script, vec![]).await {
+            Ok(value) => value,
+            Err(error) => panic!(
+                "{expression}: {error}\n{}",
+                self.client.source().await.unwrap()
+            ),
+        }
+    }
+
+    pub async fn goto(&self, url: &str) {
         self.client.goto(url).await.unwrap();
     }
 
     /// Waits for an element.
-    async fn see(&self, css: &str) -> fantoccini::elements::Element {
+    pub async fn see(&self, css: &str) -> fantoccini::elements::Element {
         let wait = self
             .client
             .wait()
@@ -80,7 +115,7 @@ impl Browser {
         }
     }
 
-    async fn click(&self, css: &str) {
+    pub async fn click(&self, css: &str) {
         self.see(css).await.click().await.unwrap();
     }
 
@@ -89,7 +124,7 @@ impl Browser {
         body.send_keys(key).await.unwrap();
     }
 
-    async fn js(&self, script: &str) -> Value {
+    pub async fn js(&self, script: &str) -> Value {
         self.client.execute(script, vec![]).await.unwrap()
     }
 
@@ -122,18 +157,18 @@ impl Drop for Browser {
     }
 }
 
-/// A command of the browser's own protocol.
+/// A command of this driver alone, and its parameters.
 #[derive(Debug)]
-struct Cdp(Value);
+struct Raw(&'static str, Value);
 
-impl WebDriverCompatibleCommand for Cdp {
+impl WebDriverCompatibleCommand for Raw {
     fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, ParseError> {
         let session = session.unwrap_or_default();
-        base.join(&format!("session/{session}/goog/cdp/execute"))
+        base.join(&format!("session/{session}/{}", self.0))
     }
 
     fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
-        (Method::POST, Some(self.0.to_string()))
+        (Method::POST, Some(self.1.to_string()))
     }
 }
 
@@ -141,11 +176,24 @@ fn ready(question: &str) -> String {
     format!("body[data-view='ask'][data-ready][data-question='{question}']")
 }
 
+/// Whether a program is installed; says that the test is skipped where it is not.
+pub fn installed(program: &str, packages: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).any(|dir| dir.join(program).is_file());
+    if !found {
+        eprintln!("skipped: {program} is not installed (Debian: {packages})");
+    }
+    found
+}
+
+/// The same of what drives the browser.
+pub fn can_browse() -> bool {
+    installed(DRIVER, "chromium, chromium-driver")
+}
+
 #[test]
 fn people_judge_images_in_a_browser() {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    if !std::env::split_paths(&path).any(|dir| dir.join(DRIVER).is_file()) {
-        eprintln!("skipped: {DRIVER} is not installed (Debian: chromium, chromium-driver)");
+    if !can_browse() {
         return;
     }
     let job = crawled(4, "votes = 2");

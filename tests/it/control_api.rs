@@ -14,7 +14,7 @@ use spoor::lab::{Behaviour, Lab};
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-const TOKEN: &str = "a-token-of-the-tests-0123456789";
+pub const TOKEN: &str = "a-token-of-the-tests-0123456789";
 
 /// A host with so many pages that a crawl with pauses of a second does not end before a
 /// test does; its page `/0` takes a while.
@@ -46,7 +46,7 @@ fn job(wire: &Wire, control: &str) -> Job {
 }
 
 /// A crawl that runs, and where it listens over TCP.
-fn start(job: &Job) -> (Live, String) {
+pub fn start(job: &Job) -> (Live, String) {
     let file = job.file();
     let mut live = Live::start(&mut spoor(&["-vv", "crawl", file.to_str().unwrap()]));
     let address = live.says_after("control API on http://");
@@ -55,19 +55,19 @@ fn start(job: &Job) -> (Live, String) {
 }
 
 #[derive(Debug)]
-struct Answer {
-    status: u16,
+pub struct Answer {
+    pub status: u16,
     head: String,
-    body: String,
+    pub body: String,
 }
 
 impl Answer {
-    fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
     }
 
     /// Of a request that must be refused so; it says what to do.
-    fn refused(&self, status: u16) -> String {
+    pub fn refused(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{self:?}");
         let problem = self.json();
         assert!(!problem["advice"].as_str().unwrap().is_empty());
@@ -92,12 +92,12 @@ fn talk(mut stream: impl Read + Write, line: &str, headers: &str, body: &str) ->
     }
 }
 
-fn socket(job: &Job, line: &str, body: &str) -> Answer {
+pub fn socket(job: &Job, line: &str, body: &str) -> Answer {
     let stream = UnixStream::connect(job.folder().join("control.sock")).unwrap();
     talk(stream, line, "Host: x\r\n", body)
 }
 
-fn tcp(address: &str, line: &str, headers: &str, body: &str) -> Answer {
+pub fn tcp(address: &str, line: &str, headers: &str, body: &str) -> Answer {
     let headers = match headers.contains("Host: ") {
         true => headers.to_owned(),
         false => format!("Host: {address}\r\n{headers}"),
@@ -112,7 +112,7 @@ fn ctl(job: &Job, rest: &[&str]) -> Ran {
     ))
 }
 
-fn status(job: &Job) -> Value {
+pub fn status(job: &Job) -> Value {
     socket(job, "GET /api/status", "").json()
 }
 
@@ -475,6 +475,9 @@ fn the_document_says_what_the_routes_answer() {
     // The stream is followed in another test.
     let stream = left.remove("GET /api/log/follow").unwrap();
     assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
+    // And the text for Prometheus too.
+    let text = left.remove("GET /metrics").unwrap();
+    assert!(text["responses"]["200"]["content"]["text/plain"].is_object());
     assert!(left.is_empty(), "documented and not asked here: {left:?}");
 }
 

@@ -20,6 +20,7 @@
 //! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs,
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
+//! [`dashboard`] what it shows on a page and tells Prometheus,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
 //! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
 //! no more memory than a short one.
@@ -39,6 +40,7 @@ mod control;
 mod control_api;
 mod control_sample;
 mod damage;
+mod dashboard;
 mod examples;
 mod export;
 mod faults;

@@ -5,19 +5,27 @@
 const $ = (id) => document.getElementById(id);
 const number = new Intl.NumberFormat("en");
 const short = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
-const percent = (x) => (x == null ? "–" : `${(100 * x).toPrecision(x >= 0.1 ? 3 : 2)} %`);
+const rate = (n) => (n >= 10 || n === 0 ? number.format(Math.round(n)) : n.toFixed(1));
+const times = (x) => `${x >= 10 ? number.format(Math.round(x)) : x.toPrecision(2)}×`;
+const percent = (x) => (x == null ? "–" : `${(100 * x).toPrecision(x >= 0.1 ? 3 : 2)}\u00a0%`);
 
 function bytes(n) {
   const units = ["B", "kB", "MB", "GB", "TB"];
   let i = 0;
   while (n >= 1000 && i < units.length - 1) { n /= 1000; i += 1; }
-  return `${short.format(n)} ${units[i]}`;
+  return `${short.format(n)}\u00a0${units[i]}`;
 }
 
 function duration(seconds) {
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"]])
-    if (seconds >= size) return `${short.format(seconds / size)} ${unit}`;
-  return `${Math.round(seconds)} s`;
+  let left = Math.round(seconds);
+  const units = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const first = Math.max(0, units.findIndex(([size]) => left >= size || size === 1));
+  const parts = units.slice(first, first + 2).map(([size, unit]) => {
+    const n = Math.floor(left / size);
+    left -= n * size;
+    return n ? `${n} ${unit}` : "";
+  });
+  return parts.filter(Boolean).join(" ") || "0 s";
 }
 
 function element(name, text, parent, attributes = {}) {
@@ -60,9 +68,10 @@ function notice(text) {
 // Plots ---------------------------------------------------------------------------------
 
 const SVG = "http://www.w3.org/2000/svg";
-const MARGIN = { left: 52, right: 12, top: 8, bottom: 26 };
+const MARGIN = { left: 52, right: 22, top: 26, bottom: 42 };
 
-function plot(svg, { x, y, logX, logY, formatX, formatY }) {
+// The axes of a plot, and what draws into it; nothing is drawn beyond the axes.
+function plot(svg, { x, y, logX, logY, formatX, formatY, titleX, titleY }) {
   const { width, height } = svg.getBoundingClientRect();
   svg.replaceChildren();
   svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -73,39 +82,48 @@ function plot(svg, { x, y, logX, logY, formatX, formatY }) {
   };
   const sx = scale(logX, x, MARGIN.left, width - MARGIN.right);
   const sy = scale(logY, y, height - MARGIN.bottom, MARGIN.top);
-  const add = (name, attributes, text) => {
+  const into = (parent) => (name, attributes, text) => {
     const made = document.createElementNS(SVG, name);
     for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
     if (text != null) made.textContent = text;
-    svg.append(made);
+    parent.append(made);
+    return made;
   };
+  const add = into(svg);
   for (const v of ticks(y, logY)) {
     add("line", { class: "axis", x1: MARGIN.left, x2: width - MARGIN.right, y1: sy(v), y2: sy(v) });
     add("text", { x: MARGIN.left - 6, y: sy(v) + 4, "text-anchor": "end" }, formatY(v));
   }
   for (const v of ticks(x, logX))
-    add("text", { x: sx(v), y: height - 8, "text-anchor": "middle" }, formatX(v));
+    add("text", { x: sx(v), y: height - MARGIN.bottom + 16, "text-anchor": "middle" }, formatX(v));
+  add("text", { class: "title", x: 0, y: 12 }, titleY);
+  add("text", { class: "title", x: width - MARGIN.right, y: height - 6, "text-anchor": "end" }, titleX);
+  const box = { x: MARGIN.left - 3, y: MARGIN.top - 3, width: Math.max(1, width - MARGIN.left - MARGIN.right + 6), height: Math.max(1, height - MARGIN.top - MARGIN.bottom + 6) };
+  const draw = into(add("svg", { ...box, viewBox: `${box.x} ${box.y} ${box.width} ${box.height}` }));
   return {
-    line: (points, kind) => add("path", { class: `line ${kind}`, d: path(points, sx, sy) }),
-    dots: (points) => points.forEach(([px, py]) => add("circle", { class: "dot", cx: sx(px), cy: sy(py), r: 2.5 })),
-    band: (low, high) => add("path", { class: "band", d: `${path(low, sx, sy)} L${path(high.reverse(), sx, sy).slice(1)} Z` }),
+    line: (points, kind) => draw("path", { class: `line ${kind}`, d: path(points, sx, sy) }),
+    dots: (points) => points.forEach(([px, py]) => draw("circle", { class: "dot", cx: sx(px), cy: sy(py), r: 2.5 })),
+    band: (low, high) => draw("path", { class: "band", d: `${path(low, sx, sy)} L${path(high.reverse(), sx, sy).slice(1)} Z` }),
   };
 }
 
 const path = (points, sx, sy) => points.map(([x, y], i) => `${i ? "L" : "M"}${sx(x).toFixed(1)},${sy(y).toFixed(1)}`).join(" ");
 
-// About four round values between two: powers of ten with 2 and 5 where an axis is
-// logarithmic.
+// A few round values between two; where an axis is logarithmic, powers of ten and as
+// many between them as it takes.
 function ticks([low, high], log) {
   if (log) {
-    const all = [];
-    for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1)
-      for (const f of [1, 2, 5]) all.push(f * 10 ** e);
-    const within = all.filter((v) => v >= low && v <= high);
-    const tens = within.filter((v) => Number.isInteger(Math.round(1e9 * Math.log10(v)) / 1e9));
-    return tens.length >= 3 ? tens : within;
+    let within = [];
+    for (const factors of [[1], [1, 2, 5], [1, 1.5, 2, 3, 5, 7]]) {
+      within = [];
+      for (let e = Math.floor(Math.log10(low)); e <= Math.ceil(Math.log10(high)); e += 1)
+        for (const f of factors) within.push(f * 10 ** e);
+      within = within.filter((v) => v >= low && v <= high);
+      if (within.length >= 3) break;
+    }
+    return within;
   }
-  const raw = (high - low) / 4 || 1;
+  const raw = (high - low) / 6 || 1;
   const base = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((f) => f * base).find((s) => s >= raw);
   const out = [];
@@ -119,16 +137,22 @@ function focusPlot(focus) {
   let end = 0;
   let seen = { fetches: 0, on_topic: 0 };
   const control = [];
-  for (const { focused, control: drawn } of focus.points) {
+  focus.points.forEach(({ focused, control: drawn }, i) => {
     end += focused.fetches + drawn.fetches;
-    if (focused.fetches) points.push([end, focused.on_topic / focused.fetches]);
+    // The last span has only begun; a few links would make a jump of it.
+    const whole = i === 0 || 2 * focused.fetches >= focus.points[i - 1].focused.fetches;
+    if (focused.fetches && whole) points.push([end, focused.on_topic / focused.fetches]);
     seen = { fetches: seen.fetches + drawn.fetches, on_topic: seen.on_topic + drawn.on_topic };
     if (seen.fetches) { control.push([end, ...wilson(seen)]); shares.push([end, seen.on_topic / seen.fetches]); }
-  }
+  });
   if (!points.length) return empty($("focus-plot"));
   const first = points[0][0];
+  // The interval of the first few is wide and says little: it may be cut off.
+  const highest = Math.max(...points.map(([, y]) => y), ...shares.map(([, y]) => y), control.at(-1)?.[2] ?? 0);
+  const top = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8].find((t) => t >= highest) ?? 1;
   const drawn = plot($("focus-plot"), {
-    x: [Math.min(first, end - 1), end], y: [0, 1], formatX: (v) => short.format(v), formatY: (v) => `${Math.round(100 * v)} %`,
+    titleX: "links fetched", titleY: "on topic",
+    x: [Math.min(first, end - 1), end], y: [0, top], formatX: (v) => short.format(v), formatY: (v) => `${Math.round(100 * v)} %`,
   });
   if (control.length > 1) {
     drawn.band(control.map(([x, low]) => [x, low]), control.map(([x, , high]) => [x, high]));
@@ -149,11 +173,15 @@ function wilson({ fetches: n, on_topic: k }) {
 }
 
 function curvePlot(packets) {
-  const points = packets.map((p) => [p.first + p.pages / 2, p.perplexity]);
+  // The last packet has only begun, as the last span above.
+  const last = packets.length - 1;
+  const whole = packets.filter((p, i) => i === 0 || i < last || 2 * p.pages >= packets[i - 1].pages);
+  const points = whole.map((p) => [p.first + p.pages / 2, p.perplexity]);
   if (!points.length) return empty($("curve-plot"));
   const values = points.map(([, y]) => y);
   const [low, high] = [Math.min(...values), Math.max(...values)];
   const drawn = plot($("curve-plot"), {
+    titleX: "pages fetched (log)", titleY: "perplexity (log)",
     x: [points[0][0], Math.max(points.at(-1)[0], points[0][0] * 1.5)], y: [low / 1.3, high * 1.3],
     logX: true, logY: true, formatX: (v) => short.format(v), formatY: (v) => short.format(v),
   });
@@ -185,19 +213,20 @@ function show(status) {
   for (const id of ["pause", "resume", "seed", "stop"]) $(id).disabled = status.state === "draining";
   const { rates, hosts, queued } = status;
   pairs($("speed"), [
-    ["pages a minute", short.format(rates.pages)],
-    ["images a minute", short.format(rates.images)],
+    ["pages a minute", rate(rates.pages)],
+    ["images a minute", rate(rates.images)],
     ["received a minute", bytes(rates.bytes)],
     ["pages", number.format(status.pages)],
     ["images", number.format(status.images)],
     ["fetches", number.format(status.fetches)],
     ["received", bytes(status.bytes)],
-    ["crawling", duration(status.active_seconds)],
+    ["requests in flight", number.format(status.in_flight)],
+    ["time spent crawling", duration(status.active_seconds)],
   ]);
-  const health = [["in flight", number.format(status.in_flight)]];
+  const health = [];
   if (status.memory) health.push(["memory", `${bytes(status.memory.resident)}, at most ${bytes(status.memory.peak)}`]);
   if (status.disk) health.push(["disk free", `${bytes(status.disk.free)} of ${bytes(status.disk.size)}`]);
-  health.push(["spoor", status.version]);
+  health.push(["version of spoor", status.version]);
   pairs($("health"), health);
   const sorted = Object.entries(status.errors).sort(([, a], [, b]) => b - a);
   pairs($("errors"), sorted.slice(0, 8).map(([name, n]) => [name.replaceAll("_", " "), number.format(n)]));
@@ -208,7 +237,7 @@ function show(status) {
   for (const [name, n] of rows) {
     element("span", name, bars);
     element("progress", null, bars, { max: most, value: n, "aria-label": `${name}: ${n}` });
-    element("span", number.format(n), bars);
+    element("span", number.format(n), bars, { class: "num" });
   }
   $("host-counts").textContent = `${number.format(hosts.active)} active: ${number.format(hosts.ready)} ready, ${number.format(hosts.due + hosts.held)} wait for their clock, ${number.format(hosts.open)} open, ${number.format(hosts.parked)} parked`;
 }
@@ -218,18 +247,19 @@ function showBoard(board) {
   const tally = (t) => (t.fetches ? t.on_topic / t.fetches : null);
   $("focused").textContent = percent(tally(focus.recent.focused));
   const control = focus.total.control;
+  $("focused-note").textContent = `of the links chosen by score lately; ${percent(tally(focus.total.focused))} since the start`;
   $("control").textContent = percent(tally(control));
   $("control-note").textContent = control.fetches
-    ? `of the control sample (${number.format(control.fetches)} links drawn by chance; 95 %: ${wilson(control).map(percent).join(" to ")})`
+    ? `of the control sample since the start (${number.format(control.fetches)} links drawn by chance; 95 %: ${wilson(control).map(percent).join(" to ")})`
     : "of the control sample: no link drawn yet";
-  $("gain").textContent = focus.gain == null ? "–" : `${short.format(focus.gain)}×`;
+  $("gain").textContent = focus.gain == null ? "–" : times(focus.gain);
   $("gain-note").textContent = focus.gain_low == null
     ? "gain of focusing"
-    : `gain of focusing, 95 %: ${short.format(focus.gain_low)}× ${focus.gain_high == null ? "or more" : `to ${short.format(focus.gain_high)}×`}`;
+    : `gain of focusing since the start (95 %: ${times(focus.gain_low)} ${focus.gain_high == null ? "or more" : `to ${times(focus.gain_high)}`})`;
   focusPlot(focus);
   curvePlot(board.perplexity);
   table($("best"), board.best, (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
-  table($("hosts"), board.hosts, (h) => [h.host, h.state, h.due_in == null ? "" : h.due_in > 0 ? `in ${duration(h.due_in / 1000)}` : "now"]);
+  table($("hosts"), board.hosts, (h) => [h.host, h.state, h.due_in >= 1000 ? `in ${duration(h.due_in / 1000)}` : h.due_in > 0 ? "in under 1 s" : "now"]);
   gallery(board.images);
 }
 
@@ -254,8 +284,8 @@ function card(image) {
   item.dataset.id = image.id;
   const text = image.text ?? "";
   element("img", null, item, { src: `/dashboard/image/${image.id}`, alt: text, loading: "lazy" });
-  element("p", text || "no words of its own", item, text ? {} : { class: "none" });
-  element("p", `${image.score == null ? "" : `${short.format(image.score)} · `}${image.host}`, item, { class: "from" });
+  element("p", text || "no words of its own", item, text ? { dir: "auto", title: text } : { class: "none" });
+  element("p", `${image.score == null ? "" : `score ${short.format(image.score)} · `}${image.host}`, item, { class: "from" });
   return item;
 }
 
@@ -299,21 +329,33 @@ $("login").addEventListener("submit", async (event) => {
 
 let timer;
 let round = 0;
+let latest = 0;
 
 async function refresh() {
+  // A button asks anew at once; what was asked before must neither overwrite the answer
+  // nor go on beside it.
+  const own = (latest += 1);
   clearTimeout(timer);
   try {
-    show(await ask("/api/status"));
+    const status = await ask("/api/status");
+    if (own !== latest) return;
+    show(status);
     for (const id of ["board", "acts"]) $(id).hidden = false;
     $("login").hidden = true;
     // The figures change with every second, the plots hardly.
-    if (round % 3 === 0 || !$("images").children.length) showBoard(await ask("/api/board"));
+    if (round % 3 === 0) {
+      const board = await ask("/api/board");
+      if (own !== latest) return;
+      showBoard(board);
+    }
     round += 1;
     if ($("notice").dataset.gone) { notice(""); delete $("notice").dataset.gone; }
   } catch (error) {
+    if (own !== latest) return;
     if (error.status === 401) {
       for (const id of ["board", "acts"]) $(id).hidden = true;
       $("login").hidden = false;
+      round = 0;
       return;
     }
     $("state").textContent = "no answer";
