@@ -2,7 +2,7 @@
 //! what is judged and by whom is not known here.
 
 /// An agreement beyond chance.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Kappa {
     /// Items that it rests on.
     pub items: usize,

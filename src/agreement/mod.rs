@@ -26,6 +26,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use crate::annotate::votes::{self, Question, TEXT_CLASSES, Vote, VotesError};
+use serde::Serialize;
+
 use crate::atomic;
 use crate::config::Config;
 use kappa::Kappa;
@@ -81,7 +83,7 @@ impl FromStr for Merge {
 }
 
 /// All figures of a job.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
     /// The annotators whose votes count, in the order of the alphabet.
     pub annotators: Vec<String>,
@@ -94,7 +96,7 @@ pub struct Agreement {
 }
 
 /// The figures of one question.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Figures {
     /// Which one.
     pub question: Question,
@@ -112,7 +114,7 @@ pub struct Figures {
 }
 
 /// The figures with classes taken together in one way.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Variant {
     /// What is merged; `as asked` for nothing.
     pub name: String,
@@ -127,7 +129,7 @@ pub struct Variant {
 }
 
 /// How often a class was chosen.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClassCount {
     /// The class.
     pub name: String,
@@ -140,7 +142,7 @@ pub struct ClassCount {
 }
 
 /// The kappas of all pairs of annotators.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Pairs {
     /// Pairs that judged at least one image both.
     pub pairs: usize,
@@ -158,7 +160,7 @@ pub struct Pairs {
 }
 
 /// Fleiss' kappa and what it rests on.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fleiss {
     /// Votes that each of the images has.
     pub votes: usize,

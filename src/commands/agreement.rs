@@ -7,6 +7,8 @@ use clap::Args;
 use spoor::agreement::{Merge, agreement};
 use spoor::config::Config;
 
+use super::print_json;
+
 /// Say how far those who judged a job's images agree.
 #[derive(Debug, Args)]
 pub struct Agreement {
@@ -16,6 +18,9 @@ pub struct Agreement {
     /// them at once.
     #[arg(long, value_name = "CLASS+CLASS=NAME")]
     merge: Vec<Merge>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Agreement {
@@ -23,6 +28,9 @@ impl Agreement {
         let config = Config::load(&self.job)?;
         let figures = agreement(&config, &self.merge)?;
         let paths = figures.write(&config.job_folder())?;
+        if self.json {
+            return print_json(&figures);
+        }
         print!("{}", figures.to_markdown());
         let paths: Vec<String> = paths.iter().map(|p| p.display().to_string()).collect();
         println!("\nwritten to {}", paths.join(" and "));

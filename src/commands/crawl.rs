@@ -1,17 +1,19 @@
 //! `spoor crawl JOB.toml`
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::Result;
+use serde_json::{Value, json};
 use spoor::config::Config;
 use spoor::daemon::{self, Summary};
 use spoor::page::Bucket;
 use spoor::pipeline::{Control, End};
 
-use super::focus_line;
 use super::progress::Progress;
+use super::{focus_line, print_json};
 
-pub fn run(job: &Path) -> Result<()> {
+pub fn run(job: &Path, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config);
@@ -20,8 +22,47 @@ pub fn run(job: &Path) -> Result<()> {
     daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
     let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk)?;
     progress.finish();
-    print(&summary);
-    Ok(())
+    match json {
+        true => print_json(&as_json(&summary)),
+        false => {
+            print(&summary);
+            Ok(())
+        }
+    }
+}
+
+/// What a run came to, for programs.
+fn as_json(summary: &Summary) -> Value {
+    let counts = &summary.counts;
+    let queued: BTreeMap<&str, u64> = Bucket::ALL
+        .iter()
+        .zip(counts.queued)
+        .map(|(bucket, n)| (bucket.name(), n))
+        .collect();
+    let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
+    let dropped: BTreeMap<&str, u64> = dropped.map(|(reason, n)| (reason.name(), *n)).collect();
+    json!({
+        "ended": match summary.end {
+            End::Limit(key) => key,
+            End::Exhausted => "exhausted",
+            End::Stopped => "stopped",
+        },
+        "pages": counts.documents,
+        "fetches": counts.fetches,
+        "images": counts.images,
+        "sitemaps": counts.sitemaps,
+        "bytes": counts.bytes,
+        "seconds": summary.active.as_secs_f64(),
+        "queued": queued,
+        "queued_images": counts.queued_images,
+        "waiting": counts.waiting,
+        "watched": counts.watched,
+        "dropped": dropped,
+        "parked_hosts": summary.hosts.1,
+        "focused": summary.focus.focused,
+        "control": summary.focus.control,
+        "results": summary.folder,
+    })
 }
 
 /// What a run came to, for people.

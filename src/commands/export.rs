@@ -6,8 +6,11 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use serde_json::json;
 use spoor::config::Config;
 use spoor::export::{self, Request};
+
+use super::print_json;
 
 /// Write a job's images as a data set.
 #[derive(Debug, Args)]
@@ -27,6 +30,9 @@ pub struct Export {
     /// Write the addresses of the images instead of their bytes.
     #[arg(long)]
     urls_only: bool,
+    /// Print what was written as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 /// A format.
@@ -68,6 +74,14 @@ impl Export {
         });
         bar.finish_and_clear();
         let exported = exported?;
+        if self.json {
+            return print_json(&json!({
+                "images": exported.samples,
+                "bytes": exported.bytes,
+                "folder": exported.folder,
+                "vanished": exported.vanished,
+            }));
+        }
         println!(
             "{} images, {} bytes, written to {}",
             exported.samples,

@@ -76,6 +76,9 @@ pub enum Lab {
         /// How many fetches count.
         #[arg(long, default_value_t = 500)]
         fetches: usize,
+        /// Print it as JSON.
+        #[arg(long)]
+        json: bool,
     },
 }
 
@@ -117,7 +120,8 @@ impl Lab {
                 labels,
                 topic,
                 fetches,
-            } => judge(&jobs, &labels, &topic, fetches),
+                json,
+            } => judge(&jobs, &labels, &topic, fetches, json),
         }
     }
 }
@@ -199,8 +203,22 @@ fn serve(lab: lab::Lab, what: &str, listen: SocketAddr, job: Option<&Path>) -> R
     })
 }
 
-fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize) -> Result<()> {
+fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: bool) -> Result<()> {
     let labels = Labels::read(labels)?;
+    if json {
+        let mut verdicts = Vec::new();
+        for job in jobs {
+            let verdict = labels.judge(topic, &fetched_pages(job)?, fetches);
+            verdicts.push(serde_json::json!({
+                "job": job,
+                "fetches": verdict.fetches,
+                "on_topic": verdict.on_topic,
+                "share": verdict.share,
+                "known": verdict.known,
+            }));
+        }
+        return super::print_json(&verdicts);
+    }
     println!("job\tfetches\ton topic\tshare\tknown");
     for job in jobs {
         let verdict = labels.judge(topic, &fetched_pages(job)?, fetches);

@@ -26,8 +26,10 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
+use serde::Serialize;
 use spoor::control::ControlError;
 use spoor::frontier::Focus;
+use spoor::inert;
 
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
@@ -51,11 +53,17 @@ pub enum Command {
     Train {
         /// The job's TOML file.
         job: PathBuf,
+        /// Print what came of it as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Crawl: train if need be, begin or resume, stop at the job's limits.
     Crawl {
         /// The job's TOML file.
         job: PathBuf,
+        /// Print what came of it as JSON.
+        #[arg(long)]
+        json: bool,
     },
     /// Say what a job, running or stopped, knows of an address: state, when it is
     /// due, reason, score, robots, host.
@@ -111,8 +119,7 @@ pub enum Command {
     #[command(subcommand)]
     Config(config::Config),
     /// Convert, compact, check, export or import a job's frontier.
-    #[command(subcommand)]
-    Store(store::Store),
+    Store(store::Upkeep),
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -174,6 +181,12 @@ fn focus_line(focus: &Focus) -> Option<String> {
     ))
 }
 
+/// Prints a value for programs; what strangers wrote in it does nothing to a terminal.
+fn print_json(value: &impl Serialize) -> Result<()> {
+    println!("{}", inert::json(&serde_json::to_string_pretty(value)?));
+    Ok(())
+}
+
 /// Runs a command.
 ///
 /// # Errors
@@ -181,8 +194,8 @@ fn focus_line(focus: &Focus) -> Option<String> {
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(demo) => demo.run(),
-        Command::Train { job } => train::run(&job),
-        Command::Crawl { job } => crawl::run(&job),
+        Command::Train { job, json } => train::run(&job, json),
+        Command::Crawl { job, json } => crawl::run(&job, json),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
+use serde_json::json;
 use spoor::config::Config;
 use spoor::rank::{self, Steps};
 use spoor::store;
+
+use super::print_json;
 
 /// Rank a job's images.
 #[derive(Debug, Args)]
@@ -17,6 +20,9 @@ pub struct Rank {
     /// Write only the best N.
     #[arg(long, value_name = "N")]
     top: Option<NonZeroUsize>,
+    /// Print the steps as JSON.
+    #[arg(long)]
+    json: bool,
 }
 
 impl Rank {
@@ -25,13 +31,28 @@ impl Rank {
         let _samples = store::read_samples(&config.job_folder())?;
         let ranking = rank::rank(&config)?;
         let (path, written) = ranking.write(&config.job_folder(), self.top)?;
-        print_steps(&ranking.steps);
+        let beside = path.with_file_name(rank::DUPLICATES);
+        let steps = &ranking.steps;
+        if self.json {
+            return print_json(&json!({
+                "initial": steps.initial,
+                "format": steps.format,
+                "cut": steps.cut,
+                "unique_by_url": steps.address,
+                "unique_by_bytes": steps.bytes,
+                "unique_by_picture": steps.unique,
+                "unread_sidecars": steps.unread,
+                "written": written,
+                "ranking": path,
+                "duplicates": beside,
+            }));
+        }
+        print_steps(steps);
         println!(
             "{written} of {} images written to {}",
             ranking.images.len(),
             path.display()
         );
-        let beside = path.with_file_name(rank::DUPLICATES);
         println!("what they stand for is in {}", beside.display());
         Ok(())
     }

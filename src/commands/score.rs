@@ -6,12 +6,15 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
 use clap::Args;
+use serde_json::json;
 use spoor::config::StrategySection;
 use spoor::daemon;
 use spoor::lm::{self, perplexity};
-use spoor::page::LinkParts;
+use spoor::page::{Bucket, LinkParts};
 use spoor::score::{Scorer, Strategy, link_score};
 use spoor::train::Model;
+
+use super::print_json;
 
 /// Rate a text.
 #[derive(Debug, Args)]
@@ -25,6 +28,9 @@ pub struct Score {
     /// Perplexity of the page that the link stands on.
     #[arg(long, value_name = "N", requires = "link")]
     document_perplexity: Option<f64>,
+    /// Print it as JSON.
+    #[arg(long)]
+    json: bool,
     /// The text; `-` reads it from standard input.
     #[arg(required = true)]
     text: Vec<String>,
@@ -41,16 +47,13 @@ impl Score {
                 .context("reading the text from standard input")?;
         }
         match self.document_perplexity {
-            Some(document) => print_link(&model, &text, document),
-            None => {
-                print_text(&model, &text);
-                Ok(())
-            }
+            Some(document) => print_link(&model, &text, document, self.json),
+            None => print_text(&model, &text, self.json),
         }
     }
 }
 
-fn print_link(model: &Model, text: &str, document: f64) -> Result<()> {
+fn print_link(model: &Model, text: &str, document: f64, json: bool) -> Result<()> {
     ensure!(
         document.is_finite() && document > 0.0,
         "--document-perplexity: {document} is no perplexity; give a number above 0"
@@ -62,15 +65,19 @@ fn print_link(model: &Model, text: &str, document: f64) -> Result<()> {
         keyword: model.keywords.link_score(&anchor),
     };
     let score = link_score(&parts, &daemon::weights(&StrategySection::default()));
+    let bucket = bucket(model, score);
+    if json {
+        return print_json(&json!({"score": score, "parts": parts, "bucket": bucket}));
+    }
     println!("link score          {score:.6}");
     println!("document perplexity {:.6}", parts.document);
     println!("anchor perplexity   {:.6}", parts.anchor);
     println!("anchor keyword      {:.9}", parts.keyword);
-    println!("bucket              {}", bucket(model, score));
+    println!("bucket              {}", bucket.unwrap_or(NONE));
     Ok(())
 }
 
-fn print_text(model: &Model, text: &str) {
+fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     let scorer = Scorer::new(
         Arc::clone(&model.lm),
         model.keywords.clone(),
@@ -79,6 +86,11 @@ fn print_text(model: &Model, text: &str) {
     );
     let whole = scorer.text(text);
     let document = scorer.document(&[text]);
+    let bucket = bucket(model, document.perplexity);
+    if json {
+        let whole = json!({"text": whole, "document": document, "bucket": bucket});
+        return print_json(&whole);
+    }
     println!("perplexity          {:.6}", whole.perplexity);
     println!("keyword score       {:.9}", whole.keyword);
     println!("weighted perplexity {:.6}", whole.weighted);
@@ -86,12 +98,13 @@ fn print_text(model: &Model, text: &str) {
         "as a document       {:.6} over {} sentences, {} tokens",
         document.perplexity, document.sentences, document.tokens
     );
-    println!("bucket              {}", bucket(model, document.perplexity));
+    println!("bucket              {}", bucket.unwrap_or(NONE));
+    Ok(())
 }
 
-fn bucket(model: &Model, score: f64) -> &'static str {
-    match model.facts.boundaries.bucket(score) {
-        Some(bucket) => bucket.name(),
-        None => "none, above the razor",
-    }
+/// What is said where there is no bucket.
+const NONE: &str = "none, above the razor";
+
+fn bucket(model: &Model, score: f64) -> Option<&'static str> {
+    model.facts.boundaries.bucket(score).map(Bucket::name)
 }

@@ -3,13 +3,27 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
-use clap::{Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
+use serde_json::{Value, json};
 use spoor::config::{Config, StoreKind};
+use spoor::frontier::archive::Found;
 use spoor::maintenance::{self, MaintenanceError, Sizes};
 
+use super::print_json;
+
 /// Upkeep of a job's frontier; no crawl may run on it meanwhile.
+#[derive(Debug, Args)]
+pub struct Upkeep {
+    #[command(subcommand)]
+    what: Store,
+    /// Print what came of it as JSON.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+/// What to do with it.
 #[derive(Debug, Subcommand)]
-pub enum Store {
+enum Store {
     /// Rewrite the frontier with another store.
     Convert {
         /// The job's TOML file.
@@ -56,51 +70,85 @@ pub enum Kind {
     Fjall,
 }
 
-impl Store {
+impl Upkeep {
     pub fn run(self) -> Result<()> {
-        match self {
+        let json = self.json;
+        match self.what {
             Store::Convert { job, to } => {
                 let kind = match to {
                     Kind::Sled => StoreKind::Sled,
                     Kind::Fjall => StoreKind::Fjall,
                 };
                 let sizes = maintenance::convert(&Config::load(&job)?, kind)?;
-                print_sizes(sizes);
-                println!("set under [frontier]: store = \"{}\"", kind.name());
+                print_sizes(sizes, json)?;
+                if !json {
+                    println!("set under [frontier]: store = \"{}\"", kind.name());
+                }
+                Ok(())
             }
-            Store::Compact { job } => print_sizes(maintenance::compact(&Config::load(&job)?)?),
-            Store::Check { job, repair } => return check(&Config::load(&job)?, repair),
+            Store::Compact { job } => {
+                print_sizes(maintenance::compact(&Config::load(&job)?)?, json)
+            }
+            Store::Check { job, repair } => check(&Config::load(&job)?, repair, json),
             Store::Export { job, file } => {
                 let found = maintenance::export(&Config::load(&job)?, &file)?;
-                println!(
-                    "{} URLs on {} hosts written to {}",
-                    found.urls,
-                    found.hosts,
-                    file.display()
-                );
+                match json {
+                    true => print_json(&found_json(&found))?,
+                    false => println!(
+                        "{} URLs on {} hosts written to {}",
+                        found.urls,
+                        found.hosts,
+                        file.display()
+                    ),
+                }
                 if found.damaged_count > 0 || found.cut_short.is_some() {
                     bail!("some records could not be read; `spoor store check` names them");
                 }
+                Ok(())
             }
             Store::Import { job, file } => {
                 let found = maintenance::import(&Config::load(&job)?, &file)?;
+                if json {
+                    return print_json(&found_json(&found));
+                }
                 println!("{} URLs on {} hosts imported", found.urls, found.hosts);
+                Ok(())
             }
         }
-        Ok(())
     }
 }
 
-fn check(config: &Config, repair: bool) -> Result<()> {
+fn found_json(found: &Found) -> Value {
+    json!({
+        "urls": found.urls,
+        "hosts": found.hosts,
+        "damaged": found.damaged_count,
+        "cut_short": found.cut_short,
+    })
+}
+
+fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
     match maintenance::check(config) {
         Ok(audit) => {
-            println!("{} URLs on {} hosts read", audit.urls, audit.hosts);
-            if audit.is_sound() {
-                println!("everything holds together");
-                return Ok(());
+            if json {
+                print_json(&json!({
+                    "urls": audit.urls,
+                    "hosts": audit.hosts,
+                    "sound": audit.is_sound(),
+                    "problems": audit.problems,
+                    "count": audit.count,
+                }))?;
+            } else {
+                println!("{} URLs on {} hosts read", audit.urls, audit.hosts);
+                for problem in &audit.problems {
+                    println!("{problem}");
+                }
             }
-            for problem in &audit.problems {
-                println!("{problem}");
+            if audit.is_sound() {
+                if !json {
+                    println!("everything holds together");
+                }
+                return Ok(());
             }
             if !repair {
                 bail!(
@@ -110,10 +158,14 @@ fn check(config: &Config, repair: bool) -> Result<()> {
             }
         }
         // What lies around the damage may still be read.
-        Err(MaintenanceError::Store(error)) if repair => println!("{error}"),
+        Err(MaintenanceError::Store(error)) if repair && !json => println!("{error}"),
+        Err(MaintenanceError::Store(_)) if repair => {}
         Err(error) => return Err(error.into()),
     }
     let found = maintenance::repair(config)?;
+    if json {
+        return print_json(&json!({"repaired": found_json(&found)}));
+    }
     println!(
         "rebuilt from {} URLs on {} hosts; {} records were lost; the damaged store is kept as frontier.damaged",
         found.urls, found.hosts, found.damaged_count
@@ -124,10 +176,14 @@ fn check(config: &Config, repair: bool) -> Result<()> {
     Ok(())
 }
 
-fn print_sizes(sizes: Sizes) {
+fn print_sizes(sizes: Sizes, json: bool) -> Result<()> {
+    if json {
+        return print_json(&json!({"before": sizes.before, "after": sizes.after}));
+    }
     println!(
         "{:.1} MB before, {:.1} MB after",
         sizes.before as f64 / 1e6,
         sizes.after as f64 / 1e6
     );
+    Ok(())
 }

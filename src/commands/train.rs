@@ -3,18 +3,30 @@
 use std::path::Path;
 
 use anyhow::Result;
+use serde_json::json;
 use spoor::config::Config;
 use spoor::daemon;
 
+use super::print_json;
 use super::progress::Progress;
 
-pub fn run(job: &Path) -> Result<()> {
+pub fn run(job: &Path, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let runtime = daemon::runtime()?;
     let mut progress = Progress::steps();
     let model = daemon::train(&config, runtime.handle(), &mut progress)?;
     progress.finish();
     let facts = &model.facts;
+    if json {
+        let keywords: Vec<&str> = model
+            .keywords
+            .ranked()
+            .iter()
+            .map(|(token, _)| token.as_str())
+            .collect();
+        let came = json!({"model": model.folder, "facts": facts, "keywords": keywords});
+        return print_json(&came);
+    }
     let b = &facts.boundaries;
     println!("model               {}", model.folder.display());
     println!(

@@ -1,7 +1,7 @@
 //! A web without an end: pages enough for any crawl, each computed from its address
 //! alone, so that serving the millionth costs what the first did.
 //!
-//! The pages stand in [`CHAINS`] chains, dealt out to [`HOSTS`] hosts; page 7 of chain
+//! The pages stand in chains, four for each of [`HOSTS`] hosts; page 7 of chain
 //! 12 is `http://h12.test/keepers/7-12.html`. Every page leads to the next one of its
 //! chain, mostly to the next one of other chains as well, here and on another host,
 //! and back to pages before it. So a web that is read in the order of its links has

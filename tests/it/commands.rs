@@ -439,3 +439,47 @@ fn a_closed_pipe_ends_what_prints_into_it() {
     assert!(!out.status.success());
     assert_eq!(said, "");
 }
+
+/// What programs are told; each of these is told in words as well.
+#[test]
+fn what_is_printed_for_programs_is_json() {
+    let wire = Wire::serve(Lab::from_memory(chain(1)));
+    let job = Job::new(&wire, &text(""));
+    let (models, model) = texts::model();
+    let (file, model) = (job.file(), models.join(model));
+    let (file, model) = (file.to_str().unwrap(), model.to_str().unwrap());
+    let said = |arguments: &[&str]| -> serde_json::Value {
+        let out = Ran::of(&mut spoor(arguments)).good();
+        serde_json::from_str(&out).unwrap_or_else(|e| panic!("{arguments:?}: {e}: {out}"))
+    };
+    let crawled = said(&["crawl", file, "--json"]);
+    assert_eq!(
+        (&crawled["pages"], &crawled["images"]),
+        (&1.into(), &1.into())
+    );
+    assert_eq!(crawled["ended"], "exhausted");
+    let ranked = said(&["rank", file, "--json"]);
+    assert_eq!(
+        (&ranked["initial"], &ranked["written"]),
+        (&1.into(), &1.into())
+    );
+    let exported = said(&["export", file, "--format", "jsonl", "--json"]);
+    assert_eq!(exported["images"], 1);
+    let checked = said(&["store", "check", file, "--json"]);
+    assert_eq!(checked["sound"], true);
+    let compacted = said(&["store", "--json", "compact", file]);
+    assert!(compacted["after"].as_u64().unwrap() > 0);
+    let rated = said(&["score", "--json", "--model", model, "a text"]);
+    assert!(rated["text"]["perplexity"].as_f64().unwrap() > 1.0);
+    let link = [
+        "score",
+        "--json",
+        "--link",
+        "--document-perplexity",
+        "9",
+        "--model",
+        model,
+        "x",
+    ];
+    assert_eq!(said(&link)["parts"]["document"], 9.0);
+}
