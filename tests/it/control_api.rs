@@ -475,9 +475,6 @@ fn the_document_says_what_the_routes_answer() {
     // The stream is followed in another test.
     let stream = left.remove("GET /api/log/follow").unwrap();
     assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
-    // And the text for Prometheus too.
-    let text = left.remove("GET /metrics").unwrap();
-    assert!(text["responses"]["200"]["content"]["text/plain"].is_object());
     assert!(left.is_empty(), "documented and not asked here: {left:?}");
 }
 
