@@ -37,7 +37,7 @@ pub enum AddressError {
     /// The scheme is neither `http` nor `https`.
     #[error("`{scheme}:` addresses are not crawled, only http and https")]
     Scheme {
-        /// The scheme that was found.
+        /// The scheme that was found, shortened to 200 characters.
         scheme: String,
     },
     /// The URL has no host, or an empty one.
@@ -131,7 +131,7 @@ impl PageUrl {
     fn canonical(mut url: Url, text: &str) -> Result<Self, AddressError> {
         if !matches!(url.scheme(), "http" | "https") {
             return Err(AddressError::Scheme {
-                scheme: url.scheme().to_owned(),
+                scheme: url.scheme().chars().take(200).collect(),
             });
         }
         let host = match url.host() {
@@ -426,6 +426,14 @@ mod tests {
 
     fn canonical(text: &str) -> String {
         PageUrl::parse(text).unwrap().to_string()
+    }
+
+    /// Found by fuzzing: a scheme has no length of its own.
+    #[test]
+    fn a_scheme_without_end_is_not_repeated() {
+        let refused = PageUrl::parse(&format!("{}:x", "Ht..".repeat(900))).unwrap_err();
+        assert!(matches!(refused, AddressError::Scheme { .. }), "{refused}");
+        assert!(refused.to_string().len() < 300, "{refused}");
     }
 
     #[test]
