@@ -314,7 +314,7 @@ fn span_of(task: &Task) -> Span {
     tracing::error_span!("task", id = %task.url.id(), url = %task.url)
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
@@ -393,7 +393,7 @@ pub fn now() -> u64 {
         (wall.unwrap_or_default(), since_boot())
     });
     let passed = since_boot().saturating_sub(*awake);
-    u64::try_from((*wall + passed).as_millis()).unwrap_or(u64::MAX)
+    millis(*wall + passed)
 }
 
 #[cfg(target_os = "linux")]

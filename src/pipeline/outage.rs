@@ -19,7 +19,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::drive::Arrival;
+use super::drive::{Arrival, millis};
 use crate::address::HostKey;
 use crate::page::{Outcome, Reason};
 
@@ -306,10 +306,6 @@ fn is_unsent(outcome: &Outcome) -> bool {
             ..
         }
     )
-}
-
-fn millis(pause: Duration) -> u64 {
-    u64::try_from(pause.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
