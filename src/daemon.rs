@@ -24,10 +24,10 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Reading, Stopper, drive, now,
-    room_for,
+    Control, Crawl, CrawlError, End, ImageRules, Learned, Pace, Reader, Reading, Stopper, drive,
+    now, room_for,
 };
-use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
+use crate::score::{Boundaries, BoundariesError, PageObserver, Scorer, Strategy, Weights};
 use crate::store::Row;
 use crate::train::{self, Model, TrainError};
 
@@ -195,7 +195,8 @@ pub fn crawl(
     }
     let model = model(config, runtime, observer)?;
     let metrics = Metrics::new()?;
-    let reading = Reading::from(reader(config, &model, metrics.clone())?);
+    let learned = Learned::new(config.strategy.explore, config.strategy.seed);
+    let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let fetcher = {
         let _entered = runtime.enter();
         Fetcher::new(fetch_options(config)?)?
@@ -220,7 +221,7 @@ pub fn crawl(
     frontier.set_rating(reading.now())?;
     desk.set_ratings(Ratings::new(
         reading.clone(),
-        remaker(model, metrics.clone()),
+        remaker(model, metrics.clone(), learned),
     ));
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
@@ -376,23 +377,43 @@ fn strategy(config: &Config) -> Strategy {
         StrategyKind::Unfocused => Strategy::Unfocused,
         StrategyKind::Document => Strategy::Document,
         StrategyKind::Link => Strategy::Link,
+        StrategyKind::Learn => Strategy::Learn,
     }
 }
 
 /// Makes readers of the same model with other ratings, and with the keyword table as it
 /// lies in the model's folder then; they count in the same `metrics`.
-fn remaker(model: Model, metrics: Metrics) -> MakeReader {
+fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeReader {
     Arc::new(move |config| {
         let model = Model {
             keywords: train::keywords_in(&model.folder).map_err(|e| e.to_string())?,
             ..model.clone()
         };
-        reader(config, &model, metrics.clone()).map_err(|e| e.to_string())
+        reader(config, &model, metrics.clone(), &learned).map_err(|e| e.to_string())
     })
 }
 
-fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, DaemonError> {
+/// What reads bodies as a job says.
+///
+/// # Errors
+/// [`DaemonError::Boundaries`].
+pub fn reader(
+    config: &Config,
+    model: &Model,
+    metrics: Metrics,
+    learned: &Learned,
+) -> Result<Reader, DaemonError> {
     let images = &config.images;
+    let section = &config.strategy;
+    let boundaries = boundaries(config, model)?;
+    let scorer = Scorer::new(
+        Arc::clone(&model.lm),
+        model.keywords.clone(),
+        weights(section),
+        strategy(config),
+    );
+    let learns = section.kind == StrategyKind::Learn;
+    let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium);
     Ok(Reader {
         extract: extract::Options {
             parents: images.parents,
@@ -402,13 +423,12 @@ fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, Da
             max_image: (images.max_width, images.max_height),
             ..extract::Options::default()
         },
-        scorer: Scorer::new(
-            Arc::clone(&model.lm),
-            model.keywords.clone(),
-            weights(&config.strategy),
-            strategy(config),
-        ),
-        boundaries: boundaries(config, model)?,
+        scorer: match learns {
+            true => scorer.observing(observer),
+            false => scorer,
+        },
+        boundaries,
+        learned: learns.then(|| learned.exploring(section.explore, section.seed)),
         images: ImageRules {
             enabled: images.enabled,
             min: (images.min_width, images.min_height),

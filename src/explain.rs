@@ -19,7 +19,7 @@ use crate::frontier::{Budget, GroupRecord, HostRecord, Rating, RobotsState, Stat
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
 use crate::scope::Scope;
-use crate::score::{Strategy, Weights};
+use crate::score::{Learner, Strategy, Weights};
 
 /// What of a job's configuration is needed to explain, besides its scope.
 #[derive(Clone)]
@@ -104,8 +104,33 @@ pub struct Known {
     pub via: Vec<PageUrl>,
     /// How its score came about, with the numbers filled in.
     pub formula: Option<String>,
+    /// What a learning crawl knows of it; `None` where it does not learn.
+    #[serde(default)]
+    pub learned: Option<LearnedLink>,
     /// The rule, limit or robots line that keeps it out, where it is dropped for one.
     pub decided_by: Option<String>,
+}
+
+/// What a learning crawl knows of a link, and what it makes of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LearnedLink {
+    /// How far the page turned out to be on topic, 0 to 1, once it was fetched.
+    pub reward: Option<f64>,
+    /// How likely the page is on topic, 0 to 1, while it is not fetched.
+    pub likely: Option<f64>,
+    /// What that is made of, in order.
+    pub parts: Vec<LearnedPart>,
+}
+
+/// A part of what a learning crawl makes of a link.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct LearnedPart {
+    /// What is measured.
+    pub name: String,
+    /// Its value at this link.
+    pub value: f64,
+    /// What it adds to the log-odds of the page being on topic.
+    pub adds: f64,
 }
 
 /// What a set of rules says.
@@ -226,6 +251,7 @@ impl Role<'_> {
             true => Some(self.view.ahead(self.url, self.kind, &record)?),
             false => None,
         };
+        let learned = self.learned()?;
         Ok(Known {
             kind: self.kind,
             leased,
@@ -233,10 +259,56 @@ impl Role<'_> {
             due,
             ahead,
             via: self.view.chain(&record)?,
-            formula: record.parts.map(|p| self.terms.formula(&p, record.score)),
+            formula: match learned {
+                // Its parts stand there one by one.
+                Some(_) => None,
+                None => record.parts.map(|p| self.terms.formula(&p, record.score)),
+            },
+            learned,
             decided_by: self.decided_by(&record, robots, host)?,
             record,
         })
+    }
+
+    fn learned(&self) -> Result<Option<LearnedLink>, StoreError> {
+        let Some(clues) = self.view.clues(self.url, self.kind)? else {
+            return Ok(None);
+        };
+        if let Some(reward) = clues.reward {
+            return Ok(Some(LearnedLink {
+                reward: Some(f64::from(reward)),
+                likely: None,
+                parts: Vec::new(),
+            }));
+        }
+        let rating = self.terms.rating.as_ref();
+        let parts = match rating.and_then(|rating| rating.learning()) {
+            Some(learning) => learning.parts(&clues),
+            None => {
+                // What a crawl that does not run had learned.
+                let learned = self.view.learned()?;
+                let learner = learned
+                    .snapshot
+                    .and_then(|snapshot| Learner::restore(&snapshot));
+                let mut learner = learner.unwrap_or_default();
+                for (clues, reward) in learned.examples {
+                    learner.learn(&clues, reward);
+                }
+                let parts = learner.parts(&clues).into_iter();
+                parts.map(|p| (p.name, p.value, p.adds)).collect()
+            }
+        };
+        let odds: f64 = parts.iter().map(|(_, _, adds)| adds).sum();
+        let parts = parts.into_iter().map(|(name, value, adds)| LearnedPart {
+            name: name.to_owned(),
+            value,
+            adds,
+        });
+        Ok(Some(LearnedLink {
+            reward: None,
+            likely: Some(1.0 / (1.0 + (-odds).exp())),
+            parts: parts.collect(),
+        }))
     }
 
     fn decided_by(

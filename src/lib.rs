@@ -42,7 +42,7 @@
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
-//! | `score` | pure ratings of documents, links and images | address, config, lm, keywords, page |
+//! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
 //! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
@@ -59,6 +59,7 @@
 //! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
+//! | `experiment` | the same crawls with other settings, side by side, over one stored web | everything but the commands |
 //!
 //! The commands are the binary's: one thin file each under `src/commands`.
 //!
@@ -83,6 +84,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod experiment;
 pub mod explain;
 pub mod export;
 pub mod extract;

@@ -4,6 +4,7 @@
 //! These are plain values. They know neither the network nor the store, and no
 //! stage keeps a reference to another stage's value after handing its own on.
 
+mod clues;
 mod terms;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
 
+pub use clues::{Clues, Words};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 
 /// What a task asks for. All stand under the same host clock.
@@ -232,6 +234,21 @@ pub struct Link {
     pub anchor: String,
     /// `rel` contains `nofollow`, `ugc` or `sponsored`.
     pub nofollow: bool,
+    /// Where on the page it stands.
+    pub place: Place,
+}
+
+/// Where on its page a link stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The kind of place by the path of elements to the link: the whole path, its end,
+    /// and its last elements that have a class or a name. Numbers that are the same for
+    /// the same kind of place on every page, and 0 where markup was too bad to tell.
+    pub path: [u32; 3],
+    /// The block of [`Extracted::blocks`] in which it stands.
+    pub block: Option<u32>,
+    /// The block that is the last heading before it.
+    pub heading: Option<u32>,
 }
 
 /// An image as it is embedded in a page.
@@ -481,8 +498,19 @@ pub struct Scored {
     pub links: Vec<ScoredLink>,
     /// Every image whose declared size permits it, rated.
     pub images: Vec<ScoredImage>,
+    /// What a learning crawl sees of it; `None` where none learns.
+    pub observed: Option<Observed>,
     /// The normalised sentences of at least five tokens, in page order.
     pub sentences: Vec<String>,
+}
+
+/// What a learning crawl sees of a page.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Observed {
+    /// How far the page is on topic by its own text, 0 to 1.
+    pub reward: f64,
+    /// The clues of each of [`Scored::links`], but for what is known of the page.
+    pub clues: Vec<Clues>,
 }
 
 /// Why a task failed or an address is not followed. The names are stable: logs

@@ -150,6 +150,20 @@ fn print_known(known: &Known, host: &HostReport) {
             parts.document, parts.anchor, parts.keyword
         );
     }
+    if let Some(learned) = &known.learned {
+        if let Some(reward) = learned.reward {
+            println!("turned out {:.0} % on topic", reward * 100.0);
+        }
+        if let Some(likely) = learned.likely {
+            println!("learned    {:.0} % likely on topic", likely * 100.0);
+        }
+        for part in learned.parts.iter().filter(|part| part.adds != 0.0) {
+            println!(
+                "           {:>+7.3} by {} {:.3}",
+                part.adds, part.name, part.value
+            );
+        }
+    }
     if let Some(visit) = &record.visit {
         if visit.last > 0 {
             println!(

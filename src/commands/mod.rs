@@ -7,6 +7,7 @@ mod config;
 mod crawl;
 mod ctl;
 mod demo;
+mod experiment;
 mod explain;
 mod export;
 mod lab;
@@ -95,6 +96,8 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Compare settings by crawling a stored web with each, offline.
+    Experiment(experiment::Experiment),
     /// Ask and steer a running crawl.
     Ctl(ctl::Ctl),
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
@@ -199,6 +202,7 @@ pub fn run(command: Command) -> Result<()> {
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
+        Command::Experiment(experiment) => experiment.run(),
         Command::Ctl(ctl) => ctl.run(),
         Command::Rank(rank) => rank.run(),
         Command::Annotate(annotate) => annotate.run(),

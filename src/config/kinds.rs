@@ -462,6 +462,8 @@ choice! {
         Document = "document",
         /// The link score (Werner 2015).
         Link = "link",
+        /// What the crawl itself has learned of which links lead to the topic.
+        Learn = "learn",
     }
 }
 

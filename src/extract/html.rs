@@ -12,6 +12,7 @@ use super::images;
 use super::json_ld;
 use super::links::Links;
 use super::outline::Outline;
+use super::path::Path;
 use super::sources;
 use super::terms;
 use super::text::{Flow, Folder, Role, role};
@@ -32,6 +33,7 @@ const MAX_TARGET_BYTES: usize = 2_000;
 pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted {
     let mut collector = Collector::new(page, base(page, html), options);
     let mut outline = Outline::default();
+    let mut path = Path::default();
     // Elements within which the text is no prose, and within which nothing counts.
     let mut asides = 0_usize;
     let mut voids = 0_usize;
@@ -42,7 +44,11 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
                 Node::Element(element) => {
                     let role = role(element.name());
                     outline.open(element.name(), collector.flow.len());
+                    path.open(element.name(), element);
                     if voids == 0 {
+                        if matches!(element.name(), "a" | "area" | "frame" | "iframe") {
+                            collector.stand(path.here());
+                        }
                         let images = collector.images.len();
                         collector.open(element.name(), role, element);
                         outline.images(collector.images.len() - images);
@@ -65,6 +71,7 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
                         collector.close(element.name(), role);
                     }
                     outline.close(element.name(), collector.flow.len());
+                    path.close();
                 }
             }
         }
@@ -146,6 +153,11 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// The link that follows stands in this kind of place.
+    fn stand(&mut self, path: [u32; 3]) {
+        self.links.stand(path);
+    }
+
     /// An element begins that lies in no [`Role::Void`].
     pub(super) fn open(&mut self, name: &str, role: Role, attributes: &impl Attributes) {
         self.flow.open(role);
@@ -160,8 +172,14 @@ impl<'a> Collector<'a> {
         }
         match name {
             "a" => self.links.open(&self.base, attributes),
-            "area" => self.links.element(&self.base, attributes, "href"),
-            "frame" | "iframe" => self.links.element(&self.base, attributes, "src"),
+            "area" => {
+                let at = self.flow.len();
+                self.links.element(&self.base, attributes, "href", at);
+            }
+            "frame" | "iframe" => {
+                let at = self.flow.len();
+                self.links.element(&self.base, attributes, "src", at);
+            }
             "img" | "image" => self.image(attributes),
             "picture" => self.source = None,
             "source" => {
@@ -204,7 +222,8 @@ impl<'a> Collector<'a> {
             self.links.space();
         }
         match name {
-            "a" => self.links.close(),
+            "a" => self.links.close(self.flow.len()),
+            "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.links.headed(self.flow.len()),
             "picture" => self.source = None,
             "noscript" => self.noscripts = self.noscripts.saturating_sub(1),
             "title" => {
@@ -267,7 +286,7 @@ impl<'a> Collector<'a> {
             language: self.root_language.or(self.meta_language),
             charset: String::new(),
             blocks: self.flow.blocks(),
-            links: self.links.finish(),
+            links: self.links.finish(self.flow.as_str()),
             images: self.images,
             terms: self.terms,
             canonical: self.canonical,

@@ -1,7 +1,7 @@
 //! Links to other documents.
 
 use crate::address::PageUrl;
-use crate::page::Link;
+use crate::page::{Link, Place};
 
 use super::html::Attributes;
 use super::text::{Folder, fold_some};
@@ -25,6 +25,13 @@ pub(super) struct Links<'a> {
     links: Vec<Link>,
     /// The `a` elements not yet ended; `None` for those that are no link.
     open: Vec<Option<OpenLink>>,
+    /// For each link how long the page's text was at its end, and at the end of the
+    /// last heading.
+    ends: Vec<(usize, Option<usize>)>,
+    /// The kind of place in which the next link stands.
+    path: [u32; 3],
+    /// How long the page's text was at the end of the last heading.
+    heading: Option<usize>,
 }
 
 #[derive(Debug)]
@@ -45,7 +52,20 @@ impl<'a> Links<'a> {
             room,
             links: Vec::new(),
             open: Vec::new(),
+            ends: Vec::new(),
+            path: [0; 3],
+            heading: None,
         }
+    }
+
+    /// What follows stands in this kind of place.
+    pub(super) fn stand(&mut self, path: [u32; 3]) {
+        self.path = path;
+    }
+
+    /// A heading ends where the page's text has this length.
+    pub(super) fn headed(&mut self, at: usize) {
+        self.heading = Some(at);
     }
 
     /// An `a` element begins; its text follows.
@@ -59,11 +79,14 @@ impl<'a> Links<'a> {
         self.open.push(link);
     }
 
-    /// The innermost `a` element ends.
-    pub(super) fn close(&mut self) {
+    /// The innermost `a` element ends, where the page's text has this length.
+    pub(super) fn close(&mut self, at: usize) {
         let Some(Some(open)) = self.open.pop() else {
             return;
         };
+        if let Some(end) = self.ends.get_mut(open.index) {
+            *end = (at, self.heading);
+        }
         if let Some(link) = self.links.get_mut(open.index) {
             link.anchor = if open.text.is_empty() {
                 open.title.or(open.alt).unwrap_or_default()
@@ -102,11 +125,21 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// An element that is a link as it stands: `area`, `iframe`, `frame`.
-    pub(super) fn element(&mut self, base: &PageUrl, attributes: &impl Attributes, name: &str) {
+    /// An element that is a link as it stands: `area`, `iframe`, `frame`; the page's text
+    /// has the length `at` there.
+    pub(super) fn element(
+        &mut self,
+        base: &PageUrl,
+        attributes: &impl Attributes,
+        name: &str,
+        at: usize,
+    ) {
         if let Some(index) = self.add(base, attributes, name)
             && let Some(link) = self.links.get_mut(index)
         {
+            if let Some(end) = self.ends.get_mut(index) {
+                *end = (at, self.heading);
+            }
             link.anchor = label(attributes)
                 .or_else(|| fold_some(attributes.get("alt")?, MAX_ANCHOR_CHARS))
                 .unwrap_or_default();
@@ -120,10 +153,20 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// All links; elements that are still open end here.
-    pub(super) fn finish(mut self) -> Vec<Link> {
+    /// All links on a page of this text, a block a line; elements that are still open
+    /// end here.
+    pub(super) fn finish(mut self, text: &str) -> Vec<Link> {
         while !self.open.is_empty() {
-            self.close();
+            self.close(text.len());
+        }
+        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let block = |at: usize| {
+            let before = ends.partition_point(|end| *end < at);
+            u32::try_from(before).ok().filter(|_| at > 0)
+        };
+        for (link, (end, heading)) in self.links.iter_mut().zip(&self.ends) {
+            link.place.block = block(*end);
+            link.place.heading = heading.and_then(block);
         }
         self.links
     }
@@ -152,7 +195,12 @@ impl<'a> Links<'a> {
             url,
             anchor: String::new(),
             nofollow,
+            place: Place {
+                path: self.path,
+                ..Place::default()
+            },
         });
+        self.ends.push((0, None));
         Some(self.links.len() - 1)
     }
 }

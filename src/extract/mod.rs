@@ -11,6 +11,7 @@
 //!    `text` (blocks), `links`, `images` and `terms` of use (`directives` among them). An image's address
 //!    comes from one of its `sources` or from `json_ld`, the words around it from
 //!    the `outline` of the walk, and `alt` tells whether its alt text was written.
+//!    `path` tells in what kind of place of the page a link stands, and
 //!    `prints` tells afterwards what its text is known again by.
 //! 4. `soup` feeds the same collector from the bare token stream where the guard
 //!    gave up: text, links and images without the words around them.
@@ -30,6 +31,7 @@ mod images;
 mod json_ld;
 mod links;
 mod outline;
+mod path;
 mod prints;
 mod soup;
 mod sources;

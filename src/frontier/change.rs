@@ -203,6 +203,7 @@ impl<'a> Change<'a> {
             score: 0.0,
             parts: None,
             anchor: None,
+            clues: None,
         };
         self.add(&key, TaskKind::Sitemap, &new, origin)
     }
@@ -238,6 +239,7 @@ impl<'a> Change<'a> {
             score,
             parts: None,
             anchor: None,
+            clues: None,
         };
         self.add(&key, TaskKind::Image, &task, origin)
     }
@@ -301,11 +303,13 @@ impl<'a> Change<'a> {
         new: &NewTask,
         origin: Origin,
     ) -> Result<(), StoreError> {
-        let new = match self.rating {
-            Some(rating) => &rescore::rate_new(rating, kind, new, self.other_keywords),
-            None => new,
-        };
         let known = self.record(key)?;
+        let met = self.meet(key, kind, known.as_ref(), new)?;
+        let new = match (&met, self.rating) {
+            (Some(met), _) => met,
+            (None, Some(rating)) => &rescore::rate_new(rating, kind, new, self.other_keywords),
+            (None, None) => new,
+        };
         let before = known.as_ref();
         // A record keeps the best of all paths, so it is judged by that.
         let hops = before.map_or(origin.hops, |known| known.hops.min(origin.hops));
@@ -384,7 +388,11 @@ impl<'a> Change<'a> {
         };
         let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
         let new_rank = Rank::new(bucket, new.score, known.seq);
-        let better = new_rank.is_better_than(&self.rank_now(key, kind, &known)?);
+        let better = match new.clues {
+            // What is learned of it holds for better or worse.
+            Some(_) => new_rank != rank_of(&known),
+            None => new_rank.is_better_than(&self.rank_now(key, kind, &known)?),
+        };
         let mut record = known.clone();
         record.hops = known.hops.min(origin.hops);
         if better {

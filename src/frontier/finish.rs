@@ -43,6 +43,8 @@ pub struct Effects {
     pub prints: Option<Prints>,
     /// Whether the page is on topic; `None` where no page came.
     pub on_topic: Option<bool>,
+    /// How far the page is on topic by its text, 0 to 1, where the crawl learns.
+    pub reward: Option<f64>,
 }
 
 /// What became of a finished task.
@@ -171,6 +173,8 @@ impl Frontier {
         let known = record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let first = !known && !record.was_fetched();
         let on_topic = effects.on_topic;
+        let mut effects = effects;
+        let rerates = self.learn(&mut change, task, &key, &record, &outcome, &mut effects)?;
         let step = Step {
             task,
             key: &key,
@@ -215,6 +219,10 @@ impl Frontier {
             ..
         } = change;
         self.commit(batch, meta)?;
+        if rerates.is_some() {
+            self.scores = rerates;
+            self.rescored = super::Rescored::default();
+        }
         self.expect_visit(visit);
         if let Settled::Retrying { due, .. } = finished.settled
             && !backs_off

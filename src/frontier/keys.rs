@@ -23,6 +23,9 @@
 //! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
 //! | `K U-key` | nothing; that link was drawn |
 //! | `L` | [`Scores`](super::rescore::Scores): by what all links were rated |
+//! | `E U-key` | [`Clues`](crate::page::Clues) of a link that a learning crawl knows, and how far on topic it was where it was fetched |
+//! | `X` | what was learned, up to some example |
+//! | `Y number` | [`Example`](super::learning::Example) since then |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -104,12 +107,14 @@ pub(super) const SAMPLE: &[u8] = b"S";
 pub(super) const LISTED: &[u8] = b"N";
 pub(super) const DRAWN: &[u8] = b"K";
 pub(super) const SCORES: &[u8] = b"L";
+pub(super) const LEARNED: &[u8] = b"X";
+pub(super) const EXAMPLES: &[u8] = b"Y";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 16] = [
+pub(super) const FACTS: [&[u8]; 19] = [
     SAMPLE, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS,
-    DRAWN, SCORES, QUEUES,
+    DRAWN, SCORES, LEARNED, EXAMPLES, b"E", QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -120,6 +125,16 @@ pub(super) fn group(group: &GroupKey) -> Vec<u8> {
 /// The key of a group by its name, as `address 192.0.2.1`.
 pub(super) fn stored_group(name: &str) -> Vec<u8> {
     join(b'A', name.as_bytes())
+}
+
+/// The clues of the address of this key.
+pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
+    join(b'E', url_key)
+}
+
+/// An example by its number.
+pub(super) fn example(number: u64) -> Vec<u8> {
+    join(b'Y', &number.to_be_bytes())
 }
 
 pub(super) fn host(host: &HostKey) -> Vec<u8> {

@@ -37,7 +37,12 @@ impl Frontier {
         self.draw_control(now)?;
         self.schedule.wake(now, self.policy.connections);
         for _ in 0..MAX_DROPS {
-            let Some(slot) = self.schedule.best(now, self.policy.connections) else {
+            let best = match self.explores() {
+                Some(number) => self.schedule.any_ready(number, now),
+                None => None,
+            };
+            let best = best.or_else(|| self.schedule.best(now, self.policy.connections));
+            let Some(slot) = best else {
                 return Ok(None);
             };
             if let Some(task) = self.lease_from(slot, now)? {
@@ -134,6 +139,9 @@ impl Frontier {
         let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
         if !control && self.is_above_razor(&head.value, kind, &record)? {
             self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
+            return Ok(None);
+        }
+        if !control && self.lower(&head, &key, &url, kind, &record, now)? {
             return Ok(None);
         }
         if !self.rules_hold(slot, scheme, now) {

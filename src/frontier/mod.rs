@@ -41,7 +41,8 @@
 //! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
-//! `rescope` (a changed scope), `rescore` (other ratings), `visits` (again, and when),
+//! `rescope` (a changed scope), `rescore` (other ratings), `learning` (ratings that
+//! change with every page), `visits` (again, and when),
 //! `alts` (texts that a host repeats), `sample` (links by chance) with `focus` (what they
 //! tell); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`,
 //! `set_back`, `takedown` and `view`.
@@ -61,6 +62,7 @@ mod focus;
 mod groups;
 mod kept;
 mod keys;
+mod learning;
 mod leasing;
 mod mark;
 mod recheck;
@@ -87,7 +89,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Bucket, ImageContext, LinkParts, TaskKind};
+use crate::page::{Bucket, Clues, ImageContext, LinkParts, TaskKind};
 use crate::robots::Robots;
 use crate::scope::Scope;
 use change::{Change, Gathered, Origin};
@@ -102,6 +104,7 @@ pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
+pub use learning::{Learning, drawn};
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 use rescore::Scores;
@@ -138,6 +141,8 @@ pub struct NewTask {
     /// The words of the anchor as the language model reads them, where it has any;
     /// those of a link that is not fetched yet are kept, up to [`MAX_ANCHOR`].
     pub anchor: Option<String>,
+    /// What a learning crawl rates it by; its score is not heeded then.
+    pub clues: Option<Clues>,
 }
 
 /// An image to be added, with the words around it on one page.
@@ -161,6 +166,7 @@ fn seed(url: &PageUrl) -> NewTask {
         score: 0.0,
         parts: None,
         anchor: None,
+        clues: None,
     }
 }
 

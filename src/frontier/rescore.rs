@@ -31,7 +31,7 @@ use super::finish::Effects;
 use super::record::{State, UrlRecord};
 use super::rescope::{address_of, judge};
 use super::store::{Store, StoreError};
-use super::{Frontier, NewTask, codec, contexts, keys};
+use super::{Frontier, Learning, NewTask, codec, contexts, keys, learning};
 use crate::page::{Bucket, LinkParts, Reason, TaskKind};
 
 /// The longest anchor whose words are kept, in bytes.
@@ -63,6 +63,12 @@ pub trait Rating: Send + Sync {
 
     /// How [`Rating::link`] comes about, for people.
     fn formula(&self, parts: &LinkParts) -> String;
+
+    /// What rates links by their clues, where the crawl learns; those without any are
+    /// rated by their parts.
+    fn learning(&self) -> Option<&dyn Learning> {
+        None
+    }
 }
 
 /// What rating anew came to.
@@ -116,6 +122,17 @@ impl Worth {
     }
 }
 
+impl Scores {
+    /// The state in which all links are to be rated anew by the same rating.
+    pub fn begun_anew(&self) -> Self {
+        Self {
+            anchors: self.next.is_some() && self.anchors,
+            next: Some(keys::URLS.to_vec()),
+            ..self.clone()
+        }
+    }
+}
+
 impl Frontier {
     /// Sets by what links are rated from now on, and begins to rate anew what is stored
     /// where that was rated otherwise; [`Frontier::rescore_slice`] goes on with it.
@@ -129,6 +146,7 @@ impl Frontier {
         let (digest, keywords) = (rating.digest(), rating.keywords());
         let scores = match known {
             Some(known) if (known.rating, known.keywords) == (digest, keywords) => {
+                self.restore_learned(&*rating)?;
                 self.scores = Some(known);
                 self.rating = Some(rating);
                 return Ok(false);
@@ -148,6 +166,7 @@ impl Frontier {
                 }),
             },
         };
+        self.restore_learned(&*rating)?;
         let begins = scores.next.is_some();
         let mut batch = super::store::Batch::default();
         let bytes = codec::encode(&*self.store, &scores)?;
@@ -342,6 +361,9 @@ pub(super) fn worth(
 ) -> Result<Option<Worth>, StoreError> {
     Ok(match kind {
         TaskKind::Page => {
+            if let Some(score) = learning::score_of(rating, store, key, record)? {
+                return Ok(Some(Worth::of(score, record.parts)));
+            }
             let anchor = record.anchor().filter(|_| anchors);
             worth_of_page(rating, Some(record.bucket), record.parts, anchor)
         }

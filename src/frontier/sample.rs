@@ -74,7 +74,9 @@ impl Policy {
     pub fn with_control(self, section: &config::ControlSample, kind: config::StrategyKind) -> Self {
         let share = match kind {
             config::StrategyKind::Unfocused => 0.0,
-            config::StrategyKind::Document | config::StrategyKind::Link => section.share,
+            config::StrategyKind::Document
+            | config::StrategyKind::Link
+            | config::StrategyKind::Learn => section.share,
         };
         let seed = section.seed;
         let control = Control { share, seed };

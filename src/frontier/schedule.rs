@@ -29,6 +29,9 @@ pub(super) struct Head {
     pub value: Vec<u8>,
 }
 
+/// Hosts that are looked at for one that may be asked, where any will do.
+const MAX_LOOKED: usize = 1_000;
+
 /// Index of a host in the schedule.
 pub(super) type Slot = usize;
 
@@ -496,6 +499,21 @@ impl Schedule {
 
     pub fn ready(&self) -> usize {
         self.ready.len()
+    }
+
+    /// One of the hosts that may be asked now, by a drawn number; `None` where there is
+    /// none among those that are looked at.
+    pub fn any_ready(&self, number: u64, now: u64) -> Option<Slot> {
+        let count = self.slots.len();
+        let first = usize::try_from(number % u64::try_from(count.max(1)).ok()?).ok()?;
+        let looked = (0..count.min(MAX_LOOKED)).map(|i| (first + i) % count);
+        let runs = |key: &GroupKey| self.groups.get(key).is_some_and(|g| g.record.due > now);
+        looked
+            .filter_map(|slot| Some((slot, self.host(slot)?)))
+            .find(|(_, host)| {
+                matches!(host.place, Place::Ready(_)) && !host.groups.iter().any(runs)
+            })
+            .map(|(slot, _)| slot)
     }
 }
 

@@ -227,6 +227,10 @@ impl Step<'_> {
         let bucket = Some(self.record.bucket);
         let (score, parts) = (self.record.score, self.record.parts);
         let anchor = self.record.anchor().map(str::to_owned);
+        let clues = match is_page {
+            true => change.take_clues(self.key)?,
+            false => None,
+        };
         self.record.note = None;
         self.record.state = State::Redirected {
             id,
@@ -255,6 +259,7 @@ impl Step<'_> {
                 score,
                 parts,
                 anchor,
+                clues,
             };
             let before = change.meta.next_seq;
             change.add_page_as_it_is(&page, origin)?;

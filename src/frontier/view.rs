@@ -5,13 +5,14 @@ use std::ops::ControlFlow;
 
 use super::change::{class_of, rank_of};
 use super::groups::{GroupKey, GroupRecord};
+use super::learning::{self, Example};
 use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
 use super::tdmrep::TdmRecord;
 use super::{Budget, Frontier, codec, contexts, keys, traps};
 use crate::address::{HostKey, PageUrl};
-use crate::page::{TaskKind, Terms};
+use crate::page::{Clues, TaskKind, Terms};
 use crate::robots::{Robots, tdm_terms};
 
 /// Pages between an address and its seed that are shown at most; scores and
@@ -20,6 +21,15 @@ const MAX_CHAIN: usize = 100;
 
 /// Queue entries that are counted at most; a long queue is as good as endless.
 pub const MAX_AHEAD: u64 = 1_000;
+
+/// What a learning crawl has learned.
+#[derive(Debug, Clone, Default)]
+pub struct Learned {
+    /// All up to some example, as the model itself writes it.
+    pub snapshot: Option<Vec<u8>>,
+    /// What it has learned from since, with how far on topic each turned out to be.
+    pub examples: Vec<(Clues, f64)>,
+}
 
 /// A frontier that is only read.
 pub struct View<'a> {
@@ -116,6 +126,32 @@ impl<'a> View<'a> {
         let key = keys::url(url, kind);
         self.schedule
             .is_some_and(|s| s.is_leased(&url.host_key(), &key))
+    }
+
+    /// What a learning crawl knows of an address.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or the record is damaged.
+    pub fn clues(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<Clues>, StoreError> {
+        if kind != TaskKind::Page {
+            return Ok(None);
+        }
+        let key = keys::clues(&keys::url(url, kind));
+        codec::read(self.store, &key, self.store.get(&key)?)
+    }
+
+    /// What a learning crawl has learned.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or an example is damaged.
+    pub fn learned(&self) -> Result<Learned, StoreError> {
+        let snapshot = self.store.get(keys::LEARNED)?;
+        let examples = learning::examples(self.store)?.into_iter();
+        let examples = examples.map(|Example { clues, reward }| (clues, reward));
+        Ok(Learned {
+            snapshot,
+            examples: examples.collect(),
+        })
     }
 
     /// Whether a page was drawn for the control sample.

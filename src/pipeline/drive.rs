@@ -69,12 +69,12 @@ pub struct Arrival<B> {
     /// The host could not be reached at all.
     pub(super) unreached: bool,
     /// It is the operator's mistake, which every other request would meet as well.
-    hopeless: bool,
+    pub(super) hopeless: bool,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
-    located: Option<Option<IpAddr>>,
+    pub(super) located: Option<Option<IpAddr>>,
     /// Gives the body's bytes back when the arrival is settled.
-    _held: Option<HeldBytes>,
+    pub(super) _held: Option<HeldBytes>,
 }
 
 /// What may be leased now.
@@ -441,7 +441,7 @@ impl<B: Send + 'static> Journey<B> {
             return match self.fetcher.locate(&task.url).await {
                 Ok(address) => Arrival {
                     located: Some(address),
-                    ..Arrival::failed(task, "").without_error()
+                    ..Arrival::bare(task)
                 },
                 Err(error) => Arrival::of_error(task, &error),
             };
@@ -458,7 +458,7 @@ impl<B: Send + 'static> Journey<B> {
                 outcome: Outcome::Redirect { to },
                 status: Some(status),
                 elapsed,
-                ..Arrival::failed(task, "").without_error()
+                ..Arrival::bare(task)
             },
             Ok(Answer::NotModified {
                 validators,
@@ -468,7 +468,7 @@ impl<B: Send + 'static> Journey<B> {
                 status: Some(304),
                 elapsed,
                 validators,
-                ..Arrival::failed(task, "").without_error()
+                ..Arrival::bare(task)
             },
             Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
         }
@@ -527,8 +527,13 @@ impl<B> Arrival<B> {
         Self {
             outcome,
             brought,
-            ..Self::failed(task, "").without_error()
+            ..Self::bare(task)
         }
+    }
+
+    /// An arrival of which nothing is known but the task.
+    pub(super) fn bare(task: Task) -> Self {
+        Self::failed(task, "").without_error()
     }
 
     fn failed(task: Task, error: &str) -> Self {
@@ -560,7 +565,7 @@ impl<B> Arrival<B> {
         }
     }
 
-    fn of_error(task: Task, error: &FetchError) -> Self {
+    pub(super) fn of_error(task: Task, error: &FetchError) -> Self {
         let seen = error.seen();
         Self {
             outcome: fetch::outcome(task.kind, error),

@@ -16,6 +16,7 @@
 mod drive;
 mod outage;
 mod rating;
+mod replay;
 mod room;
 mod steer;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
 
 pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
-pub use rating::Reading;
+pub use rating::{Learned, Reading};
+pub use replay::{Stored, replay};
 pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Steering, Stopper};
 pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
@@ -208,17 +210,7 @@ impl<'a> Crawl<'a> {
             ..Effects::default()
         };
         match &mut arrival.brought {
-            Some(Brought::Page(page)) => {
-                effects.links = std::mem::take(&mut page.links);
-                effects.images = std::mem::take(&mut page.images);
-                effects.withheld = std::mem::take(&mut page.withheld);
-                effects.unknown = page.unknown;
-                effects.keywords = Some(page.keywords);
-                effects.on_topic = Some(page.on_topic);
-                effects.digest = Some(page.digest);
-                effects.canonical = page.canonical.take();
-                effects.prints = Some(std::mem::take(&mut page.prints));
-            }
+            Some(Brought::Page(page)) => page.give(&mut effects),
             Some(Brought::Sitemap(sitemap)) => {
                 effects.links = std::mem::take(&mut sitemap.pages);
                 effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);

@@ -10,9 +10,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use sha2::{Digest, Sha256};
 
 use super::work::Reader;
-use crate::frontier::{Rating, Score};
-use crate::page::{Bucket, LinkParts};
-use crate::score::Strategy;
+use crate::frontier::{Learning, Rating, Score, drawn};
+use crate::page::{Bucket, Clues, LinkParts};
+use crate::score::{Learner, Strategy};
 
 /// The reader in force. Clones share it.
 #[derive(Clone)]
@@ -39,7 +39,120 @@ impl Reading {
     }
 }
 
+/// What learns while the crawl runs, whatever reader is in force. Clones share it.
+#[derive(Clone)]
+pub struct Learned {
+    model: Arc<RwLock<Learner>>,
+    /// The share of fetches that explore.
+    explore: f64,
+    /// The seed of the draw.
+    seed: u64,
+}
+
+impl Learned {
+    /// Nothing learned yet; `explore` of the fetches, drawn with `seed`, are to explore.
+    pub fn new(explore: f64, seed: u64) -> Self {
+        Self {
+            model: Arc::default(),
+            explore,
+            seed,
+        }
+    }
+
+    /// The same model with another share of fetches that explore.
+    #[must_use]
+    pub fn exploring(&self, explore: f64, seed: u64) -> Self {
+        Self {
+            model: Arc::clone(&self.model),
+            explore,
+            seed,
+        }
+    }
+
+    fn read<T>(&self, ask: impl FnOnce(&Learner) -> T) -> T {
+        ask(&self.model.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Digits of a score that count: those beyond say nothing, and links would change their
+/// place in the queue for no use.
+const DIGITS: f64 = 1e3;
+
+impl Learning for Reader {
+    /// The perplexity at which a page is on topic with the same odds: on the boundary
+    /// `medium` with even ones, and on `high` with 95 %.
+    fn rate(&self, clues: &Clues) -> Score {
+        let odds = match &self.learned {
+            Some(learned) => learned.read(|learner| learner.value(clues)),
+            None => 0.0,
+        };
+        let (high, medium) = (self.boundaries.high, self.boundaries.medium);
+        let width = ((medium / high).ln() / 2.944).max(0.02);
+        let score = medium * (-width * odds).exp();
+        let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
+        let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
+        (score, self.boundaries.bucket(score))
+    }
+
+    fn link_value(&self, clues: &Clues) -> f64 {
+        let learned = self.learned.as_ref();
+        learned.map_or(0.0, |learned| learned.read(|l| l.link_value(clues)))
+    }
+
+    fn learn(&self, clues: &Clues, reward: f64) {
+        if let Some(learned) = &self.learned {
+            let mut learner = learned
+                .model
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            learner.learn(clues, reward);
+        }
+    }
+
+    fn examples(&self) -> u64 {
+        let learned = self.learned.as_ref();
+        learned.map_or(0, |learned| learned.read(Learner::examples))
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let learned = self.learned.as_ref();
+        learned.map_or_else(Vec::new, |learned| learned.read(Learner::snapshot))
+    }
+
+    fn restore(&self, snapshot: &[u8]) -> bool {
+        let (Some(learned), Some(learner)) = (&self.learned, Learner::restore(snapshot)) else {
+            return false;
+        };
+        *learned
+            .model
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = learner;
+        true
+    }
+
+    fn explores(&self, fetch: u64) -> Option<u64> {
+        let learned = self.learned.as_ref()?;
+        let (number, share) = drawn(learned.seed, fetch);
+        (share < learned.explore).then_some(number)
+    }
+
+    fn parts(&self, clues: &Clues) -> Vec<(&'static str, f64, f64)> {
+        let Some(learned) = &self.learned else {
+            return Vec::new();
+        };
+        let parts = learned.read(|learner| learner.parts(clues));
+        parts
+            .into_iter()
+            .map(|p| (p.name, p.value, p.adds))
+            .collect()
+    }
+}
+
 impl Rating for Reader {
+    fn learning(&self) -> Option<&dyn Learning> {
+        self.learned.is_some().then_some(self)
+    }
+
     fn digest(&self) -> u64 {
         let (strategy, weights) = (self.scorer.strategy(), self.scorer.weights());
         // Numbers are written in the shortest form that gives them back.
@@ -64,7 +177,7 @@ impl Rating for Reader {
         let strategy = self.scorer.strategy();
         let score = match strategy {
             Strategy::Unfocused => 0.0,
-            Strategy::Document | Strategy::Link => document,
+            Strategy::Document | Strategy::Link | Strategy::Learn => document,
         };
         (score, strategy.bucket(score, &self.boundaries))
     }
@@ -73,7 +186,7 @@ impl Rating for Reader {
     fn listed(&self) -> Score {
         let score = match self.scorer.strategy() {
             Strategy::Unfocused => 0.0,
-            Strategy::Document | Strategy::Link => self.boundaries.normal,
+            Strategy::Document | Strategy::Link | Strategy::Learn => self.boundaries.normal,
         };
         (score, Some(Bucket::Normal))
     }

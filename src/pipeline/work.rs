@@ -4,6 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::iter::repeat_with;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -11,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::extract;
-use crate::frontier::{NewImage, NewTask, Rating};
+use crate::frontier::{Effects, NewImage, NewTask, Rating};
 use crate::metrics::Metrics;
 use crate::page::{
     DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason, Scored,
@@ -19,6 +20,8 @@ use crate::page::{
 };
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
+
+use super::rating::Learned;
 use crate::sitemap;
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
@@ -85,6 +88,8 @@ pub struct PageBrought {
     /// text, where training proposed it; `high` is the topic's own, which half of the
     /// pages about it miss.
     pub on_topic: bool,
+    /// How far it is on topic by its own text, 0 to 1, where the crawl learns.
+    pub reward: Option<f64>,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
     /// Its images, each address once.
@@ -117,6 +122,22 @@ pub struct PageBrought {
     pub canonical: Option<PageUrl>,
     /// What its text is known again by.
     pub prints: Prints,
+}
+
+impl PageBrought {
+    /// Gives the frontier what it is to know of the page.
+    pub fn give(&mut self, effects: &mut Effects) {
+        effects.links = std::mem::take(&mut self.links);
+        effects.images = std::mem::take(&mut self.images);
+        effects.withheld = std::mem::take(&mut self.withheld);
+        effects.unknown = self.unknown;
+        effects.keywords = Some(self.keywords);
+        effects.on_topic = Some(self.on_topic);
+        effects.reward = self.reward;
+        effects.digest = Some(self.digest);
+        effects.canonical = self.canonical.take();
+        effects.prints = Some(std::mem::take(&mut self.prints));
+    }
 }
 
 /// Which images are wanted.
@@ -168,6 +189,8 @@ pub struct Reader {
     pub scorer: Scorer,
     /// From scores to buckets.
     pub boundaries: Boundaries,
+    /// What learns which links to follow, where the crawl does.
+    pub learned: Option<Learned>,
     /// Which images are wanted.
     pub images: ImageRules,
     /// Whether sentences are kept.
@@ -219,6 +242,7 @@ impl Reader {
             score,
             parts: None,
             anchor: None,
+            clues: None,
         });
         let brought = SitemapBrought {
             pages: pages.collect(),
@@ -248,12 +272,22 @@ impl Reader {
             document,
             links,
             images,
+            observed,
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
-        let links = links.into_iter().zip(&extracted.links);
-        let links = links.map(|(link, found)| {
-            let (score, bucket) = self.link(&link.parts);
+        let (reward, clues) = match observed {
+            Some(observed) => (Some(observed.reward), observed.clues),
+            None => (None, Vec::new()),
+        };
+        let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
+        let links = links.into_iter().zip(&extracted.links).zip(clues);
+        let links = links.map(|((link, found), clues)| {
+            let (score, bucket) = match (&clues, self.learning()) {
+                (Some(clues), Some(learning)) => learning.rate(clues),
+                _ => self.link(&link.parts),
+            };
             NewTask {
+                clues,
                 bucket,
                 url: link.url,
                 score,
@@ -275,6 +309,7 @@ impl Reader {
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
+            reward,
             sentences: if keeps_text { sentences } else { Vec::new() },
             title: extracted.title,
             language: extracted.language,

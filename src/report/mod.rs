@@ -22,7 +22,7 @@
 mod html;
 mod judged;
 mod markdown;
-mod plot;
+pub(crate) mod plot;
 mod politeness;
 mod rows;
 mod sections;

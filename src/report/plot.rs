@@ -36,7 +36,7 @@ const COLOURS: [RGBColor; 7] = [
 
 /// A named line.
 #[derive(Debug, Clone)]
-pub(super) struct Line {
+pub(crate) struct Line {
     /// What the legend says.
     pub name: String,
     /// In order.
@@ -45,7 +45,7 @@ pub(super) struct Line {
 
 /// What is drawn.
 #[derive(Debug)]
-pub(super) struct Plot {
+pub(crate) struct Plot {
     /// Label of the horizontal axis, with its unit.
     pub x: String,
     /// Label of the vertical axis, with its unit.

@@ -3,7 +3,8 @@
 //! [`rating`] holds the formulas (Werner 2015, after Remus & Biemann 2016) as pure
 //! functions of numbers, [`boundaries`] the step from a score to a priority class,
 //! and [`scorer`] applies both to an extracted page with a language model and a
-//! keyword table. Perplexities and all scores made of them are better the lower
+//! keyword table. [`contrast`] tells how far a document is on topic, [`observer`]
+//! what a link is known by, and [`learner`] learns from both, while a crawl runs, which links lead there. Perplexities and all scores made of them are better the lower
 //! they are; only keyword scores are better the higher they are.
 //!
 //! A score depends on the page and the model alone: nothing here asks the network,
@@ -11,9 +12,15 @@
 //! `nofollow`, scope and the razor are for the caller to apply.
 
 pub mod boundaries;
+pub mod contrast;
+pub mod learner;
+pub mod observer;
 pub mod rating;
 pub mod scorer;
 
 pub use boundaries::{Boundaries, BoundariesError};
+pub use contrast::{Contrast, Counts, Topicality};
+pub use learner::Learner;
+pub use observer::PageObserver;
 pub use rating::{Strategy, Weights, link_score, weighted};
 pub use scorer::Scorer;

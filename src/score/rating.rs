@@ -105,11 +105,19 @@ pub enum Strategy {
     /// The link score (Werner 2015).
     #[default]
     Link,
+    /// What the crawl itself has learned of which links lead to the topic
+    /// ([`Learner`](super::Learner)); the link score where nothing else is known of a link.
+    Learn,
 }
 
 impl Strategy {
     /// All strategies, the simplest first.
-    pub const ALL: [Strategy; 3] = [Strategy::Unfocused, Strategy::Document, Strategy::Link];
+    pub const ALL: [Strategy; 4] = [
+        Strategy::Unfocused,
+        Strategy::Document,
+        Strategy::Link,
+        Strategy::Learn,
+    ];
 
     /// The name used in configuration, logs and tables.
     pub fn name(self) -> &'static str {
@@ -117,6 +125,7 @@ impl Strategy {
             Strategy::Unfocused => "unfocused",
             Strategy::Document => "document",
             Strategy::Link => "link",
+            Strategy::Learn => "learn",
         }
     }
 
@@ -125,7 +134,7 @@ impl Strategy {
         match self {
             Strategy::Unfocused => 0.0,
             Strategy::Document => parts.document,
-            Strategy::Link => link_score(parts, weights),
+            Strategy::Link | Strategy::Learn => link_score(parts, weights),
         }
     }
 
@@ -134,7 +143,7 @@ impl Strategy {
         match self {
             Strategy::Unfocused => "0 for every link of an unfocused crawl".to_owned(),
             Strategy::Document => format!("{:.3}, the page's perplexity", parts.document),
-            Strategy::Link => link_formula(parts, weights),
+            Strategy::Link | Strategy::Learn => link_formula(parts, weights),
         }
     }
 
@@ -143,7 +152,7 @@ impl Strategy {
     pub fn bucket(self, score: f64, boundaries: &Boundaries) -> Option<Bucket> {
         match self {
             Strategy::Unfocused => Some(Bucket::Normal),
-            Strategy::Document | Strategy::Link => boundaries.bucket(score),
+            Strategy::Document | Strategy::Link | Strategy::Learn => boundaries.bucket(score),
         }
     }
 }

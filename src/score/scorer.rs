@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::observer::PageObserver;
 use super::rating::{Strategy, Weights, weighted};
 use crate::address::PageUrl;
 use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
-    Scored, ScoredImage, ScoredLink, TextScore,
+    Observed, Scored, ScoredImage, ScoredLink, TextScore,
 };
 
 /// Rates documents, links and images by one topic. Cheap to clone, and shared by
@@ -24,6 +25,8 @@ pub struct Scorer {
     keywords_digest: u64,
     /// Perplexity of text with nothing to score.
     unknown: f64,
+    /// Sees what a learning crawl learns from, where one does.
+    observer: Option<PageObserver>,
 }
 
 impl Scorer {
@@ -41,6 +44,16 @@ impl Scorer {
             keywords: Arc::new(keywords),
             weights,
             strategy,
+            observer: None,
+        }
+    }
+
+    /// Has pages seen by `observer` as well.
+    #[must_use]
+    pub fn observing(self, observer: PageObserver) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
         }
     }
 
@@ -86,6 +99,10 @@ impl Scorer {
     /// are not looked at: what to make of them is for the caller to decide.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
         let (document, sentences) = self.rate_document(&extracted.blocks);
+        let observed = self.observer.as_ref().map(|observer| Observed {
+            reward: observer.reward(&sentences, document.perplexity),
+            clues: observer.clues(page_url, extracted),
+        });
         let mut texts = Texts::new(self);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
@@ -109,6 +126,7 @@ impl Scorer {
             document,
             links,
             images: images.collect(),
+            observed,
             sentences: sentences.into_iter().map(String::from).collect(),
         }
     }
@@ -297,6 +315,7 @@ mod tests {
             url: url(path),
             anchor: anchor.to_owned(),
             nofollow: path == "nofollow",
+            place: Default::default(),
         }
     }
 

@@ -12,8 +12,8 @@
 //! place and renamed.
 //!
 //! Reading order: this file, `corpus` (sources to documents), `pages` (fetching),
-//! `boundaries` (what is proposed from the measured perplexities), `model` (the
-//! folder, written and read).
+//! `boundaries` (what is proposed from the measured perplexities), `topicality` (how far
+//! a document is on topic), `model` (the folder, written and read).
 
 mod boundaries;
 mod corpus;
@@ -21,6 +21,7 @@ mod model;
 mod pages;
 #[cfg(test)]
 mod tests;
+mod topicality;
 
 use std::collections::HashSet;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ use crate::fetch::{Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::keywords::{KeywordError, KeywordTable};
 use crate::lm::{self, Sentence, arpa};
+use crate::score::contrast::ContrastError;
 
 pub use corpus::Document;
 pub use model::{Model, ModelFacts, keywords_in};
@@ -90,6 +92,9 @@ pub enum TrainError {
     /// The keyword table cannot be written or read.
     #[error(transparent)]
     Keywords(#[from] KeywordError),
+    /// The table of words cannot be written or read.
+    #[error(transparent)]
+    Words(#[from] ContrastError),
     /// `model.toml` is no such file.
     #[error("{}: {why}; train the model again", path.display())]
     Facts {
@@ -160,6 +165,14 @@ pub fn train(
     arpa::write(&estimate, &arpa_path)?;
     let kenlm = lm::KenLm::load(&arpa_path)?;
     let measured = boundaries::measure(&kenlm, &held_out, &neutral);
+    let topical = topicality::measure(&kenlm, &positive, &neutral, &held_out);
+    if topical.topicality.is_none() {
+        tracing::warn!(
+            "too few documents about the topic and about anything else to tell them apart by \
+             their words (4 of each with 30 words held out are the least), so how far a page is \
+             on topic rests on its perplexity alone"
+        );
+    }
     let facts = ModelFacts {
         version: model::VERSION,
         order: section.order,
@@ -176,7 +189,9 @@ pub fn train(
         discounts: estimate.discounts().to_vec(),
         keywords: keywords.len(),
         boundaries: measured.boundaries,
+        topicality: topical.topicality,
     };
+    topical.counts.save(&draft.path().join(model::WORDS))?;
     keywords.save(&draft.path().join(model::KEYWORDS))?;
     draft.finish(&facts)?;
     say(&format!(

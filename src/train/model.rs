@@ -1,4 +1,4 @@
-//! The model folder: `lm.arpa`, `keywords.tsv`, `model.toml`.
+//! The model folder: `lm.arpa`, `keywords.tsv`, `words.tsv`, `model.toml`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -9,10 +9,12 @@ use super::TrainError;
 use super::corpus::io;
 use crate::keywords::KeywordTable;
 use crate::lm::{Discount, KenLm, LanguageModel};
-use crate::score::Boundaries;
+use crate::score::{Boundaries, Contrast, Counts, Topicality};
 
 pub(super) const ARPA: &str = "lm.arpa";
 pub(super) const KEYWORDS: &str = "keywords.tsv";
+/// How often each word occurs in the texts of either kind.
+pub(super) const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
 
 /// Version of the folder's layout.
@@ -49,6 +51,10 @@ pub struct ModelFacts {
     pub keywords: usize,
     /// Bucket boundaries that follow from the perplexities measured.
     pub boundaries: Boundaries,
+    /// Where documents about the topic part from neutral ones by the contrast of their
+    /// words, in nats a token; `None` where there were too few to tell.
+    #[serde(default)]
+    pub topicality: Option<Topicality>,
     /// Kneser-Ney discounts of every order, unigrams first.
     pub discounts: Vec<Discount>,
 }
@@ -91,6 +97,10 @@ pub struct Model {
     pub lm: Arc<dyn LanguageModel>,
     /// The keyword table.
     pub keywords: KeywordTable,
+    /// What tells its words from those of other texts, with the curve that makes a
+    /// share of it; `None` where training could not tell, and in models of earlier
+    /// versions.
+    pub contrast: Option<(Arc<Contrast>, Topicality)>,
 }
 
 impl Model {
@@ -111,11 +121,17 @@ impl Model {
         };
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
+        let contrast = match facts.topicality {
+            Some(topicality) => Contrast::new(&Counts::load(&folder.join(WORDS))?)
+                .map(|contrast| (Arc::new(contrast), topicality)),
+            None => None,
+        };
         Ok(Self {
             folder: folder.to_owned(),
             facts,
             lm: Arc::new(lm),
             keywords: keywords_in(folder)?,
+            contrast,
         })
     }
 }

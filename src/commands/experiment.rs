@@ -1,0 +1,40 @@
+//! `spoor experiment`: the same crawls with other settings, side by side, offline.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::Args;
+use spoor::daemon;
+use spoor::experiment::{self, Plan};
+
+/// Compare settings by crawling a stored web with each.
+#[derive(Debug, Args)]
+pub struct Experiment {
+    /// The plan, a TOML file.
+    plan: PathBuf,
+    /// Where models, table and plots are written; without it, where the plan says.
+    #[arg(long)]
+    out: Option<PathBuf>,
+    /// Print what came of it as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Experiment {
+    pub fn run(self) -> Result<()> {
+        let mut plan = Plan::read(&self.plan)?;
+        if let Some(out) = self.out {
+            plan.out = out;
+        }
+        let runtime = daemon::runtime()?;
+        let outcome = experiment::run(&plan, runtime.handle(), &|text| eprintln!("{text}"))?;
+        match self.json {
+            true => print!("{}", outcome.json()),
+            false => {
+                println!("{}", outcome.markdown());
+                println!("table and plots in {}", plan.out.display());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,329 @@
+//! What the runs of an experiment found: the table and the plots.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+
+use super::plan::Plan;
+use crate::report::plot::{Line, Plot};
+
+/// The name of the walk that knows the labels.
+pub(super) const ORACLE: &str = "oracle";
+
+/// What one run found.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Harvest {
+    /// The topic.
+    pub topic: String,
+    /// From where it began.
+    pub begin: String,
+    /// The variant, or `oracle`.
+    pub variant: String,
+    /// The seed.
+    pub seed: u64,
+    /// How many pages of the topic were found after each fetch.
+    pub curve: Vec<usize>,
+    /// Different images that the pages of the topic among them embed.
+    pub images: usize,
+    /// How long the run took.
+    pub seconds: f64,
+}
+
+impl Harvest {
+    /// Pages of the topic among the first `fetches`; where the run ended before, at its
+    /// end.
+    pub fn at(&self, fetches: u64) -> usize {
+        let last = usize::try_from(fetches)
+            .unwrap_or(usize::MAX)
+            .min(self.curve.len());
+        last.checked_sub(1)
+            .and_then(|i| self.curve.get(i))
+            .copied()
+            .unwrap_or(0)
+    }
+
+    /// The mean over all fetches of the budget of the share of pages of the topic so far:
+    /// 1 for a run that fetches nothing else.
+    pub fn area(&self, budget: u64) -> f64 {
+        let budget = budget.max(1);
+        let shares = (1..=budget).map(|n| self.at(n) as f64 / n as f64);
+        shares.sum::<f64>() / budget as f64
+    }
+
+    /// The run in a line, for people.
+    pub fn line(&self) -> String {
+        let Self {
+            topic,
+            begin,
+            variant,
+            seed,
+            curve,
+            seconds,
+            ..
+        } = self;
+        let found = curve.last().copied().unwrap_or(0);
+        format!(
+            "{topic}, {begin}, {variant}, seed {seed}: {found} of {} in {seconds:.1} s",
+            curve.len()
+        )
+    }
+}
+
+/// What all runs found.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// The budget of each run.
+    pub fetches: u64,
+    /// The numbers of fetches that the table tells of.
+    pub marks: Vec<u64>,
+    /// The runs in the order of the plan.
+    pub runs: Vec<Harvest>,
+}
+
+/// Means over the runs of one variant that differ in their seed alone.
+#[derive(Debug, Clone, PartialEq)]
+struct Row<'a> {
+    topic: &'a str,
+    begin: &'a str,
+    variant: &'a str,
+    found: Vec<f64>,
+    area: f64,
+    /// Of what the oracle found with the whole budget.
+    share: Option<f64>,
+    images: f64,
+}
+
+impl Outcome {
+    pub(super) fn new(plan: &Plan, runs: Vec<Harvest>) -> Self {
+        // What lies beyond the budget is at its end.
+        let mut marks = plan.marks.clone();
+        marks.retain(|mark| *mark <= plan.fetches);
+        if marks.is_empty() {
+            marks.push(plan.fetches);
+        }
+        Self {
+            fetches: plan.fetches,
+            marks,
+            runs,
+        }
+    }
+
+    /// All that is alike but for the seed, in order of the plan.
+    fn groups(&self) -> Vec<(&str, &str, &str)> {
+        let mut groups = Vec::new();
+        for run in &self.runs {
+            let group = (run.topic.as_str(), run.begin.as_str(), run.variant.as_str());
+            if !groups.contains(&group) {
+                groups.push(group);
+            }
+        }
+        groups
+    }
+
+    fn of(&self, group: (&str, &str, &str)) -> Vec<&Harvest> {
+        let of_group = |run: &&Harvest| {
+            (run.topic.as_str(), run.begin.as_str(), run.variant.as_str()) == group
+        };
+        self.runs.iter().filter(of_group).collect()
+    }
+
+    fn rows(&self) -> Vec<Row<'_>> {
+        let groups = self.groups().into_iter();
+        let rows = groups.map(|(topic, begin, variant)| {
+            let runs = self.of((topic, begin, variant));
+            let mean = |of: &dyn Fn(&Harvest) -> f64| {
+                runs.iter().map(|run| of(run)).sum::<f64>() / runs.len().max(1) as f64
+            };
+            let oracle = self
+                .of((topic, begin, ORACLE))
+                .first()
+                .map(|o| o.at(self.fetches));
+            let found = mean(&|run| run.at(self.fetches) as f64);
+            Row {
+                topic,
+                begin,
+                variant,
+                found: self
+                    .marks
+                    .iter()
+                    .map(|mark| mean(&|run| run.at(*mark) as f64))
+                    .collect(),
+                area: mean(&|run| run.area(self.fetches)),
+                share: oracle.filter(|o| *o > 0).map(|o| found / o as f64),
+                images: mean(&|run| run.images as f64),
+            }
+        });
+        rows.collect()
+    }
+
+    fn header(&self) -> Vec<String> {
+        let marks = self.marks.iter().map(|mark| format!("at {mark}"));
+        ["topic", "begin", "variant"]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(marks)
+            .chain(["area", "of oracle", "images"].map(str::to_owned))
+            .collect()
+    }
+
+    fn cells(row: &Row<'_>) -> Vec<String> {
+        let found = row.found.iter().map(|found| count(*found));
+        [row.topic, row.begin, row.variant]
+            .map(str::to_owned)
+            .into_iter()
+            .chain(found)
+            .chain([
+                format!("{:.3}", row.area),
+                row.share
+                    .map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", s * 100.0)),
+                count(row.images),
+            ])
+            .collect()
+    }
+
+    /// Mean shares of the oracle over topics, by beginning and variant.
+    pub fn means(&self) -> Vec<(String, String, f64)> {
+        let rows = self.rows();
+        let mut means: Vec<(String, String, f64)> = Vec::new();
+        for row in &rows {
+            let is_known = |(begin, variant, _): &(String, String, f64)| {
+                begin == row.begin && variant == row.variant
+            };
+            if means.iter().any(is_known) {
+                continue;
+            }
+            let shares: Vec<f64> = rows
+                .iter()
+                .filter(|other| (other.begin, other.variant) == (row.begin, row.variant))
+                .filter_map(|other| other.share)
+                .collect();
+            if !shares.is_empty() {
+                let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+                means.push((row.begin.to_owned(), row.variant.to_owned(), mean));
+            }
+        }
+        means
+    }
+
+    /// The table in Markdown, with the means over topics below it.
+    pub fn markdown(&self) -> String {
+        let rows = self.rows();
+        let mut table = vec![self.header()];
+        table.extend(rows.iter().map(Self::cells));
+        let mut text = markdown_table(&table, 3);
+        let means = self.means();
+        if !means.is_empty() {
+            let mut table = vec![
+                ["begin", "variant", "mean of oracle"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            ];
+            table.extend(means.into_iter().map(|(begin, variant, mean)| {
+                vec![begin, variant, format!("{:.1} %", mean * 100.0)]
+            }));
+            text.push('\n');
+            text.push_str(&markdown_table(&table, 2));
+        }
+        text
+    }
+
+    /// The table with tabs between columns.
+    pub fn tsv(&self) -> String {
+        let rows = self.rows();
+        let lines = std::iter::once(self.header()).chain(rows.iter().map(Self::cells));
+        lines.fold(String::new(), |mut text, cells| {
+            text.push_str(&cells.join("\t"));
+            text.push('\n');
+            text
+        })
+    }
+
+    /// All runs with their curves.
+    pub fn json(&self) -> String {
+        // Names and numbers can always be written.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// A plot for each topic and beginning, by the name of its file.
+    pub fn plots(&self) -> Vec<(String, String)> {
+        let mut scenes: Vec<(&str, &str)> = Vec::new();
+        for (topic, begin, _) in self.groups() {
+            if !scenes.contains(&(topic, begin)) {
+                scenes.push((topic, begin));
+            }
+        }
+        let scenes = scenes.into_iter().filter_map(|(topic, begin)| {
+            let lines = self
+                .groups()
+                .into_iter()
+                .filter(|g| (g.0, g.1) == (topic, begin));
+            let lines = lines.map(|group| Line {
+                name: group.2.to_owned(),
+                points: self.mean_curve(group),
+            });
+            let plot = Plot {
+                x: "Pages fetched".to_owned(),
+                y: format!("Pages of the topic {topic}, {begin}"),
+                logarithmic: false,
+                lines: lines.collect(),
+            };
+            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+            let name = format!("harvest-{topic}-{begin}")
+                .chars()
+                .map(plain)
+                .collect();
+            Some((name, plot.svg()?))
+        });
+        scenes.collect()
+    }
+
+    fn mean_curve(&self, group: (&str, &str, &str)) -> Vec<(f64, f64)> {
+        let runs = self.of(group);
+        let longest = runs.iter().map(|run| run.curve.len()).max().unwrap_or(0) as u64;
+        let mean = |n: u64| {
+            let sum: usize = runs.iter().map(|run| run.at(n)).sum();
+            sum as f64 / runs.len().max(1) as f64
+        };
+        (0..=longest).map(|n| (n as f64, mean(n))).collect()
+    }
+}
+
+/// A mean of counts: whole where it is.
+fn count(mean: f64) -> String {
+    match mean.fract() == 0.0 {
+        true => format!("{mean:.0}"),
+        false => format!("{mean:.1}"),
+    }
+}
+
+/// A table whose first `left` columns are words and whose others are numbers.
+fn markdown_table(rows: &[Vec<String>], left: usize) -> String {
+    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column));
+        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+    };
+    let mut text = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        for (column, cell) in row.iter().enumerate() {
+            let width = width(column);
+            // Writing to a string does not fail.
+            let _written = match column < left {
+                true => write!(text, "| {cell:<width$} "),
+                false => write!(text, "| {cell:>width$} "),
+            };
+        }
+        text.push_str("|\n");
+        if number == 0 {
+            for column in 0..columns {
+                let line = "-".repeat(width(column));
+                text.push_str(&match column < left {
+                    true => format!("| {line} "),
+                    false => format!("| {}: ", line.get(1..).unwrap_or_default()),
+                });
+            }
+            text.push_str("|\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,279 @@
+//! What an experiment runs: a TOML file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+use toml::{Table, Value};
+
+use super::{ExperimentError, io};
+use crate::config::Config;
+
+/// What every job of an experiment begins with: nothing is waited for, no file for which
+/// no crawl is judged is asked, and nothing is drawn by chance but what the plan asks for.
+const BASE: &str = r#"
+[politeness]
+min_delay = "0s"
+delay_factor = 0.0
+address_delay = "0s"
+[control_sample]
+share = 0.0
+[consent]
+tdmrep = false
+[images]
+min_width = 1
+min_height = 1
+"#;
+
+/// A plan. Paths in it are relative to the folder that spoor is started in.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// The file it was read from.
+    #[serde(skip)]
+    pub path: PathBuf,
+    /// The stored web: a folder as `spoor lab serve` takes, or a WARC file.
+    pub web: PathBuf,
+    /// The labels, a table of url and topics.
+    pub labels: PathBuf,
+    /// Where models, table and plots are written.
+    #[serde(default = "out")]
+    pub out: PathBuf,
+    /// The budget of each run, in page fetches.
+    #[serde(default = "fetches")]
+    pub fetches: u64,
+    /// The numbers of fetches at which the table says what was found.
+    #[serde(default = "marks")]
+    pub marks: Vec<u64>,
+    /// The seeds with which each variant is run.
+    #[serde(default = "seeds")]
+    pub seeds: Vec<u64>,
+    /// Whether the oracle walks as well.
+    #[serde(default = "yes")]
+    pub oracle: bool,
+    /// Keys of a job file that hold for all variants.
+    #[serde(default)]
+    pub job: Table,
+    /// The topics.
+    pub topic: Vec<TopicPlan>,
+    /// What is compared.
+    pub variant: Vec<Variant>,
+}
+
+/// A topic of a plan.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TopicPlan {
+    /// Its name in the labels.
+    pub name: String,
+    /// Texts about it.
+    pub positive: Vec<String>,
+    /// Texts about anything else.
+    #[serde(default)]
+    pub neutral: Vec<String>,
+    /// From where the crawls begin: files of seed addresses, by a name of ones own.
+    pub begin: BTreeMap<String, Begin>,
+}
+
+/// A file of seed addresses.
+pub type Begin = PathBuf;
+
+/// Something that is compared.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Variant {
+    /// What table and plot call it.
+    pub name: String,
+    /// Keys of a job file.
+    #[serde(default)]
+    pub job: Table,
+}
+
+fn out() -> PathBuf {
+    PathBuf::from("experiment")
+}
+
+fn fetches() -> u64 {
+    500
+}
+
+fn marks() -> Vec<u64> {
+    vec![100, 250, 500, 1_000]
+}
+
+fn seeds() -> Vec<u64> {
+    vec![1]
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Plan {
+    /// Reads a plan.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Io`] and [`ExperimentError::Plan`] name the file and, for a
+    /// syntax error, line and column.
+    pub fn read(path: &Path) -> Result<Self, ExperimentError> {
+        let text = std::fs::read_to_string(path).map_err(io(path, "reading"))?;
+        Self::parse(&text, path)
+    }
+
+    /// Checks the text of a plan.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Plan`].
+    pub fn parse(text: &str, path: &Path) -> Result<Self, ExperimentError> {
+        let wrong = |why: String| ExperimentError::Plan {
+            path: path.to_owned(),
+            why,
+        };
+        let mut plan: Self = toml::from_str(text).map_err(|e| wrong(e.to_string()))?;
+        path.clone_into(&mut plan.path);
+        let names: Vec<&str> = plan.variant.iter().map(|v| v.name.as_str()).collect();
+        for (lacking, what) in [
+            (plan.topic.is_empty(), "[[topic]]"),
+            (plan.variant.is_empty(), "[[variant]]"),
+            (plan.seeds.is_empty(), "seeds"),
+            (plan.marks.is_empty(), "marks"),
+        ] {
+            if lacking {
+                return Err(wrong(format!("`{what}` is empty; name at least one")));
+            }
+        }
+        if plan.fetches == 0 {
+            return Err(wrong("`fetches` must be at least 1".to_owned()));
+        }
+        for (n, name) in names.iter().enumerate() {
+            if *name == super::harvest::ORACLE || names.iter().skip(n + 1).any(|o| o == name) {
+                return Err(wrong(format!(
+                    "two variants are called `{name}`; give each a name of its own"
+                )));
+            }
+        }
+        for topic in &plan.topic {
+            if topic.begin.is_empty() {
+                return Err(wrong(format!(
+                    "the topic `{}` begins nowhere; name a file of seeds, as in \
+                     `begin.warm = \"seeds/{0}.txt\"`",
+                    topic.name
+                )));
+            }
+        }
+        Ok(plan)
+    }
+
+    /// The job of one run; `variant` is `None` for the oracle.
+    ///
+    /// # Errors
+    /// [`ExperimentError::Job`] where the keys of the plan are none of a job.
+    pub(super) fn job(
+        &self,
+        topic: &TopicPlan,
+        begin: &str,
+        variant: Option<&Variant>,
+        seed: u64,
+    ) -> Result<Config, ExperimentError> {
+        let wrong = |why: String| ExperimentError::Plan {
+            path: self.path.clone(),
+            why,
+        };
+        let mut job: Table = toml::from_str(BASE).map_err(|e| wrong(e.to_string()))?;
+        merge(&mut job, &self.job);
+        if let Some(variant) = variant {
+            merge(&mut job, &variant.job);
+        }
+        // Variants that read or train otherwise have a model of their own.
+        let shapes: String = ["train", "text"]
+            .iter()
+            .filter_map(|section| job.get(*section))
+            .map(ToString::to_string)
+            .collect();
+        let sources = format!("{:?} {:?} {shapes}", topic.positive, topic.neutral);
+        let digest = base16ct::lower::encode_string(&Sha256::digest(sources));
+        let digest = digest.get(..8).unwrap_or_default();
+        let own = Table::from_iter([
+            section(
+                "job",
+                [
+                    (
+                        "name",
+                        Value::from(format!("{}-{digest}", plain(&topic.name))),
+                    ),
+                    ("contact", Value::from("mailto:nobody@localhost")),
+                    ("folder", Value::from(self.out.display().to_string())),
+                ],
+            ),
+            section(
+                "model",
+                [(
+                    "folder",
+                    Value::from(self.out.join("models").display().to_string()),
+                )],
+            ),
+            section(
+                "seeds",
+                [("files", {
+                    let file = topic
+                        .begin
+                        .get(begin)
+                        .map(|file| file.display().to_string());
+                    Value::from(file.into_iter().collect::<Vec<_>>())
+                })],
+            ),
+            section(
+                "train",
+                [
+                    ("positive", Value::from(topic.positive.clone())),
+                    ("neutral", Value::from(topic.neutral.clone())),
+                ],
+            ),
+            section(
+                "strategy",
+                [(
+                    "seed",
+                    Value::Integer(i64::try_from(seed).unwrap_or(i64::MAX)),
+                )],
+            ),
+            section(
+                "limits",
+                [(
+                    "fetches",
+                    Value::Integer(i64::try_from(self.fetches).unwrap_or(i64::MAX)),
+                )],
+            ),
+        ]);
+        merge(&mut job, &own);
+        let text = toml::to_string(&job).map_err(|e| wrong(e.to_string()))?;
+        let name = variant.map_or(super::harvest::ORACLE, |v| v.name.as_str());
+        Ok(Config::parse(
+            &text,
+            &format!("{}, {name}", self.path.display()),
+        )?)
+    }
+}
+
+fn section<const N: usize>(name: &str, keys: [(&str, Value); N]) -> (String, Value) {
+    let keys = keys.into_iter().map(|(key, value)| (key.to_owned(), value));
+    (name.to_owned(), Value::Table(keys.collect()))
+}
+
+/// A name that may name a job.
+fn plain(name: &str) -> String {
+    let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    name.chars().map(plain).collect()
+}
+
+/// Lays `over` over `under`, table by table.
+fn merge(under: &mut Table, over: &Table) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Table(below)), Value::Table(above)) => merge(below, above),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}

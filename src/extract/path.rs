@@ -1,0 +1,169 @@
+//! Where in the structure of a page an element stands, as numbers that are the same for
+//! elements in the same kind of place.
+//!
+//! Links in one kind of place share their fate: a page's menu leads to its menus, its
+//! list of related articles to related articles. So the path of tags and classes to a
+//! link predicts what it leads to (Chakrabarti, Punera & Subramanyam 2002).
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::html::Attributes;
+
+/// Elements deeper than this share the path of the one at this depth.
+const MAX_DEPTH: usize = 256;
+/// Elements of the end of a path that make the near path.
+const NEAR: usize = 3;
+/// Marked elements of the end of a path that make the marked path.
+const MARKED: usize = 2;
+
+/// The elements that are open, outermost first.
+#[derive(Debug, Default)]
+pub(super) struct Path {
+    open: Vec<Step>,
+    /// Elements open beyond [`MAX_DEPTH`].
+    beyond: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    /// Of this element alone.
+    own: u32,
+    /// Of the whole path to it.
+    path: u32,
+    /// It has a class, or it is a section with a name.
+    marked: bool,
+}
+
+impl Path {
+    /// An element begins.
+    pub(super) fn open(&mut self, name: &str, attributes: &impl Attributes) {
+        if self.open.len() >= MAX_DEPTH {
+            self.beyond += 1;
+            return;
+        }
+        let class = attributes
+            .get("class")
+            .and_then(|class| class.split_ascii_whitespace().next())
+            .unwrap_or_default();
+        // Numbered names are of one element, not of a kind.
+        let id = attributes
+            .get("id")
+            .filter(|id| is_section(name) && !id.bytes().any(|b| b.is_ascii_digit()))
+            .unwrap_or_default();
+        let own = [name, class, id]
+            .iter()
+            .fold(0, |sum, part| mix(sum, part.as_bytes()));
+        let above = self.open.last().map_or(0, |step| step.path);
+        self.open.push(Step {
+            own,
+            path: mix(above, &own.to_le_bytes()),
+            marked: !class.is_empty() || !id.is_empty(),
+        });
+    }
+
+    /// An element ends.
+    pub(super) fn close(&mut self) {
+        match self.beyond.checked_sub(1) {
+            Some(left) => self.beyond = left,
+            None => {
+                self.open.pop();
+            }
+        }
+    }
+
+    /// The place of the innermost element: its whole path, the end of it, and its last
+    /// elements that have a class or a name.
+    pub(super) fn here(&self) -> [u32; 3] {
+        let ends = |steps: &mut dyn Iterator<Item = &Step>, seed: u32| {
+            steps.fold(seed, |sum, step| mix(sum, &step.own.to_le_bytes()))
+        };
+        let whole = self.open.last().map_or(0, |step| step.path);
+        let near = ends(&mut self.open.iter().rev().take(NEAR), 1);
+        let mut marked = self.open.iter().rev().filter(|step| step.marked);
+        [whole, near, ends(&mut marked.by_ref().take(MARKED), 2)]
+    }
+}
+
+fn is_section(name: &str) -> bool {
+    matches!(
+        name,
+        "div" | "nav" | "section" | "main" | "aside" | "header" | "footer" | "article"
+    )
+}
+
+/// These numbers are stored, so the hash is one that never changes.
+fn mix(sum: u32, part: &[u8]) -> u32 {
+    xxh3_64_with_seed(part, u64::from(sum)) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    impl Attributes for HashMap<&str, &str> {
+        fn get(&self, name: &str) -> Option<&str> {
+            HashMap::get(self, name).copied()
+        }
+    }
+
+    fn place(steps: &[(&str, &str, &str)]) -> [u32; 3] {
+        let mut path = Path::default();
+        for (name, class, id) in steps {
+            let attributes: HashMap<&str, &str> = [("class", *class), ("id", *id)]
+                .into_iter()
+                .filter(|(_, value)| !value.is_empty())
+                .collect();
+            path.open(name, &attributes);
+        }
+        path.here()
+    }
+
+    #[test]
+    fn the_same_kind_of_place_has_the_same_path() {
+        let menu = [("html", "", ""), ("div", "nav box", ""), ("a", "", "")];
+        assert_eq!(place(&menu), place(&menu));
+        let other_class = [("html", "", ""), ("div", "text", ""), ("a", "", "")];
+        assert!(
+            place(&menu)
+                .iter()
+                .zip(place(&other_class))
+                .all(|(a, b)| *a != b)
+        );
+        // A name with a number is of one element.
+        let numbered = |id| place(&[("html", "", ""), ("div", "", id), ("a", "", "")]);
+        assert_eq!(numbered("note-1"), numbered("note-2"));
+        assert_ne!(numbered("notes"), numbered("links"));
+        // The end of two paths may agree where their beginnings differ.
+        let deeper = [
+            ("html", "", ""),
+            ("body", "", ""),
+            ("ul", "", ""),
+            ("li", "", ""),
+            ("a", "", ""),
+        ];
+        let deep = place(&deeper);
+        let shallow = place(&deeper[1..]);
+        assert_ne!(deep[0], shallow[0]);
+        assert_eq!(deep[1], shallow[1]);
+    }
+
+    #[test]
+    fn paths_are_left_as_they_were_entered_however_deep() {
+        let mut path = Path::default();
+        let none = HashMap::new();
+        path.open("html", &none);
+        let before = path.here();
+        for _ in 0..1_000 {
+            path.open("div", &none);
+        }
+        for _ in 0..1_000 {
+            path.close();
+        }
+        assert_eq!(path.here(), before);
+        path.close();
+        path.close();
+        assert_eq!(path.here(), Path::default().here());
+    }
+}

@@ -1,0 +1,361 @@
+//! How much more a text is of the topic than of anything else.
+//!
+//! A perplexity alone cannot tell a plain page about anything from a difficult one about
+//! the topic: both are middling. What tells them apart is the difference between how
+//! likely the topic makes a text and how likely the language at large does
+//! (cross-entropy difference; Moore & Lewis 2010). The contrast of a document is the sum
+//! of two such differences a token, in nats:
+//!
+//! - of word counts: the mean of `ln p(word | topic) - ln p(word | neutral)`, the words of
+//!   the topic smoothed by the neutral ones (as in a naive Bayes classifier);
+//! - of the language model: the mean of `-ln p(word | neutral)` less `ln perplexity`.
+//!
+//! It says nothing by itself; training measures on documents of both kinds where it lies
+//! for each, and [`Topicality`] makes a number from 0 to 1 of it.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::atomic;
+use crate::lm::Sentence;
+
+/// How many tokens of neutral text the counts of the topic are smoothed with.
+const PRIOR: f64 = 20.0;
+/// What is added to every count of neutral text, of words that were never met too.
+const ADDED: f64 = 0.5;
+
+/// Why a table of words cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ContrastError {
+    /// The file cannot be read or written.
+    #[error("{path}: {what} failed: {source}; train the model again", path = path.display())]
+    Io {
+        /// The table's file.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not a word and two counts.
+    #[error(
+        "{path}, line {line}: `{text}` is not a word and its two counts; train the model again",
+        path = path.display()
+    )]
+    Line {
+        /// The table's file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// Its beginning.
+        text: String,
+    },
+}
+
+/// How often each word occurs in the texts about the topic and in the neutral ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    words: FxHashMap<String, (u64, u64)>,
+}
+
+impl Counts {
+    /// Counts the words of a text about the topic.
+    pub fn add_positive(&mut self, sentences: &[Sentence]) {
+        self.add(sentences, |(positive, _)| *positive += 1);
+    }
+
+    /// Counts the words of a neutral text.
+    pub fn add_neutral(&mut self, sentences: &[Sentence]) {
+        self.add(sentences, |(_, neutral)| *neutral += 1);
+    }
+
+    fn add(&mut self, sentences: &[Sentence], count: impl Fn(&mut (u64, u64))) {
+        for token in sentences.iter().flat_map(Sentence::tokens) {
+            match self.words.get_mut(token) {
+                Some(counts) => count(counts),
+                None => {
+                    let mut counts = (0, 0);
+                    count(&mut counts);
+                    self.words.insert(token.to_owned(), counts);
+                }
+            }
+        }
+    }
+
+    /// Writes the table, a line `word<TAB>positive<TAB>neutral` each in order of the
+    /// words, whole or not at all.
+    ///
+    /// # Errors
+    /// [`ContrastError::Io`].
+    pub fn save(&self, path: &Path) -> Result<(), ContrastError> {
+        let mut rows: Vec<_> = self.words.iter().collect();
+        rows.sort_unstable();
+        atomic::write(path, |out| {
+            rows.iter()
+                .try_for_each(|(word, (p, n))| writeln!(out, "{word}\t{p}\t{n}"))
+        })
+        .map_err(|source| ContrastError::Io {
+            path: path.to_owned(),
+            what: "writing",
+            source,
+        })
+    }
+
+    /// Reads what [`Counts::save`] wrote.
+    ///
+    /// # Errors
+    /// [`ContrastError`] names the file and the line.
+    pub fn load(path: &Path) -> Result<Self, ContrastError> {
+        let text = fs::read_to_string(path).map_err(|source| ContrastError::Io {
+            path: path.to_owned(),
+            what: "reading",
+            source,
+        })?;
+        let mut counts = Self::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let row = || {
+                let mut columns = line.split('\t');
+                let word = columns.next().filter(|word| !word.is_empty())?;
+                let positive = columns.next()?.parse().ok()?;
+                let neutral = columns.next()?.parse().ok()?;
+                Some((word.to_owned(), (positive, neutral)))
+            };
+            let (word, of_word) = row().ok_or_else(|| ContrastError::Line {
+                path: path.to_owned(),
+                line: number,
+                text: line.chars().take(80).collect(),
+            })?;
+            counts.words.insert(word, of_word);
+        }
+        Ok(counts)
+    }
+}
+
+/// What a word weighs.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Weight {
+    /// `ln p(word | topic) - ln p(word | neutral)`.
+    ratio: f32,
+    /// `-ln p(word | neutral)`.
+    neutral: f32,
+}
+
+/// The weights of all words that training met.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrast {
+    words: FxHashMap<String, Weight>,
+    /// `-ln p(word | neutral)` of a word that was never met.
+    unknown: f32,
+}
+
+impl Contrast {
+    /// The weights that follow from counts; `None` where one of the two kinds of text is
+    /// absent, so that nothing can be told apart.
+    pub fn new(counts: &Counts) -> Option<Self> {
+        let (positive, neutral) = counts
+            .words
+            .values()
+            .fold((0, 0), |(p, n), counts| (p + counts.0, n + counts.1));
+        if positive == 0 || neutral == 0 {
+            return None;
+        }
+        let (positive, neutral) = (positive as f64, neutral as f64);
+        let all = neutral + ADDED * counts.words.len() as f64;
+        let weight = |(p, n): (u64, u64)| {
+            let of_neutral = (n as f64 + ADDED) / all;
+            // A word that no text about the topic has speaks against it, but no more
+            // the rarer it is.
+            let likelihood = match p {
+                0 => PRIOR / (positive + PRIOR),
+                p => (p as f64 / of_neutral + PRIOR) / (positive + PRIOR),
+            };
+            Weight {
+                ratio: likelihood.ln() as f32,
+                neutral: -of_neutral.ln() as f32,
+            }
+        };
+        let words = counts.words.iter();
+        Some(Self {
+            words: words
+                .map(|(w, counts)| (w.clone(), weight(*counts)))
+                .collect(),
+            unknown: -(ADDED / all).ln() as f32,
+        })
+    }
+
+    /// The contrast of a document that has this perplexity, in nats a token; `None`
+    /// where it has no token.
+    pub fn document(&self, sentences: &[Sentence], perplexity: f64) -> Option<f64> {
+        let (mut ratio, mut neutral, mut tokens) = (0.0, 0.0, 0_u64);
+        for token in sentences.iter().flat_map(Sentence::tokens) {
+            tokens += 1;
+            match self.words.get(token) {
+                Some(weight) => {
+                    ratio += f64::from(weight.ratio);
+                    neutral += f64::from(weight.neutral);
+                }
+                None => neutral += f64::from(self.unknown),
+            }
+        }
+        let mean = (ratio + neutral) / tokens as f64;
+        (tokens > 0).then(|| mean - perplexity.max(1.0).ln())
+    }
+
+    /// The mean and the highest ratio of the words of a short text, 0 where it has none;
+    /// a word that was never met says nothing.
+    pub fn words<'a>(&self, tokens: impl Iterator<Item = &'a str>) -> (f64, f64) {
+        let (mut sum, mut best, mut count) = (0.0, 0.0_f64, 0_u32);
+        for token in tokens {
+            count += 1;
+            if let Some(weight) = self.words.get(token) {
+                let ratio = f64::from(weight.ratio);
+                sum += ratio;
+                best = best.max(ratio);
+            }
+        }
+        (sum / f64::from(count.max(1)), best)
+    }
+}
+
+/// From a measure of documents to how far each is on topic: a logistic curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Topicality {
+    /// The measure at which a document is as likely on topic as not.
+    pub midpoint: f64,
+    /// The change of the measure by which the odds change by the factor e; negative
+    /// where lower means nearer to the topic.
+    pub width: f64,
+}
+
+/// Documents of either kind below which no curve is drawn.
+const MIN_DOCUMENTS: usize = 4;
+/// How sure the curve is of the mean document of the topic, as log-odds: 95 %.
+const SURE: f64 = 2.944;
+
+impl Topicality {
+    /// The curve between two kinds of documents: its midpoint is as many standard
+    /// deviations below the mean of the topic's as above that of the neutral ones, and
+    /// the mean document of the topic is on it with 0.95. `None` where there are too
+    /// few, or the two cannot be told apart.
+    pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
+        if positive.len().min(neutral.len()) < MIN_DOCUMENTS {
+            return None;
+        }
+        let ((p, p_deviation), (n, n_deviation)) = (moments(positive), moments(neutral));
+        let deviations = (p_deviation + n_deviation).max(1e-9);
+        let midpoint = (p * n_deviation + n * p_deviation) / deviations;
+        let width = (p - midpoint) / SURE;
+        (width > 1e-6).then_some(Self { midpoint, width })
+    }
+
+    /// The curve over ln perplexity, where nothing better is known than the boundaries
+    /// of the classes `high` and `medium`.
+    pub fn of_perplexities(high: f64, medium: f64) -> Self {
+        let midpoint = medium.max(1.0).ln();
+        Self {
+            midpoint,
+            width: -((midpoint - high.max(1.0).ln()) / SURE).max(0.05),
+        }
+    }
+
+    /// How far a document of this measure is on topic, 0 to 1.
+    pub fn of(&self, measure: f64) -> f64 {
+        logistic((measure - self.midpoint) / self.width)
+    }
+}
+
+/// `1 / (1 + exp(-x))`.
+pub(super) fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Mean and standard deviation.
+fn moments(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
+    (mean, variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lm::normalise;
+
+    fn text(text: &str) -> Vec<Sentence> {
+        vec![normalise(text)]
+    }
+
+    fn counts() -> Counts {
+        let mut counts = Counts::default();
+        counts.add_positive(&text("the cat hunts the mouse and the cat sleeps"));
+        counts.add_neutral(&text(
+            "the state and the law of the land and the parliament of the state",
+        ));
+        counts
+    }
+
+    #[test]
+    fn words_of_the_topic_speak_for_it_and_others_against() {
+        let contrast = Contrast::new(&counts()).unwrap();
+        let mean = |words: &str| contrast.words(words.split(' ')).0;
+        assert!(mean("cat") > 1.0, "{}", mean("cat"));
+        assert!(mean("parliament") < 0.0);
+        // Common to both.
+        assert!(mean("the").abs() < 0.7, "{}", mean("the"));
+        assert_eq!(mean("zebra"), 0.0);
+        assert_eq!(contrast.words(std::iter::empty()), (0.0, 0.0));
+        let (mean, best) = contrast.words("the cat".split(' '));
+        assert!(best > mean);
+        // By hand: 9 words of the topic, 13 neutral ones, 11 different ones.
+        let all = 13.0 + 0.5 * 11.0;
+        let of_cat = 0.5 / all;
+        let expected = ((2.0 / of_cat + 20.0) / (9.0 + 20.0_f64)).ln();
+        assert!((contrast.words("cat".split(' ')).0 - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn documents_differ_by_words_and_by_perplexity() {
+        let contrast = Contrast::new(&counts()).unwrap();
+        let cat = text("the cat sleeps");
+        let state = text("the law of the land");
+        let near = contrast.document(&cat, 100.0).unwrap();
+        assert!(near > contrast.document(&state, 100.0).unwrap());
+        assert!(near > contrast.document(&cat, 1_000.0).unwrap());
+        assert_eq!(contrast.document(&[], 100.0), None);
+        assert_eq!(Contrast::new(&Counts::default()), None);
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words.tsv");
+        counts().save(&path).unwrap();
+        assert_eq!(Counts::load(&path).unwrap(), counts());
+        fs::write(&path, "cat\t1\t2\ncat x\n").unwrap();
+        let error = Counts::load(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2") && error.contains("cat x"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_curve_lies_between_the_two_kinds() {
+        let positive = [1.0, 2.0, 3.0, 2.0];
+        let neutral = [-2.0, -3.0, -1.0, -2.0, -2.0];
+        let curve = Topicality::between(&positive, &neutral).unwrap();
+        assert!((curve.of(2.0) - 0.95).abs() < 1e-3);
+        assert!(curve.of(-2.0) < 0.1);
+        assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
+        assert_eq!(Topicality::between(&positive[..2], &neutral), None);
+        assert_eq!(Topicality::between(&neutral, &positive), None);
+        let by_perplexity = Topicality::of_perplexities(300.0, 600.0);
+        assert!(by_perplexity.of(300_f64.ln()) > 0.9 && by_perplexity.of(1_200_f64.ln()) < 0.1);
+        assert!(curve.of(f64::MAX) <= 1.0 && curve.of(f64::MIN) >= 0.0);
+    }
+}

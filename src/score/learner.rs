@@ -1,0 +1,329 @@
+//! A small model that learns, while the crawl runs, which links lead to the topic.
+//!
+//! After every page it is told how far the page turned out to be on topic, and corrects
+//! what it had made of the clues that led there: online relevance feedback (Chakrabarti,
+//! Punera & Subramanyam 2002; Meusel, Mika & Blanco 2014). It is a logistic regression
+//! whose steps shrink with what a weight has learned already (AdaGrad; Duchi, Hazan &
+//! Singer 2011), over
+//!
+//! - *measures* of a link, with weights that it begins with: best-first crawling follows
+//!   the page's own topic (Cho, Garcia-Molina & Page 1998), Shark-Search the words at the
+//!   link (Hersovici et al. 1998), and what many pages of the topic lead to is of the
+//!   topic (Chakrabarti, van den Berg & Dom 1999);
+//! - *traits*, which begin at nothing: words of anchor and address, the place on the page,
+//!   the list on this very page, host and beginning of the path. They lie in a table of
+//!   fixed size by their hash (Weinberger et al. 2009), so memory is bounded, and what
+//!   stops to yield fades as its weight falls.
+//!
+//! A poor page between two good ones costs its links only the weight of one measure of
+//! several, so the crawl tunnels through where nothing better is known (Diligenti et al.
+//! 2000). Equal examples in equal order give equal models, on every machine.
+
+use serde::{Deserialize, Serialize};
+
+use super::contrast::logistic;
+use crate::page::Clues;
+
+/// Slots of the table of traits.
+const SLOTS: usize = 1 << 16;
+/// First steps of the weights of traits and of measures.
+const TRAIT_STEP: f64 = 0.2;
+const MEASURE_STEP: f64 = 0.3;
+/// What the sums of squared gradients begin with: the more, the longer a weight stays
+/// near what it began with.
+const TRAIT_CALM: f32 = 1.0;
+const MEASURE_CALM: f64 = 20.0;
+
+/// The measures with the weights they begin with, in order.
+const MEASURES: [(&str, f64); 11] = [
+    ("bias", -1.5),
+    ("page", 2.0),
+    ("pages that lead there", 2.0),
+    ("pages on topic that lead there", 3.0),
+    ("pages off topic that lead there", -3.0),
+    ("anchor", 0.5),
+    ("best word of the anchor", 0.2),
+    ("address", 0.5),
+    ("text around", 0.0),
+    ("heading", 0.0),
+    ("hops since a page on topic", 0.0),
+];
+
+type Measures = [f64; MEASURES.len()];
+
+/// What a link's value is made of, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// The measure, or `traits` for all of them.
+    pub name: &'static str,
+    /// Its value at this link; for traits, how many the link has.
+    pub value: f64,
+    /// What it adds to the log-odds of the target being on topic.
+    pub adds: f64,
+}
+
+/// The model. See the module's documentation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Learner {
+    examples: u64,
+    weights: Measures,
+    squares: Measures,
+    /// Weight and sum of squared gradients by slot.
+    traits: Vec<(f32, f32)>,
+}
+
+/// The form in which it is stored.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    examples: u64,
+    weights: Vec<f64>,
+    squares: Vec<f64>,
+    /// Slot, weight, sum; those that differ from what they began with.
+    traits: Vec<(u16, f32, f32)>,
+}
+
+impl Default for Learner {
+    fn default() -> Self {
+        Self {
+            examples: 0,
+            weights: MEASURES.map(|(_, weight)| weight),
+            squares: [MEASURE_CALM; MEASURES.len()],
+            traits: vec![(0.0, TRAIT_CALM); SLOTS],
+        }
+    }
+}
+
+impl Learner {
+    /// How many pages it has learned from.
+    pub fn examples(&self) -> u64 {
+        self.examples
+    }
+
+    /// The log-odds of the target of these clues being on topic.
+    pub fn value(&self, clues: &Clues) -> f64 {
+        self.sum(&measures(clues), &clues.traits)
+    }
+
+    /// The same of the best link alone, without what other pages say: by this the best of
+    /// several links to one address is chosen.
+    pub fn link_value(&self, clues: &Clues) -> f64 {
+        let mut measures = measures(clues);
+        for of_pages in &mut measures[2..5] {
+            *of_pages = 0.0;
+        }
+        self.sum(&measures, &clues.traits)
+    }
+
+    /// Learns that these clues led to a page that is on topic so far, 0 to 1.
+    pub fn learn(&mut self, clues: &Clues, reward: f64) {
+        let measures = measures(clues);
+        let error = reward.clamp(0.0, 1.0) - logistic(self.sum(&measures, &clues.traits));
+        if !error.is_finite() {
+            return;
+        }
+        self.examples += 1;
+        for ((weight, square), x) in self.weights.iter_mut().zip(&mut self.squares).zip(measures) {
+            let gradient = error * x;
+            *square += gradient * gradient;
+            *weight += MEASURE_STEP * gradient / square.sqrt();
+        }
+        for of_link in &clues.traits {
+            if let Some((weight, square)) = self.traits.get_mut(slot(*of_link)) {
+                *square += (error * error) as f32;
+                *weight += (TRAIT_STEP * error / f64::from(*square).sqrt()) as f32;
+            }
+        }
+    }
+
+    /// What the value is made of, in order.
+    pub fn parts(&self, clues: &Clues) -> Vec<Part> {
+        let measures = measures(clues);
+        let parts = MEASURES.iter().zip(self.weights).zip(measures);
+        let parts = parts.map(|(((name, _), weight), value)| Part {
+            name,
+            value,
+            adds: weight * value,
+        });
+        let traits = Part {
+            name: "traits",
+            value: clues.traits.len() as f64,
+            adds: self.of_traits(&clues.traits),
+        };
+        parts.chain(std::iter::once(traits)).collect()
+    }
+
+    /// Its state, from which [`Learner::restore`] makes the same model.
+    pub fn snapshot(&self) -> Vec<u8> {
+        let traits = (0_u16..).zip(&self.traits);
+        let stored = Stored {
+            examples: self.examples,
+            weights: self.weights.to_vec(),
+            squares: self.squares.to_vec(),
+            traits: traits
+                .filter(|(_, state)| **state != (0.0, TRAIT_CALM))
+                .map(|(slot, (weight, square))| (slot, *weight, *square))
+                .collect(),
+        };
+        // Numbers and lists of them can always be written.
+        postcard::to_stdvec(&stored).unwrap_or_default()
+    }
+
+    /// The model of a snapshot; `None` where it is none of this version.
+    pub fn restore(snapshot: &[u8]) -> Option<Self> {
+        let stored: Stored = postcard::from_bytes(snapshot).ok()?;
+        let mut learner = Self {
+            examples: stored.examples,
+            weights: stored.weights.try_into().ok()?,
+            squares: stored.squares.try_into().ok()?,
+            ..Self::default()
+        };
+        for (slot, weight, square) in stored.traits {
+            *learner.traits.get_mut(usize::from(slot))? = (weight, square);
+        }
+        let numbers = learner.weights.iter().chain(&learner.squares);
+        let sound = numbers.chain(&[]).all(|x| x.is_finite())
+            && learner
+                .traits
+                .iter()
+                .all(|(w, s)| w.is_finite() && *s > 0.0);
+        sound.then_some(learner)
+    }
+
+    fn sum(&self, measures: &Measures, traits: &[u32]) -> f64 {
+        let measured: f64 = self.weights.iter().zip(measures).map(|(w, x)| w * x).sum();
+        measured + self.of_traits(traits)
+    }
+
+    fn of_traits(&self, traits: &[u32]) -> f64 {
+        let weights = traits.iter().filter_map(|t| self.traits.get(slot(*t)));
+        weights.map(|(weight, _)| f64::from(*weight)).sum()
+    }
+}
+
+fn slot(of_link: u32) -> usize {
+    of_link as usize % SLOTS
+}
+
+fn measures(clues: &Clues) -> Measures {
+    let Clues {
+        parent,
+        words,
+        good,
+        bad,
+        hops,
+        ..
+    } = clues;
+    let (good, bad) = (f64::from(*good), f64::from(*bad));
+    // Beyond these a word says no more than that it is rare.
+    let of = |contrast: f32| f64::from(contrast).clamp(-2.0, 4.0);
+    [
+        1.0,
+        f64::from(*parent),
+        (good + 0.3) / (good + bad + 1.0),
+        good.ln_1p(),
+        bad.ln_1p(),
+        of(words.anchor),
+        of(words.best),
+        of(words.address),
+        of(words.near),
+        of(words.heading),
+        f64::from((*hops).min(3)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::page::Words;
+
+    fn clues(parent: f32, traits: &[u32]) -> Clues {
+        let mut clues = Clues {
+            parent,
+            traits: traits.to_vec(),
+            ..Clues::default()
+        };
+        clues.cite(f64::from(parent));
+        clues
+    }
+
+    #[test]
+    fn it_begins_with_what_others_found() {
+        let learner = Learner::default();
+        let value = |clues: &Clues| learner.value(clues);
+        assert!(value(&clues(0.9, &[])) > value(&clues(0.1, &[])));
+        let mut cited = clues(0.9, &[]);
+        cited.cite(0.9);
+        assert!(value(&cited) > value(&clues(0.9, &[])));
+        let mut off = clues(0.9, &[]);
+        off.cite(0.0);
+        assert!(value(&off) < value(&clues(0.9, &[])));
+        let mut spoken = clues(0.5, &[]);
+        spoken.words = Words {
+            anchor: 2.0,
+            ..Words::default()
+        };
+        assert!(value(&spoken) > value(&clues(0.5, &[])));
+    }
+
+    #[test]
+    fn traits_that_yield_rise_and_fade_when_they_stop() {
+        let mut learner = Learner::default();
+        let (menu, list) = (clues(0.5, &[1, 2]), clues(0.5, &[3, 4]));
+        for _ in 0..30 {
+            learner.learn(&list, 1.0);
+            learner.learn(&menu, 0.0);
+        }
+        assert_eq!(learner.examples(), 60);
+        let high = learner.value(&list);
+        assert!(high > learner.value(&menu) + 1.0);
+        for _ in 0..30 {
+            learner.learn(&list, 0.0);
+        }
+        assert!(learner.value(&list) < high - 1.0);
+    }
+
+    #[test]
+    fn its_parts_add_up() {
+        let mut learner = Learner::default();
+        let link = clues(0.7, &[5, 6]);
+        learner.learn(&link, 1.0);
+        let parts = learner.parts(&link);
+        let sum: f64 = parts.iter().map(|part| part.adds).sum();
+        assert!((sum - learner.value(&link)).abs() < 1e-12);
+        assert_eq!(parts.last().unwrap().name, "traits");
+    }
+
+    #[test]
+    fn what_is_no_snapshot_gives_no_model() {
+        assert_eq!(Learner::restore(b""), None);
+        assert_eq!(Learner::restore(b"nonsense that is long enough"), None);
+        let broken = Learner {
+            weights: [f64::NAN; 11],
+            ..Learner::default()
+        };
+        assert_eq!(Learner::restore(&broken.snapshot()), None);
+    }
+
+    proptest! {
+        #[test]
+        fn a_snapshot_goes_on_as_the_model_would_have(
+            examples in proptest::collection::vec((0.0_f32..=1.0, proptest::collection::vec(any::<u32>(), 0..6), 0.0..=1.0), 0..40),
+            cut in 0_usize..40,
+        ) {
+            let mut whole = Learner::default();
+            let mut resumed = Learner::default();
+            for (i, (parent, traits, reward)) in examples.iter().enumerate() {
+                if i == cut {
+                    resumed = Learner::restore(&resumed.snapshot()).unwrap();
+                }
+                whole.learn(&clues(*parent, traits), *reward);
+                resumed.learn(&clues(*parent, traits), *reward);
+            }
+            prop_assert!(whole == resumed);
+            let value = whole.value(&clues(0.5, &[1]));
+            prop_assert!(value.is_finite());
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! What a learning crawl sees of a page: how far it is on topic, and the clues of its
+//! links.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use percent_encoding::percent_decode_str;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::contrast::{Contrast, Topicality};
+use crate::address::PageUrl;
+use crate::lm::{Sentence, normalise, sentences};
+use crate::page::{Clues, Extracted, Link, Words};
+
+/// Words of an anchor, and of an address, that are traits.
+const MAX_WORDS: usize = 6;
+
+/// Sees pages by a topic's model. Cheap to clone.
+#[derive(Clone)]
+pub struct PageObserver {
+    contrast: Option<Arc<Contrast>>,
+    topicality: Topicality,
+}
+
+impl PageObserver {
+    /// Sees by the contrast of words where training could measure it, and otherwise by
+    /// perplexities alone: `high` and `medium` are the boundaries of those classes.
+    pub fn new(contrast: Option<(Arc<Contrast>, Topicality)>, high: f64, medium: f64) -> Self {
+        match contrast {
+            Some((contrast, topicality)) => Self {
+                contrast: Some(contrast),
+                topicality,
+            },
+            None => Self {
+                contrast: None,
+                topicality: Topicality::of_perplexities(high, medium),
+            },
+        }
+    }
+
+    /// How far a document of these sentences and this perplexity is on topic, 0 to 1; 0
+    /// where it has no sentence.
+    pub fn reward(&self, sentences: &[Sentence], perplexity: f64) -> f64 {
+        let measure = match &self.contrast {
+            Some(contrast) => contrast.document(sentences, perplexity),
+            None if sentences.is_empty() => None,
+            None => Some(perplexity.max(1.0).ln()),
+        };
+        measure.map_or(0.0, |measure| self.topicality.of(measure))
+    }
+
+    /// The clues of each link of a page, in order, but for what the page itself turned
+    /// out to be.
+    pub fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
+        let mut seen = Seen {
+            observer: self,
+            page,
+            blocks: &extracted.blocks,
+            of_blocks: HashMap::new(),
+            anchors: HashMap::new(),
+        };
+        extracted.links.iter().map(|link| seen.link(link)).collect()
+    }
+
+    fn mean(&self, words: &Sentence) -> (f32, f32) {
+        let contrast = self.contrast.as_ref();
+        let (mean, best) = contrast.map_or((0.0, 0.0), |c| c.words(words.tokens()));
+        (mean as f32, best as f32)
+    }
+}
+
+/// What was seen of one page; texts that come again are looked at once.
+struct Seen<'a> {
+    observer: &'a PageObserver,
+    page: &'a PageUrl,
+    blocks: &'a [String],
+    of_blocks: HashMap<u32, f32>,
+    /// Mean, best, and traits.
+    anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
+}
+
+impl<'a> Seen<'a> {
+    fn link(&mut self, link: &'a Link) -> Clues {
+        let address = words_of(&link.url);
+        let (near, heading) = (self.block(link.place.block), self.block(link.place.heading));
+        let observer = self.observer;
+        let of_anchor = self.anchors.entry(&link.anchor);
+        let (anchor, best, traits) = of_anchor.or_insert_with(|| {
+            let words = normalise(&link.anchor);
+            let (mean, best) = observer.mean(&words);
+            (mean, best, traits_of(1, &words))
+        });
+        let mut traits = traits.clone();
+        traits.extend(traits_of(2, &address));
+        let [whole, near_path, marked] = link.place.path;
+        traits.extend([
+            number(3, &whole.to_le_bytes()),
+            number(4, &near_path.to_le_bytes()),
+            number(5, &marked.to_le_bytes()),
+        ]);
+        // The list on this very page: its other links are siblings.
+        let list = [self.page.as_str().as_bytes(), &whole.to_le_bytes()].concat();
+        traits.push(number(6, &list));
+        let host = link.url.host_key();
+        traits.push(number(7, host.as_str().as_bytes()));
+        if let Some(prefix) = prefix(&link.url) {
+            let prefix = format!("{} {prefix}", host.as_str());
+            traits.push(number(8, prefix.as_bytes()));
+        }
+        traits.sort_unstable();
+        traits.dedup();
+        Clues {
+            words: Words {
+                anchor: *anchor,
+                best: *best,
+                address: observer.mean(&address).0,
+                near,
+                heading,
+            },
+            traits,
+            ..Clues::default()
+        }
+    }
+
+    fn block(&mut self, block: Option<u32>) -> f32 {
+        let observer = self.observer;
+        let found = block.and_then(|number| Some((number, self.blocks.get(number as usize)?)));
+        let Some((number, text)) = found else {
+            return 0.0;
+        };
+        *self.of_blocks.entry(number).or_insert_with(|| {
+            let Some(contrast) = &observer.contrast else {
+                return 0.0;
+            };
+            let sentences = sentences(std::iter::once(text.as_str()));
+            let tokens = sentences.iter().flat_map(Sentence::tokens);
+            contrast.words(tokens).0 as f32
+        })
+    }
+}
+
+/// The words of an address's path and query, without the ending of a file name.
+fn words_of(url: &PageUrl) -> Sentence {
+    let path = url.path();
+    let path = match path.rsplit_once('.') {
+        Some((name, ending)) if (1..=5).contains(&ending.len()) && !ending.contains('/') => name,
+        _ => path,
+    };
+    let text = [path, url.query().unwrap_or_default()].join(" ");
+    let text = percent_decode_str(&text).decode_utf8_lossy();
+    normalise(&text.replace(['_', '-', '/', '.', '+', '=', '&'], " "))
+}
+
+/// The first segment of a path that has further ones.
+fn prefix(url: &PageUrl) -> Option<&str> {
+    let path = url.path().strip_prefix('/')?;
+    path.split_once('/').map(|(first, _)| first)
+}
+
+fn traits_of(kind: u64, words: &Sentence) -> Vec<u32> {
+    let words = words.tokens().take(MAX_WORDS);
+    words.map(|word| number(kind, word.as_bytes())).collect()
+}
+
+/// These numbers are stored, so the hash is one that never changes.
+fn number(kind: u64, what: &[u8]) -> u32 {
+    xxh3_64_with_seed(what, kind) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Place;
+    use crate::score::Counts;
+
+    fn observer() -> PageObserver {
+        let mut counts = Counts::default();
+        counts.add_positive(&[normalise("the cat hunts mice and the cat sleeps all day")]);
+        counts.add_neutral(&[normalise("the law of the land is the law of the state")]);
+        let contrast = Arc::new(Contrast::new(&counts).unwrap());
+        let topicality = Topicality {
+            midpoint: 0.0,
+            width: 0.5,
+        };
+        PageObserver::new(Some((contrast, topicality)), 1.0, 2.0)
+    }
+
+    fn url(text: &str) -> PageUrl {
+        PageUrl::parse(text).unwrap()
+    }
+
+    fn link(address: &str, anchor: &str, path: [u32; 3]) -> Link {
+        Link {
+            url: url(address),
+            anchor: anchor.to_owned(),
+            nofollow: false,
+            place: Place {
+                path,
+                block: Some(1),
+                heading: Some(0),
+            },
+        }
+    }
+
+    #[test]
+    fn links_are_seen_with_their_words_and_their_place() {
+        let extracted = Extracted {
+            blocks: vec!["Cat sleeps".into(), "the law of the land".into()],
+            links: vec![
+                link(
+                    "http://a.example/cats/the_cat.html",
+                    "The cat hunts",
+                    [1, 2, 3],
+                ),
+                link("http://a.example/cats/law-of%20state?x=1", "law", [1, 2, 3]),
+                link("http://b.example/z", "cat", [4, 5, 6]),
+            ],
+            ..Extracted::default()
+        };
+        let clues = observer().clues(&url("http://a.example/"), &extracted);
+        let [cat, law, other] = &clues[..] else {
+            panic!()
+        };
+        assert!(cat.words.anchor > law.words.anchor);
+        assert!(cat.words.best >= cat.words.anchor);
+        assert!(cat.words.address > 0.0 && law.words.address < 0.0);
+        assert!(cat.words.heading > 0.0 && cat.words.near < 0.0);
+        let common = |a: &Clues, b: &Clues| {
+            let both = a.traits.iter().filter(|t| b.traits.contains(t));
+            both.count()
+        };
+        // Place (3), list, host and prefix.
+        assert!(common(cat, law) >= 6, "{}", common(cat, law));
+        // The word of the anchor.
+        assert_eq!(common(cat, other), 1);
+    }
+
+    #[test]
+    fn a_page_without_sentences_yields_nothing() {
+        let observer = observer();
+        assert_eq!(observer.reward(&[], 5.0), 0.0);
+        let cats = [normalise("the cat hunts mice all day")];
+        let laws = [normalise("the law of the land is the law")];
+        assert!(observer.reward(&cats, 5.0) > observer.reward(&laws, 5.0));
+        let plain = PageObserver::new(None, 300.0, 600.0);
+        assert!(plain.reward(&cats, 300.0) > 0.9 && plain.reward(&cats, 3_000.0) < 0.1);
+        assert_eq!(plain.reward(&[], 300.0), 0.0);
+    }
+}
