@@ -235,6 +235,7 @@ impl Crawl {
                         keyword: 0.0,
                     }),
                     anchor: Some(format!("the lamps of section {}", WORDS[n as usize % 8])),
+                    clues: None,
                 }
             })
             .collect()

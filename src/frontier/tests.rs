@@ -111,6 +111,7 @@ fn page(address: &str, score: f64) -> NewTask {
         score,
         parts: None,
         anchor: None,
+        clues: None,
     }
 }
 

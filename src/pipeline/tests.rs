@@ -56,6 +56,7 @@ fn reader(strategy: Strategy) -> Reader {
         extract: extract::Options::default(),
         scorer: Scorer::new(Arc::new(Cats), KeywordTable::default(), weights, strategy),
         boundaries: Boundaries::default(),
+        learned: None,
         images: ImageRules {
             enabled: true,
             min: (64, 64),

@@ -254,6 +254,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
                 score,
                 parts,
                 anchor: None,
+                clues: None,
             });
         }
         for image in *images {

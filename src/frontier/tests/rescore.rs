@@ -105,6 +105,7 @@ fn link(rated: &Rated, address: &str, document: f64, anchor: &str) -> NewTask {
         score,
         parts: Some(parts),
         anchor: Some(anchor.to_owned()),
+        clues: None,
     }
 }
 

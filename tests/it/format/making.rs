@@ -347,6 +347,7 @@ fn page(address: &str, bucket: Option<Bucket>, score: f64) -> NewTask {
             keyword: 0.125,
         }),
         anchor: None,
+        clues: None,
     }
 }
 
