@@ -111,7 +111,7 @@ fn a_model_folder_holds_the_model_its_keywords_and_the_facts() {
         .collect();
     assert_eq!(
         names.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["keywords.tsv", "lm.arpa", "model.toml"]
+        ["keywords.tsv", "lm.arpa", "model.toml", "stopwords.tsv"]
     );
     let beside = std::fs::read_dir(desk.path("models")).unwrap().count();
     assert_eq!(beside, 1, "no draft remains");
@@ -285,7 +285,26 @@ fn a_broken_model_folder_says_what_is_wrong() {
         assert!(text.contains(says), "{to}: {text}");
     }
     std::fs::write(folder.join("model.toml"), &facts).unwrap();
-    assert!(Model::load(&folder).is_ok());
+    let model = Model::load(&folder).unwrap();
+    // Of a version that knew boundaries only.
+    let old = facts
+        .split_inclusive("\n\n")
+        .filter(|part| !part.contains("[calibration"));
+    let old: String = old.collect();
+    let boundaries =
+        "\n[boundaries]\nhigh = 100.0\nmedium = 200.0\nnormal = 300.0\nrazor = 900.0\n";
+    std::fs::write(folder.join("model.toml"), format!("{old}{boundaries}")).unwrap();
+    let derived = Model::load(&folder).unwrap().facts.calibration;
+    assert_eq!(
+        (derived.boundaries.razor, derived.anchor_threshold),
+        (900.0, 500.0)
+    );
+    assert_eq!(derived.on_topic.midpoint, 200.0);
+    std::fs::write(folder.join("model.toml"), &old).unwrap();
+    let text = failure(Model::load(&folder));
+    assert!(text.contains("calibration"), "{text}");
+    std::fs::write(folder.join("model.toml"), &facts).unwrap();
+    assert_eq!(Model::load(&folder).unwrap().facts, model.facts);
     for name in ["keywords.tsv", "lm.arpa"] {
         let path = folder.join(name);
         std::fs::remove_file(&path).unwrap();
