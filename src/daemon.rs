@@ -27,9 +27,11 @@ use crate::pipeline::{
     Control, Crawl, CrawlError, End, ImageRules, Learned, Pace, Reader, Reading, Stopper, drive,
     now, room_for,
 };
-use crate::score::{Boundaries, BoundariesError, PageObserver, Scorer, Strategy, Weights};
+use crate::score::{
+    Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
+};
 use crate::store::Row;
-use crate::train::{self, Model, TrainError};
+use crate::train::{self, Growth, Model, ModelFacts, TrainError};
 
 /// Bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
@@ -147,6 +149,26 @@ pub fn train(
     Ok(train::train(config, runtime, fetcher, &mut |text| {
         observer.say(text);
     })?)
+}
+
+/// Trains a new model from the best pages that the job has crawled.
+///
+/// # Errors
+/// [`DaemonError::Train`]; an earlier model stays as it was.
+pub fn train_from_job(
+    config: &Config,
+    growth: &Growth,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    let fetcher = || {
+        let _entered = runtime.enter();
+        Ok(Fetcher::new(fetch_options(config)?)?)
+    };
+    let say = &mut |text: &str| observer.say(text);
+    Ok(train::train_from_job(
+        config, growth, runtime, fetcher, say,
+    )?)
 }
 
 /// Loads the job's model, or trains it where it is missing.
@@ -296,12 +318,15 @@ pub fn crawl(
     Ok(summary)
 }
 
-/// What of a job's configuration is needed to explain what it does.
+/// What of a job's configuration is needed to explain what it does. Where its model is
+/// not there, or cannot be read, the anchor threshold of the thesis stands for its own.
 pub fn terms(config: &Config) -> Terms {
+    let facts = ModelFacts::read(&config.model_folder());
+    let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
     Terms {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy(config),
-        weights: weights(&config.strategy),
+        weights: weights(&config.strategy, &calibration),
         rating: None,
     }
 }
@@ -350,7 +375,7 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
 pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, BoundariesError> {
     let section = &config.buckets;
     let boundaries = match section.boundaries {
-        BoundariesChoice::Model => model.facts.boundaries,
+        BoundariesChoice::Auto => model.facts.calibration.boundaries,
         BoundariesChoice::Fixed => Boundaries {
             high: section.high,
             medium: section.medium,
@@ -362,13 +387,13 @@ pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, Boundari
     Ok(boundaries)
 }
 
-/// The weights of a job's ratings.
-pub fn weights(section: &StrategySection) -> Weights {
+/// The weights of a job's ratings with a model of this calibration.
+pub fn weights(section: &StrategySection, calibration: &Calibration) -> Weights {
     Weights {
         gamma_document: section.gamma_document,
         gamma_anchor: section.gamma_anchor,
         gamma_keyword: section.gamma_keyword,
-        anchor_threshold: section.anchor_threshold,
+        anchor_threshold: section.anchor_threshold.or(calibration.anchor_threshold),
     }
 }
 
@@ -409,7 +434,7 @@ pub fn reader(
     let scorer = Scorer::new(
         Arc::clone(&model.lm),
         model.keywords.clone(),
-        weights(section),
+        weights(section, &model.facts.calibration),
         strategy(config),
     );
     let learns = section.kind == StrategyKind::Learn;

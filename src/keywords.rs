@@ -10,6 +10,8 @@
 //! Texts come as [`Sentence`]s, so that a table and a text agree on what a token is.
 //! Nothing here knows of perplexities, links or pages.
 
+mod stopwords;
+
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
@@ -20,6 +22,8 @@ use sha2::{Digest, Sha256};
 
 use crate::atomic;
 use crate::lm::{Sentence, normalise};
+
+pub use stopwords::{Stopword, save_stopwords, stopwords};
 
 /// How many keywords a table has unless configured otherwise (Werner 2015).
 pub const TABLE_SIZE: usize = 50;
@@ -215,14 +219,18 @@ impl FromIterator<(String, f64)> for KeywordTable {
 /// `tf` is how often the token occurs on all pages of the topic; each pair is in how
 /// many pages it occurs and how many there are. A token that no neutral page has
 /// counts as in a tenth of a page.
-pub fn weight(
-    tf: u64,
+pub fn weight(tf: u64, positive: (u64, usize), neutral: (Option<u64>, usize)) -> f64 {
+    tf as f64 * difference(positive, neutral)
+}
+
+/// How much rarer a page with a token is among the neutral ones.
+fn difference(
     (df_positive, positive): (u64, usize),
     (df_neutral, neutral): (Option<u64>, usize),
 ) -> f64 {
     let idf = |df: f64, pages: usize| (1.0 + pages as f64 / df).log10();
     let df_neutral = df_neutral.map_or(0.1, |df| df as f64);
-    tf as f64 * (idf(df_neutral, neutral) - idf(df_positive as f64, positive))
+    idf(df_neutral, neutral) - idf(df_positive as f64, positive)
 }
 
 #[derive(Default)]

@@ -47,7 +47,7 @@
 //! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
-//! | `train` | sources to documents to model, keywords, bucket boundaries | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score |
+//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score, store |
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |

@@ -50,14 +50,8 @@ pub struct Arguments {
 pub enum Command {
     /// Train on a topic and crawl a small built-in web, all on this machine.
     Demo(demo::Demo),
-    /// Train the model that a job names.
-    Train {
-        /// The job's TOML file.
-        job: PathBuf,
-        /// Print what came of it as JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    /// Train the model that a job names, or a new one from the best pages it has crawled.
+    Train(train::Train),
     /// Crawl: train if need be, begin or resume, stop at the job's limits.
     Crawl {
         /// The job's TOML file.
@@ -144,11 +138,7 @@ impl Command {
     pub fn serves(&self) -> bool {
         matches!(
             self,
-            Self::Demo(_)
-                | Self::Train { .. }
-                | Self::Crawl { .. }
-                | Self::Annotate(_)
-                | Self::Lab(_)
+            Self::Demo(_) | Self::Train(_) | Self::Crawl { .. } | Self::Annotate(_) | Self::Lab(_)
         )
     }
 }
@@ -197,7 +187,7 @@ fn print_json(value: &impl Serialize) -> Result<()> {
 pub fn run(command: Command) -> Result<()> {
     match command {
         Command::Demo(demo) => demo.run(),
-        Command::Train { job, json } => train::run(&job, json),
+        Command::Train(train) => train.run(),
         Command::Crawl { job, json } => crawl::run(&job, json),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),

@@ -11,7 +11,7 @@ use spoor::config::StrategySection;
 use spoor::daemon;
 use spoor::lm::{self, perplexity};
 use spoor::page::{Bucket, LinkParts};
-use spoor::score::{Scorer, Strategy, link_score};
+use spoor::score::{Scorer, Strategy, Weights, link_score};
 use spoor::train::Model;
 
 use super::print_json;
@@ -64,7 +64,7 @@ fn print_link(model: &Model, text: &str, document: f64, json: bool) -> Result<()
         anchor: perplexity::text(&*model.lm, &anchor),
         keyword: model.keywords.link_score(&anchor),
     };
-    let score = link_score(&parts, &daemon::weights(&StrategySection::default()));
+    let score = link_score(&parts, &weights(model));
     let bucket = bucket(model, score);
     if json {
         return print_json(&json!({"score": score, "parts": parts, "bucket": bucket}));
@@ -81,14 +81,17 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     let scorer = Scorer::new(
         Arc::clone(&model.lm),
         model.keywords.clone(),
-        daemon::weights(&StrategySection::default()),
+        weights(model),
         Strategy::Link,
     );
     let whole = scorer.text(text);
     let document = scorer.document(&[text]);
     let bucket = bucket(model, document.perplexity);
     if json {
-        let whole = json!({"text": whole, "document": document, "bucket": bucket});
+        let on_topic = model.facts.calibration.on_topic(document.perplexity);
+        let whole = json!({
+            "text": whole, "document": document, "bucket": bucket, "on_topic": on_topic,
+        });
         return print_json(&whole);
     }
     println!("perplexity          {:.6}", whole.perplexity);
@@ -99,6 +102,8 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
         document.perplexity, document.sentences, document.tokens
     );
     println!("bucket              {}", bucket.unwrap_or(NONE));
+    let on_topic = model.facts.calibration.on_topic(document.perplexity);
+    println!("likely on topic     {on_topic:.3}");
     Ok(())
 }
 
@@ -106,5 +111,10 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
 const NONE: &str = "none, above the razor";
 
 fn bucket(model: &Model, score: f64) -> Option<&'static str> {
-    model.facts.boundaries.bucket(score).map(Bucket::name)
+    let boundaries = &model.facts.calibration.boundaries;
+    boundaries.bucket(score).map(Bucket::name)
+}
+
+fn weights(model: &Model) -> Weights {
+    daemon::weights(&StrategySection::default(), &model.facts.calibration)
 }

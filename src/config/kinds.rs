@@ -100,6 +100,15 @@ checked_text! {
 }
 
 impl Name {
+    /// Checks a name from elsewhere than a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let wrong = |why| format!("{why}; allowed: {}", Self::FORM);
+        Self::from_text(text).map_err(wrong)
+    }
+
     /// What the reference shows, and what `Config::default` is called.
     pub(super) fn example() -> Self {
         Self(Self::EXAMPLE.to_owned())
@@ -470,8 +479,8 @@ choice! {
 choice! {
     /// Whose boundaries divide the buckets.
     pub enum Boundaries = "a choice of boundaries" {
-        /// Those that training proposed, kept with the model.
-        Model = "model",
+        /// Those that training measured, kept with the model.
+        Auto = "auto" formerly "model",
         /// Those of the configuration.
         Fixed = "fixed",
     }

@@ -54,6 +54,7 @@ pub use sections::{
 };
 pub use seeds::WatchedSeed;
 pub use units::Size;
+pub use values::Auto;
 
 use section::Walker;
 

@@ -14,6 +14,7 @@ use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
 use super::seeds::WatchedSeed;
 use super::units::{Size, days, hours, minutes, ms, secs};
+use super::values::Auto;
 use crate::address::PageUrl;
 
 section! {
@@ -75,9 +76,9 @@ section! {
         order: usize = 5, within 2..=6;
         /// How many keywords the table keeps.
         keywords: usize = 50, within 1..=10_000;
-        /// The share of the positive sentences that is held out to measure the model and to propose bucket boundaries.
+        /// The share of the positive sentences that is held out, in whole documents where there are enough, to measure the model and to calibrate bucket boundaries and anchor threshold.
         held_out: f64 = 0.3, within 0.0..=0.9;
-        /// The seed of the generator that draws the sentences to be held out.
+        /// The seed of the generator that draws what is held out.
         seed: u64 = 1, within 0..;
         /// What separates the documents of a text file: an empty line, or nothing, so that each file is one. A line end always ends a sentence.
         documents: Documents = Documents::BlankLine;
@@ -109,16 +110,16 @@ section! {
         gamma_anchor: f64 = 0.3, within 0.0..=1.0;
         /// How much the keyword score lowers the perplexity, of links and of image texts.
         gamma_keyword: f64 = 3.0, within 0.0..=1000.0;
-        /// An anchor whose perplexity is higher than this, or than the page's, says nothing; the page's perplexity stands alone then.
-        anchor_threshold: f64 = 3000.0, within above(0.0);
+        /// An anchor whose perplexity is higher than this, or than the page's, says nothing; the page's perplexity stands alone then. `auto` takes the one that training measured: it best separates short texts about the topic from others, on the model's own scale.
+        anchor_threshold: Auto<f64> = Auto::Auto, within above(0.0);
     }
 }
 
 section! {
     /// The boundaries of link scores between the priority classes. They must ascend. They may be changed while the crawl runs, as `[strategy]`.
     pub struct Buckets = "buckets" {
-        /// `model` takes the boundaries that training proposed, because perplexities differ from model to model; `fixed` takes the four below.
-        boundaries: Boundaries = Boundaries::Model;
+        /// `auto` takes the boundaries that training measured and keeps in `model.toml`, because perplexities differ from model to model; `fixed` takes the four below.
+        boundaries: Boundaries = Boundaries::Auto;
         /// The highest score of the class `high`.
         high: f64 = 600.0, within above(0.0);
         /// The highest score of the class `medium`.

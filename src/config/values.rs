@@ -257,12 +257,72 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
+/// A value that is either set or found out by the program.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Auto<T> {
+    /// Found out: `"auto"`.
+    Auto,
+    /// This one.
+    Set(T),
+}
+
+impl<T> Auto<T> {
+    /// The value that is set, or else what was found out.
+    pub fn or(self, found: T) -> T {
+        match self {
+            Self::Auto => found,
+            Self::Set(value) => value,
+        }
+    }
+}
+
+const AUTO: &str = "auto";
+
+impl<T: Value> Value for Auto<T> {
+    type Unit = T;
+
+    fn kind() -> String {
+        format!("{} or \"{AUTO}\"", T::kind())
+    }
+    fn form() -> String {
+        format!("\"{AUTO}\" or {}", T::form())
+    }
+    fn example() -> String {
+        quoted(AUTO)
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        match value.get_ref() {
+            DeValue::String(text) if text == AUTO => Some(Self::Auto),
+            DeValue::String(_) => {
+                wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+                None
+            }
+            _ => T::read(value, wrong).map(Self::Set),
+        }
+    }
+    fn show(&self) -> Option<String> {
+        match self {
+            Self::Auto => Some(quoted(AUTO)),
+            Self::Set(value) => value.show(),
+        }
+    }
+    fn unit(&self) -> Option<&T> {
+        match self {
+            Self::Auto => None,
+            Self::Set(value) => Some(value),
+        }
+    }
+}
+
 /// Declares an enum that is written as one of a few words.
 macro_rules! choice {
     (
         $(#[doc = $about:literal])*
         pub enum $enum:ident = $kind:literal {
-            $($(#[doc = $meaning:literal])* $variant:ident = $word:literal,)*
+            $(
+                $(#[doc = $meaning:literal])*
+                $variant:ident = $word:literal $(formerly $old:literal)?,
+            )*
         }
     ) => {
         $(#[doc = $about])*
@@ -285,7 +345,10 @@ macro_rules! choice {
 
             fn from_text(text: &str) -> Result<Self, String> {
                 match text {
-                    $($word => Ok(Self::$variant),)*
+                    $(
+                        $word => Ok(Self::$variant),
+                        $($old => Err(format!("\"{}\" is called \"{}\" now", $old, $word)),)?
+                    )*
                     _ => Err($crate::config::values::no_choice::<Self>(text)),
                 }
             }

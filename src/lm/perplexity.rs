@@ -3,6 +3,8 @@
 //! Every token counts, unknown ones included, and so does the `</s>` of every
 //! sentence.
 
+use std::borrow::Borrow;
+
 use super::kenlm::LanguageModel;
 use super::tokens::{MIN_TOKENS, Sentence};
 
@@ -34,7 +36,10 @@ pub struct DocumentPerplexity {
 }
 
 /// The perplexity over all sentences of at least [`MIN_TOKENS`] tokens together.
-pub fn document(lm: &dyn LanguageModel, sentences: &[Sentence]) -> DocumentPerplexity {
+pub fn document<S: Borrow<Sentence>>(
+    lm: &dyn LanguageModel,
+    sentences: &[S],
+) -> DocumentPerplexity {
     let mut log10 = 0.0;
     let mut result = DocumentPerplexity {
         perplexity: 0.0,
@@ -42,7 +47,8 @@ pub fn document(lm: &dyn LanguageModel, sentences: &[Sentence]) -> DocumentPerpl
         tokens: 0,
         unknown: 0,
     };
-    for sentence in sentences.iter().filter(|s| s.len() >= MIN_TOKENS) {
+    let sentences = sentences.iter().map(Borrow::borrow);
+    for sentence in sentences.filter(|s: &&Sentence| s.len() >= MIN_TOKENS) {
         let score = lm.score(sentence);
         log10 += score.log10;
         result.sentences += 1;

@@ -198,7 +198,9 @@ fn text_with_nothing_to_score_is_a_run_of_unknown_words() {
     assert!(near_run(perplexity::text(&lm, &normalise("99 :)"))));
     let short = sentences(["We shall have to.", "The little man."]);
     assert!(near_run(perplexity::document(&lm, &short).perplexity));
-    assert!(near_run(perplexity::document(&lm, &[]).perplexity));
+    assert!(near_run(
+        perplexity::document::<Sentence>(&lm, &[]).perplexity
+    ));
 
     // A short text is scored whole all the same, and a long unknown one nears the run.
     assert!(perplexity::text(&lm, &short[1]) < run / 2.0);

@@ -31,7 +31,7 @@ use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Writte
 use crate::metrics::{self, Metrics};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
-use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row};
+use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 
 pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
 pub use rating::{Learned, Reading};
@@ -231,6 +231,7 @@ impl<'a> Crawl<'a> {
             outputs, progress, ..
         } = self;
         let mut file = None;
+        let mut text = None;
         let finished = frontier.finish(
             &arrival.task,
             outcome,
@@ -242,7 +243,8 @@ impl<'a> Crawl<'a> {
                     contexts,
                     earlier: earlier.as_deref(),
                 };
-                let kept = write(outputs, &arrival, met, &time, finished)?;
+                let kept;
+                (kept, text) = write(outputs, &arrival, met, &time, finished)?;
                 let first_of = match (&kept, &arrival.brought) {
                     (Some(Kept { first: true, .. }), Some(Brought::Image { info, .. })) => {
                         Some(info.sha256.clone())
@@ -250,7 +252,7 @@ impl<'a> Crawl<'a> {
                     _ => None,
                 };
                 file = kept.map(|kept| kept.file);
-                let row = full_row(&arrival, &time, finished, file.as_deref());
+                let row = full_row(&arrival, &time, finished, file.as_deref(), text.as_ref());
                 outputs.log(&row)?;
                 if backs_off(&arrival.outcome) {
                     outputs.sync_lines()?;
@@ -262,7 +264,7 @@ impl<'a> Crawl<'a> {
                 })
             },
         )?;
-        let row = full_row(&arrival, &time, &finished, file.as_deref());
+        let row = full_row(&arrival, &time, &finished, file.as_deref(), text.as_ref());
         count(&self.metrics, &row, arrival.elapsed);
         progress(frontier, Some(&row));
         Ok(())
@@ -430,14 +432,14 @@ struct Met<'a> {
     earlier: Option<&'a str>,
 }
 
-/// Writes what a task brought; returns where an image lies.
+/// Writes what a task brought; returns where an image and where sentences lie.
 fn write(
     outputs: &mut Outputs,
     arrival: &Arrival<Brought>,
     met: Met<'_>,
     time: &str,
     finished: &Finished,
-) -> Result<Option<Kept>, OutputError> {
+) -> Result<(Option<Kept>, Option<TextPlace>), OutputError> {
     // The text is the same as at the visit before, which wrote it. An alt text, an
     // image or the terms of use may be others all the same.
     let again = finished.changed == Some(false);
@@ -456,14 +458,15 @@ fn write(
         }
     }
     if finished.settled != Settled::Done {
-        return Ok(None);
+        return Ok((None, None));
     }
     match &arrival.brought {
         Some(Brought::Page(page)) => {
-            if !again {
-                outputs.sentences(&page.sentences)?;
-            }
-            Ok(None)
+            let text = match again {
+                true => None,
+                false => outputs.sentences(&page.sentences)?,
+            };
+            Ok((None, text))
         }
         Some(Brought::Image {
             bytes,
@@ -480,7 +483,7 @@ fn write(
                 fetched: time,
                 contexts: met.contexts,
             };
-            outputs.image_or_link(new, met.earlier).map(Some)
+            Ok((Some(outputs.image_or_link(new, met.earlier)?), None))
         }
         Some(
             Brought::Forbidden { .. }
@@ -489,7 +492,7 @@ fn write(
             | Brought::Sitemap(_)
             | Brought::Tdmrep(_),
         )
-        | None => Ok(None),
+        | None => Ok((None, None)),
     }
 }
 
@@ -508,8 +511,10 @@ fn full_row<'a>(
     time: &'a str,
     finished: &'a Finished,
     file: Option<&'a str>,
+    text: Option<&'a TextPlace>,
 ) -> Row<'a> {
     let mut row = row(arrival, time, &finished.settled);
+    row.text = text;
     row.id = finished.id;
     row.changed = finished.changed;
     row.file = file;
@@ -570,6 +575,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         forbidden: &[],
         truncated: false,
         file: None,
+        text: None,
         redirect: match &arrival.outcome {
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,

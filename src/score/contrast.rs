@@ -64,17 +64,21 @@ pub struct Counts {
 
 impl Counts {
     /// Counts the words of a text about the topic.
-    pub fn add_positive(&mut self, sentences: &[Sentence]) {
+    pub fn add_positive<'a>(&mut self, sentences: impl IntoIterator<Item = &'a Sentence>) {
         self.add(sentences, |(positive, _)| *positive += 1);
     }
 
     /// Counts the words of a neutral text.
-    pub fn add_neutral(&mut self, sentences: &[Sentence]) {
+    pub fn add_neutral<'a>(&mut self, sentences: impl IntoIterator<Item = &'a Sentence>) {
         self.add(sentences, |(_, neutral)| *neutral += 1);
     }
 
-    fn add(&mut self, sentences: &[Sentence], count: impl Fn(&mut (u64, u64))) {
-        for token in sentences.iter().flat_map(Sentence::tokens) {
+    fn add<'a>(
+        &mut self,
+        sentences: impl IntoIterator<Item = &'a Sentence>,
+        count: impl Fn(&mut (u64, u64)),
+    ) {
+        for token in sentences.into_iter().flat_map(Sentence::tokens) {
             match self.words.get_mut(token) {
                 Some(counts) => count(counts),
                 None => {

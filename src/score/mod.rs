@@ -2,9 +2,11 @@
 //!
 //! [`rating`] holds the formulas (Werner 2015, after Remus & Biemann 2016) as pure
 //! functions of numbers, [`boundaries`] the step from a score to a priority class,
-//! and [`scorer`] applies both to an extracted page with a language model and a
-//! keyword table. [`contrast`] tells how far a document is on topic, [`observer`]
-//! what a link is known by, and [`learner`] learns from both, while a crawl runs, which links lead there. Perplexities and all scores made of them are better the lower
+//! [`calibration`] what the perplexities of one model mean, and [`scorer`] applies them
+//! to an extracted page with a language model and a keyword table. [`contrast`] tells how
+//! far a document is on topic, [`observer`] what a link is known by, and [`learner`]
+//! learns from both, while a crawl runs, which links lead there. Perplexities and all
+//! scores made of them are better the lower
 //! they are; only keyword scores are better the higher they are.
 //!
 //! A score depends on the page and the model alone: nothing here asks the network,
@@ -12,6 +14,7 @@
 //! `nofollow`, scope and the razor are for the caller to apply.
 
 pub mod boundaries;
+pub mod calibration;
 pub mod contrast;
 pub mod learner;
 pub mod observer;
@@ -19,6 +22,7 @@ pub mod rating;
 pub mod scorer;
 
 pub use boundaries::{Boundaries, BoundariesError};
+pub use calibration::{Calibration, CalibrationError};
 pub use contrast::{Contrast, Counts, Topicality};
 pub use learner::Learner;
 pub use observer::PageObserver;

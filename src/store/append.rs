@@ -101,6 +101,17 @@ pub(super) fn segment_name(number: u32) -> String {
     format!("{number:05}.txt.gz")
 }
 
+/// Whether this is the name of a sentence file; other people's files have other names, as
+/// `7.txt.gz` or `+7.txt.gz`.
+pub(super) fn is_segment(name: &str) -> bool {
+    number_of(name).is_some()
+}
+
+fn number_of(name: &str) -> Option<u32> {
+    let number = name.strip_suffix(".txt.gz")?.parse().ok()?;
+    (name == segment_name(number)).then_some(number)
+}
+
 /// Removes sentence files that the frontier does not know of.
 pub(super) fn remove_segments_from(folder: &Path, first: u32) -> Result<(), OutputError> {
     for number in segments(folder)? {
@@ -125,14 +136,7 @@ fn segments(folder: &Path) -> Result<Vec<u32>, OutputError> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
         let entry = entry.map_err(io(folder, "listing"))?;
-        let name = entry.file_name();
-        let number: Option<u32> = name
-            .to_str()
-            .and_then(|n| n.strip_suffix(".txt.gz"))
-            .and_then(|n| n.parse().ok())
-            // Other people's files are left alone, as `7.txt.gz` or `+7.txt.gz`.
-            .filter(|n| name.to_str() == Some(&segment_name(*n)));
-        numbers.extend(number);
+        numbers.extend(entry.file_name().to_str().and_then(number_of));
     }
     Ok(numbers)
 }

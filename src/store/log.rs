@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::Sidecar;
+use super::{Sidecar, TextPlace};
 use crate::address::UrlId;
 use crate::inert;
 use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore};
@@ -81,6 +81,9 @@ pub struct Row<'a> {
     /// Path of the image below the job's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<&'a str>,
+    /// Where the sentences of the page lie.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<&'a TextPlace>,
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,

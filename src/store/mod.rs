@@ -17,7 +17,8 @@
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
 //! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`,
-//! `remove`, `samples` (who may read or remove them).
+//! `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
+//! which page).
 
 mod append;
 mod log;
@@ -28,6 +29,7 @@ mod schema;
 mod sidecar;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod undo;
 
 use std::path::{Path, PathBuf};
@@ -42,6 +44,7 @@ pub use self::remove::{
 pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::sidecar_schema;
 pub use self::sidecar::{Sidecar, image_files};
+pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -252,13 +255,13 @@ impl Outputs {
 
     /// Appends sentences, one a line, to `sentences/*.txt.gz`. Each call makes a
     /// gzip member of its own (RFC 1952 section 2.2), so that any cut between
-    /// two calls leaves a whole file.
+    /// two calls leaves a whole file. Returns where they lie, if there are any.
     ///
     /// # Errors
     /// [`OutputError::Io`].
-    pub fn sentences(&mut self, sentences: &[String]) -> Result<(), OutputError> {
+    pub fn sentences(&mut self, sentences: &[String]) -> Result<Option<TextPlace>, OutputError> {
         if sentences.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         if self
             .sentences
@@ -275,7 +278,13 @@ impl Outputs {
                 self.sentences.insert(file)
             }
         };
-        file.append_gzip(sentences)
+        let from = file.length();
+        file.append_gzip(sentences)?;
+        Ok(Some(TextPlace {
+            file: append::segment_name(self.segment),
+            from,
+            bytes: file.length() - from,
+        }))
     }
 
     /// Keeps an image: its bytes, its sidecar, a row for each context. Returns

@@ -115,6 +115,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         forbidden: &[],
         truncated: false,
         file: None,
+        text: None,
         redirect: None,
         duplicate_of: None,
         near_copy_of: None,

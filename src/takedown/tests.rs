@@ -352,6 +352,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         forbidden: &[],
         truncated: false,
         file,
+        text: None,
         redirect: None,
         duplicate_of: None,
         near_copy_of: None,

@@ -22,6 +22,10 @@ impl AsRef<[Sentence]> for Document {
 }
 
 impl Document {
+    pub(super) fn of_sentences(sentences: Vec<Sentence>) -> Self {
+        Self(sentences)
+    }
+
     pub(super) fn of_blocks<B: AsRef<str>>(blocks: &[B]) -> Self {
         let mut all = sentences(blocks.iter().map(AsRef::as_ref));
         all.retain(|s| s.len() >= MIN_TOKENS);

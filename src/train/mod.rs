@@ -1,9 +1,9 @@
 //! Training: from pages about the topic to a model folder.
 //!
 //! ```text
-//!  sources --> documents --> sentences --70 %--> Kneser-Ney model --> lm.arpa
-//!  (URLs, files, folders)        |      --30 %--> held-out perplexity, boundaries
-//!                                +--------------> keyword table --> keywords.tsv
+//!  sources --> documents --70 %--> Kneser-Ney model --> lm.arpa
+//!  (URLs, files, folders)  --30 %--> held-out perplexity, calibration --> model.toml
+//!                          --------> keyword table --> keywords.tsv
 //! ```
 //!
 //! Text goes through the same extraction, sentences and tokens as a crawled
@@ -12,35 +12,38 @@
 //! place and renamed.
 //!
 //! Reading order: this file, `corpus` (sources to documents), `pages` (fetching),
-//! `boundaries` (what is proposed from the measured perplexities), `topicality` (how far
-//! a document is on topic), `model` (the folder, written and read).
+//! `split` (what is held out), `calibrate` (what follows from the perplexities
+//! measured), `topicality` (how far a document is on topic), `grow` (the best pages of a
+//! crawl), `model` (the folder, written and read).
 
-mod boundaries;
+mod calibrate;
 mod corpus;
+mod grow;
 mod model;
 mod pages;
+mod split;
 #[cfg(test)]
 mod tests;
 mod topicality;
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use rand::SeedableRng;
-use rand::seq::SliceRandom;
-use rand_chacha::ChaCha8Rng;
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
 use crate::config::{Config, ContactMissing};
 use crate::fetch::{Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::keywords::{KeywordError, KeywordTable};
+use crate::keywords::{self, KeywordError, KeywordTable};
 use crate::lm::{self, Sentence, arpa};
 use crate::score::contrast::ContrastError;
+use crate::store::{self, OutputError};
 
 pub use corpus::Document;
+use grow::Harvest;
+pub use grow::{Cut, Grown, Growth};
 pub use model::{Model, ModelFacts, keywords_in};
+use split::Split;
 
 /// Why no model could be made or read.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +98,28 @@ pub enum TrainError {
     /// The table of words cannot be written or read.
     #[error(transparent)]
     Words(#[from] ContrastError),
+    /// The outputs of a job cannot be read.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A job's crawl has no page to grow a model from.
+    #[error("{}: nothing to grow a model from: {why}", folder.display())]
+    NothingToGrow {
+        /// The job's folder.
+        folder: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// The place of a grown model is taken.
+    #[error(
+        "{}: {what} lies here already; name another one with --name, or replace it with --replace",
+        place.display()
+    )]
+    Exists {
+        /// The model's folder.
+        place: PathBuf,
+        /// What lies there.
+        what: &'static str,
+    },
     /// `model.toml` is no such file.
     #[error("{}: {why}; train the model again", path.display())]
     Facts {
@@ -116,118 +141,205 @@ pub fn train(
     fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
     say: &mut dyn FnMut(&str),
 ) -> Result<Model, TrainError> {
-    let section = &config.train;
-    if section.positive.is_empty() {
-        return Err(TrainError::NoSources);
-    }
-    let mut corpus = corpus::Gatherer::new(config, runtime, fetcher);
-    let (positive, neutral) = corpus.gather(&section.positive, &section.neutral, say)?;
-    say(&format!(
-        "{} positive and {} neutral documents read",
-        positive.len(),
-        neutral.len()
-    ));
-    if neutral.is_empty() {
-        tracing::warn!(
-            "train.neutral names no text, so no keyword can be told from a common word: \
-             the keyword table is empty and boundaries rest on the topic alone"
-        );
-    }
-    let (training, held_out) = split(&positive, section.held_out, section.seed);
-    if training.is_empty() {
-        return Err(TrainError::EmptyCorpus {
-            sources: section.positive.iter().map(ToString::to_string).collect(),
-        });
-    }
-    if held_out.is_empty() {
-        tracing::warn!(
-            held_out = section.held_out,
-            "no sentence is held out (train.held_out, or too little text), so the bucket \
-             boundaries cannot be measured: set buckets.boundaries and its keys"
-        );
-    }
-    let estimate = lm::estimate(training.iter().copied(), section.order)?;
-    for order in estimate.fallbacks() {
-        tracing::warn!(
-            order,
-            "too little text to estimate the discounts of this order: 0.5, 1 and 1.5 are used"
-        );
-    }
-    say(&format!(
-        "model of order {}: {} sentences, {} n-grams",
-        estimate.order(),
-        estimate.sentences(),
-        estimate.ngram_counts().iter().sum::<usize>()
-    ));
-    let keywords = KeywordTable::train(&positive, &neutral, section.keywords);
-    let draft = model::Draft::begin(&config.model_folder())?;
-    let arpa_path = draft.path().join(model::ARPA);
-    arpa::write(&estimate, &arpa_path)?;
-    let kenlm = lm::KenLm::load(&arpa_path)?;
-    let measured = boundaries::measure(&kenlm, &held_out, &neutral);
-    let topical = topicality::measure(&kenlm, &positive, &neutral, &held_out);
-    if topical.topicality.is_none() {
-        tracing::warn!(
-            "too few documents about the topic and about anything else to tell them apart by \
-             their words (4 of each with 30 words held out are the least), so how far a page is \
-             on topic rests on its perplexity alone"
-        );
-    }
-    let facts = ModelFacts {
-        version: model::VERSION,
-        order: section.order,
-        corpus_sha256: corpus_hash(&positive, &neutral),
-        positive_documents: positive.len(),
-        neutral_documents: neutral.len(),
-        training_sentences: training.len(),
-        training_tokens: training.iter().map(|s| s.len()).sum(),
-        held_out_sentences: held_out.len(),
-        held_out_perplexity: measured.held_out,
-        neutral_perplexity: measured.neutral,
-        seed: section.seed,
-        ngrams: estimate.ngram_counts(),
-        discounts: estimate.discounts().to_vec(),
-        keywords: keywords.len(),
-        boundaries: measured.boundaries,
-        topicality: topical.topicality,
-    };
-    topical.counts.save(&draft.path().join(model::WORDS))?;
-    keywords.save(&draft.path().join(model::KEYWORDS))?;
-    draft.finish(&facts)?;
-    say(&format!(
-        "held-out perplexity {:.1} over {} sentences{}",
-        facts.held_out_perplexity,
-        facts.held_out_sentences,
-        match facts.neutral_perplexity {
-            Some(neutral) => format!(", {neutral:.1} on the neutral documents"),
-            None => String::new(),
-        }
-    ));
-    Model::load(&config.model_folder())
+    let given = Given::gather(config, runtime, fetcher, say)?;
+    let split = given.split(config)?;
+    given.make(config, &config.model_folder(), &split, None, say)
 }
 
-/// Draws the sentences that are held out, the same ones for the same seed, and
-/// leaves at least one to train on. Copies of a sentence stay together: a menu or
-/// a quotation that stands on several pages would otherwise be trained on and
-/// then measured.
-fn split(documents: &[Document], held_out: f64, seed: u64) -> (Vec<&Sentence>, Vec<&Sentence>) {
-    let all: Vec<&Sentence> = documents.iter().flat_map(AsRef::as_ref).collect();
-    let mut seen = HashSet::new();
-    let mut distinct: Vec<&str> = all.iter().map(|s| s.as_str()).collect();
-    distinct.retain(|text| seen.insert(*text));
-    distinct.shuffle(&mut ChaCha8Rng::seed_from_u64(seed));
-    // The share is at most 0.9, so the cut lies within.
-    let share = (distinct.len() as f64 * held_out) as usize;
-    distinct.truncate(share);
-    let held: HashSet<&str> = distinct.into_iter().collect();
-    all.into_iter().partition(|s| !held.contains(s.as_str()))
+/// Trains a new model from what a job's own was trained on and the best pages that the job
+/// has crawled, and returns it loaded. The job's own model stays, unless the new one is to
+/// have its name and to replace it.
+///
+/// # Errors
+/// [`TrainError`]; a model that was there before stays as it was.
+pub fn train_from_job(
+    config: &Config,
+    growth: &Growth,
+    runtime: &Handle,
+    fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
+    say: &mut dyn FnMut(&str),
+) -> Result<Model, TrainError> {
+    let own = config.model_folder();
+    let name = match &growth.name {
+        Some(name) => name.as_str().to_owned(),
+        None => grow::grown_name(config.model_name().as_str()),
+    };
+    let place = config.model.folder.join(name);
+    if Model::exists(&place) && !growth.replace {
+        let what = match place == own {
+            true => "the model that the job uses",
+            false => "a model",
+        };
+        return Err(TrainError::Exists { place, what });
+    }
+    let _hold = store::read_samples(&config.job_folder())?;
+    let old = Model::load(&own)?;
+    let given = Given::gather(config, runtime, fetcher, say)?;
+    let split = given.split(config)?;
+    let trained = split.training.len();
+    let mut harvest = grow::harvest(config, &old, growth, &given.positive, trained)?;
+    let held_out: Vec<_> = split.held_out().collect();
+    let before = lm::perplexity::document(&*old.lm, &held_out).perplexity;
+    harvest.grown.held_out_before = before;
+    harvest.grown.comparable = grow::is_near(before, old.facts.held_out_perplexity);
+    let Grown {
+        pages,
+        judged,
+        cut,
+        passed,
+        added,
+        sentences,
+        ..
+    } = harvest.grown;
+    say(&format!(
+        "{passed} of {judged} pages have a perplexity of at most {cut:.0} ({pages} have text); \
+         the best {added} add {sentences} sentences to {trained}"
+    ));
+    given.make(config, &place, &split, Some(harvest), say)
+}
+
+/// What people gave to train on.
+struct Given {
+    positive: Vec<Document>,
+    neutral: Vec<Document>,
+}
+
+impl Given {
+    fn gather(
+        config: &Config,
+        runtime: &Handle,
+        fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, TrainError> {
+        let section = &config.train;
+        if section.positive.is_empty() {
+            return Err(TrainError::NoSources);
+        }
+        let mut corpus = corpus::Gatherer::new(config, runtime, fetcher);
+        let (positive, neutral) = corpus.gather(&section.positive, &section.neutral, say)?;
+        say(&format!(
+            "{} positive and {} neutral documents read",
+            positive.len(),
+            neutral.len()
+        ));
+        if neutral.is_empty() {
+            tracing::warn!(
+                "train.neutral names no text, so no keyword can be told from a common word: \
+                 the keyword table is empty and boundaries rest on the topic alone"
+            );
+        }
+        Ok(Self { positive, neutral })
+    }
+
+    fn split(&self, config: &Config) -> Result<Split<'_>, TrainError> {
+        let section = &config.train;
+        let split = Split::of(&self.positive, section.held_out, section.seed);
+        if split.training.is_empty() {
+            return Err(TrainError::EmptyCorpus {
+                sources: section.positive.iter().map(ToString::to_string).collect(),
+            });
+        }
+        if split.held_out.is_empty() {
+            tracing::warn!(
+                held_out = section.held_out,
+                "no sentence is held out (train.held_out, or too little text), so nothing can be \
+                 calibrated: set buckets.boundaries and its keys, and strategy.anchor_threshold"
+            );
+        }
+        Ok(split)
+    }
+
+    /// Makes the model and puts it into `place`.
+    fn make(
+        &self,
+        config: &Config,
+        place: &Path,
+        split: &Split<'_>,
+        harvest: Option<Harvest>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Model, TrainError> {
+        let section = &config.train;
+        let (added, mut grown) = match harvest {
+            Some(Harvest { documents, grown }) => (documents, Some(grown)),
+            None => (Vec::new(), None),
+        };
+        let crawled = added.iter().flat_map(AsRef::as_ref);
+        let training: Vec<&Sentence> = split.training.iter().copied().chain(crawled).collect();
+        let positive: Vec<&Document> = self.positive.iter().chain(&added).collect();
+        let estimate = lm::estimate(training.iter().copied(), section.order)?;
+        for order in estimate.fallbacks() {
+            tracing::warn!(
+                order,
+                "too little text to estimate the discounts of this order: 0.5, 1 and 1.5 are used"
+            );
+        }
+        say(&format!(
+            "model of order {}: {} sentences, {} n-grams",
+            estimate.order(),
+            estimate.sentences(),
+            estimate.ngram_counts().iter().sum::<usize>()
+        ));
+        let keywords = KeywordTable::train(&positive, &self.neutral, section.keywords);
+        let draft = model::Draft::begin(place)?;
+        let arpa_path = draft.path().join(model::ARPA);
+        arpa::write(&estimate, &arpa_path)?;
+        let kenlm = lm::KenLm::load(&arpa_path)?;
+        let measured = calibrate::calibrate(&kenlm, &split.held_out, &self.neutral);
+        if let Some(grown) = &mut grown {
+            grown.held_out_after = measured.held_out;
+        }
+        let topical = topicality::measure(&kenlm, &positive, &self.neutral, &split.held_out);
+        if topical.topicality.is_none() {
+            tracing::warn!(
+                "too few documents about the topic and about anything else to tell them apart by \
+                 their words (4 of each with 30 words held out are the least), so how far a page \
+                 is on topic rests on its perplexity alone"
+            );
+        }
+        let facts = ModelFacts {
+            version: model::VERSION,
+            order: section.order,
+            corpus_sha256: corpus_hash(&positive, &self.neutral),
+            positive_documents: positive.len(),
+            neutral_documents: self.neutral.len(),
+            training_sentences: training.len(),
+            training_tokens: training.iter().map(|s| s.len()).sum(),
+            held_out_documents: split.whole.then_some(split.held_out.len()),
+            held_out_sentences: split.held_out().count(),
+            held_out_perplexity: measured.held_out,
+            neutral_perplexity: measured.neutral,
+            seed: section.seed,
+            ngrams: estimate.ngram_counts(),
+            keywords: keywords.len(),
+            grown,
+            topicality: topical.topicality,
+            calibration: measured.calibration,
+            discounts: estimate.discounts().to_vec(),
+        };
+        topical.counts.save(&draft.path().join(model::WORDS))?;
+        keywords.save(&draft.path().join(model::KEYWORDS))?;
+        let stopwords = keywords::stopwords(&positive, &self.neutral);
+        keywords::save_stopwords(&stopwords, &draft.path().join(model::STOPWORDS))?;
+        draft.finish(&facts)?;
+        say(&format!(
+            "held-out perplexity {:.1} over {} sentences{}",
+            facts.held_out_perplexity,
+            facts.held_out_sentences,
+            match facts.neutral_perplexity {
+                Some(neutral) => format!(", {neutral:.1} on the neutral documents"),
+                None => String::new(),
+            }
+        ));
+        Model::load(place)
+    }
 }
 
 /// SHA-256 over every sentence, a line each, neutral after positive.
-fn corpus_hash(positive: &[Document], neutral: &[Document]) -> String {
+fn corpus_hash(positive: &[&Document], neutral: &[Document]) -> String {
     let mut hash = Sha256::new();
-    for part in [positive, neutral] {
-        for sentence in part.iter().flat_map(AsRef::as_ref) {
+    let neutral: Vec<&Document> = neutral.iter().collect();
+    for part in [positive, &neutral] {
+        for sentence in part.iter().flat_map(|d| d.as_ref()) {
             hash.update(sentence.as_str().as_bytes());
             hash.update(b"\n");
         }

@@ -1,4 +1,4 @@
-//! The model folder: `lm.arpa`, `keywords.tsv`, `words.tsv`, `model.toml`.
+//! The model folder: `lm.arpa`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`, `model.toml`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,15 +7,19 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::corpus::io;
+use super::grow::Grown;
 use crate::keywords::KeywordTable;
 use crate::lm::{Discount, KenLm, LanguageModel};
-use crate::score::{Boundaries, Contrast, Counts, Topicality};
+use crate::score::calibration::Method;
+use crate::score::{Boundaries, Calibration, Contrast, Counts, Topicality};
 
 pub(super) const ARPA: &str = "lm.arpa";
 pub(super) const KEYWORDS: &str = "keywords.tsv";
+pub(super) const STOPWORDS: &str = "stopwords.tsv";
 /// How often each word occurs in the texts of either kind.
 pub(super) const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
+const CALIBRATION: &str = "calibration";
 
 /// Version of the folder's layout.
 pub(super) const VERSION: u32 = 1;
@@ -37,6 +41,10 @@ pub struct ModelFacts {
     pub training_sentences: usize,
     /// Their tokens.
     pub training_tokens: usize,
+    /// Documents that were held out whole; `None` where there were too few, and
+    /// sentences of all of them were held out instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out_documents: Option<usize>,
     /// Sentences that were held out.
     pub held_out_sentences: usize,
     /// Perplexity over the held-out sentences.
@@ -49,12 +57,15 @@ pub struct ModelFacts {
     pub ngrams: Vec<usize>,
     /// Rows of the keyword table.
     pub keywords: usize,
-    /// Bucket boundaries that follow from the perplexities measured.
-    pub boundaries: Boundaries,
+    /// How it was grown, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grown: Option<Grown>,
     /// Where documents about the topic part from neutral ones by the contrast of their
     /// words, in nats a token; `None` where there were too few to tell.
     #[serde(default)]
     pub topicality: Option<Topicality>,
+    /// What its perplexities mean, and how that was measured.
+    pub calibration: Calibration,
     /// Kneser-Ney discounts of every order, unigrams first.
     pub discounts: Vec<Discount>,
 }
@@ -71,7 +82,9 @@ impl ModelFacts {
             path: path.clone(),
             why,
         };
-        let facts: Self = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        let mut table: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        calibrate_old(&mut table).map_err(|e| wrong(e.to_string()))?;
+        let facts: Self = table.try_into().map_err(|e| wrong(e.to_string()))?;
         if facts.version != VERSION {
             return Err(wrong(format!(
                 "it has version {}, this spoor reads version {VERSION}",
@@ -79,11 +92,29 @@ impl ModelFacts {
             )));
         }
         facts
-            .boundaries
+            .calibration
             .validate()
             .map_err(|e| wrong(e.to_string()))?;
         Ok(facts)
     }
+}
+
+/// Gives the facts of a model that was trained before there was a calibration the one
+/// that follows from its boundaries.
+fn calibrate_old(facts: &mut toml::Table) -> Result<(), toml::de::Error> {
+    if facts.contains_key(CALIBRATION) {
+        return Ok(());
+    }
+    let Some(boundaries) = facts.remove("boundaries") else {
+        return Ok(());
+    };
+    let boundaries: Boundaries = boundaries.try_into()?;
+    let derived = Calibration::of_boundaries(Method::Derived, boundaries);
+    // Numbers and names always serialise.
+    if let Ok(derived) = toml::Value::try_from(derived) {
+        facts.insert(CALIBRATION.to_owned(), derived);
+    }
+    Ok(())
 }
 
 /// A trained model, loaded.
@@ -119,6 +150,14 @@ impl Model {
             path: folder.join(FACTS),
             why,
         };
+        if facts.calibration.method == Method::Derived {
+            tracing::warn!(
+                model = %folder.display(),
+                "this model was trained before there was a calibration: the anchor threshold and \
+                 the likelihood of being on topic are derived from its boundaries; \
+                 train it again to have them measured"
+            );
+        }
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
         let contrast = match facts.topicality {
@@ -177,7 +216,10 @@ impl Draft {
             path: path.clone(),
             why: e.to_string(),
         })?;
-        let text = format!("# Written by `spoor train`; do not edit.\n{text}");
+        let text = format!(
+            "# Written by `spoor train`; do not edit.\n{}",
+            explained(&text)
+        );
         std::fs::write(&path, text).map_err(io(&path, "writing"))?;
         let mut name = self.draft.file_name().unwrap_or_default().to_owned();
         name.push(".old");
@@ -194,6 +236,53 @@ impl Draft {
         remove(&old)
     }
 }
+
+/// `model.toml` with a word on each table of the calibration, for people.
+fn explained(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2_000);
+    for line in text.lines() {
+        let about = TABLES.iter().find(|(table, _)| *table == line);
+        for comment in about.into_iter().flat_map(|(_, about)| about.lines()) {
+            out.push_str("# ");
+            out.push_str(comment);
+            out.push('\n');
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The tables of the calibration and what they say.
+const TABLES: &[(&str, &str)] = &[
+    (
+        "[calibration]",
+        "What perplexities of this model mean, as it measured them itself.
+anchor_threshold: the cut of the short texts below.",
+    ),
+    (
+        "[calibration.boundaries]",
+        "high: the median of held-out text; medium: the cut of the documents below;
+normal: the median of neutral documents, and above medium; razor: their 95 %
+quantile, and at least three times normal.",
+    ),
+    (
+        "[calibration.on_topic]",
+        "How likely a document of perplexity p is on topic, where both kinds are as
+frequent: 1 / (1 + e^((ln p - ln midpoint) / width)).",
+    ),
+    (
+        "[calibration.documents]",
+        "Perplexities of documents: held-out text in pieces as long as the median neutral
+document, and the neutral documents. cut: where the share of positive ones up to
+it exceeds that of neutral ones most (Youden's J); missed: the share of positive
+ones above it; mistaken: the share of neutral ones up to it.",
+    ),
+    (
+        "[calibration.short_texts]",
+        "The same of runs of 1 to 5 words, as long as anchors are.",
+    ),
+];
 
 fn remove(folder: &Path) -> Result<(), TrainError> {
     match std::fs::remove_dir_all(folder) {

@@ -1,8 +1,9 @@
 //! From the contrast of documents of either kind to how far any document is on topic.
 //!
 //! The words of a document must not have been counted where it is measured, nor its
-//! sentences trained on. So the documents are parted into folds, each measured with the
-//! words of all others, and of those about the topic only sentences that were held out.
+//! sentences trained on. So of the documents about the topic only what was held out is
+//! measured, with the words of all else, and the neutral ones are parted into folds, each
+//! measured with the words of the others.
 
 use std::collections::HashSet;
 
@@ -22,26 +23,29 @@ pub(super) struct Measured {
     pub topicality: Option<Topicality>,
 }
 
-/// Measures a fresh model; `held_out` are the sentences it was not trained on.
+/// Measures a fresh model; `held_out` is what it was not trained on of each document.
 pub(super) fn measure(
     lm: &dyn LanguageModel,
-    positive: &[Document],
+    positive: &[&Document],
     neutral: &[Document],
-    held_out: &[&Sentence],
+    held_out: &[Vec<&Sentence>],
 ) -> Measured {
-    let held_out: HashSet<&str> = held_out.iter().map(|s| s.as_str()).collect();
-    let of_topic: Vec<Vec<Sentence>> = positive
-        .iter()
-        .map(|document| {
-            let sentences = document.as_ref().iter();
-            let unseen = sentences.filter(|s| held_out.contains(s.as_str()));
-            unseen.cloned().collect()
-        })
-        .collect();
+    let unseen: HashSet<&str> = held_out.iter().flatten().map(|s| s.as_str()).collect();
     let (mut topic, mut other) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
-        let within = |i: usize| i % FOLDS == fold;
-        let Some(contrast) = Contrast::new(&counts(positive, neutral, |i| !within(i))) else {
+        let mut counts = Counts::default();
+        for document in positive {
+            let seen = document.as_ref().iter();
+            counts.add_positive(seen.filter(|s| !unseen.contains(s.as_str())));
+        }
+        for (_, document) in neutral
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % FOLDS != fold)
+        {
+            counts.add_neutral(document.as_ref());
+        }
+        let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
         let measure = |sentences: &[Sentence], to: &mut Vec<f64>| {
@@ -50,28 +54,31 @@ pub(super) fn measure(
                 to.extend(contrast.document(sentences, perplexity));
             }
         };
-        for (_, sentences) in of_topic.iter().enumerate().filter(|(i, _)| within(*i)) {
-            measure(sentences, &mut topic);
+        for (_, document) in held_out
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % FOLDS == fold)
+        {
+            let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
+            measure(&sentences, &mut topic);
         }
-        for (_, document) in neutral.iter().enumerate().filter(|(i, _)| within(*i)) {
+        for (_, document) in neutral
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| i % FOLDS == fold)
+        {
             measure(document.as_ref(), &mut other);
         }
     }
+    let mut counts = Counts::default();
+    for document in positive {
+        counts.add_positive(document.as_ref());
+    }
+    for document in neutral {
+        counts.add_neutral(document.as_ref());
+    }
     Measured {
-        counts: counts(positive, neutral, |_| true),
+        counts,
         topicality: Topicality::between(&topic, &other),
     }
-}
-
-/// The words of the documents whose numbers `take` takes.
-fn counts(positive: &[Document], neutral: &[Document], take: impl Fn(usize) -> bool) -> Counts {
-    let mut counts = Counts::default();
-    let taken = |documents: &'_ [Document], add: &mut dyn FnMut(&[Sentence])| {
-        for (_, document) in documents.iter().enumerate().filter(|(i, _)| take(*i)) {
-            add(document.as_ref());
-        }
-    };
-    taken(positive, &mut |sentences| counts.add_positive(sentences));
-    taken(neutral, &mut |sentences| counts.add_neutral(sentences));
-    counts
 }

@@ -15,9 +15,9 @@ fn defaults_are_those_of_the_design() {
     let s = &config.strategy;
     assert_eq!(s.kind, StrategyKind::Link);
     assert_eq!((s.gamma_document, s.gamma_anchor), (0.7, 0.3));
-    assert_eq!((s.gamma_keyword, s.anchor_threshold), (3.0, 3000.0));
+    assert_eq!((s.gamma_keyword, s.anchor_threshold), (3.0, Auto::Auto));
     let b = &config.buckets;
-    assert_eq!(b.boundaries, Boundaries::Model);
+    assert_eq!(b.boundaries, Boundaries::Auto);
     assert_eq!(
         (b.high, b.medium, b.normal, b.razor),
         (600.0, 2000.0, 10000.0, 30000.0)

@@ -393,3 +393,29 @@ fn folders_and_names() {
     assert_eq!(config.model_folder(), PathBuf::from("m/other"));
     assert_eq!(config.model_name().as_str(), "other");
 }
+
+#[test]
+fn values_that_may_be_found_out() {
+    let config = parsed("[strategy]\nanchor_threshold = 250\n[buckets]\nboundaries = \"auto\"");
+    assert_eq!(config.strategy.anchor_threshold, Auto::Set(250.0));
+    assert_eq!(config.strategy.anchor_threshold.or(9.0), 250.0);
+    let config = parsed("[strategy]\nanchor_threshold = \"auto\"");
+    assert_eq!(config.strategy.anchor_threshold.or(9.0), 9.0);
+    assert!(config.to_toml().contains("\nanchor_threshold = \"auto\"\n"));
+    for (given, says) in [
+        ("strategy.anchor_threshold = 0", "above 0"),
+        (
+            "strategy.anchor_threshold = \"much\"",
+            "is not a number or \"auto\"",
+        ),
+        ("strategy.anchor_threshold = true", "is not a number"),
+        (
+            "buckets.boundaries = \"model\"",
+            "\"model\" is called \"auto\" now",
+        ),
+        ("buckets.boundaries = \"atuo\"", "did you mean \"auto\"?"),
+    ] {
+        let said = said(&format!("job.name = 'x'\n{given}"));
+        assert!(said[0].contains(says), "{said:?}");
+    }
+}

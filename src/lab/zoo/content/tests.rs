@@ -440,6 +440,7 @@ fn row(title: &str) -> Row<'_> {
         forbidden: &[],
         truncated: false,
         file: None,
+        text: None,
         redirect: None,
         duplicate_of: None,
         near_copy_of: None,

@@ -1,0 +1,287 @@
+//! What the perplexities of one model mean: measured when it was trained, kept with it
+//! in `model.toml`, and asked by everything that rates.
+//!
+//! A perplexity means nothing by itself: it grows with the vocabulary and shrinks with
+//! the corpus. What can be compared is where, on the model's own scale, text about the
+//! topic lies that was held out from training, and where everything else does. Documents
+//! and texts of an anchor's length are told apart, because short texts are far more
+//! surprising. The fitting is training's; this is what came of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::boundaries::{Boundaries, BoundariesError};
+
+/// The anchor threshold of Werner 2015 over its boundary `high`, 3,000 : 600, for a model
+/// that no neutral text was measured with.
+const THESIS_ANCHOR: f64 = 3_000.0 / 600.0;
+
+/// The narrowest transition between on and off topic, in ln units. Held-out text and
+/// neutral text can lie so far apart that any step would separate them; crawled pages,
+/// with their menus and tables, do not.
+pub const MIN_WIDTH: f64 = 0.1;
+
+/// How a calibration came about.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Method {
+    /// From held-out and from neutral text.
+    Measured,
+    /// From held-out text alone, with the distances of Werner 2015 between the
+    /// boundaries: there was no neutral text.
+    TopicAlone,
+    /// From the boundaries of a model that was trained before anything else was measured.
+    #[default]
+    Derived,
+}
+
+/// What the perplexities of one model mean.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// How it came about.
+    pub method: Method,
+    /// The highest perplexity at which an anchor has a say: the cut that best separates
+    /// short texts about the topic from others.
+    pub anchor_threshold: f64,
+    /// From scores to priority classes. `medium` is the cut that best separates documents
+    /// about the topic from others.
+    pub boundaries: Boundaries,
+    /// How likely a document of some perplexity is on topic.
+    pub on_topic: OnTopic,
+    /// What documents were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<Measured>,
+    /// What texts of 1 to 5 words were measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub short_texts: Option<Measured>,
+}
+
+/// A logistic curve over the logarithm of a document's perplexity.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnTopic {
+    /// The perplexity at which a document is as likely on topic as not, where both kinds
+    /// are as frequent.
+    pub midpoint: f64,
+    /// How wide the transition is, in units of the natural logarithm: at `midpoint` times
+    /// `e^width` it is 0.27, at `midpoint` over `e^width` 0.73. Above 0.
+    pub width: f64,
+}
+
+/// Perplexities of two kinds of text, and the cut that tells them apart.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Measured {
+    /// The perplexity up to which a text counts as about the topic: where the share of
+    /// positive texts below it exceeds that of neutral ones most (Youden 1950).
+    pub cut: f64,
+    /// The share of positive texts above the cut, 0 to 1.
+    pub missed: f64,
+    /// The share of neutral texts up to the cut, 0 to 1.
+    pub mistaken: f64,
+    /// Held-out text about the topic.
+    pub positive: Spread,
+    /// Text about anything else.
+    pub neutral: Spread,
+}
+
+/// Where the perplexities of one kind of text lie.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spread {
+    /// How many texts.
+    pub texts: usize,
+    /// 5 % of them lie at or below.
+    pub p5: f64,
+    /// 25 %.
+    pub p25: f64,
+    /// Half.
+    pub p50: f64,
+    /// 75 %.
+    pub p75: f64,
+    /// 95 %.
+    pub p95: f64,
+}
+
+/// A calibration that cannot be used.
+#[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
+pub enum CalibrationError {
+    /// The boundaries do not ascend.
+    #[error(transparent)]
+    Boundaries(#[from] BoundariesError),
+    /// A value that must be above 0 and finite is not.
+    #[error("`{name}` of the calibration is {value}, but must be a finite number above 0")]
+    Number {
+        /// Which value.
+        name: &'static str,
+        /// What it is.
+        value: f64,
+    },
+}
+
+impl Calibration {
+    /// How likely a document of this perplexity is on topic, from 0 to 1, where documents
+    /// on topic and others are as frequent. Falls as the perplexity rises; 0 for what is
+    /// no number.
+    pub fn on_topic(&self, perplexity: f64) -> f64 {
+        self.on_topic.likelihood(perplexity)
+    }
+
+    /// What follows from boundaries alone: the anchor threshold in the thesis's distance
+    /// to `high`, and a curve that says 0.5 at `medium` and 0.9 at `high`.
+    pub fn of_boundaries(method: Method, boundaries: Boundaries) -> Self {
+        let Boundaries { high, medium, .. } = boundaries;
+        Self {
+            method,
+            anchor_threshold: high * THESIS_ANCHOR,
+            boundaries,
+            on_topic: OnTopic {
+                midpoint: medium,
+                width: ((medium / high).ln() / 9_f64.ln()).max(MIN_WIDTH),
+            },
+            documents: None,
+            short_texts: None,
+        }
+    }
+
+    /// Checks what rates: boundaries, anchor threshold, curve.
+    ///
+    /// # Errors
+    /// The first value that is wrong.
+    pub fn validate(&self) -> Result<(), CalibrationError> {
+        self.boundaries.validate()?;
+        for (name, value) in [
+            ("anchor_threshold", self.anchor_threshold),
+            ("midpoint", self.on_topic.midpoint),
+            ("width", self.on_topic.width),
+        ] {
+            if !(value > 0.0 && value.is_finite()) {
+                return Err(CalibrationError::Number { name, value });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Of the thesis's boundaries.
+impl Default for Calibration {
+    fn default() -> Self {
+        Self::of_boundaries(Method::Derived, Boundaries::default())
+    }
+}
+
+impl OnTopic {
+    /// As [`Calibration::on_topic`].
+    pub fn likelihood(&self, perplexity: f64) -> f64 {
+        let off = (perplexity.ln() - self.midpoint.ln()) / self.width;
+        match off.is_nan() {
+            true => 0.0,
+            false => 1.0 / (1.0 + off.exp()),
+        }
+    }
+}
+
+impl Spread {
+    /// Of perplexities in ascending order; `None` where there are none.
+    pub fn of(sorted: &[f64]) -> Option<Self> {
+        let last = sorted.len().checked_sub(1)?;
+        let quantile = |share: f64| sorted.get((last as f64 * share).round() as usize).copied();
+        Some(Self {
+            texts: sorted.len(),
+            p5: quantile(0.05)?,
+            p25: quantile(0.25)?,
+            p50: quantile(0.5)?,
+            p75: quantile(0.75)?,
+            p95: quantile(0.95)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{prop_assert, proptest};
+
+    use super::*;
+
+    #[test]
+    fn the_thesis_gives_the_thesis() {
+        let thesis = Calibration::default();
+        assert_eq!(thesis.anchor_threshold, 3_000.0);
+        assert_eq!(thesis.on_topic.midpoint, 2_000.0);
+        assert_eq!(thesis.validate(), Ok(()));
+        let near = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
+        near(thesis.on_topic(2_000.0), 0.5);
+        near(thesis.on_topic(600.0), 0.9);
+        assert_eq!(thesis.on_topic(f64::INFINITY), 0.0);
+        assert_eq!(thesis.on_topic(0.0), 1.0);
+        for nothing in [f64::NAN, -1.0] {
+            assert_eq!(thesis.on_topic(nothing), 0.0);
+        }
+        let text = toml::to_string(&thesis).unwrap();
+        assert_eq!(toml::from_str::<Calibration>(&text).unwrap(), thesis);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let good = Calibration::default();
+        for (name, wrong) in [
+            (
+                "anchor_threshold",
+                Calibration {
+                    anchor_threshold: f64::NAN,
+                    ..good.clone()
+                },
+            ),
+            (
+                "width",
+                Calibration {
+                    on_topic: OnTopic {
+                        width: 0.0,
+                        ..good.on_topic
+                    },
+                    ..good.clone()
+                },
+            ),
+            (
+                "high",
+                Calibration {
+                    boundaries: Boundaries {
+                        high: 0.0,
+                        ..good.boundaries
+                    },
+                    ..good.clone()
+                },
+            ),
+        ] {
+            let text = wrong.validate().unwrap_err().to_string();
+            assert!(text.contains(&format!("`{name}`")), "{text}");
+        }
+    }
+
+    #[test]
+    fn spreads() {
+        assert_eq!(Spread::of(&[]), None);
+        let one = Spread::of(&[7.0]).unwrap();
+        assert_eq!((one.texts, one.p5, one.p95), (1, 7.0, 7.0));
+        let sorted: Vec<f64> = (0..=100).map(f64::from).collect();
+        let spread = Spread::of(&sorted).unwrap();
+        assert_eq!((spread.p5, spread.p50, spread.p95), (5.0, 50.0, 95.0));
+    }
+
+    proptest! {
+        #[test]
+        fn a_likelihood_lies_in_its_range_and_falls(
+            high in 1.0..1e6_f64,
+            step in 1.0..100.0_f64,
+            a: f64,
+            b: f64,
+        ) {
+            let boundaries = Boundaries { high, medium: high * step, normal: 1e9, razor: 1e9 };
+            let calibration = Calibration::of_boundaries(Method::TopicAlone, boundaries);
+            prop_assert!(calibration.validate().is_ok());
+            let (low, up) = (a.abs().min(b.abs()), a.abs().max(b.abs()));
+            let (p, q) = (calibration.on_topic(low), calibration.on_topic(up));
+            prop_assert!((0.0..=1.0).contains(&p) && (0.0..=1.0).contains(&q));
+            prop_assert!(p >= q || low.is_nan() || up.is_nan());
+        }
+    }
+}
