@@ -315,8 +315,8 @@ mod tests {
         assert_eq!(contrast.words(std::iter::empty()), (0.0, 0.0));
         let (mean, best) = contrast.words("the cat".split(' '));
         assert!(best > mean);
-        // By hand: 9 words of the topic, 13 neutral ones, 11 different ones.
-        let all = 13.0 + 0.5 * 11.0;
+        // By hand: 9 words of the topic, 14 neutral ones, 11 different ones.
+        let all = 14.0 + 0.5 * 11.0;
         let of_cat = 0.5 / all;
         let expected = ((2.0 / of_cat + 20.0) / (9.0 + 20.0_f64)).ln();
         assert!((contrast.words("cat".split(' ')).0 - expected).abs() < 1e-6);

@@ -154,7 +154,7 @@ impl Learner {
 
     /// Its state, from which [`Learner::restore`] makes the same model.
     pub fn snapshot(&self) -> Vec<u8> {
-        let traits = (0_u16..).zip(&self.traits);
+        let traits = (0..=u16::MAX).zip(&self.traits);
         let stored = Stored {
             examples: self.examples,
             weights: self.weights.to_vec(),

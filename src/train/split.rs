@@ -172,7 +172,8 @@ mod tests {
     #[test]
     fn documents_are_held_out_whole_where_there_are_enough() {
         let document = |n: usize| {
-            let sentence = |m: usize| format!("{} and these other words. ", letters(n * 10 + m));
+            let sentence =
+                |m: usize| format!("The {} and these other words. ", letters(n * 10 + m));
             Document::of_blocks(&[(0..10).map(sentence).collect::<String>()])
         };
         let documents: Vec<Document> = (0..20).map(document).collect();

@@ -111,7 +111,13 @@ fn a_model_folder_holds_the_model_its_keywords_and_the_facts() {
         .collect();
     assert_eq!(
         names.iter().map(String::as_str).collect::<Vec<_>>(),
-        ["keywords.tsv", "lm.arpa", "model.toml", "stopwords.tsv"]
+        [
+            "keywords.tsv",
+            "lm.arpa",
+            "model.toml",
+            "stopwords.tsv",
+            "words.tsv"
+        ]
     );
     let beside = std::fs::read_dir(desk.path("models")).unwrap().count();
     assert_eq!(beside, 1, "no draft remains");

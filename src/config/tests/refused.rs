@@ -136,7 +136,7 @@ kind = "fancy"
             &format!(
                 "x.toml:15:9: limits.bytes: \"10 Mb\" is not a size; allowed: {SIZE}, 1 or more"
             ),
-            "x.toml:17:8: strategy.kind: \"fancy\" is not a strategy; allowed: one of \"unfocused\", \"document\", \"link\"",
+            "x.toml:17:8: strategy.kind: \"fancy\" is not a strategy; allowed: one of \"unfocused\", \"document\", \"link\", \"learn\"",
             "12 errors in x.toml",
         ],
     );

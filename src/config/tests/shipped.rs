@@ -122,7 +122,13 @@ fn the_cat_job_is_the_thesis_s() {
         (7, 7)
     );
     assert_eq!(config.buckets.boundaries, Boundaries::Fixed);
-    assert_eq!(config.strategy, StrategySection::default());
+    // The thesis's own, which its boundaries belong to.
+    let strategy = StrategySection {
+        kind: StrategyKind::Link,
+        anchor_threshold: Auto::Set(3000.0),
+        ..StrategySection::default()
+    };
+    assert_eq!(config.strategy, strategy);
     assert_eq!(config.seeds.files, [PathBuf::from("seeds/cats.txt")]);
     let seeds = Seeds {
         files: vec![package("seeds/cats.txt")],
