@@ -38,6 +38,8 @@ pub struct Metrics {
     fetch: HistogramVec,
     extract: Histogram,
     score: Histogram,
+    texts: IntCounter,
+    texts_known: IntCounter,
     store: Histogram,
     urls: IntGaugeVec,
     queued: IntGaugeVec,
@@ -112,6 +114,14 @@ impl Metrics {
             )?,
             extract: work("extract", "Decoding and parsing a page.")?,
             score: work("score", "Rating a page, its links and its images.")?,
+            texts: IntCounter::new(
+                "spoor_rated_texts_total",
+                "Anchors and other short texts that were to be rated.",
+            )?,
+            texts_known: IntCounter::new(
+                "spoor_rated_texts_known_total",
+                "Those of them that had been rated before, on any page.",
+            )?,
             store: work("store", "Writing a finished task and committing it.")?,
             urls: levels("spoor_urls", "URLs that are known, by state.", "state")?,
             queued: levels("spoor_queued_urls", "URLs in a queue, by bucket.", "bucket")?,
@@ -144,13 +154,15 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 14] = [
+        let all: [Box<dyn Collector>; 16] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
             Box::new(self.fetch.clone()),
             Box::new(self.extract.clone()),
             Box::new(self.score.clone()),
+            Box::new(self.texts.clone()),
+            Box::new(self.texts_known.clone()),
             Box::new(self.store.clone()),
             Box::new(self.urls.clone()),
             Box::new(self.queued.clone()),
@@ -187,6 +199,12 @@ impl Metrics {
     /// Times the rating of a page.
     pub fn score<T>(&self, work: impl FnOnce() -> T) -> T {
         self.score.observe_closure_duration(work)
+    }
+
+    /// Counts short texts that were to be rated, and those that had been before.
+    pub fn rated(&self, (texts, known): (u64, u64)) {
+        self.texts.inc_by(texts);
+        self.texts_known.inc_by(known);
     }
 
     /// Times the writing and committing of a task.
@@ -253,6 +271,7 @@ mod tests {
         metrics.finished(task);
         metrics.clone().finished(task);
         assert_eq!(metrics.extract(|| 7), 7);
+        metrics.rated((5, 3));
         let text = metrics
             .render(&Levels {
                 queued: vec![("high", 3), ("low", 0)],
@@ -267,6 +286,8 @@ mod tests {
             "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.01\"} 0",
             "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.025\"} 2",
             "spoor_extract_duration_seconds_count 1",
+            "spoor_rated_texts_total 5",
+            "spoor_rated_texts_known_total 3",
             "spoor_queued_urls{bucket=\"high\"} 3",
             "spoor_queued_urls{bucket=\"low\"} 0",
             "spoor_paused 1",

@@ -51,16 +51,46 @@ pub(super) fn prints(blocks: &[String]) -> Prints {
 fn normal(block: &str) -> (String, Vec<usize>) {
     let mut text = String::with_capacity(block.len() + 1);
     let mut starts = Vec::new();
-    for word in block.unicode_words() {
+    for word in words(block) {
         let start = text.len();
-        let letters = word.chars().filter(|c| !c.is_numeric());
-        text.extend(letters.flat_map(char::to_lowercase));
+        if word.is_ascii() {
+            for part in word.split(|c: char| c.is_ascii_digit()) {
+                text.push_str(part);
+            }
+            if let Some(new) = text.get_mut(start..) {
+                new.make_ascii_lowercase();
+            }
+        } else {
+            let letters = word.chars().filter(|c| !c.is_numeric());
+            text.extend(letters.flat_map(char::to_lowercase));
+        }
         if text.len() > start {
             starts.push(start);
             text.push(' ');
         }
     }
     (text, starts)
+}
+
+/// The words of UAX #29. ASCII has short rules, which `unicode-segmentation` knows, and a
+/// space before another ASCII character ends a word in any text, so the long rules are
+/// left for what stands around other characters.
+fn words(block: &str) -> impl Iterator<Item = &str> {
+    let mut rest = block;
+    let is_end = |pair: &[u8]| matches!(pair, [b' ', next] if next.is_ascii() && *next != b' ');
+    let parts = std::iter::from_fn(move || {
+        let bytes = rest.as_bytes();
+        let end = bytes.iter().position(|b| !b.is_ascii()).map(|at| {
+            let (ascii, other) = bytes.split_at(at);
+            let before = ascii.windows(2).rposition(is_end);
+            let behind = || other.windows(2).position(is_end).map(|n| at + n);
+            before.map(|n| n + 1).or_else(behind)
+        });
+        let (part, after) = rest.split_at(end.flatten().unwrap_or(rest.len()));
+        rest = after;
+        Some(part).filter(|part| !part.is_empty())
+    });
+    parts.flat_map(str::unicode_words)
 }
 
 /// One sum for each bit: how many more features have it than lack it.
@@ -84,7 +114,7 @@ impl Simhash {
 
     fn add(&mut self, hash: u64) {
         for (bit, sum) in self.0.iter_mut().enumerate() {
-            *sum += if hash >> bit & 1 == 1 { 1 } else { -1 };
+            *sum += (hash >> bit & 1) as i32 * 2 - 1;
         }
     }
 
@@ -151,6 +181,11 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn words_are_those_of_unicode(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._,'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
+            prop_assert!(words(&text).eq(text.unicode_words()));
+        }
+
         #[test]
         fn prints_of_anything(blocks in proptest::collection::vec("\\PC{0,80}", 0..8)) {
             let found = prints(&blocks);

@@ -10,6 +10,7 @@
 //! here knows of pages, links, keywords or scores, nor where sentences come from.
 
 pub mod arpa;
+mod bounds;
 pub mod estimate;
 pub mod kenlm;
 pub mod perplexity;

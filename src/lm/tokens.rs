@@ -20,6 +20,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
 
+use super::bounds::sentence_bounds;
+
 /// The fewest tokens of a sentence that is training text and counts towards a
 /// document's perplexity (Remus & Biemann 2016).
 pub const MIN_TOKENS: usize = 5;
@@ -58,9 +60,46 @@ impl Sentence {
     }
 
     /// Appends the tokens of `text`.
+    ///
+    /// In ASCII they are the runs of letters and digits, without the digits, wherever
+    /// UAX #29 ends its words: every other character parts two tokens, and no letter is
+    /// parted from a digit. A space before an ASCII character ends a word in any text.
     fn push(&mut self, text: &str) {
-        for word in text.split_word_bounds() {
-            self.push_word(word);
+        let mut rest = text;
+        while let Some(at) = rest.bytes().position(|b| !b.is_ascii()) {
+            let before = rest.get(..at.saturating_sub(1)).unwrap_or_default();
+            let (ascii, other) = rest.split_at(before.rfind(' ').map_or(0, |space| space + 1));
+            let first = at - ascii.len();
+            let is_end = |pair: &[u8]| pair.first() == Some(&b' ') && pair.is_ascii();
+            let mut ends = other.as_bytes().windows(2).skip(first);
+            let end = ends.position(is_end).map_or(other.len(), |n| first + n);
+            let (other, after) = other.split_at(end);
+            self.push_ascii(ascii);
+            for word in other.split_word_bounds() {
+                self.push_word(word);
+            }
+            rest = after;
+        }
+        self.push_ascii(rest);
+    }
+
+    /// Appends the tokens of a text that is ASCII and begins and ends with a word.
+    fn push_ascii(&mut self, text: &str) {
+        let before = self.text.len();
+        for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+            let mut letters = word.split(|c: char| c.is_ascii_digit());
+            let Some(first) = letters.find(|part| !part.is_empty()) else {
+                continue;
+            };
+            if !self.text.is_empty() {
+                self.text.push(' ');
+            }
+            self.text.push_str(first);
+            self.text.extend(letters);
+            self.tokens += 1;
+        }
+        if let Some(new) = self.text.get_mut(before..) {
+            new.make_ascii_lowercase();
         }
     }
 
@@ -134,7 +173,7 @@ pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence>
     blocks
         .into_iter()
         .flat_map(pieces)
-        .flat_map(|piece| piece.split_sentence_bounds())
+        .flat_map(sentence_bounds)
         .map(normalise)
         .filter(|sentence| !sentence.is_empty())
         .collect()
@@ -341,6 +380,15 @@ mod tests {
                 prop_assert!(!token.contains(|c: char| c.is_whitespace() || "<>/".contains(c) || c.is_numeric()));
             }
             prop_assert_eq!(normalise(sentence.as_str()), sentence);
+        }
+
+        #[test]
+        fn tokens_of_ascii_are_those_of_its_words(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
+            let mut by_words = Sentence::default();
+            for word in text.split_word_bounds() {
+                by_words.push_word(word);
+            }
+            prop_assert_eq!(normalise(&text), by_words);
         }
 
         #[test]

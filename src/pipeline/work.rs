@@ -275,6 +275,7 @@ impl Reader {
             observed,
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
+        self.metrics.rated(self.scorer.take_cache_counts());
         let (reward, clues) = match observed {
             Some(observed) => (Some(observed.reward), observed.clues),
             None => (None, Vec::new()),

@@ -14,6 +14,7 @@
 //! `nofollow`, scope and the razor are for the caller to apply.
 
 pub mod boundaries;
+mod cache;
 pub mod calibration;
 pub mod contrast;
 pub mod learner;

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::cache::Ratings;
 use super::observer::PageObserver;
 use super::rating::{Strategy, Weights, weighted};
 use crate::address::PageUrl;
@@ -27,6 +28,8 @@ pub struct Scorer {
     unknown: f64,
     /// Sees what a learning crawl learns from, where one does.
     observer: Option<PageObserver>,
+    /// Short texts that were rated before.
+    ratings: Arc<Ratings>,
 }
 
 impl Scorer {
@@ -45,6 +48,7 @@ impl Scorer {
             weights,
             strategy,
             observer: None,
+            ratings: Arc::default(),
         }
     }
 
@@ -55,6 +59,12 @@ impl Scorer {
             observer: Some(observer),
             ..self
         }
+    }
+
+    /// How many short texts were to be rated since the last call, and how many of them
+    /// had been rated before.
+    pub fn take_cache_counts(&self) -> (u64, u64) {
+        self.ratings.take_counts()
     }
 
     /// The score of a link that is made of these parts.
@@ -142,6 +152,10 @@ impl Scorer {
     }
 
     fn rate(&self, text: &str) -> Rated {
+        self.ratings.of(text, |text| self.rate_anew(text))
+    }
+
+    fn rate_anew(&self, text: &str) -> Rated {
         let text = normalise(text);
         let perplexity = perplexity::text(&*self.lm, &text);
         let keyword = self.keywords.score(&text);
@@ -151,7 +165,8 @@ impl Scorer {
                 keyword,
                 weighted: weighted(perplexity, keyword, self.weights.gamma_keyword),
             },
-            link_keyword: self.keywords.link_score(&text),
+            // As `KeywordTable::link_score`, without looking every token up again.
+            link_keyword: keyword / text.len().max(1) as f64,
         }
     }
 
@@ -229,9 +244,9 @@ impl Scorer {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Rated {
-    score: TextScore,
-    link_keyword: f64,
+pub(super) struct Rated {
+    pub(super) score: TextScore,
+    pub(super) link_keyword: f64,
 }
 
 /// The texts of one page, each rated once: menus repeat their anchors, and images
