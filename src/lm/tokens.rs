@@ -58,9 +58,42 @@ impl Sentence {
     }
 
     /// Appends the tokens of `text`.
+    ///
+    /// No word of UAX #29 crosses a space. Of ASCII its rules join whatever letters
+    /// and digits stand together, and the rest parts tokens anyway, so that most
+    /// text need not be asked for its words at all.
     fn push(&mut self, text: &str) {
+        for piece in text.split(' ') {
+            if piece.is_ascii() {
+                self.push_ascii(piece);
+            } else {
+                self.push_words(piece);
+            }
+        }
+    }
+
+    fn push_words(&mut self, text: &str) {
         for word in text.split_word_bounds() {
             self.push_word(word);
+        }
+    }
+
+    fn push_ascii(&mut self, text: &str) {
+        for run in text.split(|c: char| !c.is_ascii_alphanumeric()) {
+            let before = self.text.len();
+            let mut letters = run
+                .split(|c: char| c.is_ascii_digit())
+                .filter(|run| !run.is_empty());
+            let Some(first) = letters.next() else {
+                continue;
+            };
+            if before > 0 {
+                self.text.push(' ');
+            }
+            self.text.push_str(first);
+            self.text.extend(letters);
+            self.text[before..].make_ascii_lowercase();
+            self.tokens += 1;
         }
     }
 
@@ -341,6 +374,13 @@ mod tests {
                 prop_assert!(!token.contains(|c: char| c.is_whitespace() || "<>/".contains(c) || c.is_numeric()));
             }
             prop_assert_eq!(normalise(sentence.as_str()), sentence);
+        }
+
+        #[test]
+        fn ascii_and_pieces_are_normalised_as_words_of_uax_29_are(text in "[ -~\t\n]{0,60}|\\PC{0,60}|[a-cA-C0-2 .:'_,\u{AD}\u{301}\u{93F}\u{200D}\u{2003}Σé猫カא\"\u{1F600}\u{1F1E6}-]{0,40}") {
+            let mut by_words = Sentence::default();
+            by_words.push_words(&text);
+            prop_assert_eq!(normalise(&text), by_words);
         }
 
         #[test]
