@@ -10,17 +10,18 @@
 //!   `<unk>` and `</s>` included and `<s>` not, which is all that `<unk>` gets;
 //! - `<s>` has probability 1, so that it can be scored at no cost.
 //!
-//! There is no hashing of n-grams. The corpus is one array of word numbers, and
-//! its positions are sorted by the words that *end* there, read backwards. In that
-//! order every n-gram of every order is one run of positions, named by any position
-//! in it, and the n-gram without its first word is the run around it.
+//! N-grams are neither hashed nor stored: they are runs of the sorted positions of
+//! the corpus, see [`super::runs`]. Probabilities are made order by order as they
+//! are asked for, since an order needs only the one below it; that is most of what
+//! keeps the memory small.
 
-use std::cmp::Ordering;
-use std::ops::RangeInclusive;
+use std::borrow::Borrow;
+use std::ops::{Range, RangeInclusive};
 
-use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 
+use super::corpus::{BOS, Corpus, Names};
+use super::runs::{self, Marks, Run, Runs};
 use super::tokens::Sentence;
 
 /// The orders that can be estimated; KenLM is built to score up to 6.
@@ -103,16 +104,18 @@ impl Discount {
 #[derive(Debug, Clone)]
 pub struct Estimate {
     corpus: Corpus,
-    /// By order less one; in each, n-grams by their words read backwards.
-    grams: Vec<Vec<Gram>>,
+    runs: Runs,
+    /// By order less one.
+    ngrams: Vec<usize>,
     discounts: Vec<Discount>,
 }
 
 /// One n-gram of an [`Estimate`].
 #[derive(Debug, Clone, Copy)]
 pub struct Ngram<'a> {
-    words: &'a [u32],
-    names: &'a [String],
+    words: [u32; *ORDERS.end()],
+    order: usize,
+    names: &'a Names,
     /// log10 of its probability, at most 0.
     pub log10: f32,
     /// log10 of the weight of the lower order after it; 0 where nothing follows it.
@@ -121,21 +124,26 @@ pub struct Ngram<'a> {
 
 impl<'a> Ngram<'a> {
     /// Its words, `<s>`, `</s>` and `<unk>` among them.
-    pub fn words(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+    pub fn words(&self) -> impl Iterator<Item = &'a str> {
         let names = self.names;
-        self.words.iter().map(|&word| names[word as usize].as_str())
+        self.numbers().iter().map(|&word| names.get(word))
+    }
+
+    /// Its words by their numbers.
+    pub(super) fn numbers(&self) -> &[u32] {
+        &self.words[..self.order]
     }
 }
 
 impl Estimate {
     /// The longest n-gram's length.
     pub fn order(&self) -> usize {
-        self.grams.len()
+        self.ngrams.len()
     }
 
     /// How many different n-grams each order has, from 1 up.
     pub fn ngram_counts(&self) -> Vec<usize> {
-        self.grams.iter().map(Vec::len).collect()
+        self.ngrams.clone()
     }
 
     /// The discounts of each order, from 1 up.
@@ -163,17 +171,111 @@ impl Estimate {
         self.corpus.words.len() - 1 - 2 * self.corpus.sentences
     }
 
-    /// The n-grams of one order, sorted by their words read from the last to the
-    /// first, `<unk>`, `<s>` and `</s>` before all others; none outside 1 to
-    /// [`Estimate::order`].
-    pub fn ngrams(&self, order: usize) -> impl Iterator<Item = Ngram<'_>> {
-        let grams = order.checked_sub(1).and_then(|index| self.grams.get(index));
-        grams.into_iter().flatten().map(move |gram| Ngram {
-            words: &self.corpus.words[gram.end as usize + 1 - order..=gram.end as usize],
-            names: &self.corpus.names,
-            log10: gram.log10,
-            backoff: gram.backoff,
-        })
+    pub(super) fn names(&self) -> &Names {
+        &self.corpus.names
+    }
+
+    /// Makes the n-grams of each order, from 1 up, and hands them to `take`; an
+    /// order's probabilities are gone when the next one's are made.
+    ///
+    /// # Errors
+    /// The first of `take`, which ends it.
+    pub fn each_section<E>(
+        &self,
+        mut take: impl FnMut(&Section<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let order = self.order();
+        let before = self.runs.before();
+        let mut making = Making {
+            estimate: self,
+            before,
+            contexts: Vec::new(),
+            probabilities: Vec::new(),
+            lower: Marks::of(&self.runs, 1),
+            marks: Marks::of(&self.runs, 1),
+        };
+        making.contexts = vec![making.whole()];
+        for k in 1..=order {
+            if k > 1 {
+                making.lower = std::mem::replace(&mut making.marks, Marks::of(&self.runs, k));
+            }
+            making.probabilities = making.probabilities(k);
+            making.contexts = Vec::new();
+            if k < order {
+                making.contexts = making.contexts(k);
+            } else {
+                making.before = Vec::new();
+            }
+            take(&Section {
+                making: &making,
+                order: k,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The n-grams of one order of an [`Estimate`], sorted by their words read from the
+/// last to the first, `<unk>`, `<s>` and `</s>` before all others.
+#[derive(Debug)]
+pub struct Section<'a> {
+    making: &'a Making<'a>,
+    order: usize,
+}
+
+impl<'a> Section<'a> {
+    /// Sorted positions that go to one part.
+    const PART: usize = 1 << 12;
+
+    /// The length of its n-grams.
+    pub fn order(&self) -> usize {
+        self.order
+    }
+
+    /// In how many parts its n-grams may be asked for, so that several threads can.
+    pub fn parts(&self) -> usize {
+        self.making.estimate.runs.len().div_ceil(Self::PART)
+    }
+
+    /// The n-grams of one part, counted from 0; none from [`Section::parts`] on.
+    pub fn part(&self, part: usize) -> Vec<Ngram<'a>> {
+        let Making {
+            estimate,
+            contexts,
+            probabilities,
+            marks,
+            ..
+        } = self.making;
+        let Estimate { corpus, runs, .. } = estimate;
+        let order = self.order;
+        let begin = part.saturating_mul(Self::PART).min(runs.len());
+        let within = begin..begin.saturating_add(Self::PART).min(runs.len());
+        // Nothing but looks into far memory, which a processor can do several of at
+        // once; what to do with them comes after.
+        let ngram = |at| {
+            let end = runs.end(at);
+            let mut words = [0; *ORDERS.end()];
+            words[..order].copy_from_slice(&corpus.words[end + 1 - order..=end]);
+            Ngram {
+                words,
+                order,
+                names: &corpus.names,
+                log10: 0.0,
+                backoff: 0.0,
+            }
+        };
+        let mut ngrams: Vec<_> = runs.begins(order, within).map(ngram).collect();
+        let above = estimate.discounts.get(order);
+        for (number, ngram) in (marks.before(begin)..).zip(&mut ngrams) {
+            ngram.log10 = probabilities[number].log10().min(0.0) as f32;
+            ngram.backoff = above.map_or(0.0, |above| contexts[number].backoff(above));
+        }
+        ngrams
+    }
+
+    /// All its n-grams.
+    pub fn ngrams(&self) -> impl Iterator<Item = Ngram<'a>> {
+        (0..self.parts()).flat_map(|part| self.part(part))
     }
 }
 
@@ -181,265 +283,141 @@ impl Estimate {
 ///
 /// # Errors
 /// [`EstimateError`], where there are no tokens or the order is not one of [`ORDERS`].
-pub fn estimate<'a>(
-    sentences: impl IntoIterator<Item = &'a Sentence>,
+pub fn estimate(
+    sentences: impl IntoIterator<Item: Borrow<Sentence>>,
     order: usize,
 ) -> Result<Estimate, EstimateError> {
     if !ORDERS.contains(&order) {
         return Err(EstimateError::Order { order });
     }
     let corpus = Corpus::read(sentences)?;
-    let Counted {
-        mut grams,
-        parents,
-        ending,
-    } = Counted::of(&corpus, order);
-
+    let runs = Runs::of(&corpus, order);
+    let mut ngrams = Vec::with_capacity(order);
     let mut discounts = Vec::with_capacity(order);
-    // Probabilities of the order below, in full precision.
-    let mut lower = Vec::new();
-    for k in 0..order {
-        let (below, this) = grams.split_at_mut(k);
-        let grams = &mut this[0];
-        let discount = Discount::of(counts_of_counts(grams));
-        let context_of = |gram: &Gram| match k {
-            0 => 0,
-            _ => ending[k - 1][gram.end as usize - 1] as usize,
-        };
-
-        let mut contexts = vec![Context::default(); below.last().map_or(1, Vec::len)];
-        for gram in grams.iter() {
-            contexts[context_of(gram)].add(gram.count);
-        }
-        if let Some(below) = below.last_mut() {
-            for (gram, context) in below.iter_mut().zip(&contexts) {
-                gram.backoff = context.backoff(&discount);
+    for k in 1..=order {
+        let mut n = 0;
+        let mut counts_of_counts = [0; 4];
+        for run in runs.grams(k, 0..runs.len()) {
+            n += 1;
+            let count = adjusted(&corpus, &runs, k, run);
+            if let Some(count) = (count as usize)
+                .checked_sub(1)
+                .and_then(|i| counts_of_counts.get_mut(i))
+            {
+                *count += 1;
             }
         }
-
-        // The vocabulary of the uniform distribution lacks `<s>`.
-        let uniform = 1.0 / (corpus.names.len() - 1) as f64;
-        let mut probabilities = Vec::with_capacity(grams.len());
-        for (index, gram) in grams.iter_mut().enumerate() {
-            let shorter = match k {
-                0 => uniform,
-                _ => lower[parents[k][index] as usize],
-            };
-            let context = &contexts[context_of(gram)];
-            let p = match gram.end {
-                BOS_AT if k == 0 => 1.0,
-                _ => context.probability(gram.count, &discount, shorter),
-            };
-            gram.log10 = p.log10().min(0.0) as f32;
-            probabilities.push(p);
-        }
-        lower = probabilities;
-        discounts.push(discount);
+        ngrams.push(n);
+        discounts.push(Discount::of(counts_of_counts));
     }
     Ok(Estimate {
         corpus,
-        grams,
+        runs,
+        ngrams,
         discounts,
     })
 }
 
-const UNK: u32 = 0;
-const BOS: u32 = 1;
-const EOS: u32 = 2;
-const SPECIAL: [&str; 3] = ["<unk>", "<s>", "</s>"];
-
-/// Where `<unk>` stands in every [`Corpus`], and nowhere else.
-const UNK_AT: u32 = 0;
-/// Where the first `<s>` stands.
-const BOS_AT: u32 = 1;
-
-/// The sentences as word numbers: `<unk>`, then each between `<s>` and `</s>`.
-#[derive(Debug, Clone)]
-struct Corpus {
-    words: Vec<u32>,
-    /// By number; after the special ones they are sorted, so that numbers compare
-    /// as words do, whatever sentence came first.
-    names: Vec<String>,
-    sentences: usize,
-}
-
-impl Corpus {
-    fn read<'a>(sentences: impl IntoIterator<Item = &'a Sentence>) -> Result<Self, EstimateError> {
-        let mut words = vec![UNK];
-        let mut numbers: FxHashMap<&str, u32> = FxHashMap::default();
-        let mut count = 0;
-        for sentence in sentences {
-            if sentence.is_empty() {
-                continue;
-            }
-            count += 1;
-            words.push(BOS);
-            for token in sentence.tokens() {
-                let next = (SPECIAL.len() + numbers.len()) as u32;
-                words.push(*numbers.entry(token).or_insert(next));
-            }
-            words.push(EOS);
-            if u32::try_from(words.len()).is_err() {
-                return Err(EstimateError::TooLarge);
-            }
-        }
-        if count == 0 {
-            return Err(EstimateError::EmptyCorpus);
-        }
-
-        let mut sorted: Vec<(&str, u32)> = numbers.into_iter().collect();
-        sorted.sort_unstable();
-        let mut renumbered: Vec<u32> = (0..(SPECIAL.len() + sorted.len()) as u32).collect();
-        for (new, (_, old)) in (SPECIAL.len() as u32..).zip(&sorted) {
-            renumbered[*old as usize] = new;
-        }
-        for word in &mut words {
-            *word = renumbered[*word as usize];
-        }
-        let names = SPECIAL
-            .into_iter()
-            .chain(sorted.into_iter().map(|(name, _)| name))
-            .map(str::to_owned)
-            .collect();
-        Ok(Self {
-            words,
-            names,
-            sentences: count,
-        })
-    }
-
-    /// Compares the words that end at `a` and at `b`, read backwards: at most
-    /// `order` of them, and no further than `<s>`.
-    fn compare(&self, a: u32, b: u32, order: usize) -> Ordering {
-        for back in 0..order {
-            let (x, y) = (self.words[a as usize - back], self.words[b as usize - back]);
-            if x != y {
-                return x.cmp(&y);
-            }
-            if x == BOS {
-                break;
-            }
-        }
-        Ordering::Equal
-    }
-
-    /// How many words end both at `a` and at `b`, counted as [`Corpus::compare`] does.
-    fn shared(&self, a: u32, b: u32, order: usize) -> usize {
-        for back in 0..order {
-            let x = self.words[a as usize - back];
-            if x != self.words[b as usize - back] {
-                return back;
-            }
-            if x == BOS {
-                return back + 1;
-            }
-        }
-        order
+/// The count of an n-gram: 0 for `<unk>`, which occurs nowhere, and for `<s>`,
+/// which is never asked for.
+fn adjusted(corpus: &Corpus, runs: &Runs, order: usize, run: Run) -> u32 {
+    match order {
+        1 if corpus.words[runs.end(run.at)] <= BOS => 0,
+        _ => run.count,
     }
 }
 
-/// An n-gram; its length is that of the list it is in.
-#[derive(Debug, Clone, Copy)]
-struct Gram {
-    /// A position of the corpus where it ends.
-    end: u32,
-    /// The adjusted count, 0 for `<unk>` and `<s>`.
-    count: u32,
-    log10: f32,
-    backoff: f32,
+/// What an order's probabilities are made from, and what those of the next will be.
+#[derive(Debug)]
+struct Making<'a> {
+    estimate: &'a Estimate,
+    /// See [`Runs::before`].
+    before: Vec<u32>,
+    /// By number of the n-gram that is the context.
+    contexts: Vec<Context>,
+    /// By number of the n-gram.
+    probabilities: Vec<f64>,
+    /// Of the order below.
+    lower: Marks,
+    marks: Marks,
 }
 
-impl Gram {
-    fn ending_at(end: u32) -> Self {
-        Gram {
-            end,
-            count: 0,
-            log10: 0.0,
-            backoff: 0.0,
+impl Making<'_> {
+    /// What follows the empty context: all unigrams.
+    fn whole(&self) -> Context {
+        let Estimate { corpus, runs, .. } = self.estimate;
+        let mut whole = Context::default();
+        for run in runs.grams(1, 0..runs.len()) {
+            whole.add(adjusted(corpus, runs, 1, run));
         }
+        whole
     }
-}
 
-/// All n-grams with their adjusted counts, by order less one.
-struct Counted {
-    grams: Vec<Vec<Gram>>,
-    /// For an n-gram, the number of the one that lacks its first word.
-    parents: Vec<Vec<u32>>,
-    /// For a position, the number of the n-gram ending there; not kept for the
-    /// highest order, which is no context.
-    ending: Vec<Vec<u32>>,
-}
-
-impl Counted {
-    fn of(corpus: &Corpus, order: usize) -> Self {
-        let words = &corpus.words;
-        let mut ends: Vec<u32> = (0..words.len() as u32)
-            .filter(|&at| words[at as usize] > BOS)
-            .collect();
-        ends.sort_unstable_by(|&a, &b| corpus.compare(a, b, order));
-
-        let mut grams = vec![Vec::new(); order];
-        let mut parents = vec![Vec::new(); order];
-        let mut ending = vec![vec![0_u32; words.len()]; order - 1];
-        // Neither ends at a position in `ends`; both are in every model.
-        grams[0] = vec![Gram::ending_at(UNK_AT), Gram::ending_at(BOS_AT)];
-        for (number, &word) in ending[0].iter_mut().zip(words) {
-            *number = u32::from(word == BOS);
+    /// What follows each n-gram of an order, while [`Making::marks`] are its.
+    fn contexts(&self, order: usize) -> Vec<Context> {
+        let Estimate { runs, ngrams, .. } = self.estimate;
+        let mut contexts = vec![Context::default(); ngrams[order - 1]];
+        for run in runs.grams(order + 1, 0..runs.len()) {
+            let context = self.marks.number(self.before[run.at] as usize);
+            contexts[context].add(run.count);
         }
+        contexts
+    }
 
-        // The runs that the last position lies in, one for each order.
-        let mut run = vec![0_u32; order];
-        let mut last = None;
-        for end in ends {
-            let shared = last.map_or(0, |last| corpus.shared(last, end, order));
-            last = Some(end);
-            for k in 0..order {
-                let first = words[end as usize - k];
-                if k >= shared {
-                    run[k] = grams[k].len() as u32;
-                    grams[k].push(Gram::ending_at(end));
-                    if k > 0 {
-                        parents[k].push(run[k - 1]);
-                        grams[k - 1][run[k - 1] as usize].count += 1;
-                    }
+    /// The probabilities of an order, from those and the contexts of the order below.
+    fn probabilities(&self, order: usize) -> Vec<f64> {
+        let Estimate { runs, ngrams, .. } = self.estimate;
+        let mut all = vec![0.0; ngrams[order - 1]];
+        // More pieces than threads, as some take longer than others.
+        let pieces = 4 * runs::threads();
+        let size = runs.len().div_ceil(pieces);
+        let mut rest = all.as_mut_slice();
+        let mut work = Vec::with_capacity(pieces);
+        for piece in 0..pieces {
+            let within = (piece * size).min(runs.len())..((piece + 1) * size).min(runs.len());
+            let n = self.marks.before(within.end) - self.marks.before(within.start);
+            let (these, others) = rest.split_at_mut(n);
+            work.push((within, these));
+            rest = others;
+        }
+        runs::share(
+            work,
+            || (),
+            |(within, these), ()| self.fill(order, within, these),
+        );
+        all
+    }
+
+    fn fill(&self, order: usize, within: Range<usize>, probabilities: &mut [f64]) {
+        let Estimate {
+            corpus,
+            runs,
+            discounts,
+            ..
+        } = self.estimate;
+        let discount = &discounts[order - 1];
+        // The vocabulary of the uniform distribution lacks `<s>`.
+        let uniform = 1.0 / (corpus.names.len() - 1) as f64;
+        for (run, p) in runs.grams(order, within).zip(probabilities) {
+            *p = match order {
+                1 if corpus.words[runs.end(run.at)] == BOS => 1.0,
+                1 => {
+                    self.contexts[0].probability(adjusted(corpus, runs, 1, run), discount, uniform)
                 }
-                if first == BOS || k + 1 == order {
-                    grams[k][run[k] as usize].count += 1;
+                _ => {
+                    let context = self.lower.number(self.before[run.at] as usize);
+                    let shorter = self.probabilities[self.lower.number(run.at)];
+                    self.contexts[context].probability(run.count, discount, shorter)
                 }
-                if let Some(ending) = ending.get_mut(k) {
-                    ending[end as usize] = run[k];
-                }
-                if first == BOS {
-                    break;
-                }
-            }
-        }
-        Self {
-            grams,
-            parents,
-            ending,
+            };
         }
     }
-}
-
-/// How many n-grams have the counts 1, 2, 3 and 4.
-fn counts_of_counts(grams: &[Gram]) -> [u64; 4] {
-    let mut n = [0; 4];
-    for gram in grams {
-        if let Some(n) = (gram.count as usize)
-            .checked_sub(1)
-            .and_then(|i| n.get_mut(i))
-        {
-            *n += 1;
-        }
-    }
-    n
 }
 
 /// What follows one context, summed up.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context {
-    total: u64,
+    total: u32,
     /// Followers with the counts 1, 2, and 3 or more.
     followers: [u32; 3],
 }
@@ -447,7 +425,7 @@ struct Context {
 impl Context {
     fn add(&mut self, count: u32) {
         if let Some(class) = count.min(3).checked_sub(1) {
-            self.total += u64::from(count);
+            self.total += count;
             self.followers[class as usize] += 1;
         }
     }
@@ -457,11 +435,11 @@ impl Context {
     fn lower_weight(&self, discount: &Discount) -> f64 {
         let [one, two, three_plus] = self.followers.map(f64::from);
         (one * discount.one + two * discount.two + three_plus * discount.three_plus)
-            / self.total as f64
+            / f64::from(self.total)
     }
 
     fn probability(&self, count: u32, discount: &Discount, shorter: f64) -> f64 {
-        (f64::from(count) - discount.off(count)) / self.total as f64
+        (f64::from(count) - discount.off(count)) / f64::from(self.total)
             + self.lower_weight(discount) * shorter
     }
 

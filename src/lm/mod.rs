@@ -2,7 +2,8 @@
 //!
 //! Read [`tokens`] first: it makes [`Sentence`]s of running text, and nothing else
 //! in spoor may cut or lower-case words. [`mod@estimate`] makes an interpolated modified
-//! Kneser-Ney model of sentences, [`arpa`] writes it to a file, [`kenlm`] loads such
+//! Kneser-Ney model of sentences (`corpus` numbers their words, `runs` sorts and counts
+//! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such
 //! a file and scores sentences with it, [`perplexity`] turns log probabilities into
 //! the measure that all ratings are made of.
 //!
@@ -11,9 +12,11 @@
 
 pub mod arpa;
 mod bounds;
+mod corpus;
 pub mod estimate;
 pub mod kenlm;
 pub mod perplexity;
+mod runs;
 pub mod tokens;
 
 #[cfg(test)]

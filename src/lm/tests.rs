@@ -40,6 +40,22 @@ fn arpa_text(estimate: &Estimate) -> String {
     String::from_utf8(bytes).unwrap()
 }
 
+/// Words to log10 probability and back-off, 0 where there is none, by order less one.
+fn ngrams(estimate: &Estimate) -> Vec<BTreeMap<String, (f64, f64)>> {
+    let mut all = Vec::new();
+    let done: Result<(), ()> = estimate.each_section(|section| {
+        assert_eq!(section.order(), all.len() + 1);
+        let section = section.ngrams().map(|ngram| {
+            let words = ngram.words().collect::<Vec<_>>().join(" ");
+            (words, (f64::from(ngram.log10), f64::from(ngram.backoff)))
+        });
+        all.push(section.collect());
+        Ok(())
+    });
+    assert_eq!(done, Ok(()));
+    all
+}
+
 /// Words to log10 probability and, where the line has one, back-off.
 fn parse_arpa(text: &str) -> BTreeMap<&str, (f64, Option<f64>)> {
     text.lines()
@@ -56,7 +72,7 @@ fn parse_arpa(text: &str) -> BTreeMap<&str, (f64, Option<f64>)> {
 
 /// Holds our model against lmplz's; `name` as in `o3` or `tiny_o5`.
 fn like_lmplz(train: &str, name: &str, order: usize, fallbacks: &[usize]) {
-    let ours = estimate(&corpus(train), order).unwrap();
+    let ours = estimate(corpus(train), order).unwrap();
     assert_eq!(ours.fallbacks(), fallbacks);
 
     let discounts = fixture_text(&format!("lmplz_{name}.discounts.txt"));
@@ -172,7 +188,7 @@ fn scores_as_query_with_our_models_and_with_lmplzs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lm.arpa");
     for order in [3, 5] {
-        arpa::write(&estimate(&corpus("train.txt"), order).unwrap(), &path).unwrap();
+        arpa::write(&estimate(corpus("train.txt"), order).unwrap(), &path).unwrap();
         like_query(&path, order as u8);
         fs::write(&path, fixture_text(&format!("lmplz_o{order}.arpa.gz"))).unwrap();
         like_query(&path, order as u8);
@@ -181,7 +197,7 @@ fn scores_as_query_with_our_models_and_with_lmplzs() {
 
 fn tiny_model(folder: &Path, order: usize) -> PathBuf {
     let path = folder.join("tiny.arpa");
-    arpa::write(&estimate(&corpus("tiny.txt"), order).unwrap(), &path).unwrap();
+    arpa::write(&estimate(corpus("tiny.txt"), order).unwrap(), &path).unwrap();
     path
 }
 
@@ -295,7 +311,8 @@ fn a_model_that_cannot_be_used_is_named() {
 
 #[test]
 fn nothing_can_be_made_of_nothing() {
-    assert_eq!(estimate(&[], 5).unwrap_err(), EstimateError::EmptyCorpus);
+    let none: [Sentence; 0] = [];
+    assert_eq!(estimate(&none, 5).unwrap_err(), EstimateError::EmptyCorpus);
     let empty = [Sentence::default(), normalise("99 :)")];
     assert_eq!(estimate(&empty, 5).unwrap_err(), EstimateError::EmptyCorpus);
     for order in [0, 1, 7] {
@@ -350,29 +367,115 @@ fn log10(model: &BTreeMap<String, (f64, f64)>, context: &[&str], word: &str) -> 
     }
 }
 
+/// The formulas of Chen & Goodman as they stand, over maps of whole n-grams.
+fn reference(corpus: &[Sentence], order: usize) -> Vec<BTreeMap<Vec<&str>, (f64, f64)>> {
+    let mut raw = vec![BTreeMap::<Vec<&str>, u64>::new(); order];
+    for sentence in corpus {
+        let words: Vec<&str> = ["<s>"]
+            .into_iter()
+            .chain(sentence.tokens())
+            .chain(["</s>"])
+            .collect();
+        for k in 1..=order {
+            for ngram in words.windows(k) {
+                *raw[k - 1].entry(ngram.to_vec()).or_default() += 1;
+            }
+        }
+    }
+    let mut counts = raw.clone();
+    for k in 1..order {
+        for (ngram, count) in &mut counts[k - 1] {
+            if ngram[0] != "<s>" {
+                let preceded = raw[k].keys().filter(|longer| longer[1..] == ngram[..]);
+                *count = preceded.count() as u64;
+            }
+        }
+    }
+    counts[0].insert(vec!["<s>"], 0);
+    counts[0].insert(vec!["<unk>"], 0);
+
+    let mut model: Vec<BTreeMap<Vec<&str>, (f64, f64)>> = Vec::new();
+    for k in 1..=order {
+        let n = |count| counts[k - 1].values().filter(|&&c| c == count).count() as f64;
+        let y = n(1) / (n(1) + 2.0 * n(2));
+        let mut discounts =
+            [1.0, 2.0, 3.0].map(|j| j - (j + 1.0) * y * n(j as u64 + 1) / n(j as u64));
+        if n(1) * n(2) * n(3) == 0.0
+            || discounts
+                .iter()
+                .zip(1..)
+                .any(|(d, j)| *d <= 0.0 || *d > f64::from(j))
+        {
+            discounts = [0.5, 1.0, 1.5];
+        }
+        let discount = |count: u64| {
+            if count == 0 {
+                0.0
+            } else {
+                discounts[count.min(3) as usize - 1]
+            }
+        };
+        let total = |context: &[&str]| {
+            let after = counts[k - 1]
+                .iter()
+                .filter(|(ngram, _)| ngram[..k - 1] == *context);
+            after.fold((0.0, 0.0), |(all, off), (_, &count)| {
+                (all + count as f64, off + discount(count))
+            })
+        };
+        if let Some(below) = model.last_mut() {
+            for (context, (_, backoff)) in below {
+                let (all, off) = total(context);
+                *backoff = if all == 0.0 { 0.0 } else { (off / all).log10() };
+            }
+        }
+        let this = counts[k - 1].iter().map(|(ngram, &count)| {
+            let (all, off) = total(&ngram[..k - 1]);
+            let shorter = match model.last() {
+                Some(below) => 10_f64.powf(below[&ngram[1..]].0),
+                None => 1.0 / (counts[0].len() - 1) as f64,
+            };
+            let p = match ngram[..] {
+                ["<s>"] => 1.0,
+                _ => (count as f64 - discount(count)) / all + off / all * shorter,
+            };
+            (ngram.clone(), (p.log10(), 0.0))
+        });
+        let this = this.collect();
+        model.push(this);
+    }
+    model
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn probabilities_of_every_context_sum_to_one((corpus, order) in corpora()) {
+    fn every_ngram_is_as_the_formulas_say((corpus, order) in corpora()) {
         let model = estimate(&corpus, order).unwrap();
-        let mut ngrams = BTreeMap::new();
-        let mut contexts = vec![String::new()];
-        for k in 1..=order {
-            for ngram in model.ngrams(k) {
-                let words = ngram.words().collect::<Vec<_>>().join(" ");
-                ngrams.insert(words.clone(), (f64::from(ngram.log10), f64::from(ngram.backoff)));
-                if k < order && !words.contains("</s>") {
-                    contexts.push(words);
-                }
+        let (ours, expected) = (ngrams(&model), reference(&corpus, order));
+        prop_assert_eq!(model.ngram_counts(), expected.iter().map(BTreeMap::len).collect::<Vec<_>>());
+        prop_assert_eq!(ours.len(), expected.len());
+        for (ours, expected) in ours.iter().zip(&expected) {
+            prop_assert_eq!(ours.len(), expected.len());
+            for (words, (p, backoff)) in expected {
+                let (our_p, our_backoff) = ours[&words.join(" ")];
+                // 1e-9 before both are rounded to the `f32` that the file holds.
+                let near = |a: f64, b: f64| (a - b).abs() <= 1e-9 + f64::from(f32::EPSILON) * b.abs();
+                prop_assert!(near(our_p, p.min(0.0)) && near(our_backoff, *backoff), "{words:?} {our_p} {p} {our_backoff} {backoff}");
             }
         }
-        let vocabulary: Vec<&str> = model
-            .ngrams(1)
-            .flat_map(|ngram| ngram.words().collect::<Vec<_>>())
-            .filter(|word| *word != "<s>")
-            .collect();
-        for context in contexts {
+    }
+
+    #[test]
+    fn probabilities_of_every_context_sum_to_one((corpus, order) in corpora()) {
+        let model = estimate(&corpus, order).unwrap();
+        let by_order = ngrams(&model);
+        let contexts = by_order[..order - 1].iter().flat_map(BTreeMap::keys);
+        let contexts: Vec<String> = contexts.filter(|words| !words.contains("</s>")).cloned().collect();
+        let vocabulary: Vec<&str> = by_order[0].keys().map(String::as_str).filter(|word| *word != "<s>").collect();
+        let ngrams: BTreeMap<_, _> = by_order.iter().flatten().map(|(words, value)| (words.clone(), *value)).collect();
+        for context in std::iter::once(String::new()).chain(contexts) {
             let context: Vec<&str> = context.split_whitespace().collect();
             let sum: f64 = vocabulary
                 .iter()
@@ -401,13 +504,7 @@ proptest! {
         let model = estimate(&corpus, order).unwrap();
         arpa::write(&model, &path).unwrap();
         let lm = KenLm::load(&path).unwrap();
-        let ngrams: BTreeMap<String, (f64, f64)> = (1..=order)
-            .flat_map(|k| model.ngrams(k))
-            .map(|ngram| {
-                let words = ngram.words().collect::<Vec<_>>().join(" ");
-                (words, (f64::from(ngram.log10), f64::from(ngram.backoff)))
-            })
-            .collect();
+        let ngrams: BTreeMap<_, _> = ngrams(&model).into_iter().flatten().collect();
         for sentence in corpus.iter().take(5) {
             let words: Vec<&str> = ["<s>"].into_iter().chain(sentence.tokens()).chain(["</s>"]).collect();
             let expected: f64 = (1..words.len())
