@@ -24,8 +24,8 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Pace, Reader, Reading, Stopper, drive, now,
-    room_for,
+    Control, Crawl, CrawlError, End, ImageRules, Languages, Pace, Reader, Reading, Stopper, drive,
+    now, room_for,
 };
 use crate::score::{Boundaries, BoundariesError, Scorer, Strategy, Weights};
 use crate::store::Row;
@@ -400,6 +400,7 @@ fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, Da
             max_text_bytes: config.text.max_bytes.as_len(),
             max_nesting: config.text.max_nesting,
             max_image: (images.max_width, images.max_height),
+            extractor: config.text.extractor,
             ..extract::Options::default()
         },
         scorer: Scorer::new(
@@ -417,6 +418,11 @@ fn reader(config: &Config, model: &Model, metrics: Metrics) -> Result<Reader, Da
             min_bytes: images.min_bytes.as_len(),
         },
         sentences: config.text.sentences,
+        languages: Languages {
+            model: model.facts.language,
+            permitted: config.text.languages.clone(),
+            follow_foreign: config.text.follow_foreign,
+        },
         obeyed: frontier::obeyed(&config.consent),
         metrics,
     })

@@ -27,6 +27,7 @@ use std::time::Duration;
 use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::language::Language;
 use crate::metrics::{self, Metrics};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
@@ -36,7 +37,7 @@ pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
 pub use rating::Reading;
 pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Steering, Stopper};
-pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
+pub use work::{Brought, ImageRules, Languages, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
 /// at once hold up the whole crawl for seconds on a slow disk.
@@ -509,6 +510,9 @@ fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
         bytes: row.bytes,
         elapsed,
     });
+    if row.document.is_some() {
+        metrics.page_in(row.recognised);
+    }
 }
 
 fn full_row<'a>(
@@ -529,6 +533,10 @@ fn full_row<'a>(
         row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
+        row.text = Some(page.text);
+        row.recognised = page.recognised.map(Language::code);
+        row.foreign = page.foreign;
+        row.off_language = page.off_language;
         row.truncated = page.truncated;
         row.forbidden = &page.forbidden;
     }
@@ -574,6 +582,10 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         on_topic: false,
         title: None,
         language: None,
+        text: None,
+        recognised: None,
+        foreign: false,
+        off_language: false,
         terms: None,
         forbidden: &[],
         truncated: false,

@@ -26,6 +26,7 @@ fn context(page: &str, alt: &str) -> ImageContext {
         page: url(page),
         page_title: Some("A title".to_owned()),
         page_language: None,
+        page_recognised_language: None,
         document_perplexity: 500.0,
         declared_width: Some(640),
         declared_height: None,

@@ -223,6 +223,7 @@ fn context(page: &str) -> ImageContext {
         page: url(page),
         page_title: None,
         page_language: None,
+        page_recognised_language: None,
         document_perplexity: 1.0,
         declared_width: None,
         declared_height: None,

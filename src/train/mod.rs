@@ -35,6 +35,7 @@ use crate::config::{Config, ContactMissing};
 use crate::fetch::{Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::keywords::{KeywordError, KeywordTable};
+use crate::language::{self, Language};
 use crate::lm::{self, Sentence, arpa};
 
 pub use corpus::Document;
@@ -164,6 +165,7 @@ pub fn train(
         version: model::VERSION,
         order: section.order,
         corpus_sha256: corpus_hash(&positive, &neutral),
+        language: language_of(&training),
         positive_documents: positive.len(),
         neutral_documents: neutral.len(),
         training_sentences: training.len(),
@@ -206,6 +208,13 @@ fn split(documents: &[Document], held_out: f64, seed: u64) -> (Vec<&Sentence>, V
     distinct.truncate(share);
     let held: HashSet<&str> = distinct.into_iter().collect();
     all.into_iter().partition(|s| !held.contains(s.as_str()))
+}
+
+/// The language of sentences, by some that are drawn evenly from all of them.
+fn language_of(sentences: &[&Sentence]) -> Option<Language> {
+    const DRAWN: usize = 60;
+    let step = sentences.len().div_ceil(DRAWN).max(1);
+    language::recognise(sentences.iter().step_by(step).map(|s| s.as_str()))
 }
 
 /// SHA-256 over every sentence, a line each, neutral after positive.
