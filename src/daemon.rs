@@ -24,8 +24,8 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
-    Control, Crawl, CrawlError, End, ImageRules, Learned, Pace, Reader, Reading, Stopper, drive,
-    now, room_for,
+    Control, Crawl, CrawlError, End, ImageRules, Languages, Learned, Pace, Reader, Reading,
+    Stopper, drive, now, room_for,
 };
 use crate::score::{
     Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
@@ -446,6 +446,7 @@ pub fn reader(
             max_text_bytes: config.text.max_bytes.as_len(),
             max_nesting: config.text.max_nesting,
             max_image: (images.max_width, images.max_height),
+            extractor: config.text.extractor,
             ..extract::Options::default()
         },
         scorer: match learns {
@@ -462,6 +463,11 @@ pub fn reader(
             min_bytes: images.min_bytes.as_len(),
         },
         sentences: config.text.sentences,
+        languages: Languages {
+            model: model.facts.language,
+            permitted: config.text.languages.clone(),
+            follow_foreign: config.text.follow_foreign,
+        },
         obeyed: frontier::obeyed(&config.consent),
         metrics,
     })

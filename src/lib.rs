@@ -30,8 +30,9 @@
 //! | `atomic` | a file is written whole or not at all | nothing |
 //! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
-//! | `config` | raw TOML to a checked config; every error of a file at once | address |
-//! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address |
+//! | `language` | which language a text is in | nothing |
+//! | `config` | raw TOML to a checked config; every error of a file at once | address, language, page |
+//! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address, language |
 //! | `metrics` | what a run counts and times of itself, as Prometheus reads it | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
@@ -39,15 +40,15 @@
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
 //! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
-//! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, page |
+//! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, metrics, picture, score, sitemap, store, page |
+//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
-//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, lm, keywords, frontier, page, pipeline, scope, score, store |
+//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, frontier, page, pipeline, scope, score, store |
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
@@ -93,6 +94,7 @@ pub mod frontier;
 pub mod inert;
 pub mod keywords;
 pub mod lab;
+pub mod language;
 pub mod lm;
 pub mod maintenance;
 pub mod metrics;

@@ -35,6 +35,7 @@ pub struct Metrics {
     registry: Registry,
     tasks: IntCounterVec,
     received: IntCounter,
+    pages: IntCounterVec,
     fetch: HistogramVec,
     extract: Histogram,
     score: Histogram,
@@ -104,6 +105,13 @@ impl Metrics {
                 "spoor_received_bytes_total",
                 "Bytes of all bodies, decoded.",
             )?,
+            pages: IntCounterVec::new(
+                Opts::new(
+                    "spoor_pages_by_language_total",
+                    "Pages rated, by the language that their text was recognised to be in.",
+                ),
+                &["language"],
+            )?,
             fetch: HistogramVec::new(
                 HistogramOpts::new(
                     "spoor_fetch_duration_seconds",
@@ -154,10 +162,11 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 16] = [
+        let all: [Box<dyn Collector>; 17] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
+            Box::new(self.pages.clone()),
             Box::new(self.fetch.clone()),
             Box::new(self.extract.clone()),
             Box::new(self.score.clone()),
@@ -189,6 +198,13 @@ impl Metrics {
         self.received.inc_by(task.bytes);
         let fetch = self.fetch.with_label_values(&[task.kind]);
         fetch.observe(task.elapsed.as_secs_f64());
+    }
+
+    /// Counts a page that was rated, by the code of the language that its text is in;
+    /// `None` where that is not certain.
+    pub fn page_in(&self, language: Option<&'static str>) {
+        let label = language.unwrap_or("unknown");
+        self.pages.with_label_values(&[label]).inc();
     }
 
     /// Times the decoding and parsing of a page.
@@ -270,6 +286,8 @@ mod tests {
         };
         metrics.finished(task);
         metrics.clone().finished(task);
+        metrics.page_in(Some("de"));
+        metrics.page_in(None);
         assert_eq!(metrics.extract(|| 7), 7);
         metrics.rated((5, 3));
         let text = metrics
@@ -283,6 +301,8 @@ mod tests {
         for line in [
             "spoor_tasks_total{kind=\"page\",outcome=\"dropped\",reason=\"robots\"} 2",
             "spoor_received_bytes_total 2468",
+            "spoor_pages_by_language_total{language=\"de\"} 1",
+            "spoor_pages_by_language_total{language=\"unknown\"} 1",
             "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.01\"} 0",
             "spoor_fetch_duration_seconds_bucket{kind=\"page\",le=\"0.025\"} 2",
             "spoor_extract_duration_seconds_count 1",

@@ -6,6 +6,7 @@
 
 mod clues;
 mod terms;
+mod text;
 
 use std::time::Duration;
 
@@ -14,9 +15,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
+use crate::language::Language;
 
 pub use clues::{Clues, Words};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
+pub use text::{Extractor, TextShare};
 
 /// What a task asks for. All stand under the same host clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -180,13 +183,19 @@ pub struct Fetched {
 pub struct Extracted {
     /// Text of the `title` element, white space folded.
     pub title: Option<String>,
-    /// `lang` of the root element, lower-cased, as `en` or `de-at`.
+    /// `lang` of the root element, lower-cased, as `en` or `de-at`: what the page says.
     pub language: Option<String>,
+    /// The language that its text is in, recognised from the letters; `None` where that
+    /// is not certain.
+    pub recognised: Option<Language>,
     /// Name of the encoding the bytes were decoded with, as `UTF-8`.
     pub charset: String,
     /// The text by block-level element, in document order, white space folded,
-    /// none empty. A sentence never crosses a block.
+    /// none empty. A sentence never crosses a block. Those blocks that the extractor
+    /// chose; links, images and the words around them are of the whole page.
     pub blocks: Vec<String>,
+    /// Which part of the page's text these are.
+    pub text: TextShare,
     /// Links to other documents, in document order, one per element.
     pub links: Vec<Link>,
     /// Embedded images, in document order; an element may give several, and an
@@ -198,7 +207,7 @@ pub struct Extracted {
     /// The address that the page calls its own (RFC 6596), `None` where it names
     /// none that can be crawled.
     pub canonical: Option<PageUrl>,
-    /// By which its text is known again.
+    /// By which its text is known again, all of it.
     pub prints: Prints,
 }
 
@@ -407,6 +416,10 @@ pub struct ImageContext {
     pub page_title: Option<String>,
     /// Language that page declares.
     pub page_language: Option<String>,
+    /// Language that the text of that page is in, recognised from its letters, as `en`;
+    /// absent where that is not certain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_recognised_language: Option<String>,
     /// Perplexity of that page's text.
     pub document_perplexity: f64,
     /// Width the page declares, in CSS pixels.

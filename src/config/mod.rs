@@ -11,7 +11,7 @@
 //! range and meaning, through the macro of `section`, which makes of each
 //! declaration a struct and one walk over its keys. `values` says what a kind of
 //! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `rules`
-//! and `formula` those that a crawler brings. `reading` is the walk that reads a file,
+//! `texts` and `formula` those that a crawler brings. `reading` is the walk that reads a file,
 //! `checks` what must hold between keys, `errors` how it is told, and `reference`
 //! the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
 //!
@@ -29,6 +29,7 @@ mod rules;
 mod section;
 mod sections;
 mod seeds;
+mod texts;
 mod units;
 mod values;
 

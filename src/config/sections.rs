@@ -16,6 +16,8 @@ use super::seeds::WatchedSeed;
 use super::units::{Size, days, hours, minutes, ms, secs};
 use super::values::Auto;
 use crate::address::PageUrl;
+use crate::language::Language;
+use crate::page::Extractor;
 
 section! {
     /// What the job is called and who answers for it.
@@ -272,6 +274,12 @@ section! {
     pub struct Text = "text" {
         /// Whether the sentences of the pages are written to sentences/*.txt.gz.
         sentences: bool = true;
+        /// What of an HTML page is its text: `all` of it; the `article`, its main content as the reader modes of browsers find it; or the segments of some `density` (words a line) and those that speak of what the title speaks of. Only that is scored and kept as sentences; links, images and the words around them are always of the whole page. Where little would be left (fewer than 50 words, or one in twenty), all is taken; the log says which it was. Training reads HTML in the same way.
+        extractor: Extractor = Extractor::All;
+        /// The languages of the pages that are kept, recognised from the text and not from what pages say of themselves; empty for any. Neither sentences nor images are kept of a page that is in another one for certain; pages whose language is not certain are kept.
+        languages: Vec<Language> = Vec::new();
+        /// Whether the links of pages in other languages than these are followed. They are rated as on a page of unknown words.
+        follow_foreign: bool = true;
         /// The longest text of one page after decoding; the rest is cut off.
         max_bytes: Size = Size::mib(2), within Size::kib(1)..=Size::mib(256);
         /// How deep elements may nest; a deeper page is read without its structure.

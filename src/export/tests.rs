@@ -30,6 +30,7 @@ fn context(page: &str, rank: f64) -> ImageContext {
         page: PageUrl::parse(page).unwrap(),
         page_title: Some(HOSTILE.to_owned()),
         page_language: Some("de-at".to_owned()),
+        page_recognised_language: None,
         document_perplexity: 50.0,
         declared_width: None,
         declared_height: None,

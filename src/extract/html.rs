@@ -1,11 +1,14 @@
 //! One walk over the tree, and the collector that both walks feed.
 
+use std::collections::HashSet;
+
+use ego_tree::NodeId;
 use ego_tree::iter::Edge;
 use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms};
+use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms, TextShare};
 
 use super::Options;
 use super::images;
@@ -15,7 +18,7 @@ use super::outline::Outline;
 use super::path::Path;
 use super::sources;
 use super::terms;
-use super::text::{Flow, Folder, Role, role};
+use super::text::{Flow, Folder, Line, Role, role};
 
 /// Characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
@@ -24,13 +27,19 @@ const MAX_LANGUAGE_BYTES: usize = 35;
 /// Longest target of a link that each image inside it keeps.
 const MAX_TARGET_BYTES: usize = 2_000;
 
-/// What one walk over the tree gives; the charset is left empty.
+/// What one walk over the tree gives, and where its blocks stand; what is made of the
+/// text afterwards is left empty. The texts of `article` are marked as chosen.
 ///
 /// A node's depth is bounded by the guard, and the walk keeps no stack of calls
 /// anyway. Elements with the attribute `hidden` or the style `display:none`, and
 /// what the text module calls an aside, give no text but do give links and
 /// images; `aria-hidden` is ignored, since it hides from readers aloud only.
-pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted {
+pub(super) fn walk(
+    page: &PageUrl,
+    html: &Html,
+    options: &Options,
+    article: Option<&HashSet<NodeId>>,
+) -> (Extracted, Vec<Line>) {
     let mut collector = Collector::new(page, base(page, html), options);
     let mut outline = Outline::default();
     let mut path = Path::default();
@@ -40,7 +49,10 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
-                Node::Text(text) if voids == 0 => collector.text(text, asides > 0),
+                Node::Text(text) if voids == 0 => {
+                    collector.flow.chosen = article.is_some_and(|a| a.contains(&node.id()));
+                    collector.text(text, asides > 0);
+                }
                 Node::Element(element) => {
                     let role = role(element.name());
                     outline.open(element.name(), collector.flow.len());
@@ -78,7 +90,7 @@ pub(super) fn walk(page: &PageUrl, html: &Html, options: &Options) -> Extracted 
     }
     let (mut extracted, flow) = collector.finish();
     outline.surround(flow.as_str(), &mut extracted.images, options);
-    extracted
+    (extracted, flow.into_lines())
 }
 
 /// The attributes of an element.
@@ -284,8 +296,10 @@ impl<'a> Collector<'a> {
         let extracted = Extracted {
             title: Some(self.title.finish()).filter(|title| !title.is_empty()),
             language: self.root_language.or(self.meta_language),
+            recognised: None,
             charset: String::new(),
             blocks: self.flow.blocks(),
+            text: TextShare::default(),
             links: self.links.finish(self.flow.as_str()),
             images: self.images,
             terms: self.terms,

@@ -13,7 +13,9 @@
 //!    the `outline` of the walk, and `alt` tells whether its alt text was written.
 //!    `path` tells in what kind of place of the page a link stands, and
 //!    `prints` tells afterwards what its text is known again by.
-//! 4. `soup` feeds the same collector from the bare token stream where the guard
+//! 4. `choose` keeps those blocks that the job's extractor chooses: `article` marks
+//!    them during the walk, `density` judges them by where they stand.
+//! 5. `soup` feeds the same collector from the bare token stream where the guard
 //!    gave up: text, links and images without the words around them.
 //!
 //! Everything is pure: the same bytes give the same page, with no network, no
@@ -23,7 +25,10 @@
 //! act on them. Memory and time are bounded by [`Options`] whatever the bytes are.
 
 mod alt;
+mod article;
 mod charset;
+mod choose;
+mod density;
 mod directives;
 mod guard;
 mod html;
@@ -42,7 +47,7 @@ mod text;
 mod tests;
 
 use crate::address::PageUrl;
-use crate::page::{Extracted, Fetched, Terms, TermsHeaders};
+use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
 pub use text::plain_text;
 
@@ -76,6 +81,8 @@ pub struct Options {
     /// Bytes of the addresses of all links that are kept, and of all images, each: a
     /// `base` of 8,000 bytes makes as much of every `?1`. Later ones are ignored.
     pub max_address_bytes: usize,
+    /// What chooses the text of an HTML page among its blocks; plain text is taken whole.
+    pub extractor: Extractor,
 }
 
 impl Default for Options {
@@ -91,6 +98,7 @@ impl Default for Options {
             max_image: (20_000, 20_000),
             max_context_bytes: 16 << 20,
             max_address_bytes: 4 << 20,
+            extractor: Extractor::All,
         }
     }
 }
@@ -139,11 +147,12 @@ pub fn extract(
         Form::Html => extract_text(url, &text, options),
         Form::Plain => {
             let blocks = plain_text(guard::cap(&text, options.max_text_bytes));
-            Extracted {
-                prints: prints::prints(&blocks),
+            let mut page = Extracted {
                 blocks,
                 ..Extracted::default()
-            }
+            };
+            choose::text(&mut page, &[], Extractor::All);
+            page
         }
     };
     page.charset = encoding.name().to_owned();
@@ -161,15 +170,21 @@ pub fn header_terms(url: &PageUrl, headers: &TermsHeaders) -> Terms {
 /// `UTF-8`. Relative links resolve against `url`.
 pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let html = guard::cap(html, options.max_text_bytes);
-    let mut page = match guard::parse(html, options) {
-        Ok(tree) => html::walk(url, &tree, options),
+    let (mut page, lines) = match guard::parse(html, options) {
+        Ok(tree) => {
+            let article = match options.extractor {
+                Extractor::Article => article::texts(&tree),
+                Extractor::All | Extractor::Density => None,
+            };
+            html::walk(url, &tree, options, article.as_ref())
+        }
         Err(excess) => {
             tracing::debug!(%excess, "read as a bare token stream");
             soup::walk(url, html, options)
         }
     };
     page.charset = encoding_rs::UTF_8.name().to_owned();
-    page.prints = prints::prints(&page.blocks);
+    choose::text(&mut page, &lines, options.extractor);
     page
 }
 

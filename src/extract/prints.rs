@@ -19,15 +19,18 @@ const SHINGLE: usize = 3;
 /// Blocks that are kept.
 const MAX_BLOCKS: usize = 1_000;
 
-/// The prints of a page with these blocks of text.
-pub(super) fn prints(blocks: &[String]) -> Prints {
+/// The prints of a page with these blocks of text, and how many words each of them has.
+pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
     let mut simhash = Simhash::default();
+    let mut counts = Vec::with_capacity(blocks.len());
     let mut prints = Vec::new();
     let mut seen = HashSet::new();
     let mut all_words = 0;
     for block in blocks {
         let (text, starts) = normal(block);
         let words = starts.len();
+        let count = u32::try_from(words).unwrap_or(u32::MAX);
+        counts.push(count);
         if words == 0 {
             continue;
         }
@@ -36,14 +39,14 @@ pub(super) fn prints(blocks: &[String]) -> Prints {
         // The upper half is as good as any.
         let hash = (xxh3_64(text.as_bytes()) >> 32) as u32;
         if prints.len() < MAX_BLOCKS && seen.insert(hash) {
-            let words = u32::try_from(words).unwrap_or(u32::MAX);
-            prints.push(BlockPrint { hash, words });
+            prints.push(BlockPrint { hash, words: count });
         }
     }
-    Prints {
+    let prints = Prints {
         simhash: (all_words >= MIN_WORDS).then(|| simhash.finish()),
         blocks: prints,
-    }
+    };
+    (prints, counts)
 }
 
 /// The words of a block, a space after each, and where each begins. Digits are left
@@ -128,6 +131,12 @@ impl Simhash {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn prints(blocks: &[String]) -> Prints {
+        let (prints, words) = super::prints(blocks);
+        assert_eq!(words.len(), blocks.len());
+        prints
+    }
 
     fn text(words: usize, seed: usize) -> String {
         let word = |i: usize| format!("w{} ", "abcdefghij".repeat(1 + (i * 31 + seed * 7) % 5));

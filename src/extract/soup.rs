@@ -14,13 +14,13 @@ use crate::page::Extracted;
 use super::Options;
 use super::html::{Attributes, Collector, base_of};
 use super::json_ld;
-use super::text::{Role, role};
+use super::text::{Line, Role, role};
 
 /// Attributes of one tag that are kept.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// What the tokens give; the charset is left empty.
-pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> Extracted {
+/// What the tokens give, as [`super::html::walk`].
+pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted, Vec<Line>) {
     let mut soup = Soup {
         collector: Collector::new(page, base(page, html), options),
         tag: Tag::default(),
@@ -32,7 +32,8 @@ pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> Extracted {
         soup.event(event);
         None::<()>
     });
-    soup.collector.finish().0
+    let (extracted, flow) = soup.collector.finish();
+    (extracted, flow.into_lines())
 }
 
 /// Runs the tokenizer until `on_event` answers something.

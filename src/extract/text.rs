@@ -173,9 +173,23 @@ impl Folder {
 #[derive(Debug)]
 pub(super) struct Flow {
     folder: Folder,
-    /// Line ends since the last word.
+    /// Line ends since the last word that are no ends of blocks by themselves.
     breaks: u32,
+    /// All line ends since the last word.
+    ends: u32,
     preformatted: u32,
+    lines: Vec<Line>,
+    /// The text that comes next was chosen by who looks at elements.
+    pub(super) chosen: bool,
+}
+
+/// Where a block of text stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Line {
+    /// Empty lines between it and the block before.
+    pub(super) above: u32,
+    /// How many bytes of it were chosen.
+    pub(super) chosen: u32,
 }
 
 impl Default for Flow {
@@ -183,7 +197,10 @@ impl Default for Flow {
         Self {
             folder: Folder::new(usize::MAX),
             breaks: 0,
+            ends: 0,
             preformatted: 0,
+            lines: Vec::new(),
+            chosen: false,
         }
     }
 }
@@ -193,9 +210,9 @@ impl Flow {
     pub(super) fn open(&mut self, role: Role) {
         match role {
             Role::Inline | Role::Aside => {}
-            Role::Block => self.folder.line(),
+            Role::Block => self.end_block(),
             Role::Preformatted => {
-                self.folder.line();
+                self.end_block();
                 self.preformatted += 1;
             }
             Role::Break => self.end_line(),
@@ -206,9 +223,9 @@ impl Flow {
     /// An element ends.
     pub(super) fn close(&mut self, role: Role) {
         match role {
-            Role::Block => self.folder.line(),
+            Role::Block => self.end_block(),
             Role::Preformatted => {
-                self.folder.line();
+                self.end_block();
                 self.preformatted = self.preformatted.saturating_sub(1);
             }
             _ => {}
@@ -244,16 +261,43 @@ impl Flow {
         self.as_str().lines().map(str::to_owned).collect()
     }
 
+    /// Where the blocks stand, one entry for each of [`Flow::blocks`].
+    pub(super) fn into_lines(self) -> Vec<Line> {
+        self.lines
+    }
+
     fn part(&mut self, text: &str) {
         let before = self.len();
+        let begins = before == 0 || self.folder.gap == Some('\n');
         self.folder.push(text);
-        if self.len() > before {
-            self.breaks = 0;
+        let added = self.len() - before;
+        if added == 0 {
+            return;
         }
+        if begins {
+            self.lines.push(Line {
+                above: self.ends.saturating_sub(1),
+                chosen: 0,
+            });
+        }
+        if let Some(line) = self.lines.last_mut()
+            && self.chosen
+        {
+            let added = u32::try_from(added).unwrap_or(u32::MAX);
+            line.chosen = line.chosen.saturating_add(added);
+        }
+        self.ends = 0;
+        self.breaks = 0;
+    }
+
+    fn end_block(&mut self) {
+        self.ends = self.ends.saturating_add(1);
+        self.folder.line();
     }
 
     fn end_line(&mut self) {
-        self.breaks += 1;
+        self.ends = self.ends.saturating_add(1);
+        self.breaks = self.breaks.saturating_add(1);
         if self.breaks >= 2 {
             self.folder.line();
         } else {
@@ -292,6 +336,31 @@ mod tests {
             ["A line and its end.", "Next", "Last"]
         );
         assert!(plain_text(" \n\n ").is_empty());
+    }
+
+    #[test]
+    fn line_ends_between_blocks_are_counted() {
+        let mut flow = Flow::default();
+        let mut above = |steps: &[Role]| {
+            // Each role begins and ends.
+            for role in steps {
+                flow.open(*role);
+                flow.close(*role);
+            }
+            flow.text("x");
+            let last = flow.lines.last().unwrap();
+            (flow.lines.len(), last.above)
+        };
+        assert_eq!(above(&[]), (1, 0));
+        assert_eq!(
+            above(&[Role::Inline, Role::Break]),
+            (1, 0),
+            "the same block"
+        );
+        assert_eq!(above(&[Role::Break, Role::Break]), (2, 1));
+        assert_eq!(above(&[Role::Block]), (3, 1));
+        assert_eq!(above(&[Role::Block, Role::Preformatted]), (4, 3));
+        assert_eq!(flow.lines.len(), flow.blocks().len());
     }
 
     proptest! {

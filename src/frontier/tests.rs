@@ -124,6 +124,7 @@ fn image(address: &str, page: &str, score: f64) -> NewImage {
             page: url(page),
             page_title: None,
             page_language: None,
+            page_recognised_language: None,
             document_perplexity: score,
             declared_width: None,
             declared_height: None,

@@ -28,6 +28,7 @@ use std::time::Duration;
 use crate::address::PageUrl;
 use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
+use crate::language::Language;
 use crate::metrics::{self, Metrics};
 use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
@@ -38,7 +39,7 @@ pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
 pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Steering, Stopper};
-pub use work::{Brought, ImageRules, PageBrought, Reader, SitemapBrought};
+pub use work::{Brought, ImageRules, Languages, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
 /// at once hold up the whole crawl for seconds on a slow disk.
@@ -504,6 +505,9 @@ fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
         bytes: row.bytes,
         elapsed,
     });
+    if row.document.is_some() {
+        metrics.page_in(row.recognised);
+    }
 }
 
 fn full_row<'a>(
@@ -514,7 +518,7 @@ fn full_row<'a>(
     text: Option<&'a TextPlace>,
 ) -> Row<'a> {
     let mut row = row(arrival, time, &finished.settled);
-    row.text = text;
+    row.sentences = text;
     row.id = finished.id;
     row.changed = finished.changed;
     row.file = file;
@@ -526,6 +530,10 @@ fn full_row<'a>(
         row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
+        row.text = Some(page.text);
+        row.recognised = page.recognised.map(Language::code);
+        row.foreign = page.foreign;
+        row.off_language = page.off_language;
         row.truncated = page.truncated;
         row.forbidden = &page.forbidden;
     }
@@ -571,11 +579,15 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         on_topic: false,
         title: None,
         language: None,
+        text: None,
+        recognised: None,
+        foreign: false,
+        off_language: false,
         terms: None,
         forbidden: &[],
         truncated: false,
         file: None,
-        text: None,
+        sentences: None,
         redirect: match &arrival.outcome {
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,

@@ -65,6 +65,7 @@ fn reader(strategy: Strategy) -> Reader {
             min_bytes: 0,
         },
         sentences: true,
+        languages: Default::default(),
         obeyed: Obeyed::default(),
         metrics: crate::metrics::Metrics::new().unwrap(),
     }

@@ -13,10 +13,11 @@ use sha2::{Digest, Sha256};
 use crate::address::PageUrl;
 use crate::extract;
 use crate::frontier::{Effects, NewImage, NewTask, Rating};
+use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{
     DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason, Scored,
-    Task, TaskKind, Terms, Use,
+    Task, TaskKind, Terms, TextShare, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
@@ -83,7 +84,8 @@ pub struct SitemapBrought {
 pub struct PageBrought {
     /// Its own rating.
     pub document: DocumentScore,
-    /// Whether it is on topic by that: its perplexity is at most the boundary `medium`.
+    /// Whether it is on topic by that: its perplexity is at most the boundary `medium`,
+    /// and it is in no language that the job does not permit.
     /// That one lies in the middle between the topic's own perplexity and that of other
     /// text, where training proposed it; `high` is the topic's own, which half of the
     /// pages about it miss.
@@ -102,8 +104,16 @@ pub struct PageBrought {
     pub sentences: Vec<String>,
     /// Its title.
     pub title: Option<String>,
+    /// Which part of its text was rated and kept.
+    pub text: TextShare,
     /// The language it declares.
     pub language: Option<String>,
+    /// The language its text is in, where that is certain.
+    pub recognised: Option<Language>,
+    /// That is another one than the model's.
+    pub foreign: bool,
+    /// That is none of those that the job permits, so nothing of the page is kept.
+    pub off_language: bool,
     /// Name of the encoding it was decoded with.
     pub charset: String,
     /// What its host, the answer and the page itself say of its use.
@@ -137,6 +147,29 @@ impl PageBrought {
         effects.digest = Some(self.digest);
         effects.canonical = self.canonical.take();
         effects.prints = Some(std::mem::take(&mut self.prints));
+    }
+}
+
+/// Which languages are expected, and which are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct Languages {
+    /// That of the model, where it is known.
+    pub model: Option<Language>,
+    /// Those of the pages that are kept; empty for any.
+    pub permitted: Vec<Language>,
+    /// Whether the links of other pages are followed.
+    pub follow_foreign: bool,
+}
+
+impl Languages {
+    /// What is not certain is neither foreign nor off.
+    fn is_foreign(&self, recognised: Option<Language>) -> bool {
+        let known = recognised.zip(self.model);
+        known.is_some_and(|(found, model)| found != model)
+    }
+
+    fn is_off(&self, recognised: Option<Language>) -> bool {
+        !self.permitted.is_empty() && recognised.is_some_and(|l| !self.permitted.contains(&l))
     }
 }
 
@@ -195,6 +228,8 @@ pub struct Reader {
     pub images: ImageRules,
     /// Whether sentences are kept.
     pub sentences: bool,
+    /// Which languages are expected and wanted.
+    pub languages: Languages,
     /// Which terms of use are obeyed.
     pub obeyed: Obeyed,
     /// Where it is counted how long each step takes.
@@ -268,6 +303,13 @@ impl Reader {
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
         let (keeps_text, forbidden, withheld) = self.obey(&mut extracted);
+        let off_language = self.languages.is_off(extracted.recognised);
+        if off_language {
+            extracted.images.clear();
+            if !self.languages.follow_foreign {
+                extracted.links.clear();
+            }
+        }
         let Scored {
             document,
             links,
@@ -277,12 +319,18 @@ impl Reader {
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
         self.metrics.rated(self.scorer.take_cache_counts());
         let (reward, clues) = match observed {
+            // Words of another language are unknown, and unknown words say nothing.
+            Some(observed) if off_language => (Some(0.0), observed.clues),
             Some(observed) => (Some(observed.reward), observed.clues),
             None => (None, Vec::new()),
         };
         let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
         let links = links.into_iter().zip(&extracted.links).zip(clues);
-        let links = links.map(|((link, found), clues)| {
+        let links = links.map(|((mut link, found), clues)| {
+            if off_language {
+                // Names and numbers are alike in every language, and say nothing there.
+                link.parts.document = link.parts.document.max(self.scorer.unknown());
+            }
             let (score, bucket) = match (&clues, self.learning()) {
                 (Some(clues), Some(learning)) => learning.rate(clues),
                 _ => self.link(&link.parts),
@@ -305,15 +353,22 @@ impl Reader {
         });
         let page = PageBrought {
             document,
-            on_topic: document.perplexity <= self.boundaries.medium,
+            on_topic: !off_language && document.perplexity <= self.boundaries.medium,
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
             reward,
-            sentences: if keeps_text { sentences } else { Vec::new() },
+            sentences: match keeps_text && !off_language {
+                true => sentences,
+                false => Vec::new(),
+            },
             title: extracted.title,
+            text: extracted.text,
             language: extracted.language,
+            foreign: self.languages.is_foreign(extracted.recognised),
+            recognised: extracted.recognised,
+            off_language,
             charset: extracted.charset,
             terms: extracted.terms,
             forbidden,

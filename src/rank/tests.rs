@@ -27,6 +27,7 @@ fn context(page: &str, alt: f64) -> ImageContext {
         page: PageUrl::parse(page).unwrap(),
         page_title: None,
         page_language: None,
+        page_recognised_language: None,
         document_perplexity: 50.0,
         declared_width: None,
         declared_height: None,

@@ -221,6 +221,7 @@ impl Scorer {
             page: page_url.clone(),
             page_title: page.title.clone(),
             page_language: page.language.clone(),
+            page_recognised_language: page.recognised.map(|l| l.code().to_owned()),
             document_perplexity: document.perplexity,
             declared_width: image.width,
             declared_height: image.height,

@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::{Sidecar, TextPlace};
 use crate::address::UrlId;
 use crate::inert;
-use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore};
+use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore, TextShare};
 
 /// A finished task, as a line of JSON. Absent values are left out.
 #[derive(Debug, Clone, Serialize)]
@@ -66,9 +66,22 @@ pub struct Row<'a> {
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
+    /// Which part of the document's text was rated and kept, by which extractor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<TextShare>,
     /// Language that the document declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'a str>,
+    /// Language that its text was recognised to be in, an ISO 639 code, where that is
+    /// certain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub recognised: Option<&'static str>,
+    /// True where that is another one than the model's.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub foreign: bool,
+    /// True where that is none of `text.languages`, so that nothing of it was kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub off_language: bool,
     /// What is said of the use of the page or image, where anything is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terms: Option<&'a Terms>,
@@ -83,7 +96,7 @@ pub struct Row<'a> {
     pub file: Option<&'a str>,
     /// Where the sentences of the page lie.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub text: Option<&'a TextPlace>,
+    pub sentences: Option<&'a TextPlace>,
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,

@@ -45,6 +45,7 @@ mod tests {
             page: PageUrl::parse(page).unwrap(),
             page_title: None,
             page_language: None,
+            page_recognised_language: None,
             document_perplexity: 50.5,
             declared_width: None,
             declared_height: None,
@@ -67,6 +68,7 @@ mod tests {
         ImageContext {
             page_title: words(),
             page_language: Some("de-at".to_owned()),
+            page_recognised_language: Some("de".to_owned()),
             declared_width: Some(640),
             terms: Terms {
                 directives: Directives {
@@ -145,7 +147,14 @@ mod tests {
         let mut early = written(vec![full(page)]);
         early.as_object_mut().unwrap().remove("terms");
         let first = early["contexts"][0].as_object_mut().unwrap();
-        for key in ["terms", "found", "class", "alt_kind", "parent_distances"] {
+        for key in [
+            "terms",
+            "found",
+            "class",
+            "alt_kind",
+            "parent_distances",
+            "page_recognised_language",
+        ] {
             assert!(first.remove(key).is_some(), "{key}");
         }
         first.insert("later".to_owned(), json!({"any": "thing"}));
@@ -176,6 +185,7 @@ mod tests {
             ("/contexts/0/found/0", json!("somewhere")),
             ("/contexts/0/scores/alt/perplexity", json!("low")),
             ("/contexts/0/rank", Value::Null),
+            ("/contexts/0/page_recognised_language", json!(3)),
         ] {
             let mut bad = good.clone();
             *bad.pointer_mut(pointer).unwrap() = value.clone();

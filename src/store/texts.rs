@@ -63,7 +63,7 @@ struct Line {
     outcome: String,
     changed: Option<bool>,
     document: Option<DocumentScore>,
-    text: Option<TextPlace>,
+    sentences: Option<TextPlace>,
     near_copy_of: Option<serde::de::IgnoredAny>,
 }
 
@@ -102,7 +102,7 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
             found.copies += 1;
             continue;
         }
-        let (Some(document), Some(text)) = (line.document, line.text) else {
+        let (Some(document), Some(text)) = (line.document, line.sentences) else {
             found.without += 1;
             continue;
         };
@@ -172,7 +172,7 @@ mod tests {
         };
         let mut place = |text: &str| {
             let place = outputs.sentences(&[text.to_owned()]).unwrap().unwrap();
-            format!(",\"text\":{}", serde_json::to_string(&place).unwrap())
+            format!(",\"sentences\":{}", serde_json::to_string(&place).unwrap())
         };
         row("1", &place("one two"));
         row("2", &place("three four"));

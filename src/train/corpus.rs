@@ -107,7 +107,7 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
     fn read_file(&self, path: &Path, documents: &mut Vec<Document>) -> Result<(), TrainError> {
         let bytes = std::fs::read(path).map_err(io(path, "reading"))?;
         if is_html(path) {
-            documents.push(Document::of_blocks(&html_blocks(path, bytes)?));
+            documents.push(Document::of_blocks(&self.html_blocks(path, bytes)?));
             return Ok(());
         }
         let text = String::from_utf8(bytes).map_err(|e| TrainError::Io {
@@ -129,29 +129,33 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         }
         Ok(())
     }
-}
 
-/// A saved page goes through the same extraction as a fetched one, charset
-/// detection included.
-fn html_blocks(path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TrainError> {
-    let invalid = |why: String| TrainError::Io {
-        path: path.to_owned(),
-        what: "reading as HTML",
-        source: std::io::Error::new(std::io::ErrorKind::InvalidData, why),
-    };
-    let url = PageUrl::parse("http://localhost/").map_err(|e| invalid(e.to_string()))?;
-    let fetched = crate::page::Fetched {
-        status: 200,
-        content_type: Some("text/html".to_owned()),
-        terms: Default::default(),
-        validators: Default::default(),
-        body: bytes.into(),
-        truncated: false,
-        elapsed: std::time::Duration::ZERO,
-    };
-    extract::extract(&url, &fetched, &extract::Options::default())
-        .map(|page| page.blocks)
-        .map_err(|e| invalid(e.to_string()))
+    /// A saved page goes through the same extraction as a fetched one, charset
+    /// detection and extractor included.
+    fn html_blocks(&self, path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TrainError> {
+        let invalid = |why: String| TrainError::Io {
+            path: path.to_owned(),
+            what: "reading as HTML",
+            source: std::io::Error::new(std::io::ErrorKind::InvalidData, why),
+        };
+        let url = PageUrl::parse("http://localhost/").map_err(|e| invalid(e.to_string()))?;
+        let fetched = crate::page::Fetched {
+            status: 200,
+            content_type: Some("text/html".to_owned()),
+            terms: Default::default(),
+            validators: Default::default(),
+            body: bytes.into(),
+            truncated: false,
+            elapsed: std::time::Duration::ZERO,
+        };
+        let options = extract::Options {
+            extractor: self.config.text.extractor,
+            ..extract::Options::default()
+        };
+        extract::extract(&url, &fetched, &options)
+            .map(|page| page.blocks)
+            .map_err(|e| invalid(e.to_string()))
+    }
 }
 
 fn is_html(path: &Path) -> bool {

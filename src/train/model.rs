@@ -9,6 +9,7 @@ use super::TrainError;
 use super::corpus::io;
 use super::grow::Grown;
 use crate::keywords::KeywordTable;
+use crate::language::Language;
 use crate::lm::{Discount, KenLm, LanguageModel};
 use crate::score::calibration::Method;
 use crate::score::{Boundaries, Calibration, Contrast, Counts, Topicality};
@@ -33,6 +34,10 @@ pub struct ModelFacts {
     pub order: usize,
     /// SHA-256 over all sentences of the corpus, neutral text included.
     pub corpus_sha256: String,
+    /// The language of the texts about the topic, where that is certain; absent from
+    /// models that were made before it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
     /// Documents about the topic.
     pub positive_documents: usize,
     /// Documents about anything else.

@@ -77,6 +77,7 @@ pub(super) fn fetch(
             options: extract::Options {
                 max_text_bytes: config.text.max_bytes.as_len(),
                 max_nesting: config.text.max_nesting,
+                extractor: config.text.extractor,
                 ..extract::Options::default()
             },
             pages: Pages::default(),

@@ -12,7 +12,8 @@
 //! that a network that is gone costs nothing, [`clock`] that one that is set does not,
 //! [`faults`] that what this machine refuses ends a crawl in good order,
 //! [`rank`] the images of a job in order, [`export`] that other programs read them,
-//! [`consent`] what terms of use forbid, [`annotate`] that people can judge the images
+//! [`consent`] what terms of use forbid, [`texts`] which part of a page is its text and in
+//! which language, [`annotate`] that people can judge the images
 //! and no vote is lost, [`browser`] the same in a real one, [`agreement`] how far they
 //! agree, [`takedown`] that what was taken down is gone and stays so, [`fuzz`] that
 //! nothing which is read can break it, [`secrets`] that passwords stay where they
@@ -65,6 +66,7 @@ mod sitemaps;
 mod soak;
 mod support;
 mod takedown;
+mod texts;
 mod traps;
 mod troubled;
 mod upkeep;

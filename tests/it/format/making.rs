@@ -394,6 +394,7 @@ pub fn context() -> ImageContext {
         page: url("https://seed.org/"),
         page_title: Some("Straße – \"quoted\"".to_owned()),
         page_language: Some("de".to_owned()),
+        page_recognised_language: None,
         document_perplexity: 321.0,
         declared_width: Some(640),
         declared_height: Some(480),

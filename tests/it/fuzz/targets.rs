@@ -10,7 +10,7 @@ use spoor::address::{MAX_URL_BYTES, PageUrl};
 use spoor::annotate::votes;
 use spoor::config::Config;
 use spoor::extract::{self, extract};
-use spoor::page::{Fetched, TermsHeaders, Validators};
+use spoor::page::{Extractor, Fetched, TermsHeaders, Validators};
 use spoor::robots::{self, Robots};
 use spoor::store::Sidecar;
 use spoor::{picture, sitemap};
@@ -197,7 +197,11 @@ fn pages() -> Vec<Vec<u8>> {
 
 pub(super) fn page() -> Target {
     let base = url("http://example.org/a/b.html");
-    let options = extract::Options::default();
+    let with = |extractor| extract::Options {
+        extractor,
+        ..extract::Options::default()
+    };
+    let all = [Extractor::All, Extractor::Article, Extractor::Density].map(with);
     Target {
         name: "page",
         seeds: pages(),
@@ -258,9 +262,20 @@ pub(super) fn page() -> Target {
                 truncated: false,
                 elapsed: Duration::ZERO,
             };
-            let Ok(page) = extract(&base, &fetched, &options) else {
+            let options = &all[0];
+            let Ok(page) = extract(&base, &fetched, options) else {
                 return;
             };
+            for options in &all[1..] {
+                let chosen = extract(&base, &fetched, options).unwrap();
+                assert_eq!(chosen.blocks.is_empty(), page.blocks.is_empty());
+                assert_eq!(
+                    (chosen.links, chosen.images),
+                    (page.links.clone(), page.images.clone())
+                );
+                let mut rest = page.blocks.iter();
+                assert!(chosen.blocks.iter().all(|b| rest.any(|other| other == b)));
+            }
             assert!(page.blocks.iter().all(|block| !block.trim().is_empty()));
             assert!(page.links.len() <= options.max_links);
             assert!(page.images.len() <= options.max_images);

@@ -1,0 +1,151 @@
+//! The main content of a page, as the reader modes of browsers find it.
+//!
+//! `dom_smoothie` is Mozilla's Readability in Rust. It works on a tree of its own kind and
+//! changes it while it works; so the elements and texts that it can use are copied from
+//! the one parse (their strings are shared, nothing is parsed again), and afterwards it is
+//! looked up which of the texts it has left in the article. The text of a page is thus cut
+//! into the same blocks, whoever chooses among them.
+
+use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use dom_query::{Document, NodeData};
+use dom_smoothie::{Config, Readability};
+use ego_tree::NodeId;
+use ego_tree::iter::Edge;
+use html5ever::Attribute;
+use html5ever::tree_builder::{ElementFlags, NodeOrText, TreeSink};
+use scraper::node::Element;
+use scraper::{Html, Node};
+
+use super::text::{Role, role};
+
+/// The sum of the depths of all copied nodes above which no article is looked for: for
+/// each element it looks several times at all within, so this bounds its time. Of 500
+/// encyclopedia pages the largest came to 400,000.
+const MAX_STEPS: usize = 1_000_000;
+
+/// The attributes that it looks at.
+const ATTRIBUTES: [&str; 13] = [
+    "aria-hidden",
+    "aria-modal",
+    "class",
+    "colspan",
+    "hidden",
+    "href",
+    "id",
+    "itemprop",
+    "rel",
+    "role",
+    "src",
+    "style",
+    "summary",
+];
+
+/// The texts of the tree that stand in its article; `None` where it has none, or where
+/// it is too much to look for one.
+pub(super) fn texts(tree: &Html) -> Option<HashSet<NodeId>> {
+    let copy = Copy::of(tree)?;
+    // Whatever its defects are, they must not cost a page.
+    let found = catch_unwind(AssertUnwindSafe(|| copy.article()));
+    found.unwrap_or_else(|_| {
+        tracing::debug!("the search for the article failed");
+        None
+    })
+}
+
+/// The part of a tree that an article may be made of.
+struct Copy {
+    document: Document,
+    /// Each text of the copy with the one that it was copied from.
+    texts: Vec<(dom_query::NodeId, NodeId)>,
+}
+
+impl Copy {
+    /// `None` where it would be too large.
+    fn of(tree: &Html) -> Option<Self> {
+        let document = Document::default();
+        let mut texts = Vec::new();
+        let mut open = vec![document.get_document()];
+        // Elements within which nothing is copied.
+        let mut left_out = 0_usize;
+        let mut steps = 0;
+        for edge in tree.tree.root().traverse() {
+            match edge {
+                Edge::Open(node) => match node.value() {
+                    Node::Element(element) if left_out > 0 || is_left_out(element) => {
+                        left_out += 1;
+                    }
+                    Node::Element(element) => {
+                        let copied = document.create_element(
+                            element.name.clone(),
+                            attributes(element),
+                            ElementFlags::default(),
+                        );
+                        document.append(open.last()?, NodeOrText::AppendNode(copied));
+                        open.push(copied);
+                        steps += open.len();
+                    }
+                    Node::Text(text) if left_out == 0 => {
+                        let contents = text.text.clone();
+                        let copied = document.tree.create_node(NodeData::Text { contents });
+                        document.append(open.last()?, NodeOrText::AppendNode(copied));
+                        texts.push((copied, node.id()));
+                        steps += open.len();
+                    }
+                    _ => {}
+                },
+                Edge::Close(node) if node.value().is_element() => {
+                    if left_out > 0 {
+                        left_out -= 1;
+                    } else {
+                        open.pop();
+                    }
+                }
+                Edge::Close(_) => {}
+            }
+            if steps > MAX_STEPS {
+                return None;
+            }
+        }
+        Some(Self { document, texts })
+    }
+
+    fn article(self) -> Option<HashSet<NodeId>> {
+        let config = Config {
+            disable_json_ld: true,
+            ..Config::default()
+        };
+        let mut reader = Readability::with_document(self.document, None, Some(config)).ok()?;
+        reader.parse().ok()?;
+        // The tree of the best attempt, in which the nodes have kept their numbers.
+        let article = reader.doc.select_single("#readability-page-1");
+        let article = article.nodes().first()?;
+        let within: HashSet<dom_query::NodeId> = article
+            .descendants_it()
+            .filter(|node| node.is_text())
+            .map(|node| node.id)
+            .collect();
+        let texts = self.texts.iter();
+        let texts = texts.filter(|(copied, _)| within.contains(copied));
+        Some(texts.map(|(_, original)| *original).collect())
+    }
+}
+
+/// Nothing within is text of the page.
+fn is_left_out(element: &Element) -> bool {
+    match role(element.name()) {
+        Role::Void | Role::Aside => true,
+        _ => matches!(element.name(), "meta" | "link" | "base"),
+    }
+}
+
+fn attributes(element: &Element) -> Vec<Attribute> {
+    let used = element.attrs.iter();
+    let used = used.filter(|(name, _)| ATTRIBUTES.contains(&&*name.local));
+    used.map(|(name, value)| Attribute {
+        name: name.clone(),
+        value: value.clone(),
+    })
+    .collect()
+}

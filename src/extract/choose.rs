@@ -1,0 +1,203 @@
+//! Which blocks are the text of a page, and which language that is in.
+
+use crate::language;
+use crate::page::{Extracted, Extractor, TextShare};
+
+use super::density;
+use super::prints::prints;
+use super::text::Line;
+
+/// Words that an extractor must leave, where the page has so many.
+const MIN_WORDS: u64 = 50;
+/// The least share of the page's words that an extractor must leave.
+const MIN_SHARE: f64 = 0.05;
+
+/// Leaves the blocks that the extractor chooses, all of them where it would leave too
+/// little, and recognises their language. The prints are of all blocks. `lines` tells
+/// where each block stands.
+pub(super) fn text(page: &mut Extracted, lines: &[Line], extractor: Extractor) {
+    let (prints, words) = prints(&page.blocks);
+    page.prints = prints;
+    let of: u64 = words.iter().map(|n| u64::from(*n)).sum();
+    let chosen = match extractor {
+        Extractor::All => None,
+        Extractor::Article => Some(in_article(&page.blocks, lines)),
+        Extractor::Density => {
+            let title = page.title.as_deref();
+            Some(density::dense(&page.blocks, lines, &words, title))
+        }
+    };
+    let left = chosen.as_ref().map(|kept| {
+        let words = words.iter().zip(kept).filter(|(_, kept)| **kept);
+        words.map(|(n, _)| u64::from(*n)).sum::<u64>()
+    });
+    let enough = |left: u64| left >= MIN_WORDS && left as f64 >= of as f64 * MIN_SHARE;
+    let (extractor, left) = match left.filter(|left| enough(*left)) {
+        Some(left) => (extractor, left),
+        None => (Extractor::All, of),
+    };
+    if let Some(kept) = chosen
+        && extractor != Extractor::All
+    {
+        let mut left = 0;
+        let places: Vec<Option<u32>> = kept
+            .iter()
+            .map(|kept| {
+                let place = kept.then_some(left);
+                left += u32::from(*kept);
+                place
+            })
+            .collect();
+        let moved = |block: Option<u32>| places.get(block? as usize).copied().flatten();
+        for link in &mut page.links {
+            link.place.block = moved(link.place.block);
+            link.place.heading = moved(link.place.heading);
+        }
+        let mut kept = kept.into_iter();
+        page.blocks.retain(|_| kept.next().unwrap_or(true));
+    }
+    page.text = TextShare {
+        extractor,
+        words: u32::try_from(left).unwrap_or(u32::MAX),
+        of: u32::try_from(of).unwrap_or(u32::MAX),
+    };
+    page.recognised = language::recognise(page.blocks.iter().map(String::as_str));
+}
+
+/// A block belongs to the article where most of it does: what is marked are texts, and
+/// an article may begin within a block.
+fn in_article(blocks: &[String], lines: &[Line]) -> Vec<bool> {
+    let blocks = blocks.iter().zip(lines);
+    let kept = blocks.map(|(block, line)| line.chosen as usize * 2 > block.len());
+    kept.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Options, extract_text};
+    use super::*;
+    use crate::address::PageUrl;
+
+    const EXTRACTORS: [Extractor; 3] = [Extractor::All, Extractor::Article, Extractor::Density];
+
+    fn read(html: &str, extractor: Extractor) -> Extracted {
+        let url = PageUrl::parse("http://a.test/b").unwrap();
+        let options = Options {
+            extractor,
+            ..Options::default()
+        };
+        extract_text(&url, html, &options)
+    }
+
+    /// A paragraph of 5 sentences that differ from those of other numbers.
+    fn paragraph(n: usize) -> String {
+        let sentence = |i: usize| {
+            format!("In year {n}, the keeper of tower {n} climbed, as always, to its lamp {i}. ")
+        };
+        format!("<p>{}</p>", (0..5).map(sentence).collect::<String>())
+    }
+
+    fn site(article: &str) -> String {
+        let menu: String = (0..30)
+            .map(|n| format!("<li><a href=/{n}>Part {n}</a></li>"))
+            .collect();
+        format!(
+            "<html lang=en><head><title>The tower of light</title></head><body>\
+             <div class=nav><ul>{menu}</ul></div>\
+             <div class=main><div><h1>The tower</h1></div>{article}<p><img src=a.png alt=x></p></div>\
+             <div class=footer><ul><li>Imprint</li><li>Contact</li></ul></div></body></html>"
+        )
+    }
+
+    #[test]
+    fn menus_go_and_links_and_images_stay() {
+        let text: String = (0..6).map(paragraph).collect();
+        let html = site(&text);
+        let all = read(&html, Extractor::All);
+        assert_eq!((all.links.len(), all.images.len()), (30, 1));
+        assert_eq!(all.text.words, all.text.of);
+        for extractor in [Extractor::Article, Extractor::Density] {
+            let page = read(&html, extractor);
+            assert_eq!(page.text.extractor, extractor);
+            assert_eq!(page.text.of, all.text.of);
+            assert!(page.text.words < all.text.words);
+            let tower = page.blocks.iter().filter(|b| b.starts_with("In year"));
+            assert_eq!(tower.count(), 6, "{extractor:?} {:?}", page.blocks);
+            let menu = |b: &&String| b.starts_with("Part") || *b == "Imprint";
+            assert_eq!(page.blocks.iter().find(menu), None, "{extractor:?}");
+            assert_eq!((&page.links, &page.images), (&all.links, &all.images));
+            assert_eq!(page.prints, all.prints);
+        }
+        // Thin, but it speaks of what the title speaks of.
+        let dense = read(&html, Extractor::Density);
+        assert!(dense.blocks.contains(&"The tower".to_owned()));
+    }
+
+    #[test]
+    fn where_little_would_be_left_all_is_taken() {
+        for html in [
+            site("<p>Nothing to see here.</p>"),
+            site(""),
+            "<p>One".to_owned(),
+            "<title>x</title>".to_owned(),
+        ] {
+            for extractor in EXTRACTORS {
+                let page = read(&html, extractor);
+                assert_eq!(page.text.extractor, Extractor::All, "{html}");
+                assert_eq!(page.blocks, read(&html, Extractor::All).blocks);
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_without_a_tree_has_no_article_but_dense_segments() {
+        let text: String = (0..6).map(paragraph).collect();
+        let html = format!("{}{}", site(&text), "<div>".repeat(2_000));
+        let article = read(&html, Extractor::Article);
+        assert_eq!(article.text.extractor, Extractor::All);
+        let dense = read(&html, Extractor::Density);
+        assert_eq!(dense.text.extractor, Extractor::Density);
+        assert!(dense.text.words < dense.text.of);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// Whatever the markup: blocks are chosen and not made, links and images are of
+        /// the whole page, and text never vanishes whole.
+        #[test]
+        fn extractors_choose_among_the_blocks(parts in proptest::collection::vec(
+            prop_oneof![
+                "[a-z ,.]{0,80}",
+                Just("<div class=nav>".to_owned()),
+                Just("<div class=article>".to_owned()),
+                Just("</div>".to_owned()),
+                Just("<p>".to_owned()),
+                Just("<li><a href=/x>more</a>".to_owned()),
+                Just("<table><tr><td>".to_owned()),
+                Just("</table>".to_owned()),
+                Just("<br><br>".to_owned()),
+                Just("<pre>a\n\n\n\nb".to_owned()),
+                Just("<noscript><img src=a>".to_owned()),
+                Just("<img src=b>".to_owned()),
+                (0..9_usize).prop_map(paragraph),
+            ],
+            0..40,
+        )) {
+            let html = parts.concat();
+            let all = read(&html, Extractor::All);
+            for extractor in EXTRACTORS {
+                let page = read(&html, extractor);
+                prop_assert_eq!(&page.links, &all.links);
+                prop_assert_eq!(&page.images, &all.images);
+                prop_assert_eq!(&page.prints, &all.prints);
+                prop_assert_eq!(page.blocks.is_empty(), all.blocks.is_empty());
+                let mut rest = all.blocks.iter();
+                prop_assert!(page.blocks.iter().all(|b| rest.any(|other| other == b)));
+                prop_assert!(page.text.words <= page.text.of);
+            }
+        }
+    }
+}
