@@ -101,7 +101,7 @@ section! {
     /// How a link is rated. The score of a link is (gamma_document * perplexity of its page + gamma_anchor * perplexity of its anchor text) * (1 - gamma_keyword * keyword score of its anchor text); lower is better. These keys may be changed while the crawl runs, with `spoor reload`: what is queued is rated anew, also by the keyword table as it lies in the model's folder then.
     pub struct StrategySection = "strategy" {
         /// What the rating is made of: nothing (breadth first), the page's perplexity, the link score, or what the crawl has learned so far from the pages that links led to (the words of anchor, address, text around and heading, the place on the page, how far the page is on topic, which other pages lead there, host and path, links since the last page on topic).
-        kind: StrategyKind = StrategyKind::Link;
+        kind: StrategyKind = StrategyKind::Learn;
         /// The share of the fetches of a learning crawl that explore: such a fetch goes to the best link of a host that is drawn by chance among those that may be asked.
         explore: f64 = 0.02, within 0.0..=0.5;
         /// The seed of the generator that draws them.

@@ -36,7 +36,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Clues, Outcome, Reason, Task, TaskKind};
 
 /// Examples after which what was learned is written as a whole.
-const EXAMPLES_KEPT: u64 = 1_024;
+const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
 /// The number of examples at which all links are rated anew for the first time.
 const FIRST_RERATING: u64 = 16;
 /// How much worse a stored score may have become before it is lowered instead of leased.

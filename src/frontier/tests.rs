@@ -42,6 +42,7 @@ mod alts;
 mod damage;
 mod groups;
 mod kept;
+mod learning;
 mod promises;
 mod recheck;
 mod rescope;

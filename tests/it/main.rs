@@ -21,7 +21,8 @@
 //! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs,
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
-//! [`grow`] that a model grows by what was crawled,
+//! [`grow`] that a model grows by what was crawled, [`experiment`] that variants are
+//! compared offline,
 //! [`dashboard`] what it shows on a page and tells Prometheus,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
 //! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
@@ -44,6 +45,7 @@ mod control_sample;
 mod damage;
 mod dashboard;
 mod examples;
+mod experiment;
 mod export;
 mod faults;
 mod format;

@@ -13,7 +13,7 @@ fn package(path: &str) -> PathBuf {
 fn defaults_are_those_of_the_design() {
     let config = Config::default();
     let s = &config.strategy;
-    assert_eq!(s.kind, StrategyKind::Link);
+    assert_eq!(s.kind, StrategyKind::Learn);
     assert_eq!((s.gamma_document, s.gamma_anchor), (0.7, 0.3));
     assert_eq!((s.gamma_keyword, s.anchor_threshold), (3.0, Auto::Auto));
     let b = &config.buckets;

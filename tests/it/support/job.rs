@@ -82,12 +82,17 @@ impl Job {
             true => "",
             false => "[control_sample]\nshare = 0\n",
         };
+        // Most tests hold the order of a crawl against scores that do not change.
+        let strategy = match rest.contains("[strategy]") {
+            true => "",
+            false => "[strategy]\nkind = \"link\"\n",
+        };
         let text = format!(
             "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
              [seeds]\nurls = {seeds:?}\n\
              [model]\nname = \"{model}\"\nfolder = {models:?}\n\
              [network]\nconnect_to = [\"*.test:80:{}\"]\n{network}\n\
-             [politeness]\n{politeness}\n{consent}{control}{rest}\n",
+             [politeness]\n{politeness}\n{consent}{control}{strategy}{rest}\n",
             self.root.path(),
             addr,
         );

@@ -1,0 +1,306 @@
+//! Links that are rated by what was learned so far.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::frontier::{Learning, Rating, Score};
+use crate::page::Clues;
+
+over_all! {
+    a_link_gains_by_every_page_of_the_topic_that_leads_there
+    what_was_learned_is_there_after_a_restart
+    a_fetch_that_brings_no_page_teaches_that_it_was_lost
+    a_redirect_takes_what_is_known_along
+    what_became_worse_is_lowered_before_it_is_asked
+    a_page_is_corrected_by_what_its_targets_turned_out_to_be
+}
+
+/// Links are the better the more pages of the topic lead to them, less what was lost at
+/// links of the same traits.
+#[derive(Default)]
+struct Taught {
+    examples: Mutex<Vec<(Clues, f64)>>,
+}
+
+impl Taught {
+    fn examples_so_far(&self) -> Vec<(Clues, f64)> {
+        self.examples.lock().unwrap().clone()
+    }
+
+    fn rewards(&self) -> Vec<f64> {
+        let rounded = |r: f64| (r * 100.0).round() / 100.0;
+        let examples = self.examples_so_far().into_iter();
+        examples.map(|(_, reward)| rounded(reward)).collect()
+    }
+}
+
+impl Learning for Taught {
+    fn rate(&self, clues: &Clues) -> Score {
+        let examples = self.examples_so_far();
+        let alike = examples.iter().filter(|(c, _)| c.traits == clues.traits);
+        let lost: f64 = alike.map(|(_, reward)| 1.0 - reward).sum();
+        let score = 500.0 - 100.0 * f64::from(clues.good) + 50.0 * lost;
+        (score, Some(Bucket::High))
+    }
+
+    fn link_value(&self, clues: &Clues) -> f64 {
+        f64::from(clues.parent)
+    }
+
+    fn learn(&self, clues: &Clues, reward: f64) {
+        self.examples.lock().unwrap().push((clues.clone(), reward));
+    }
+
+    fn examples(&self) -> u64 {
+        self.examples.lock().unwrap().len() as u64
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        postcard::to_stdvec(&self.examples_so_far()).unwrap()
+    }
+
+    fn restore(&self, snapshot: &[u8]) -> bool {
+        *self.examples.lock().unwrap() = postcard::from_bytes(snapshot).unwrap();
+        true
+    }
+
+    fn explores(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn parts(&self, _: &Clues) -> Vec<(&'static str, f64, f64)> {
+        Vec::new()
+    }
+}
+
+impl Rating for Taught {
+    fn digest(&self) -> u64 {
+        1
+    }
+
+    fn keywords(&self) -> u64 {
+        1
+    }
+
+    fn link(&self, _: &LinkParts) -> Score {
+        (600.0, Some(Bucket::High))
+    }
+
+    fn image(&self, document: f64) -> Score {
+        (document, Some(Bucket::High))
+    }
+
+    fn listed(&self) -> Score {
+        (600.0, Some(Bucket::Normal))
+    }
+
+    fn keyword(&self, _: &str) -> f64 {
+        0.0
+    }
+
+    fn formula(&self, _: &LinkParts) -> String {
+        String::new()
+    }
+
+    fn learning(&self) -> Option<&dyn Learning> {
+        Some(self)
+    }
+}
+
+fn link(address: &str, kind: u32) -> NewTask {
+    NewTask {
+        clues: Some(Clues {
+            traits: vec![kind],
+            ..Clues::default()
+        }),
+        ..page(address, 600.0)
+    }
+}
+
+/// Finishes the next page, which must be this one, as so far on topic.
+fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now: &mut u64) {
+    let task = lease(f, now).unwrap();
+    assert_eq!(task.url.as_str(), address);
+    let effects = Effects {
+        links,
+        reward: Some(reward),
+        ..Effects::default()
+    };
+    finish(f, &task, Outcome::Done, effects, *now);
+    check(f);
+}
+
+fn taught(path: &Path) -> (Frontier, Arc<Taught>) {
+    let mut f = open(path, 0);
+    let taught = Arc::new(Taught::default());
+    f.set_rating(Arc::clone(&taught) as Arc<dyn Rating>)
+        .unwrap();
+    (f, taught)
+}
+
+fn seeded(path: &Path) -> (Frontier, Arc<Taught>) {
+    let (mut f, taught) = taught(path);
+    let seeds = [url("http://s.org/"), url("http://t.org/")];
+    f.add_seeds(&seeds, 0).unwrap();
+    (f, taught)
+}
+
+fn score(f: &Frontier, address: &str) -> f64 {
+    let record = f.look_up(&url(address), TaskKind::Page).unwrap();
+    record.unwrap().score
+}
+
+fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, _) = seeded(path);
+    let mut now = 0;
+    let links = vec![link("http://a.org/", 1), link("http://b.org/", 2)];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    assert!((score(&f, "http://a.org/") - 410.0).abs() < 1e-3);
+    fetch(
+        &mut f,
+        "http://t.org/",
+        0.8,
+        vec![link("http://b.org/", 2)],
+        &mut now,
+    );
+    assert!((score(&f, "http://b.org/") - 330.0).abs() < 1e-3);
+    fetch(&mut f, "http://b.org/", 0.5, vec![], &mut now);
+}
+
+fn what_was_learned_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let mut now = 0;
+    let before = {
+        let (mut f, taught) = seeded(path);
+        let links = (0..6).map(|n| link(&format!("http://{n}.org/"), n));
+        fetch(&mut f, "http://s.org/", 0.9, links.collect(), &mut now);
+        fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+        // The last snapshot, and examples behind it.
+        for n in 0..6 {
+            fetch(&mut f, &format!("http://{n}.org/"), 0.25, vec![], &mut now);
+        }
+        assert_eq!(taught.rewards(), [0.25; 6]);
+        taught.examples_so_far()
+    };
+    let (_, after) = taught_at(path, now);
+    assert_eq!(after.examples_so_far(), before);
+}
+
+fn taught_at(path: &Path, now: u64) -> (Frontier, Arc<Taught>) {
+    let mut f = open(path, now);
+    let taught = Arc::new(Taught::default());
+    f.set_rating(Arc::clone(&taught) as Arc<dyn Rating>)
+        .unwrap();
+    (f, taught)
+}
+
+fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    let links = vec![link("http://gone.org/", 1), link("http://down.org/", 1)];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    let task = lease(&mut f, &mut now).unwrap();
+    let reason = Reason::ClientError;
+    finish(
+        &mut f,
+        &task,
+        Outcome::Drop { reason },
+        Effects::default(),
+        now,
+    );
+    assert_eq!(taught.rewards(), [0.0]);
+    // That the network fails says nothing of the link.
+    let task = lease(&mut f, &mut now).unwrap();
+    let reason = Reason::Timeout;
+    finish(
+        &mut f,
+        &task,
+        Outcome::Drop { reason },
+        Effects::default(),
+        now,
+    );
+    assert_eq!(taught.rewards(), [0.0]);
+    check(&f);
+}
+
+fn a_redirect_takes_what_is_known_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    fetch(
+        &mut f,
+        "http://s.org/",
+        0.9,
+        vec![link("http://old.org/", 1)],
+        &mut now,
+    );
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    let task = lease(&mut f, &mut now).unwrap();
+    let to = url("http://new.org/");
+    finish(
+        &mut f,
+        &task,
+        Outcome::Redirect { to },
+        Effects::default(),
+        now,
+    );
+    assert_eq!(taught.rewards(), [0.0], "a fetch was spent");
+    fetch(&mut f, "http://new.org/", 0.75, vec![], &mut now);
+    let examples = taught.examples_so_far();
+    assert_eq!(taught.rewards(), [0.0, 0.75]);
+    assert_eq!(examples[1].0.traits, [1]);
+}
+
+fn what_became_worse_is_lowered_before_it_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, _) = seeded(path);
+    let mut now = 0;
+    let links = vec![
+        link("http://a.org/", 1),
+        link("http://b.org/", 1),
+        link("http://c.org/", 2),
+    ];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    fetch(&mut f, "http://a.org/", 0.0, vec![], &mut now);
+    // Found before the third, but what is like it was lost.
+    fetch(&mut f, "http://c.org/", 0.9, vec![], &mut now);
+    fetch(&mut f, "http://b.org/", 0.9, vec![], &mut now);
+}
+
+fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    let many = (0..5).map(|n| link(&format!("http://{n}.org/"), n));
+    fetch(
+        &mut f,
+        "http://s.org/",
+        0.9,
+        many.clone().collect(),
+        &mut now,
+    );
+    fetch(
+        &mut f,
+        "http://t.org/",
+        0.9,
+        vec![link("http://hub.org/", 9)],
+        &mut now,
+    );
+    for n in 0..5 {
+        fetch(&mut f, &format!("http://{n}.org/"), 0.0, vec![], &mut now);
+    }
+    // By its text it is of the topic, but nothing that it leads to was.
+    fetch(&mut f, "http://hub.org/", 0.6, many.collect(), &mut now);
+    let last = taught.rewards().pop().unwrap();
+    assert!(last < 0.1, "{last}");
+}

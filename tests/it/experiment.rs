@@ -1,0 +1,142 @@
+//! Experiments: variants of a crawl side by side, offline and the same every time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+use spoor::lab::demo;
+
+use crate::support::spoor;
+
+/// The built-in web as a folder, its training texts, and a plan that compares on it.
+fn plan(folder: &Path) -> String {
+    let web = demo::web();
+    web.write_to(folder.join("web")).unwrap();
+    std::fs::write(folder.join("labels.tsv"), &web.labels).unwrap();
+    std::fs::write(folder.join("seeds.txt"), web.seeds.join("\n")).unwrap();
+    let training = demo::training();
+    let write = |name: &str, texts: &[(String, String)]| {
+        let all: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        std::fs::write(folder.join(name), all.join("\n\n")).unwrap();
+    };
+    write("positive.txt", &training.positive);
+    write("neutral.txt", &training.neutral);
+    let at = |name: &str| folder.join(name);
+    format!(
+        "web = {:?}\nlabels = {:?}\nout = {:?}\nfetches = 120\nmarks = [60, 120, 1000]\n\
+         seeds = [1, 2]\n[job]\nimages.min_width = 60\n\
+         [[topic]]\nname = \"{}\"\npositive = [{:?}]\nneutral = [{:?}]\nbegin.mixed = {:?}\n\
+         [[variant]]\nname = \"breadth\"\njob.strategy.kind = \"unfocused\"\n\
+         [[variant]]\nname = \"learn\"\n",
+        at("web"),
+        at("labels.tsv"),
+        at("out"),
+        demo::TOPIC,
+        at("positive.txt"),
+        at("neutral.txt"),
+        at("seeds.txt"),
+    )
+}
+
+fn run(folder: &Path, plan: &str) -> Output {
+    let file = folder.join("plan.toml");
+    std::fs::write(&file, plan).unwrap();
+    spoor(&["experiment", file.to_str().unwrap()])
+        .output()
+        .unwrap()
+}
+
+/// How many pages of the topic each run found, by variant and seed, with its curve.
+fn found(folder: &Path) -> BTreeMap<(String, u64), (u64, Value)> {
+    let text = std::fs::read_to_string(folder.join("out/runs.json")).unwrap();
+    let all: Value = serde_json::from_str(&text).unwrap();
+    let runs = all["runs"].as_array().unwrap().iter();
+    runs.map(|run| {
+        let curve = run["curve"].clone();
+        let last = curve.as_array().unwrap().last().unwrap().as_u64().unwrap();
+        let variant = run["variant"].as_str().unwrap().to_owned();
+        assert!(run["images"].as_u64().unwrap() > 0, "{variant}");
+        ((variant, run["seed"].as_u64().unwrap()), (last, curve))
+    })
+    .collect()
+}
+
+#[test]
+fn variants_are_compared_offline_and_the_same_every_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path());
+    let first = run(folder.path(), &plan);
+    assert!(first.status.success(), "{first:?}");
+    let once = found(folder.path());
+    assert_eq!(once.len(), 5, "two variants with two seeds, and the oracle");
+    let of = |variant: &str, seed| once[&(variant.to_owned(), seed)].0;
+    let (oracle, learn, breadth) = (of("oracle", 1), of("learn", 1), of("breadth", 1));
+    assert!(
+        oracle >= learn && learn > breadth,
+        "{oracle} {learn} {breadth}"
+    );
+    assert_eq!(
+        once[&("breadth".to_owned(), 1)],
+        once[&("breadth".to_owned(), 2)]
+    );
+    let table = std::fs::read_to_string(folder.path().join("out/table.md")).unwrap();
+    assert!(String::from_utf8(first.stdout).unwrap().contains(&table));
+    assert!(
+        table.contains("at 60") && !table.contains("at 1000"),
+        "{table}"
+    );
+    assert!(table.contains("100.0 %"), "{table}");
+    let plot = format!("out/harvest-{}-mixed.svg", demo::TOPIC);
+    let plot = std::fs::read_to_string(folder.path().join(plot)).unwrap();
+    assert!(plot.contains("learn") && plot.contains("breadth"));
+    let left = std::fs::read_dir(folder.path().join("out")).unwrap();
+    let hidden = left.filter(|entry| {
+        let name = entry.as_ref().unwrap().file_name();
+        name.to_string_lossy().starts_with(".run")
+    });
+    assert_eq!(hidden.count(), 0);
+    assert!(run(folder.path(), &plan).status.success());
+    assert_eq!(found(folder.path()), once);
+}
+
+#[test]
+fn a_wrong_plan_says_what_to_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let right = plan(folder.path());
+    for (from, to, says) in [
+        (
+            "fetches = 120",
+            "fetches = 0",
+            "`fetches` must be at least 1",
+        ),
+        ("fetches = 120", "fetchs = 120", "unknown field `fetchs`"),
+        (
+            "name = \"learn\"",
+            "name = \"breadth\"",
+            "two variants are called `breadth`",
+        ),
+        (
+            "kind = \"unfocused\"",
+            "kind = \"random\"",
+            "is not a strategy",
+        ),
+        ("begin.mixed = ", "begin.mixed.file = ", "plan.toml"),
+        (
+            "name = \"lighthouses\"",
+            "name = \"bees\"",
+            "no page of the topic `bees`",
+        ),
+        ("labels.tsv", "labels.csv", "labels.csv"),
+        ("/web\"", "/wab\"", "/wab"),
+    ] {
+        let plan = right.replacen(from, to, 1);
+        assert_ne!(plan, right, "{from}");
+        let ended = run(folder.path(), &plan);
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(
+            !ended.status.success() && said.contains(says),
+            "{says}: {said}"
+        );
+    }
+}
