@@ -217,7 +217,11 @@ pub fn crawl(
     }
     let model = model(config, runtime, observer)?;
     let metrics = Metrics::new()?;
-    let learned = Learned::new(config.strategy.explore, config.strategy.seed);
+    let learned = Learned::new(
+        &config.strategy.clues,
+        config.strategy.explore,
+        config.strategy.seed,
+    );
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let fetcher = {
         let _entered = runtime.enter();
@@ -438,7 +442,8 @@ pub fn reader(
         strategy(config),
     );
     let learns = section.kind == StrategyKind::Learn;
-    let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium);
+    let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium)
+        .only(&section.clues);
     Ok(Reader {
         extract: extract::Options {
             parents: images.parents,

@@ -45,7 +45,7 @@
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
-//! | `pipeline` | the journey above, from lease to commit | address, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
+//! | `pipeline` | the journey above, from lease to commit | address, config, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, frontier, page, pipeline, scope, score, store |

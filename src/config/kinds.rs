@@ -477,6 +477,33 @@ choice! {
 }
 
 choice! {
+    /// What a learning crawl may know of a link.
+    pub enum Clue = "a kind of clue" {
+        /// The words of its anchor and address, of the text around it and of the heading.
+        Words = "words",
+        /// Its place on the page, and the other links of the same list.
+        Place = "place",
+        /// How far the pages that lead there are on topic.
+        Pages = "pages",
+        /// Its host and the first part of its path.
+        Host = "host",
+        /// Links since the last page on topic.
+        Hops = "hops",
+    }
+}
+
+impl Clue {
+    /// All kinds.
+    pub const ALL: [Clue; 5] = [
+        Clue::Words,
+        Clue::Place,
+        Clue::Pages,
+        Clue::Host,
+        Clue::Hops,
+    ];
+}
+
+choice! {
     /// Whose boundaries divide the buckets.
     pub enum Boundaries = "a choice of boundaries" {
         /// Those that training measured, kept with the model.

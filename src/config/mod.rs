@@ -43,8 +43,8 @@ use toml::de::DeTable;
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use formula::{Around, Formula, Measure, Variable};
 pub use kinds::{
-    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType, Name,
-    ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
+    Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};

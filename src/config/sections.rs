@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use super::formula::Formula;
 use super::kinds::{
-    Boundaries, ClassName, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType, Name,
-    Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
+    Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
+    Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -102,6 +102,8 @@ section! {
     pub struct StrategySection = "strategy" {
         /// What the rating is made of: nothing (breadth first), the page's perplexity, the link score, or what the crawl has learned so far from the pages that links led to (the words of anchor, address, text around and heading, the place on the page, how far the page is on topic, which other pages lead there, host and path, links since the last page on topic).
         kind: StrategyKind = StrategyKind::Learn;
+        /// What a learning crawl may know of a link; fewer kinds show what each is worth.
+        clues: Vec<Clue> = Clue::ALL.to_vec();
         /// The share of the fetches of a learning crawl that explore: such a fetch goes to the best link of a host that is drawn by chance among those that may be asked.
         explore: f64 = 0.02, within 0.0..=0.5;
         /// The seed of the generator that draws them.

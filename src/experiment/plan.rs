@@ -33,7 +33,7 @@ pub struct Plan {
     /// The file it was read from.
     #[serde(skip)]
     pub path: PathBuf,
-    /// The stored web: a folder as `spoor lab serve` takes, or a WARC file.
+    /// The stored web: a folder as `spoor lab serve` takes.
     pub web: PathBuf,
     /// The labels, a table of url and topics.
     pub labels: PathBuf,

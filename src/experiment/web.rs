@@ -1,6 +1,6 @@
 //! The stored answers that an experiment crawls.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use crate::address::PageUrl;
@@ -15,14 +15,6 @@ pub enum WebError {
     /// The folder is none of the lab's.
     #[error(transparent)]
     Lab(#[from] LabError),
-    /// The file cannot be read.
-    #[error("{}: {source}; name a folder as `spoor lab serve` takes, or a WARC file", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
 }
 
 /// A web that stands still.

@@ -10,6 +10,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use sha2::{Digest, Sha256};
 
 use super::work::Reader;
+use crate::config::Clue;
 use crate::frontier::{Learning, Rating, Score, drawn};
 use crate::page::{Bucket, Clues, LinkParts};
 use crate::score::{Learner, Strategy};
@@ -50,10 +51,11 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Nothing learned yet; `explore` of the fetches, drawn with `seed`, are to explore.
-    pub fn new(explore: f64, seed: u64) -> Self {
+    /// Nothing learned yet, of these clues; `explore` of the fetches, drawn with `seed`,
+    /// are to explore.
+    pub fn new(clues: &[Clue], explore: f64, seed: u64) -> Self {
         Self {
-            model: Arc::default(),
+            model: Arc::new(RwLock::new(Learner::of(clues))),
             explore,
             seed,
         }
@@ -123,10 +125,11 @@ impl Learning for Reader {
         let (Some(learned), Some(learner)) = (&self.learned, Learner::restore(snapshot)) else {
             return false;
         };
-        *learned
+        let mut model = learned
             .model
             .write()
-            .unwrap_or_else(PoisonError::into_inner) = learner;
+            .unwrap_or_else(PoisonError::into_inner);
+        *model = learner.heeding_as(&model);
         true
     }
 

@@ -22,6 +22,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::contrast::logistic;
+use crate::config::Clue;
 use crate::page::Clues;
 
 /// Slots of the table of traits.
@@ -70,6 +71,8 @@ pub struct Learner {
     squares: Measures,
     /// Weight and sum of squared gradients by slot.
     traits: Vec<(f32, f32)>,
+    /// Whether it heeds the pages that lead to a link, and the hops to it.
+    heeds: [bool; 2],
 }
 
 /// The form in which it is stored.
@@ -89,11 +92,29 @@ impl Default for Learner {
             weights: MEASURES.map(|(_, weight)| weight),
             squares: [MEASURE_CALM; MEASURES.len()],
             traits: vec![(0.0, TRAIT_CALM); SLOTS],
+            heeds: [true; 2],
         }
     }
 }
 
 impl Learner {
+    /// Nothing learned yet, and nothing heeded but these clues.
+    pub fn of(clues: &[Clue]) -> Self {
+        Self {
+            heeds: [Clue::Pages, Clue::Hops].map(|clue| clues.contains(&clue)),
+            ..Self::default()
+        }
+    }
+
+    /// The same model, heeding what `other` does.
+    #[must_use]
+    pub fn heeding_as(self, other: &Self) -> Self {
+        Self {
+            heeds: other.heeds,
+            ..self
+        }
+    }
+
     /// How many pages it has learned from.
     pub fn examples(&self) -> u64 {
         self.examples
@@ -101,13 +122,13 @@ impl Learner {
 
     /// The log-odds of the target of these clues being on topic.
     pub fn value(&self, clues: &Clues) -> f64 {
-        self.sum(&measures(clues), &clues.traits)
+        self.sum(&self.measures(clues), &clues.traits)
     }
 
     /// The same of the best link alone, without what other pages say: by this the best of
     /// several links to one address is chosen.
     pub fn link_value(&self, clues: &Clues) -> f64 {
-        let mut measures = measures(clues);
+        let mut measures = self.measures(clues);
         for of_pages in &mut measures[2..5] {
             *of_pages = 0.0;
         }
@@ -116,7 +137,7 @@ impl Learner {
 
     /// Learns that these clues led to a page that is on topic so far, 0 to 1.
     pub fn learn(&mut self, clues: &Clues, reward: f64) {
-        let measures = measures(clues);
+        let measures = self.measures(clues);
         let error = reward.clamp(0.0, 1.0) - logistic(self.sum(&measures, &clues.traits));
         if !error.is_finite() {
             return;
@@ -137,7 +158,7 @@ impl Learner {
 
     /// What the value is made of, in order.
     pub fn parts(&self, clues: &Clues) -> Vec<Part> {
-        let measures = measures(clues);
+        let measures = self.measures(clues);
         let parts = MEASURES.iter().zip(self.weights).zip(measures);
         let parts = parts.map(|(((name, _), weight), value)| Part {
             name,
@@ -194,6 +215,34 @@ impl Learner {
         measured + self.of_traits(traits)
     }
 
+    fn measures(&self, clues: &Clues) -> Measures {
+        let Clues {
+            parent,
+            words,
+            good,
+            bad,
+            hops,
+            ..
+        } = clues;
+        let [pages, far] = self.heeds.map(|heeds| if heeds { 1.0 } else { 0.0 });
+        let (good, bad) = (f64::from(*good), f64::from(*bad));
+        // Beyond these a word says no more than that it is rare.
+        let of = |contrast: f32| f64::from(contrast).clamp(-2.0, 4.0);
+        [
+            1.0,
+            f64::from(*parent) * pages,
+            (good + 0.3) / (good + bad + 1.0) * pages,
+            good.ln_1p() * pages,
+            bad.ln_1p() * pages,
+            of(words.anchor),
+            of(words.best),
+            of(words.address),
+            of(words.near),
+            of(words.heading),
+            f64::from((*hops).min(3)) * far,
+        ]
+    }
+
     fn of_traits(&self, traits: &[u32]) -> f64 {
         let weights = traits.iter().filter_map(|t| self.traits.get(slot(*t)));
         weights.map(|(weight, _)| f64::from(*weight)).sum()
@@ -202,33 +251,6 @@ impl Learner {
 
 fn slot(of_link: u32) -> usize {
     of_link as usize % SLOTS
-}
-
-fn measures(clues: &Clues) -> Measures {
-    let Clues {
-        parent,
-        words,
-        good,
-        bad,
-        hops,
-        ..
-    } = clues;
-    let (good, bad) = (f64::from(*good), f64::from(*bad));
-    // Beyond these a word says no more than that it is rare.
-    let of = |contrast: f32| f64::from(contrast).clamp(-2.0, 4.0);
-    [
-        1.0,
-        f64::from(*parent),
-        (good + 0.3) / (good + bad + 1.0),
-        good.ln_1p(),
-        bad.ln_1p(),
-        of(words.anchor),
-        of(words.best),
-        of(words.address),
-        of(words.near),
-        of(words.heading),
-        f64::from((*hops).min(3)),
-    ]
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contrast::{Contrast, Topicality};
 use crate::address::PageUrl;
+use crate::config::Clue;
 use crate::lm::{Sentence, normalise, sentences};
 use crate::page::{Clues, Extracted, Link, Words};
 
@@ -20,6 +21,8 @@ const MAX_WORDS: usize = 6;
 pub struct PageObserver {
     contrast: Option<Arc<Contrast>>,
     topicality: Topicality,
+    /// What it looks at.
+    clues: Arc<[Clue]>,
 }
 
 impl PageObserver {
@@ -30,12 +33,27 @@ impl PageObserver {
             Some((contrast, topicality)) => Self {
                 contrast: Some(contrast),
                 topicality,
+                clues: Arc::new(Clue::ALL),
             },
             None => Self {
                 contrast: None,
                 topicality: Topicality::of_perplexities(high, medium),
+                clues: Arc::new(Clue::ALL),
             },
         }
+    }
+
+    /// Looks at no other clues than these.
+    #[must_use]
+    pub fn only(self, clues: &[Clue]) -> Self {
+        Self {
+            clues: clues.into(),
+            ..self
+        }
+    }
+
+    fn sees(&self, clue: Clue) -> bool {
+        self.clues.contains(&clue)
     }
 
     /// How far a document of these sentences and this perplexity is on topic, 0 to 1; 0
@@ -90,32 +108,44 @@ impl<'a> Seen<'a> {
             let (mean, best) = observer.mean(&words);
             (mean, best, traits_of(1, &words))
         });
-        let mut traits = traits.clone();
-        traits.extend(traits_of(2, &address));
-        let [whole, near_path, marked] = link.place.path;
-        traits.extend([
-            number(3, &whole.to_le_bytes()),
-            number(4, &near_path.to_le_bytes()),
-            number(5, &marked.to_le_bytes()),
-        ]);
-        // The list on this very page: its other links are siblings.
-        let list = [self.page.as_str().as_bytes(), &whole.to_le_bytes()].concat();
-        traits.push(number(6, &list));
-        let host = link.url.host_key();
-        traits.push(number(7, host.as_str().as_bytes()));
-        if let Some(prefix) = prefix(&link.url) {
-            let prefix = format!("{} {prefix}", host.as_str());
-            traits.push(number(8, prefix.as_bytes()));
+        let (sees_words, mut traits) = match observer.sees(Clue::Words) {
+            true => (true, traits.clone()),
+            false => (false, Vec::new()),
+        };
+        if sees_words {
+            traits.extend(traits_of(2, &address));
+        }
+        if observer.sees(Clue::Place) {
+            let [whole, near_path, marked] = link.place.path;
+            traits.extend([
+                number(3, &whole.to_le_bytes()),
+                number(4, &near_path.to_le_bytes()),
+                number(5, &marked.to_le_bytes()),
+            ]);
+            // The list on this very page: its other links are siblings.
+            let list = [self.page.as_str().as_bytes(), &whole.to_le_bytes()].concat();
+            traits.push(number(6, &list));
+        }
+        if observer.sees(Clue::Host) {
+            let host = link.url.host_key();
+            traits.push(number(7, host.as_str().as_bytes()));
+            if let Some(prefix) = prefix(&link.url) {
+                let prefix = format!("{} {prefix}", host.as_str());
+                traits.push(number(8, prefix.as_bytes()));
+            }
         }
         traits.sort_unstable();
         traits.dedup();
         Clues {
-            words: Words {
-                anchor: *anchor,
-                best: *best,
-                address: observer.mean(&address).0,
-                near,
-                heading,
+            words: match sees_words {
+                true => Words {
+                    anchor: *anchor,
+                    best: *best,
+                    address: observer.mean(&address).0,
+                    near,
+                    heading,
+                },
+                false => Words::default(),
             },
             traits,
             ..Clues::default()
