@@ -23,7 +23,7 @@ impl TextValue for Extractor {
 }
 
 impl TextValue for Language {
-    const KIND: &'static str = "a language that can be recognised";
+    const KIND: &'static str = "a language";
     const FORM: &'static str = "an ISO 639-1 or 639-3 code, as \"en\" or \"eng\"";
     const EXAMPLE: &'static str = "en";
 
@@ -34,9 +34,8 @@ impl TextValue for Language {
                 format!("; did you mean \"{code}\" ({name})?")
             });
             format!(
-                "\"{}\" is not the code of {}{}",
+                "\"{}\" is not the code of a language that can be recognised{}",
                 shown(text),
-                Self::KIND,
                 hint.unwrap_or_default()
             )
         })

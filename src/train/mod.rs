@@ -35,7 +35,7 @@ use crate::config::{Config, ContactMissing};
 use crate::fetch::{Fetcher, SetupError};
 use crate::frontier::store::StoreError;
 use crate::keywords::{self, KeywordError, KeywordTable};
-use crate::language::{self, Language};
+use crate::language;
 use crate::lm::{self, Sentence, arpa};
 use crate::score::contrast::ContrastError;
 use crate::store::{self, OutputError};
@@ -300,7 +300,7 @@ impl Given {
         let facts = ModelFacts {
             version: model::VERSION,
             order: section.order,
-            language: language_of(&training),
+            language: language::recognise(training.iter().map(|s| s.as_str())),
             corpus_sha256: corpus_hash(&positive, &self.neutral),
             positive_documents: positive.len(),
             neutral_documents: self.neutral.len(),
@@ -334,13 +334,6 @@ impl Given {
         ));
         Model::load(place)
     }
-}
-
-/// The language of sentences, by some that are drawn evenly from all of them.
-fn language_of(sentences: &[&Sentence]) -> Option<Language> {
-    const DRAWN: usize = 60;
-    let step = sentences.len().div_ceil(DRAWN).max(1);
-    language::recognise(sentences.iter().step_by(step).map(|s| s.as_str()))
 }
 
 /// SHA-256 over every sentence, a line each, neutral after positive.
