@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use building::Building;
@@ -31,13 +32,14 @@ use super::alts::AltRecord;
 use super::contexts::unpack;
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
+use super::learning::Example;
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
 use super::rescore::Scores;
 use super::sample::Sample;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Bucket, ImageContext, TaskKind};
+use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 
 /// Lines written in one batch while importing.
 const BATCH_LINES: usize = 2_000;
@@ -161,6 +163,25 @@ enum Fact {
     /// A link that was drawn for it.
     Drawn {
         url: PageUrl,
+    },
+    /// What a learning crawl knows of a page.
+    Clues {
+        /// Its address.
+        url: PageUrl,
+        /// The clues.
+        clues: Clues,
+    },
+    /// What was learned, up to some example, in hexadecimal digits.
+    Learned {
+        /// As the model itself writes it.
+        state: String,
+    },
+    /// What was learned from since then.
+    Example {
+        /// Its number.
+        number: u64,
+        /// The example.
+        example: Example,
     },
     /// By what all links were rated, and how far that has come.
     Scores {
@@ -399,10 +420,16 @@ pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
 fn can_be_written(fact: &Fact) -> bool {
     match fact {
         Fact::Url { record, .. } => has_finite_scores(record),
-        Fact::Context { context, .. } => serde_json::to_vec(context)
-            .is_ok_and(|line| serde_json::from_slice::<ImageContext>(&line).is_ok()),
+        Fact::Context { context, .. } => is_number(&**context),
+        Fact::Clues { clues, .. } => is_number(clues),
+        Fact::Example { example, .. } => is_number(example),
         _ => true,
     }
+}
+
+/// Whether a line of JSON with it can be read back.
+fn is_number<T: Serialize + DeserializeOwned>(value: &T) -> bool {
+    serde_json::to_vec(value).is_ok_and(|line| serde_json::from_slice::<T>(&line).is_ok())
 }
 
 /// Whether the score and its parts are numbers, as every rating gives them.
@@ -500,6 +527,17 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         },
         b'K' => Fact::Drawn {
             url: keys::url_of_key(key.get(1..)?)?.0,
+        },
+        b'E' => Fact::Clues {
+            url: keys::url_of_key(key.get(1..)?)?.0,
+            clues: postcard::from_bytes(value).ok()?,
+        },
+        b'X' => Fact::Learned {
+            state: base16ct::lower::encode_string(value),
+        },
+        b'Y' => Fact::Example {
+            number: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
+            example: postcard::from_bytes(value).ok()?,
         },
         b'L' => Fact::Scores {
             scores: postcard::from_bytes(value).ok()?,

@@ -98,6 +98,25 @@ impl Building {
                 let key = keys::url(&url, TaskKind::Page);
                 self.batch.put(keys::drawn(&key), Vec::new());
             }
+            Fact::Clues { url, clues } => {
+                let key = keys::url(&url, TaskKind::Page);
+                let bytes = codec::encode(store, &clues)?;
+                self.batch.put(keys::clues(&key), bytes);
+            }
+            Fact::Learned { state } => {
+                let bytes = base16ct::lower::decode_vec(&state).map_err(|why| {
+                    codec::corrupt(
+                        store,
+                        keys::LEARNED,
+                        format!("no hexadecimal digits: {why}"),
+                    )
+                })?;
+                self.batch.put(keys::LEARNED.to_vec(), bytes);
+            }
+            Fact::Example { number, example } => {
+                let bytes = codec::encode(store, &example)?;
+                self.batch.put(keys::example(number), bytes);
+            }
             Fact::Scores { scores } => {
                 let bytes = codec::encode(store, &scores)?;
                 self.batch.put(keys::SCORES.to_vec(), bytes);

@@ -185,8 +185,14 @@ fn what_was_learned_is_there_after_a_restart() {
         assert_eq!(taught.rewards(), [0.25; 6]);
         taught.examples_so_far()
     };
-    let (_, after) = taught_at(path, now);
+    let (f, after) = taught_at(path, now);
     assert_eq!(after.examples_so_far(), before);
+    // And after an export.
+    let (lines, found) = exported(&*f.store);
+    assert!(found.damaged.is_empty(), "{found:?}");
+    let other = tempfile::tempdir().unwrap();
+    let store = imported(&lines, other.path());
+    assert_eq!(exported(&*store).0[1..], lines[1..]);
 }
 
 fn taught_at(path: &Path, now: u64) -> (Frontier, Arc<Taught>) {
