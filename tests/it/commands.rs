@@ -166,6 +166,8 @@ fn score_prints_figures_that_fit_each_other() {
     );
 
     // The formula of the link score, from the printed parts, on both its sides.
+    let facts = spoor::train::ModelFacts::read(&model).unwrap();
+    let threshold = facts.calibration.anchor_threshold;
     for (document, anchor) in [
         ("600", "the lighthouse keeper"),
         ("3", "the lighthouse keeper"),
@@ -182,7 +184,7 @@ fn score_prints_figures_that_fit_each_other() {
         let a = figure(&out, "anchor perplexity");
         let k = figure(&out, "anchor keyword");
         assert_eq!(d, document.parse::<f64>().unwrap());
-        let base = if a <= 3000.0 && a <= d {
+        let base = if a <= threshold && a <= d {
             0.7 * d + 0.3 * a
         } else {
             d

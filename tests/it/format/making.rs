@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::frontier::store::{Store, StoreError};
+use spoor::frontier::store::{Batch, Store, StoreError};
 use spoor::frontier::{
     Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
 };
 use spoor::page::{
-    AltKind, BlockPrint, Bucket, Directives, Embedding, Found, ImageContext, ImageScores,
+    AltKind, BlockPrint, Bucket, Clues, Directives, Embedding, Found, ImageContext, ImageScores,
     ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
+    Words,
 };
 use spoor::scope::Scope;
 
@@ -55,7 +56,8 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
 
 /// Crawls both days. What is left undone at the end: a request for new robots
 /// rules, a look at what the old ones forbade, a new scope, another rating.
-pub fn make(store: Box<dyn Store>) {
+pub fn make(mut store: Box<dyn Store>) {
+    learned(&mut *store);
     let mut f = open(store, "", THEN).unwrap();
     f.set_stamp(vec![1, 2, 3]).unwrap();
     f.add_active(61_000);
@@ -108,6 +110,39 @@ pub fn make(store: Box<dyn Store>) {
     assert!(f.set_rating(Arc::new(Rated)).unwrap());
     assert_eq!(f.leased(), 0);
     f.close().unwrap();
+}
+
+/// What a learning crawl keeps, which takes a thousand pages to come about.
+fn learned(store: &mut dyn Store) {
+    let clues = Clues {
+        parent: 0.75,
+        words: Words {
+            anchor: 1.5,
+            best: 2.0,
+            address: -0.5,
+            near: 0.25,
+            heading: 0.125,
+        },
+        traits: vec![7, 70_000],
+        good: 1.25,
+        bad: 0.75,
+        hops: 1,
+        reward: None,
+    };
+    let example = (clues.clone(), 0.875_f64);
+    let mut batch = Batch::default();
+    let put = |key: &[u8], value: Result<Vec<u8>, postcard::Error>, batch: &mut Batch| {
+        batch.put(key.to_vec(), value.unwrap());
+    };
+    put(
+        b"EUseed.org\0ph/learned",
+        postcard::to_stdvec(&clues),
+        &mut batch,
+    );
+    put(b"X", Ok(vec![1, 2, 3]), &mut batch);
+    let number = [b"Y".as_slice(), &5_u64.to_be_bytes()].concat();
+    put(&number, postcard::to_stdvec(&example), &mut batch);
+    store.apply(batch).unwrap();
 }
 
 /// A rating by which nothing is rated yet.
