@@ -114,7 +114,10 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     }
     let outputs = Outputs::open(&folder, frontier.stamp())?;
     if !has_stamp {
-        // It is new, or was repaired without the record that holds the stamp.
+        // It is new, or was repaired without the record that holds the stamp. What the
+        // stamp counts must lie on the disk first: the system may write the store's
+        // files before these.
+        outputs.sync()?;
         frontier.set_stamp(outputs.stamp())?;
     }
     // A record for people of what this corpus was made with.

@@ -11,7 +11,7 @@
 //! - `<s>` has probability 1, so that it can be scored at no cost.
 //!
 //! N-grams are neither hashed nor stored: they are runs of the sorted positions of
-//! the corpus, see [`super::runs`]. Probabilities are made order by order as they
+//! the corpus, see `runs`. Probabilities are made order by order as they
 //! are asked for, since an order needs only the one below it; that is most of what
 //! keeps the memory small.
 

@@ -127,7 +127,7 @@ fn learned(store: &mut dyn Store) {
         good: 1.25,
         bad: 0.75,
         hops: 1,
-        reward: None,
+        reward: Some(0.625),
     };
     let example = (clues.clone(), 0.875_f64);
     let mut batch = Batch::default();
