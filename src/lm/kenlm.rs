@@ -3,11 +3,12 @@
 //! This is the only file that knows the binding to KenLM's C++, and that binding
 //! the only foreign code that spoor calls itself.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
 use kenlm::{ArpaLoadComplain, Config, LoadMethod, Model, State, WordIndex};
+use rustc_hash::FxHashMap;
 
 use super::tokens::Sentence;
 
@@ -75,7 +76,13 @@ pub struct KenLm {
     path: PathBuf,
     begin: State,
     unknown_log10: f64,
+    /// The numbers of the most frequent words, which are most of any text: asking
+    /// the binding costs an allocation and a look into far memory.
+    frequent: FxHashMap<Box<str>, WordIndex>,
 }
+
+/// How many words are kept at hand; their table fits a processor's cache.
+const FREQUENT: usize = 4096;
 
 impl KenLm {
     /// Loads a model file; nothing is printed.
@@ -112,6 +119,7 @@ impl KenLm {
         })?;
         let begin = model.begin_sentence_state();
         let mut loaded = Self {
+            frequent: frequent(path, &model),
             model,
             path: path.to_owned(),
             begin,
@@ -172,8 +180,11 @@ impl LanguageModel for KenLm {
         let end = self.model.end_sentence_index();
         let words = sentence
             .tokens()
-            // Only a NUL could be refused, and a token has none.
-            .map(|token| self.model.index(token).unwrap_or(not_found));
+            .map(|token| match self.frequent.get(token) {
+                Some(&word) => word,
+                // Only a NUL could be refused, and a token has none.
+                None => self.model.index(token).unwrap_or(not_found),
+            });
         let mut first = true;
         for word in words.chain([end]) {
             let context = if first { &self.begin } else { &from };
@@ -197,6 +208,44 @@ impl std::fmt::Debug for KenLm {
             .field("order", &self.model.order())
             .finish_non_exhaustive()
     }
+}
+
+/// The most probable words of an ARPA file and their numbers; none of a binary one.
+fn frequent(path: &Path, model: &Model) -> FxHashMap<Box<str>, WordIndex> {
+    let mut words = unigrams(path).unwrap_or_default();
+    words.sort_unstable_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
+    words.truncate(FREQUENT);
+    let number = |(_, word): (f32, Box<str>)| {
+        let number = model.index(&word).ok()?;
+        Some((word, number))
+    };
+    words.into_iter().filter_map(number).collect()
+}
+
+/// The words of an ARPA file that KenLM has read before, and their log10.
+fn unigrams(path: &Path) -> io::Result<Vec<(f32, Box<str>)>> {
+    let mut file = BufReader::new(File::open(path)?);
+    let mut words = Vec::new();
+    // A binary file has no lines; what begins an ARPA file is short.
+    if !file.fill_buf()?.trim_ascii_start().starts_with(b"\\data\\") {
+        return Ok(words);
+    }
+    let mut lines = file.lines();
+    for line in lines.by_ref() {
+        if line?.starts_with("\\1-grams:") {
+            break;
+        }
+    }
+    for line in lines {
+        let line = line?;
+        let mut columns = line.split(['\t', ' ']);
+        match (columns.next().map(str::parse), columns.next()) {
+            (Some(Ok(log10)), Some(word)) => words.push((log10, word.into())),
+            // An empty line, or the next section.
+            _ => break,
+        }
+    }
+    Ok(words)
 }
 
 /// The first sentence of what went wrong: neither the place in KenLM's source that
