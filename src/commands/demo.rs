@@ -33,7 +33,7 @@ impl Demo {
         let server = runtime
             .block_on(lab::spawn(web.lab(), SocketAddr::from(([127, 0, 0, 1], 0))))
             .context("serving the built-in web on 127.0.0.1")?;
-        let focused = job(StrategyKind::Link, server.addr)?;
+        let focused = job(StrategyKind::Learn, server.addr)?;
         let plain = job(StrategyKind::Unfocused, server.addr)?;
         if self.fresh {
             for folder in [

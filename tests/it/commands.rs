@@ -337,7 +337,7 @@ fn a_damaged_store_is_told_and_nothing_is_asked() {
 }
 
 #[test]
-fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_links() {
+fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
     let folder = tempfile::tempdir().unwrap();
     let ran = Ran::of(spoor(&["demo"]).current_dir(folder.path()));
     let all = format!("{}{}", ran.out, ran.err);
@@ -353,10 +353,10 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_links() {
             .map(|c| c.trim_end_matches('%').parse().unwrap())
             .collect()
     };
-    let (link, plain) = (found("link "), found("unfocused "));
-    assert_eq!(link[0], plain[0], "the same budget\n{out}");
-    assert!(link[1] > 1.5 * plain[1], "{out}");
-    assert!(link[3] > 0.0 && plain[3] > 0.0, "{out}");
+    let (learn, plain) = (found("learn "), found("unfocused "));
+    assert_eq!(learn[0], plain[0], "the same budget\n{out}");
+    assert!(learn[1] > 1.5 * plain[1], "{out}");
+    assert!(learn[3] > 0.0 && plain[3] > 0.0, "{out}");
     for line in out
         .lines()
         .filter(|line| line.contains("  jobs/") || line.contains("  models/"))
@@ -369,7 +369,7 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_links() {
     let again = Ran::of(spoor(&["demo"]).current_dir(folder.path())).good();
     let fetches = |out: &str| {
         out.lines()
-            .find(|l| l.starts_with("link "))
+            .find(|l| l.starts_with("learn "))
             .unwrap()
             .split_whitespace()
             .nth(1)
