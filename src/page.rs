@@ -194,7 +194,10 @@ pub struct Extracted {
     /// none empty. A sentence never crosses a block. Those blocks that the extractor
     /// chose; links, images and the words around them are of the whole page.
     pub blocks: Vec<String>,
-    /// Which part of the page's text these are.
+    /// The other blocks, in document order. A link may stand among them, so their numbers
+    /// go on from those of `blocks`.
+    pub left_out: Vec<String>,
+    /// Which part of the page's text `blocks` are.
     pub text: TextShare,
     /// Links to other documents, in document order, one per element.
     pub links: Vec<Link>,
@@ -209,6 +212,20 @@ pub struct Extracted {
     pub canonical: Option<PageUrl>,
     /// By which its text is known again, all of it.
     pub prints: Prints,
+}
+
+impl Extracted {
+    /// A block of the whole page: those of `blocks` are numbered first, and then those
+    /// that were left out.
+    pub fn block(&self, number: u32) -> Option<&str> {
+        let number = number as usize;
+        let kept = self.blocks.len();
+        let block = match number < kept {
+            true => self.blocks.get(number),
+            false => self.left_out.get(number - kept),
+        };
+        block.map(String::as_str)
+    }
 }
 
 /// What the text of a page is known again by, without keeping the text.
@@ -254,9 +271,9 @@ pub struct Place {
     /// and its last elements that have a class or a name. Numbers that are the same for
     /// the same kind of place on every page, and 0 where markup was too bad to tell.
     pub path: [u32; 3],
-    /// The block of [`Extracted::blocks`] in which it stands.
+    /// The block in which it stands, by its number for [`Extracted::block`].
     pub block: Option<u32>,
-    /// The block that is the last heading before it.
+    /// The block that is the last heading before it, likewise.
     pub heading: Option<u32>,
 }
 

@@ -299,6 +299,7 @@ impl<'a> Collector<'a> {
             recognised: None,
             charset: String::new(),
             blocks: self.flow.blocks(),
+            left_out: Vec::new(),
             text: TextShare::default(),
             links: self.links.finish(self.flow.as_str()),
             images: self.images,

@@ -73,7 +73,7 @@ impl PageObserver {
         let mut seen = Seen {
             observer: self,
             page,
-            blocks: &extracted.blocks,
+            extracted,
             of_blocks: HashMap::new(),
             anchors: HashMap::new(),
         };
@@ -91,7 +91,7 @@ impl PageObserver {
 struct Seen<'a> {
     observer: &'a PageObserver,
     page: &'a PageUrl,
-    blocks: &'a [String],
+    extracted: &'a Extracted,
     of_blocks: HashMap<u32, f32>,
     /// Mean, best, and traits.
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
@@ -154,7 +154,7 @@ impl<'a> Seen<'a> {
 
     fn block(&mut self, block: Option<u32>) -> f32 {
         let observer = self.observer;
-        let found = block.and_then(|number| Some((number, self.blocks.get(number as usize)?)));
+        let found = block.and_then(|number| Some((number, self.extracted.block(number)?)));
         let Some((number, text)) = found else {
             return 0.0;
         };
@@ -162,7 +162,7 @@ impl<'a> Seen<'a> {
             let Some(contrast) = &observer.contrast else {
                 return 0.0;
             };
-            let sentences = sentences(std::iter::once(text.as_str()));
+            let sentences = sentences(std::iter::once(text));
             let tokens = sentences.iter().flat_map(Sentence::tokens);
             contrast.words(tokens).0 as f32
         })
