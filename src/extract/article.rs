@@ -149,3 +149,68 @@ fn attributes(element: &Element) -> Vec<Attribute> {
     })
     .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::super::{Options, guard};
+    use super::*;
+
+    fn tree(html: &str) -> Html {
+        guard::parse(html, &Options::default()).unwrap()
+    }
+
+    #[test]
+    fn the_costliest_trees_take_bounded_time() {
+        let deep = |names: &str, inner: &str, n: usize| {
+            let open: String = names
+                .split(' ')
+                .cycle()
+                .take(240)
+                .map(|n| format!("<{n} class=x>"))
+                .collect();
+            format!("{open}{}", inner.repeat(n))
+        };
+        // As many as are copied; each element around them is cleaned of what is in it.
+        for html in [
+            deep("div", "<p>some words, and more of them", 1_900),
+            deep("div", "<div><p>a, b<img src=a></div>", 700),
+            deep("div ul li", "<p>some words", 1_900),
+            deep("form div", "<input><p>a<p>b", 1_300),
+            deep("table tbody tr td", "<p>words<ul><li>a</ul>", 600),
+            deep("div section", "a<br><br>b<br> ", 500),
+            format!(
+                "<div>{}",
+                "<p>some words, and more of them</p>".repeat(60_000)
+            ),
+            format!("<div>{}", "<br> ".repeat(100_000)),
+            format!("<div>{}", "<a href=x>b</a>, ".repeat(80_000)),
+            format!("<div>{}", "<div class=share>b</div>".repeat(60_000)),
+            format!("<table>{}", "<tr><td>b<td>c".repeat(30_000)),
+        ] {
+            let tree = tree(&html);
+            let started = Instant::now();
+            texts(&tree);
+            // The longest took 0.4 s.
+            let took = started.elapsed();
+            assert!(took < Duration::from_secs(20), "{html:.80}: {took:?}");
+        }
+    }
+
+    #[test]
+    fn too_large_trees_are_not_searched() {
+        let text = "<p>The keeper of the tower climbed, as always, to its lamp.".repeat(20);
+        assert!(texts(&tree(&text)).is_some_and(|found| found.len() == 20));
+        let deep = format!("{}{text}", "<div>".repeat(200));
+        assert!(texts(&tree(&deep)).is_some());
+        assert_eq!(
+            texts(&tree(&format!(
+                "{}{}",
+                "<div>".repeat(200),
+                text.repeat(200)
+            ))),
+            None
+        );
+    }
+}
