@@ -15,10 +15,13 @@ use utoipa::ToSchema;
 use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
-use crate::frontier::{Budget, GroupRecord, HostRecord, Rating, RobotsState, State, UrlRecord};
+use crate::frontier::{
+    Budget, Example, GroupRecord, HostRecord, Rating, RobotsState, State, UrlRecord,
+};
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
 use crate::scope::Scope;
+use crate::score::contrast::logistic;
 use crate::score::{Learner, Strategy, Weights};
 
 /// What of a job's configuration is needed to explain, besides its scope.
@@ -291,22 +294,21 @@ impl Role<'_> {
                     .snapshot
                     .and_then(|snapshot| Learner::restore(&snapshot));
                 let mut learner = learner.unwrap_or_default();
-                for (clues, reward) in learned.examples {
+                for Example { clues, reward } in learned.examples {
                     learner.learn(&clues, reward);
                 }
-                let parts = learner.parts(&clues).into_iter();
-                parts.map(|p| (p.name, p.value, p.adds)).collect()
+                learner.parts(&clues)
             }
         };
-        let odds: f64 = parts.iter().map(|(_, _, adds)| adds).sum();
-        let parts = parts.into_iter().map(|(name, value, adds)| LearnedPart {
-            name: name.to_owned(),
-            value,
-            adds,
+        let odds: f64 = parts.iter().map(|part| part.adds).sum();
+        let parts = parts.into_iter().map(|part| LearnedPart {
+            name: part.name.to_owned(),
+            value: part.value,
+            adds: part.adds,
         });
         Ok(Some(LearnedLink {
             reward: None,
-            likely: Some(1.0 / (1.0 + (-odds).exp())),
+            likely: Some(logistic(odds)),
             parts: parts.collect(),
         }))
     }

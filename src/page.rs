@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::address::{HostKey, PageUrl};
 use crate::language::Language;
 
-pub use clues::{Clues, Words};
+pub use clues::{Clues, Part, Words};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, TextShare};
 

@@ -127,7 +127,7 @@ impl Frontier {
         &mut self,
         task: &Task,
         outcome: Outcome,
-        effects: Effects,
+        mut effects: Effects,
         elapsed: Duration,
         now: u64,
         write: impl FnOnce(&Finished) -> Result<Written, E>,
@@ -173,7 +173,6 @@ impl Frontier {
         let known = record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let first = !known && !record.was_fetched();
         let on_topic = effects.on_topic;
-        let mut effects = effects;
         let rerates = self.learn(&mut change, task, &key, &record, &outcome, &mut effects)?;
         let step = Step {
             task,

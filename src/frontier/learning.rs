@@ -22,7 +22,6 @@
 use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
-use xxhash_rust::xxh3::xxh3_64;
 
 use super::change::Change;
 use super::finish::Effects;
@@ -32,8 +31,8 @@ use super::rescore::{Score, Scores};
 use super::schedule::Head;
 use super::store::{Store, StoreError};
 use super::{Frontier, NewTask, Rating, State, codec};
-use crate::address::{HostKey, PageUrl};
-use crate::page::{Bucket, Clues, Outcome, Reason, Task, TaskKind};
+use crate::address::HostKey;
+use crate::page::{Bucket, Clues, Outcome, Part, Reason, Task, TaskKind};
 
 /// Examples after which what was learned is written as a whole.
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
@@ -71,14 +70,13 @@ pub trait Learning: Send + Sync {
     /// Whether the fetch of this number is to explore, with a number drawn for it.
     fn explores(&self, fetch: u64) -> Option<u64>;
 
-    /// What the score is made of: names, values, and what each adds to the log-odds of
-    /// the page being on topic.
-    fn parts(&self, clues: &Clues) -> Vec<(&'static str, f64, f64)>;
+    /// What the score is made of, in order.
+    fn parts(&self, clues: &Clues) -> Vec<Part>;
 }
 
 /// What a page taught.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(super) struct Example {
+pub struct Example {
     /// What was known of the link.
     pub clues: Clues,
     /// How far on topic it turned out to be, 0 to 1.
@@ -186,7 +184,6 @@ impl Frontier {
         &mut self,
         head: &Head,
         host: &HostKey,
-        url: &PageUrl,
         kind: TaskKind,
         record: &UrlRecord,
         now: u64,
@@ -201,7 +198,7 @@ impl Frontier {
         };
         let place = Rank::new(bucket, score, record.seq);
         let tolerated = Rank::new(record.bucket, record.score * TOLERANCE, record.seq);
-        if !tolerated.is_better_than(&place) || self.scope.page(url, record.hops).is_err() {
+        if !tolerated.is_better_than(&place) {
             return Ok(false);
         }
         let lowered = UrlRecord {
@@ -255,28 +252,33 @@ impl Change<'_> {
             return Ok(None);
         }
         let mut task = new.clone();
-        let mut clues = met.clone();
-        if let Some(before) = self.clues(key)? {
-            if learning.link_value(&before) > learning.link_value(&clues) {
-                let cited = std::mem::replace(&mut clues, before);
-                clues.good += cited.good;
-                clues.bad += cited.bad;
-                clues.hops = clues.hops.min(cited.hops);
+        // What was never met has none.
+        let before = match known {
+            Some(_) => self.clues(key)?,
+            None => None,
+        };
+        let clues = match before {
+            Some(before) if learning.link_value(&before) > learning.link_value(met) => {
                 // The path that is kept is that of the better link.
                 task.parts = known.and_then(|known| known.parts).or(task.parts);
                 let anchor = known.and_then(|known| known.anchor().map(str::to_owned));
                 task.anchor = anchor.or(task.anchor);
-            } else {
-                clues.good += before.good;
-                clues.bad += before.bad;
-                clues.hops = clues.hops.min(before.hops);
+                before.with(met)
             }
-        }
+            Some(before) => met.clone().with(&before),
+            None => met.clone(),
+        };
         (task.score, task.bucket) = learning.rate(&clues);
         self.write(keys::clues(key), &clues)?;
         task.clues = Some(clues);
         Ok(Some(task))
     }
+}
+
+/// What is stored of the address of this key.
+pub(super) fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<Clues>, StoreError> {
+    let key = keys::clues(key);
+    codec::read(store, &key, store.get(&key)?)
 }
 
 /// The examples since the last snapshot, in order.
@@ -310,9 +312,7 @@ pub(super) fn score_of(
     let Some(learning) = rating.learning().filter(|_| record.bucket != Bucket::Seed) else {
         return Ok(None);
     };
-    let key = keys::clues(key);
-    let clues: Option<Clues> = codec::read(store, &key, store.get(&key)?)?;
-    let clues = clues.filter(|clues| clues.reward.is_none());
+    let clues = stored(store, key)?.filter(|clues| clues.reward.is_none());
     Ok(clues.map(|clues| learning.rate(&clues)))
 }
 
@@ -350,15 +350,4 @@ fn corrected(change: &Change<'_>, reward: f64, links: &[NewTask]) -> Result<f64,
     let reward = reward.clamp(1e-4, 1.0 - 1e-4);
     let odds = (reward / (1.0 - reward)).ln() + strength * (share - TARGETS_EXPECTED);
     Ok(1.0 / (1.0 + (-odds).exp()))
-}
-
-/// A number drawn for the fetch of this number, the same for the same seed, and a share
-/// of 0 to 1 that is as likely anywhere.
-pub fn drawn(seed: u64, fetch: u64) -> (u64, f64) {
-    let bytes = [seed.to_le_bytes(), fetch.to_le_bytes()].concat();
-    let number = xxh3_64(&bytes);
-    (
-        number.rotate_left(32),
-        (number >> 11) as f64 / (1_u64 << 53) as f64,
-    )
 }

@@ -141,7 +141,7 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
             return Ok(None);
         }
-        if !control && self.lower(&head, &key, &url, kind, &record, now)? {
+        if !control && self.lower(&head, &key, kind, &record, now)? {
             return Ok(None);
         }
         if !self.rules_hold(slot, scheme, now) {

@@ -104,7 +104,7 @@ pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
-pub use learning::{Learning, drawn};
+pub use learning::{Example, Learning};
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 use rescore::Scores;

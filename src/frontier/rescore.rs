@@ -141,12 +141,12 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; the rating is as before then.
     pub fn set_rating(&mut self, rating: std::sync::Arc<dyn Rating>) -> Result<bool, StoreError> {
+        self.restore_learned(&*rating)?;
         let stored = codec::read(&*self.store, keys::SCORES, self.store.get(keys::SCORES)?)?;
         let known: Option<Scores> = stored;
         let (digest, keywords) = (rating.digest(), rating.keywords());
         let scores = match known {
             Some(known) if (known.rating, known.keywords) == (digest, keywords) => {
-                self.restore_learned(&*rating)?;
                 self.scores = Some(known);
                 self.rating = Some(rating);
                 return Ok(false);
@@ -166,7 +166,6 @@ impl Frontier {
                 }),
             },
         };
-        self.restore_learned(&*rating)?;
         let begins = scores.next.is_some();
         let mut batch = super::store::Batch::default();
         let bytes = codec::encode(&*self.store, &scores)?;

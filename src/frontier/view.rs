@@ -27,8 +27,8 @@ pub const MAX_AHEAD: u64 = 1_000;
 pub struct Learned {
     /// All up to some example, as the model itself writes it.
     pub snapshot: Option<Vec<u8>>,
-    /// What it has learned from since, with how far on topic each turned out to be.
-    pub examples: Vec<(Clues, f64)>,
+    /// What it has learned from since, in order.
+    pub examples: Vec<Example>,
 }
 
 /// A frontier that is only read.
@@ -136,8 +136,7 @@ impl<'a> View<'a> {
         if kind != TaskKind::Page {
             return Ok(None);
         }
-        let key = keys::clues(&keys::url(url, kind));
-        codec::read(self.store, &key, self.store.get(&key)?)
+        learning::stored(self.store, &keys::url(url, kind))
     }
 
     /// What a learning crawl has learned.
@@ -145,12 +144,9 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] where the store fails or an example is damaged.
     pub fn learned(&self) -> Result<Learned, StoreError> {
-        let snapshot = self.store.get(keys::LEARNED)?;
-        let examples = learning::examples(self.store)?.into_iter();
-        let examples = examples.map(|Example { clues, reward }| (clues, reward));
         Ok(Learned {
-            snapshot,
-            examples: examples.collect(),
+            snapshot: self.store.get(keys::LEARNED)?,
+            examples: learning::examples(self.store)?,
         })
     }
 

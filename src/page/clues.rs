@@ -26,6 +26,17 @@ pub struct Clues {
     pub reward: Option<f32>,
 }
 
+/// What a link's value is made of, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Part {
+    /// What is measured.
+    pub name: &'static str,
+    /// Its value at this link.
+    pub value: f64,
+    /// What it adds to the log-odds of the page being on topic.
+    pub adds: f64,
+}
+
 /// Mean contrasts of the words at a link: above 0 where they speak for the topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Words {
@@ -47,6 +58,18 @@ impl Clues {
         Self {
             reward: Some(reward as f32),
             ..Self::default()
+        }
+    }
+
+    /// The clues of two links to the same address, where this one is the better: what
+    /// the pages that lead there say adds up.
+    #[must_use]
+    pub fn with(self, other: &Self) -> Self {
+        Self {
+            good: self.good + other.good,
+            bad: self.bad + other.bad,
+            hops: self.hops.min(other.hops),
+            ..self
         }
     }
 

@@ -8,11 +8,13 @@
 use std::sync::{Arc, PoisonError, RwLock};
 
 use sha2::{Digest, Sha256};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::work::Reader;
 use crate::config::Clue;
-use crate::frontier::{Learning, Rating, Score, drawn};
-use crate::page::{Bucket, Clues, LinkParts};
+use crate::frontier::{Learning, Rating, Score};
+use crate::page::{Bucket, Clues, LinkParts, Part};
+use crate::score::contrast::SURE;
 use crate::score::{Learner, Strategy};
 
 /// The reader in force. Clones share it.
@@ -89,7 +91,7 @@ impl Learning for Reader {
             None => 0.0,
         };
         let (high, medium) = (self.boundaries.high, self.boundaries.medium);
-        let width = ((medium / high).ln() / 2.944).max(0.02);
+        let width = ((medium / high).ln() / SURE).max(0.02);
         let score = medium * (-width * odds).exp();
         let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
         let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
@@ -139,15 +141,9 @@ impl Learning for Reader {
         (share < learned.explore).then_some(number)
     }
 
-    fn parts(&self, clues: &Clues) -> Vec<(&'static str, f64, f64)> {
-        let Some(learned) = &self.learned else {
-            return Vec::new();
-        };
-        let parts = learned.read(|learner| learner.parts(clues));
-        parts
-            .into_iter()
-            .map(|p| (p.name, p.value, p.adds))
-            .collect()
+    fn parts(&self, clues: &Clues) -> Vec<Part> {
+        let learned = self.learned.as_ref();
+        learned.map_or_else(Vec::new, |learned| learned.read(|l| l.parts(clues)))
     }
 }
 
@@ -202,4 +198,15 @@ impl Rating for Reader {
         let scorer = &self.scorer;
         scorer.strategy().formula(parts, scorer.weights())
     }
+}
+
+/// A number drawn for the fetch of this number, the same for the same seed, and a share
+/// of 0 to 1 that is as likely anywhere.
+fn drawn(seed: u64, fetch: u64) -> (u64, f64) {
+    let bytes = [seed.to_le_bytes(), fetch.to_le_bytes()].concat();
+    let number = xxh3_64(&bytes);
+    (
+        number.rotate_left(32),
+        (number >> 11) as f64 / (1_u64 << 53) as f64,
+    )
 }

@@ -238,7 +238,7 @@ pub struct Topicality {
 /// Documents of either kind below which no curve is drawn.
 const MIN_DOCUMENTS: usize = 4;
 /// How sure the curve is of the mean document of the topic, as log-odds: 95 %.
-const SURE: f64 = 2.944;
+pub const SURE: f64 = 2.944;
 
 impl Topicality {
     /// The curve between two kinds of documents: its midpoint is as many standard
@@ -273,7 +273,7 @@ impl Topicality {
 }
 
 /// `1 / (1 + exp(-x))`.
-pub(super) fn logistic(x: f64) -> f64 {
+pub fn logistic(x: f64) -> f64 {
     1.0 / (1.0 + (-x).exp())
 }
 

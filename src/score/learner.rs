@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::contrast::logistic;
 use crate::config::Clue;
-use crate::page::Clues;
+use crate::page::{Clues, Part};
 
 /// Slots of the table of traits.
 const SLOTS: usize = 1 << 16;
@@ -51,17 +51,6 @@ const MEASURES: [(&str, f64); 11] = [
 ];
 
 type Measures = [f64; MEASURES.len()];
-
-/// What a link's value is made of, for people.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Part {
-    /// The measure, or `traits` for all of them.
-    pub name: &'static str,
-    /// Its value at this link; for traits, how many the link has.
-    pub value: f64,
-    /// What it adds to the log-odds of the target being on topic.
-    pub adds: f64,
-}
 
 /// The model. See the module's documentation.
 #[derive(Debug, Clone, PartialEq)]
@@ -156,7 +145,8 @@ impl Learner {
         }
     }
 
-    /// What the value is made of, in order.
+    /// What the value is made of, in order; the last part is that of all traits, whose
+    /// value is how many the link has.
     pub fn parts(&self, clues: &Clues) -> Vec<Part> {
         let measures = self.measures(clues);
         let parts = MEASURES.iter().zip(self.weights).zip(measures);
@@ -202,7 +192,7 @@ impl Learner {
             *learner.traits.get_mut(usize::from(slot))? = (weight, square);
         }
         let numbers = learner.weights.iter().chain(&learner.squares);
-        let sound = numbers.chain(&[]).all(|x| x.is_finite())
+        let sound = numbers.copied().all(f64::is_finite)
             && learner
                 .traits
                 .iter()

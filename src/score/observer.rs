@@ -10,7 +10,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::contrast::{Contrast, Topicality};
 use crate::address::PageUrl;
 use crate::config::Clue;
-use crate::lm::{Sentence, normalise, sentences};
+use crate::lm::{Sentence, normalise};
 use crate::page::{Clues, Extracted, Link, Words};
 
 /// Words of an anchor, and of an address, that are traits.
@@ -162,9 +162,7 @@ impl<'a> Seen<'a> {
             let Some(contrast) = &observer.contrast else {
                 return 0.0;
             };
-            let sentences = sentences(std::iter::once(text));
-            let tokens = sentences.iter().flat_map(Sentence::tokens);
-            contrast.words(tokens).0 as f32
+            contrast.words(normalise(text).tokens()).0 as f32
         })
     }
 }
@@ -275,5 +273,18 @@ mod tests {
         let plain = PageObserver::new(None, 300.0, 600.0);
         assert!(plain.reward(&cats, 300.0) > 0.9 && plain.reward(&cats, 3_000.0) < 0.1);
         assert_eq!(plain.reward(&[], 300.0), 0.0);
+    }
+
+    proptest::proptest! {
+        /// So a block's words need not be cut into sentences first.
+        #[test]
+        fn words_are_the_same_whatever_sentences_they_stand_in(
+            text in "[a-zA-Z0-9 .:!?'\u{301}\u{AD}\u{200D}é猫カΣ\n\u{2003}]{0,60}|\\PC{0,60}",
+        ) {
+            let sentences = crate::lm::sentences(std::iter::once(text.as_str()));
+            let cut: Vec<&str> = sentences.iter().flat_map(Sentence::tokens).collect();
+            let whole = normalise(&text);
+            proptest::prop_assert_eq!(cut, whole.tokens().collect::<Vec<_>>());
+        }
     }
 }

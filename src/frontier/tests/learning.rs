@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::frontier::{Learning, Rating, Score};
-use crate::page::Clues;
+use crate::page::{Clues, Part};
 
 over_all! {
     a_link_gains_by_every_page_of_the_topic_that_leads_there
@@ -68,7 +68,7 @@ impl Learning for Taught {
         None
     }
 
-    fn parts(&self, _: &Clues) -> Vec<(&'static str, f64, f64)> {
+    fn parts(&self, _: &Clues) -> Vec<Part> {
         Vec::new()
     }
 }
@@ -130,16 +130,14 @@ fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now:
     check(f);
 }
 
-fn taught(path: &Path) -> (Frontier, Arc<Taught>) {
-    let mut f = open(path, 0);
-    let taught = Arc::new(Taught::default());
-    f.set_rating(Arc::clone(&taught) as Arc<dyn Rating>)
-        .unwrap();
-    (f, taught)
+/// The next fetch brings no page.
+fn lose(f: &mut Frontier, outcome: Outcome, now: &mut u64) {
+    let task = lease(f, now).unwrap();
+    finish(f, &task, outcome, Effects::default(), *now);
 }
 
 fn seeded(path: &Path) -> (Frontier, Arc<Taught>) {
-    let (mut f, taught) = taught(path);
+    let (mut f, taught) = taught_at(path, 0);
     let seeds = [url("http://s.org/"), url("http://t.org/")];
     f.add_seeds(&seeds, 0).unwrap();
     (f, taught)
@@ -211,25 +209,21 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let links = vec![link("http://gone.org/", 1), link("http://down.org/", 1)];
     fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
     fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
-    let task = lease(&mut f, &mut now).unwrap();
-    let reason = Reason::ClientError;
-    finish(
+    lose(
         &mut f,
-        &task,
-        Outcome::Drop { reason },
-        Effects::default(),
-        now,
+        Outcome::Drop {
+            reason: Reason::ClientError,
+        },
+        &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
     // That the network fails says nothing of the link.
-    let task = lease(&mut f, &mut now).unwrap();
-    let reason = Reason::Timeout;
-    finish(
+    lose(
         &mut f,
-        &task,
-        Outcome::Drop { reason },
-        Effects::default(),
-        now,
+        Outcome::Drop {
+            reason: Reason::Timeout,
+        },
+        &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
     check(&f);
@@ -248,15 +242,8 @@ fn a_redirect_takes_what_is_known_along() {
         &mut now,
     );
     fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
-    let task = lease(&mut f, &mut now).unwrap();
     let to = url("http://new.org/");
-    finish(
-        &mut f,
-        &task,
-        Outcome::Redirect { to },
-        Effects::default(),
-        now,
-    );
+    lose(&mut f, Outcome::Redirect { to }, &mut now);
     assert_eq!(taught.rewards(), [0.0], "a fetch was spent");
     fetch(&mut f, "http://new.org/", 0.75, vec![], &mut now);
     let examples = taught.examples_so_far();
