@@ -142,13 +142,16 @@ pub fn train(
     runtime: &Handle,
     observer: &mut dyn Observer,
 ) -> Result<Model, DaemonError> {
-    let fetcher = || {
-        let _entered = runtime.enter();
-        Ok(Fetcher::new(fetch_options(config)?)?)
-    };
+    let fetcher = || fetcher(config, runtime);
     Ok(train::train(config, runtime, fetcher, &mut |text| {
         observer.say(text);
     })?)
+}
+
+/// The client for a job's training pages.
+fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
+    let _entered = runtime.enter();
+    Ok(Fetcher::new(fetch_options(config)?)?)
 }
 
 /// Trains a new model from the best pages that the job has crawled.
@@ -161,10 +164,7 @@ pub fn train_from_job(
     runtime: &Handle,
     observer: &mut dyn Observer,
 ) -> Result<Model, DaemonError> {
-    let fetcher = || {
-        let _entered = runtime.enter();
-        Ok(Fetcher::new(fetch_options(config)?)?)
-    };
+    let fetcher = || fetcher(config, runtime);
     let say = &mut |text: &str| observer.say(text);
     Ok(train::train_from_job(
         config, growth, runtime, fetcher, say,

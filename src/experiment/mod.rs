@@ -33,7 +33,7 @@ use crate::lab::{LabError, Labels};
 use crate::train::{self, Model, TrainError};
 
 pub use harvest::{Harvest, Outcome};
-pub use plan::{Begin, Plan, TopicPlan, Variant};
+pub use plan::{Plan, TopicPlan, Variant};
 pub use web::{Web, WebError};
 
 /// Why an experiment cannot be run.

@@ -73,11 +73,8 @@ pub struct TopicPlan {
     #[serde(default)]
     pub neutral: Vec<String>,
     /// From where the crawls begin: files of seed addresses, by a name of ones own.
-    pub begin: BTreeMap<String, Begin>,
+    pub begin: BTreeMap<String, PathBuf>,
 }
-
-/// A file of seed addresses.
-pub type Begin = PathBuf;
 
 /// Something that is compared.
 #[derive(Debug, Clone, Deserialize)]
@@ -154,6 +151,14 @@ impl Plan {
             }
         }
         for topic in &plan.topic {
+            let mut sources = topic.positive.iter().chain(&topic.neutral);
+            if let Some(url) = sources.find(|source| source.contains("://")) {
+                return Err(wrong(format!(
+                    "the topic `{}` names {url}, but an experiment fetches nothing; name files or \
+                     folders",
+                    topic.name
+                )));
+            }
             if topic.begin.is_empty() {
                 return Err(wrong(format!(
                     "the topic `{}` begins nowhere; name a file of seeds, as in \

@@ -71,7 +71,9 @@ impl Web {
                 }),
             },
             // Pictures are not drawn: an experiment counts those that pages embed.
-            Ok(Answer::Missing | Answer::Picture { .. } | Answer::Busy { .. }) | Err(_) => {
+            Ok(Answer::Missing | Answer::Picture { .. } | Answer::Busy { .. }) => missing(),
+            Err(error) => {
+                tracing::warn!("{url} counts as missing: its file cannot be read: {error}");
                 missing()
             }
         }

@@ -127,6 +127,11 @@ fn a_wrong_plan_says_what_to_write() {
             "name = \"bees\"",
             "no page of the topic `bees`",
         ),
+        (
+            "neutral = [",
+            "neutral = [\"http://a.test/\", ",
+            "names http://a.test/, but an experiment fetches nothing",
+        ),
         ("labels.tsv", "labels.csv", "labels.csv"),
         ("/web\"", "/wab\"", "/wab"),
     ] {
