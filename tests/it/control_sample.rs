@@ -5,33 +5,15 @@ use std::path::Path;
 
 use serde_json::Value;
 use spoor::config::{Config, StrategyKind};
-use spoor::daemon::{self, Observer, Summary};
-use spoor::frontier::Frontier;
+use spoor::daemon::{self, Summary};
 use spoor::lab::{self, demo};
 use spoor::pipeline::Control;
-use spoor::store::Row;
 
-struct Silent;
-
-impl Observer for Silent {
-    fn say(&mut self, _text: &str) {}
-    fn crawl(&mut self, _frontier: &Frontier, _row: Option<&Row<'_>>) {}
-}
+use crate::support::demo_job::{Silent, demo_job};
 
 fn job(folder: &Path, kind: StrategyKind, web: SocketAddr) -> Config {
     let kind = kind.name();
-    let text = include_str!("../../config/demo.toml")
-        .replace("127.0.0.1:8080", &web.to_string())
-        .replace(
-            "models/demo-texts",
-            &folder.join("texts").display().to_string(),
-        )
-        .replace(
-            "name = \"demo\"",
-            &format!("name = \"{kind}\"\nfolder = {folder:?}"),
-        )
-        .replace("requests_per_second = 40.0", "")
-        .replace("fetches = 150", "fetches = 300");
+    let text = demo_job(folder, kind, 300, web);
     let more = format!(
         "\n[strategy]\nkind = \"{kind}\"\n[model]\nname = \"demo\"\nfolder = {folder:?}\n\
          [buckets]\nboundaries = \"fixed\"\nhigh = 200\nmedium = 300\nnormal = 500\nrazor = 1500\n\
@@ -39,9 +21,7 @@ fn job(folder: &Path, kind: StrategyKind, web: SocketAddr) -> Config {
     );
     // The training texts are so even that the boundary of the model lies below most pages
     // about lighthouses, at 170 to 260; others begin at some 400.
-    // Images are no matter of this, and as many requests again.
-    let text = format!("{text}{more}").replace("[images]", "[images]\nenabled = false");
-    Config::parse(&text, "demo.toml").unwrap()
+    Config::parse(&format!("{text}{more}"), "demo.toml").unwrap()
 }
 
 fn log(folder: &Path) -> Vec<Value> {

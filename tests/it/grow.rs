@@ -4,34 +4,15 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use spoor::config::{Config, Name};
-use spoor::daemon::{self, DaemonError, Observer};
-use spoor::frontier::Frontier;
+use spoor::daemon::{self, DaemonError};
 use spoor::lab::{self, demo};
 use spoor::pipeline::Control;
-use spoor::store::Row;
 use spoor::train::{Cut, Growth, Model, TrainError};
 
-struct Silent;
-
-impl Observer for Silent {
-    fn say(&mut self, _text: &str) {}
-    fn crawl(&mut self, _frontier: &Frontier, _row: Option<&Row<'_>>) {}
-}
+use crate::support::demo_job::{Silent, demo_job};
 
 fn job(folder: &Path, name: &str, model: &str, web: SocketAddr) -> Config {
-    let text = include_str!("../../config/demo.toml")
-        .replace("127.0.0.1:8080", &web.to_string())
-        .replace(
-            "models/demo-texts",
-            &folder.join("texts").display().to_string(),
-        )
-        .replace(
-            "name = \"demo\"",
-            &format!("name = \"{name}\"\nfolder = {folder:?}"),
-        )
-        .replace("requests_per_second = 40.0", "")
-        .replace("fetches = 150", "fetches = 60")
-        .replace("[images]", "[images]\nenabled = false");
+    let text = demo_job(folder, name, 60, web);
     let more = format!("\n[model]\nname = \"{model}\"\nfolder = {folder:?}\n");
     Config::parse(&format!("{text}{more}"), "demo.toml").unwrap()
 }

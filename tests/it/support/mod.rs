@@ -2,6 +2,7 @@
 //! model, and a web whose wire is watched.
 
 pub mod clock;
+pub mod demo_job;
 pub mod disk;
 pub mod job;
 pub mod names;

@@ -1,0 +1,35 @@
+//! The demo's job in this very process, without a word.
+
+use std::net::SocketAddr;
+use std::path::Path;
+
+use spoor::daemon::Observer;
+use spoor::frontier::Frontier;
+use spoor::store::Row;
+
+/// Hears everything and says nothing.
+pub struct Silent;
+
+impl Observer for Silent {
+    fn say(&mut self, _text: &str) {}
+    fn crawl(&mut self, _frontier: &Frontier, _row: Option<&Row<'_>>) {}
+}
+
+/// The demo's job file for a web at `web`: called `name`, all in `folder`, with its own
+/// budget, as fast as the hosts allow. Images are no matter of this, and as many requests
+/// again.
+pub fn demo_job(folder: &Path, name: &str, fetches: u32, web: SocketAddr) -> String {
+    include_str!("../../../config/demo.toml")
+        .replace("127.0.0.1:8080", &web.to_string())
+        .replace(
+            "models/demo-texts",
+            &folder.join("texts").display().to_string(),
+        )
+        .replace(
+            "name = \"demo\"",
+            &format!("name = \"{name}\"\nfolder = {folder:?}"),
+        )
+        .replace("requests_per_second = 40.0", "")
+        .replace("fetches = 150", &format!("fetches = {fetches}"))
+        .replace("[images]", "[images]\nenabled = false")
+}
