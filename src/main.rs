@@ -7,13 +7,17 @@ use std::process::ExitCode;
 use clap::Parser;
 use spoor::inert;
 
+/// Pages are taken apart in several threads, each into a tree of thousands of small pieces:
+/// glibc either has the threads wait for one another, or keeps in the arena of each what a
+/// large page took once.
+#[cfg(not(target_env = "msvc"))]
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
     commands::log::to_terminal(arguments.verbose);
     quiet_store_panics();
-    if matches!(arguments.command, commands::Command::Crawl { .. }) {
-        begin_with_few_arenas();
-    }
     if !arguments.command.serves() {
         // `| head` ends a command that prints, as it ends others.
         sigpipe::reset();
@@ -26,32 +30,6 @@ fn main() -> ExitCode {
         }
     }
 }
-
-/// Begins the program anew with two arenas for memory, unless the environment says how
-/// many. glibc makes eight for every core and keeps in each what a large page took: a
-/// crawl of the zoo has 440 MB then, and 280 MB with two. It reads the number only at the
-/// start of a process, and cannot be told later without unsafe code.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
-fn begin_with_few_arenas() {
-    use std::os::unix::process::CommandExt;
-    const ARENAS: &str = "MALLOC_ARENA_MAX";
-    if std::env::var_os(ARENAS).is_some() {
-        return;
-    }
-    let Ok(program) = std::env::current_exe() else {
-        return;
-    };
-    let arguments = std::env::args_os().skip(1);
-    // It returns only where it failed, and then the crawl goes on as it is.
-    let error = std::process::Command::new(program)
-        .args(arguments)
-        .env(ARENAS, "2")
-        .exec();
-    tracing::debug!("memory is not bounded more closely: {error}");
-}
-
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-fn begin_with_few_arenas() {}
 
 /// sled panics on damaged files, and fjall on some; the library turns that into an
 /// error that says what to do, so its backtrace only frightens. All other panics speak.
