@@ -10,7 +10,7 @@ use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
-use super::{MAX_ANCHOR, NewImage, NewTask, Rating, codec, contexts, rescope, rescore};
+use super::{MAX_ANCHOR, NewImage, NewTask, Rating, codec, contexts, learning, rescope, rescore};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Reason, TaskKind};
 use crate::scope::Scope;
@@ -387,11 +387,12 @@ impl<'a> Change<'a> {
             Err(reason) => return self.improve_dropped(key, kind, known, new, origin, reason),
         };
         let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
-        let new_rank = Rank::new(bucket, new.score, known.seq);
         let better = match new.clues {
-            // What is learned of it holds for better or worse.
-            Some(_) => new_rank != rank_of(&known),
-            None => new_rank.is_better_than(&self.rank_now(key, kind, &known)?),
+            // Every page that leads there changes what is learned of it a little. What
+            // became worse is found so when it is its turn.
+            Some(_) => learning::is_lifted(&known, bucket, new.score),
+            None => Rank::new(bucket, new.score, known.seq)
+                .is_better_than(&self.rank_now(key, kind, &known)?),
         };
         let mut record = known.clone();
         record.hops = known.hops.min(origin.hops);

@@ -38,7 +38,9 @@ use crate::page::{Bucket, Clues, Outcome, Part, Reason, Task, TaskKind};
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
 /// The number of examples at which all links are rated anew for the first time.
 const FIRST_RERATING: u64 = 16;
-/// How much worse a stored score may have become before it is lowered instead of leased.
+/// How much worse a stored score may have become before it is lowered instead of leased,
+/// and how much better before it is lifted: hardly a page fails to change the scores of
+/// all its links by a little.
 const TOLERANCE: f64 = 1.05;
 /// How strongly the targets of a page speak, and what share of them on topic says
 /// nothing either way: links of the topic's pages lead to the topic's more often than not.
@@ -299,6 +301,12 @@ pub(super) fn examples(store: &dyn Store) -> Result<Vec<Example>, StoreError> {
         }
     })?;
     examples
+}
+
+/// Whether a link that is met again goes so far before its place that it is given another.
+pub(super) fn is_lifted(known: &UrlRecord, bucket: Bucket, score: f64) -> bool {
+    let place = Rank::new(bucket, score, known.seq);
+    place.is_better_than(&Rank::new(known.bucket, known.score / TOLERANCE, known.seq))
 }
 
 /// The score by what was learned of a link that waits to be fetched; `None` where nobody
