@@ -46,6 +46,8 @@ pub(super) fn walk(
     // Elements within which the text is no prose, and within which nothing counts.
     let mut asides = 0_usize;
     let mut voids = 0_usize;
+    // Of each open element that lies in no void, whether it is such an aside.
+    let mut open = Vec::new();
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
@@ -68,7 +70,9 @@ pub(super) fn walk(
                             let texts = node.children().filter_map(|n| n.value().as_text());
                             collector.json_ld(&texts.map(|text| &**text).collect::<String>());
                         }
-                        asides += usize::from(is_aside(element, role));
+                        let is_aside = is_aside(element, role);
+                        asides += usize::from(is_aside);
+                        open.push(is_aside);
                     }
                     voids += usize::from(role == Role::Void);
                 }
@@ -79,7 +83,7 @@ pub(super) fn walk(
                     let role = role(element.name());
                     voids -= usize::from(role == Role::Void);
                     if voids == 0 {
-                        asides -= usize::from(is_aside(element, role));
+                        asides -= usize::from(open.pop().unwrap_or_default());
                         collector.close(element.name(), role);
                     }
                     outline.close(element.name(), collector.flow.len());
@@ -97,12 +101,19 @@ pub(super) fn walk(
 pub(super) trait Attributes {
     /// The value of the attribute, `None` where the element has none.
     fn get(&self, name: &str) -> Option<&str>;
+
+    /// The names of its attributes.
+    fn names(&self) -> impl Iterator<Item = &str>;
 }
 
 impl Attributes for Element {
     fn get(&self, name: &str) -> Option<&str> {
         // `Element::attr` would intern the name each time.
         self.attrs().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.attrs().map(|(name, _)| name)
     }
 }
 

@@ -46,9 +46,10 @@ impl Path {
             .and_then(|class| class.split_ascii_whitespace().next())
             .unwrap_or_default();
         // Numbered names are of one element, not of a kind.
-        let id = attributes
-            .get("id")
-            .filter(|id| is_section(name) && !id.bytes().any(|b| b.is_ascii_digit()))
+        let id = is_section(name)
+            .then(|| attributes.get("id"))
+            .flatten()
+            .filter(|id| !id.bytes().any(|b| b.is_ascii_digit()))
             .unwrap_or_default();
         let own = [name, class, id]
             .iter()
@@ -105,6 +106,10 @@ mod tests {
     impl Attributes for HashMap<&str, &str> {
         fn get(&self, name: &str) -> Option<&str> {
             HashMap::get(self, name).copied()
+        }
+
+        fn names(&self) -> impl Iterator<Item = &str> {
+            self.keys().copied()
         }
     }
 

@@ -96,12 +96,26 @@ fn words(block: &str) -> impl Iterator<Item = &str> {
     parts.flat_map(str::unicode_words)
 }
 
-/// One sum for each bit: how many more features have it than lack it.
-struct Simhash([i32; 64]);
+/// How many features have each of 64 bits.
+///
+/// The features are counted 64 bits at a time: the numbers since the last carry lie
+/// upright, the bits of weight 2^n of all of them in `planes[n]`.
+struct Simhash {
+    planes: [u64; 8],
+    carried: [u32; 64],
+    features: u32,
+}
+
+/// Features that the planes can count.
+const UPRIGHT: u32 = (1 << 8) - 1;
 
 impl Default for Simhash {
     fn default() -> Self {
-        Self([0; 64])
+        Self {
+            planes: [0; 8],
+            carried: [0; 64],
+            features: 0,
+        }
     }
 }
 
@@ -116,13 +130,30 @@ impl Simhash {
     }
 
     fn add(&mut self, hash: u64) {
-        for (bit, sum) in self.0.iter_mut().enumerate() {
-            *sum += (hash >> bit & 1) as i32 * 2 - 1;
+        let mut carry = hash;
+        for plane in &mut self.planes {
+            (*plane, carry) = (*plane ^ carry, *plane & carry);
+        }
+        self.features += 1;
+        if self.features.is_multiple_of(UPRIGHT) {
+            self.carry();
         }
     }
 
-    fn finish(&self) -> u64 {
-        let ones = self.0.iter().enumerate().filter(|(_, sum)| **sum > 0);
+    fn carry(&mut self) {
+        for (weight, plane) in self.planes.iter_mut().enumerate() {
+            for (bit, sum) in self.carried.iter_mut().enumerate() {
+                *sum += ((*plane >> bit & 1) as u32) << weight;
+            }
+            *plane = 0;
+        }
+    }
+
+    /// The bits that more features have than lack.
+    fn finish(mut self) -> u64 {
+        self.carry();
+        let ones = self.carried.iter().enumerate();
+        let ones = ones.filter(|(_, sum)| **sum * 2 > self.features);
         ones.fold(0, |hash, (bit, _)| hash | 1 << bit)
     }
 }
@@ -193,6 +224,18 @@ mod tests {
         #[test]
         fn words_are_those_of_unicode(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._,'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
             prop_assert!(words(&text).eq(text.unicode_words()));
+        }
+
+        #[test]
+        fn a_simhash_is_what_most_features_have(seed: u64, count in 0_u64..1_000) {
+            let features = || (0..count).map(|n| xxh3_64(&(seed ^ n).to_le_bytes()));
+            let mut simhash = Simhash::default();
+            features().for_each(|feature| simhash.add(feature));
+            let most = |bit: u64| {
+                let have = features().filter(|feature| feature >> bit & 1 == 1).count() as u64;
+                u64::from(have * 2 > count) << bit
+            };
+            prop_assert_eq!(simhash.finish(), (0..64).map(most).sum::<u64>());
         }
 
         #[test]

@@ -84,6 +84,10 @@ impl Attributes for Tag {
             .find(|(n, _)| n == name)
             .map(|(_, value)| value.as_str())
     }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.attributes.iter().map(|(name, _)| name.as_str())
+    }
 }
 
 struct Soup<'a> {

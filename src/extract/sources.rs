@@ -112,6 +112,11 @@ pub(super) fn larger<'a>(a: Option<Choice<'a>>, b: Option<Choice<'a>>) -> Option
 
 /// The background image of an element, and where it was found.
 pub(super) fn background(attributes: &impl Attributes) -> Option<(String, &'static [Found])> {
+    // Every element is asked, and few have any of them.
+    let mut names = attributes.names();
+    if !names.any(|name| name == "style" || LAZY_BACKGROUNDS.contains(&name)) {
+        return None;
+    }
     let lazy = LAZY_BACKGROUNDS.iter().find_map(|name| {
         let value = attributes.get(name)?.trim();
         let address = match value.contains('(') {

@@ -85,21 +85,21 @@ impl Sentence {
 
     /// Appends the tokens of a text that is ASCII and begins and ends with a word.
     fn push_ascii(&mut self, text: &str) {
-        let before = self.text.len();
-        for word in text.split(|c: char| !c.is_ascii_alphanumeric()) {
-            let mut letters = word.split(|c: char| c.is_ascii_digit());
-            let Some(first) = letters.find(|part| !part.is_empty()) else {
-                continue;
-            };
-            if !self.text.is_empty() {
-                self.text.push(' ');
+        self.text.reserve(text.len() + 1);
+        let mut within = false;
+        for byte in text.bytes() {
+            if byte.is_ascii_alphabetic() {
+                if !within {
+                    within = true;
+                    self.tokens += 1;
+                    if !self.text.is_empty() {
+                        self.text.push(' ');
+                    }
+                }
+                self.text.push(char::from(byte.to_ascii_lowercase()));
+            } else if !byte.is_ascii_digit() {
+                within = false;
             }
-            self.text.push_str(first);
-            self.text.extend(letters);
-            self.tokens += 1;
-        }
-        if let Some(new) = self.text.get_mut(before..) {
-            new.make_ascii_lowercase();
         }
     }
 

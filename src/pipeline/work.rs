@@ -478,7 +478,13 @@ fn digest(blocks: &[String]) -> u64 {
     let mut letters = String::new();
     for block in blocks {
         letters.clear();
-        letters.extend(block.chars().filter(|c| c.is_alphabetic()));
+        match block.is_ascii() {
+            true => {
+                let bytes = block.bytes().filter(u8::is_ascii_alphabetic);
+                letters.extend(bytes.map(char::from));
+            }
+            false => letters.extend(block.chars().filter(|c| c.is_alphabetic())),
+        }
         sha.update(&letters);
     }
     let digest = sha.finalize();
