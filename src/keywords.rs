@@ -123,9 +123,23 @@ impl KeywordTable {
         if self.is_empty() {
             return 0.0;
         }
+        self.share(text.tokens().filter_map(|token| self.weight(token)))
+    }
+
+    /// The weight of a token, `None` where it is no keyword.
+    pub fn weight(&self, token: &str) -> Option<f64> {
+        self.weights.get(token).copied()
+    }
+
+    /// The keyword score of a text whose keywords weigh this, in order.
+    pub fn share(&self, weights: impl Iterator<Item = f64>) -> f64 {
         // A fold from +0, as the sum of nothing is -0.
-        let weights = text.tokens().filter_map(|token| self.weights.get(token));
-        weights.fold(0.0, |found, weight| found + weight) / self.sum
+        let found = weights.fold(0.0, |found, weight| found + weight);
+        if self.is_empty() {
+            0.0
+        } else {
+            found / self.sum
+        }
     }
 
     /// The keyword score of a link's anchor: [`KeywordTable::score`] over its number

@@ -194,6 +194,9 @@ pub struct Extracted {
     /// none empty. A sentence never crosses a block. Those blocks that the extractor
     /// chose; links, images and the words around them are of the whole page.
     pub blocks: Vec<String>,
+    /// The text of all blocks of the page as one, in document order, a line end between
+    /// two: what each [`Span`] is of.
+    pub flow: String,
     /// The other blocks, in document order. A link may stand among them, so their numbers
     /// go on from those of `blocks`.
     pub left_out: Vec<String>,
@@ -292,6 +295,25 @@ pub struct ImageCandidate {
     pub licences: Vec<String>,
     /// The words around it.
     pub texts: ImageTexts,
+    /// Where those of them stand that are of the page's text.
+    pub spans: Spans,
+}
+
+/// A part of [`Extracted::flow`], in bytes.
+pub type Span = std::ops::Range<usize>;
+
+/// Where the words around an image stand that are of the page's text, in the order of
+/// [`ImageTexts`]; the text of each is that of its span.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Spans {
+    /// Of the enclosing elements.
+    pub parents: Vec<Span>,
+    /// Of the sibling elements.
+    pub siblings: Vec<Span>,
+    /// Of the heading.
+    pub heading: Option<Span>,
+    /// Of the caption of the figure.
+    pub figcaption: Option<Span>,
 }
 
 /// How a page embeds an image, apart from the words.

@@ -92,9 +92,9 @@ pub(super) fn walk(
             }
         }
     }
-    let (mut extracted, flow) = collector.finish();
-    outline.surround(flow.as_str(), &mut extracted.images, options);
-    (extracted, flow.into_lines())
+    let (mut extracted, lines) = collector.finish();
+    outline.surround(&extracted.flow, &mut extracted.images, options);
+    (extracted, lines)
 }
 
 /// The attributes of an element.
@@ -301,24 +301,27 @@ impl<'a> Collector<'a> {
         left.is_some()
     }
 
-    /// The page, and the flow its blocks were cut from.
-    pub(super) fn finish(mut self) -> (Extracted, Flow) {
+    /// The page, and where its blocks stand.
+    pub(super) fn finish(mut self) -> (Extracted, Vec<Line>) {
         images::unite(&mut self.images, self.declared, self.options);
+        let blocks = self.flow.blocks();
+        let (flow, lines) = self.flow.into_parts();
         let extracted = Extracted {
             title: Some(self.title.finish()).filter(|title| !title.is_empty()),
             language: self.root_language.or(self.meta_language),
             recognised: None,
             charset: String::new(),
-            blocks: self.flow.blocks(),
+            blocks,
             left_out: Vec::new(),
             text: TextShare::default(),
-            links: self.links.finish(self.flow.as_str()),
+            links: self.links.finish(&flow),
+            flow,
             images: self.images,
             terms: self.terms,
             canonical: self.canonical,
             prints: Prints::default(),
         };
-        (extracted, self.flow)
+        (extracted, lines)
     }
 
     fn image(&mut self, attributes: &impl Attributes) {

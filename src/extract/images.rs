@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use crate::address::PageUrl;
-use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LICENCES};
+use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LICENCES, Spans};
 
 use super::Options;
 use super::alt;
@@ -67,6 +67,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
         },
         licences: Vec::new(),
         texts,
+        spans: Spans::default(),
     })
 }
 
@@ -85,6 +86,7 @@ pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<Im
             file_name: file_name_words(&url),
             ..ImageTexts::default()
         },
+        spans: Spans::default(),
         url,
     })
 }
@@ -195,6 +197,7 @@ fn element(
             file_name: file_name_words(&url),
             ..ImageTexts::default()
         },
+        spans: Spans::default(),
         url,
     })
 }

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::page::ImageCandidate;
+use crate::page::{ImageCandidate, Span};
 
 use super::Options;
 
@@ -155,28 +155,33 @@ impl Outline {
             let parents = self.parents(place.slot, text, options.parents);
             let siblings = self.siblings(place.slot, &next, text, options.siblings);
             let heading = place.headings.iter().flatten();
-            let heading = heading.filter_map(|i| self.text_of(*i, text)).next();
+            let heading = heading.filter_map(|i| self.span_of(*i, text)).next();
             let caption = place.figure.and_then(|i| *self.captions.get(i)?);
-            let caption = caption.and_then(|i| self.text_of(i, text));
-            let all = parents.iter().chain(&siblings).map(|(_, text)| *text);
-            let bytes: usize = all.chain(heading).chain(caption).map(str::len).sum();
+            let caption = caption.and_then(|i| self.span_of(i, text));
+            let all = parents.iter().chain(&siblings).map(|(_, span)| span);
+            let all = all.chain(&heading).chain(&caption);
+            let bytes: usize = all.map(|span| span.len()).sum();
             if bytes > room {
                 return;
             }
             room -= bytes;
-            let texts = &mut image.texts;
-            (texts.parent_distances, texts.parents) = owned(parents);
-            (texts.sibling_distances, texts.siblings) = owned(siblings);
-            texts.heading = heading.map(str::to_owned);
-            texts.figcaption = caption.map(str::to_owned);
+            let of = |span: &Span| text.get(span.clone()).unwrap_or_default().to_owned();
+            let (texts, spans) = (&mut image.texts, &mut image.spans);
+            (texts.parent_distances, spans.parents) = parents.into_iter().unzip();
+            (texts.sibling_distances, spans.siblings) = siblings.into_iter().unzip();
+            (spans.heading, spans.figcaption) = (heading, caption);
+            texts.parents = spans.parents.iter().map(of).collect();
+            texts.siblings = spans.siblings.iter().map(of).collect();
+            texts.heading = spans.heading.as_ref().map(of);
+            texts.figcaption = spans.figcaption.as_ref().map(of);
         }
     }
 
-    /// The beginning of the element's text, `None` where it has none.
-    fn text_of<'t>(&self, slot: usize, text: &'t str) -> Option<&'t str> {
+    /// Where the beginning of the element's text stands, `None` where it has none.
+    fn span_of(&self, slot: usize, text: &str) -> Option<Span> {
         let slot = self.slots.get(slot).filter(|slot| slot.has_text())?;
         let window = Window::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
-        Some(window.text(text)).filter(|text| !text.is_empty())
+        Some(window.span(text)).filter(|span| !span.is_empty())
     }
 
     /// For each element the nearest later sibling that has text.
@@ -200,7 +205,7 @@ impl Outline {
     /// An element that adds nothing to the text of the one inside it is passed
     /// over: it would say the same again. Of a long text the part around the
     /// image is kept, since the beginning of `body` is the page's menu.
-    fn parents<'t>(&self, slot: usize, text: &'t str, max: usize) -> Vec<(u32, &'t str)> {
+    fn parents(&self, slot: usize, text: &str, max: usize) -> Vec<(u32, Span)> {
         let mut texts = Vec::new();
         let mut steps = 0;
         let Some(image) = self.slots.get(slot) else {
@@ -221,7 +226,7 @@ impl Outline {
                     image.start,
                     MAX_PARENT_CHARS,
                 );
-                texts.push((steps, last.text(text)));
+                texts.push((steps, last.span(text)));
             }
         }
         texts
@@ -229,13 +234,13 @@ impl Outline {
 
     /// The texts of the sibling elements, nearest first; of two at the same
     /// distance the following one comes first, as captions do.
-    fn siblings<'t>(
+    fn siblings(
         &self,
         slot: usize,
         next: &[Option<usize>],
-        text: &'t str,
+        text: &str,
         max: usize,
-    ) -> Vec<(u32, &'t str)> {
+    ) -> Vec<(u32, Span)> {
         let mut texts = Vec::new();
         let Some(image) = self.slots.get(slot) else {
             return texts;
@@ -257,7 +262,7 @@ impl Outline {
             let range = sibling.start..sibling.end;
             let steps = u32::try_from(sibling.place.abs_diff(image.place)).unwrap_or(u32::MAX);
             let window = Window::new(text, range, sibling.start, MAX_SIBLING_CHARS);
-            texts.push((steps, window.text(text)));
+            texts.push((steps, window.span(text)));
             if i < slot {
                 before = sibling.previous;
             } else {
@@ -270,11 +275,6 @@ impl Outline {
 
 fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
-}
-
-fn owned(texts: Vec<(u32, &str)>) -> (Vec<u32>, Vec<String>) {
-    let texts = texts.into_iter();
-    texts.map(|(steps, text)| (steps, text.to_owned())).unzip()
 }
 
 /// The part of an element's text that is kept: as much as is allowed, from both
@@ -299,8 +299,11 @@ impl Window {
             && (end == self.whole.end || self.kept.end < self.whole.end)
     }
 
-    fn text<'t>(&self, text: &'t str) -> &'t str {
-        text.get(self.kept.clone()).unwrap_or_default().trim()
+    /// What is kept, without the white space around it.
+    fn span(&self, text: &str) -> Span {
+        let kept = text.get(self.kept.clone()).unwrap_or_default();
+        let start = self.kept.start + (kept.len() - kept.trim_start().len());
+        start..start + kept.trim().len()
     }
 
     /// `None` where the whole fits.

@@ -32,8 +32,7 @@ pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted,
         soup.event(event);
         None::<()>
     });
-    let (extracted, flow) = soup.collector.finish();
-    (extracted, flow.into_lines())
+    soup.collector.finish()
 }
 
 /// Runs the tokenizer until `on_event` answers something.

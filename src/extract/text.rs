@@ -261,9 +261,9 @@ impl Flow {
         self.as_str().lines().map(str::to_owned).collect()
     }
 
-    /// Where the blocks stand, one entry for each of [`Flow::blocks`].
-    pub(super) fn into_lines(self) -> Vec<Line> {
-        self.lines
+    /// The text, and where the blocks stand: one entry for each of [`Flow::blocks`].
+    pub(super) fn into_parts(self) -> (String, Vec<Line>) {
+        (self.folder.finish(), self.lines)
     }
 
     fn part(&mut self, text: &str) {

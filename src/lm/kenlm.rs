@@ -5,6 +5,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use kenlm::{ArpaLoadComplain, Config, LoadMethod, Model, State, WordIndex};
@@ -31,6 +32,62 @@ pub trait LanguageModel: Send + Sync {
 
     /// log10 of the probability of an unknown word in a run of unknown words.
     fn unknown_log10(&self) -> f64;
+
+    /// Reads a text of which many parts are to be scored; `None` from a model that has no
+    /// quicker way than to score each by itself.
+    fn read<'m>(&'m self, _tokens: &mut dyn Iterator<Item = &str>) -> Option<Running<'m>> {
+        None
+    }
+}
+
+/// A running text that was read once, so that parts of it can be scored, however they
+/// overlap. To the model a token is as probable in a part as in the whole, but for those
+/// at the part's beginning that have fewer before them.
+pub struct Running<'m> {
+    model: &'m KenLm,
+    words: Vec<WordIndex>,
+    /// Of each word after those before it.
+    log10: Vec<f64>,
+}
+
+impl Running<'_> {
+    /// The score of the tokens of these numbers, the same as that of a sentence of them.
+    pub fn score(&self, tokens: Range<usize>) -> SentenceScore {
+        let KenLm { model, begin, .. } = self.model;
+        let words = self.words.get(tokens.clone()).unwrap_or_default();
+        let memory = usize::from(model.order()).saturating_sub(1);
+        let (first, others) = words.split_at(memory.min(words.len()));
+        let mut from = model.null_context_state();
+        let mut to = model.null_context_state();
+        let mut log10 = 0.0;
+        for (place, word) in first.iter().enumerate() {
+            let context = if place == 0 { begin } else { &from };
+            log10 += self.model.step(context, *word, &mut to);
+            std::mem::swap(&mut from, &mut to);
+        }
+        if !others.is_empty() {
+            let known = self.log10.get(tokens).unwrap_or_default();
+            log10 = known
+                .iter()
+                .skip(first.len())
+                .fold(log10, |sum, log10| sum + log10);
+            // What comes before the end, as far as the model remembers.
+            from = model.null_context_state();
+            for word in words.iter().skip(words.len().saturating_sub(memory)) {
+                self.model.step(&from, *word, &mut to);
+                std::mem::swap(&mut from, &mut to);
+            }
+        }
+        let context = if words.is_empty() { begin } else { &from };
+        log10 += self
+            .model
+            .step(context, model.end_sentence_index(), &mut to);
+        let not_found = model.not_found_index();
+        SentenceScore {
+            log10,
+            unknown: words.iter().filter(|word| **word == not_found).count(),
+        }
+    }
 }
 
 /// Why a model file cannot be used.
@@ -157,6 +214,18 @@ impl KenLm {
         log10
     }
 
+    /// The number of a token, that of unknown ones where the model does not know it.
+    fn word(&self, token: &str) -> WordIndex {
+        match self.frequent.get(token) {
+            Some(&word) => word,
+            // Only a NUL could be refused, and a token has none.
+            None => {
+                let word = self.model.index(token);
+                word.unwrap_or_else(|_| self.model.not_found_index())
+            }
+        }
+    }
+
     fn step(&self, from: &State, word: WordIndex, to: &mut State) -> f64 {
         // The binding refuses states of another model, and none ever gets here;
         // KenLM itself cannot fail at this point.
@@ -178,13 +247,7 @@ impl LanguageModel for KenLm {
         let mut log10 = 0.0;
         let mut unknown = 0;
         let end = self.model.end_sentence_index();
-        let words = sentence
-            .tokens()
-            .map(|token| match self.frequent.get(token) {
-                Some(&word) => word,
-                // Only a NUL could be refused, and a token has none.
-                None => self.model.index(token).unwrap_or(not_found),
-            });
+        let words = sentence.tokens().map(|token| self.word(token));
         let mut first = true;
         for word in words.chain([end]) {
             let context = if first { &self.begin } else { &from };
@@ -198,6 +261,22 @@ impl LanguageModel for KenLm {
 
     fn unknown_log10(&self) -> f64 {
         self.unknown_log10
+    }
+
+    fn read<'m>(&'m self, tokens: &mut dyn Iterator<Item = &str>) -> Option<Running<'m>> {
+        let words: Vec<WordIndex> = tokens.map(|token| self.word(token)).collect();
+        let mut from = self.model.null_context_state();
+        let mut to = self.model.null_context_state();
+        let log10 = words.iter().map(|word| {
+            let log10 = self.step(&from, *word, &mut to);
+            std::mem::swap(&mut from, &mut to);
+            log10
+        });
+        Some(Running {
+            log10: log10.collect(),
+            model: self,
+            words,
+        })
     }
 }
 

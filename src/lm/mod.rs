@@ -23,5 +23,5 @@ pub mod tokens;
 mod tests;
 
 pub use estimate::{Discount, Estimate, EstimateError, estimate};
-pub use kenlm::{KenLm, LanguageModel, ModelError, SentenceScore};
+pub use kenlm::{KenLm, LanguageModel, ModelError, Running, SentenceScore};
 pub use tokens::{MIN_TOKENS, Sentence, normalise, sentences};

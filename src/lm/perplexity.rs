@@ -5,7 +5,7 @@
 
 use std::borrow::Borrow;
 
-use super::kenlm::LanguageModel;
+use super::kenlm::{LanguageModel, SentenceScore};
 use super::tokens::{MIN_TOKENS, Sentence};
 
 /// `10^(-log10_sum / n)`, and the largest finite number where that is larger.
@@ -68,5 +68,10 @@ pub fn text(lm: &dyn LanguageModel, text: &Sentence) -> f64 {
     if text.is_empty() {
         return unknown(lm);
     }
-    perplexity(lm.score(text).log10, text.len() + 1)
+    of_text(lm.score(text), text.len())
+}
+
+/// The perplexity of a short text of that many tokens, at least one, with this score.
+pub fn of_text(score: SentenceScore, tokens: usize) -> f64 {
+    perplexity(score.log10, tokens + 1)
 }

@@ -13,6 +13,7 @@
 //! the clock or the frontier, and nothing decides whether a link is followed.
 //! `nofollow`, scope and the razor are for the caller to apply.
 
+mod around;
 pub mod boundaries;
 mod cache;
 pub mod calibration;

@@ -1,8 +1,10 @@
 //! The ratings of one page.
 
 use std::collections::HashMap;
+use std::iter::repeat;
 use std::sync::Arc;
 
+use super::around::Around;
 use super::cache::Ratings;
 use super::observer::PageObserver;
 use super::rating::{Strategy, Weights, weighted};
@@ -11,7 +13,7 @@ use crate::keywords::KeywordTable;
 use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
-    Observed, Scored, ScoredImage, ScoredLink, TextScore,
+    Observed, Scored, ScoredImage, ScoredLink, Span, TextScore,
 };
 
 /// Rates documents, links and images by one topic. Cheap to clone, and shared by
@@ -113,7 +115,7 @@ impl Scorer {
             reward: observer.reward(&sentences, document.perplexity),
             clues: observer.clues(page_url, extracted),
         });
-        let mut texts = Texts::new(self);
+        let mut texts = Texts::new(self, extracted);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             let parts = LinkParts {
@@ -157,8 +159,15 @@ impl Scorer {
 
     fn rate_anew(&self, text: &str) -> Rated {
         let text = normalise(text);
-        let perplexity = perplexity::text(&*self.lm, &text);
-        let keyword = self.keywords.score(&text);
+        self.rated(&Measured {
+            perplexity: perplexity::text(&*self.lm, &text),
+            keyword: self.keywords.score(&text),
+            tokens: text.len(),
+        })
+    }
+
+    fn rated(&self, text: &Measured) -> Rated {
+        let (perplexity, keyword) = (text.perplexity, text.keyword);
         Rated {
             score: TextScore {
                 perplexity,
@@ -166,7 +175,7 @@ impl Scorer {
                 weighted: weighted(perplexity, keyword, self.weights.gamma_keyword),
             },
             // As `KeywordTable::link_score`, without looking every token up again.
-            link_keyword: keyword / text.len().max(1) as f64,
+            link_keyword: keyword / text.tokens.max(1) as f64,
         }
     }
 
@@ -198,14 +207,26 @@ impl Scorer {
         texts: &mut Texts<'_, 'page>,
     ) -> ImageContext {
         let words = &image.texts;
+        let spans = &image.spans;
         let mut one = |text: &'page Option<String>| text.as_deref().map(|t| texts.rate(t).score);
         // What a program wrote says nothing of the picture.
         let written = words.alt_kind.is_none_or(|kind| kind == AltKind::Written);
         let alt = written.then(|| one(&words.alt)).flatten();
         let (title, file_name) = (one(&words.title), one(&words.file_name));
         let (aria_label, caption) = (one(&words.aria_label), one(&words.caption));
-        let (figcaption, heading) = (one(&words.figcaption), one(&words.heading));
-        let mut all = |list: &'page [String]| list.iter().map(|t| texts.rate(t).score).collect();
+        let mut part = |text: &'page Option<String>, span: &Option<Span>| {
+            let text = text.as_deref()?;
+            Some(texts.rate_part(text, span.as_ref()).score)
+        };
+        let figcaption = part(&words.figcaption, &spans.figcaption);
+        let heading = part(&words.heading, &spans.heading);
+        let mut all = |list: &'page [String], spans: &[Span]| {
+            let spans = spans.iter().map(Some).chain(repeat(None));
+            let parts = list.iter().zip(spans);
+            parts
+                .map(|(t, span)| texts.rate_part(t, span).score)
+                .collect()
+        };
         let scores = ImageScores {
             alt,
             title,
@@ -214,8 +235,8 @@ impl Scorer {
             figcaption,
             heading,
             file_name,
-            parents: all(&words.parents),
-            siblings: all(&words.siblings),
+            parents: all(&words.parents, &spans.parents),
+            siblings: all(&words.siblings, &spans.siblings),
         };
         ImageContext {
             page: page_url.clone(),
@@ -244,6 +265,14 @@ impl Scorer {
     }
 }
 
+/// What the rating of a short text is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    pub(super) perplexity: f64,
+    pub(super) keyword: f64,
+    pub(super) tokens: usize,
+}
+
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rated {
     pub(super) score: TextScore,
@@ -256,13 +285,25 @@ struct Texts<'scorer, 'page> {
     scorer: &'scorer Scorer,
     /// The standard hasher: these keys are the web's.
     rated: HashMap<&'page str, Rated>,
+    around: Option<Around<'scorer, 'page>>,
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer) -> Self {
+    fn new(scorer: &'scorer Scorer, page: &'page Extracted) -> Self {
         Self {
             scorer,
             rated: HashMap::new(),
+            around: Around::new(&*scorer.lm, &scorer.keywords, page),
+        }
+    }
+
+    /// The rating of a text that is a part of the page's.
+    fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> Rated {
+        let around = self.around.as_ref().zip(span);
+        let measured = around.and_then(|(around, span)| around.measure(span));
+        match measured {
+            Some(measured) => self.scorer.rated(&measured),
+            None => self.rate(text),
         }
     }
 
@@ -342,6 +383,7 @@ mod tests {
             height: None,
             embedding: Default::default(),
             licences: vec![],
+            spans: Default::default(),
             texts: ImageTexts {
                 alt: alt.map(str::to_owned),
                 file_name: Some("cat behavior".into()),

@@ -1,0 +1,245 @@
+//! Ratings of the words around images.
+//!
+//! They overlap: an image in a cell of a table has the row, the table and the section for
+//! parents, each of up to thousands of characters, and most of them are those of the next
+//! image as well. So the text they are parts of is cut into tokens and read by the model
+//! once, and every part is put together from that. Its rating is, to the last bit, what
+//! it is by itself.
+
+use crate::keywords::KeywordTable;
+use crate::lm::{LanguageModel, Running, Sentence, normalise, perplexity};
+use crate::page::{Extracted, Span};
+
+use super::scorer::Measured;
+
+/// How many times as long the parts must be as the text they are parts of: reading it
+/// costs what rating it would, and each part a little.
+const WORTH: usize = 2;
+
+/// The part of a page's text in which the words around its images stand.
+pub(super) struct Around<'s, 'page> {
+    lm: &'s dyn LanguageModel,
+    keywords: &'s KeywordTable,
+    flow: &'page str,
+    lines: Vec<Line>,
+    running: Running<'s>,
+    /// The keywords among the tokens, by number.
+    weights: Vec<(usize, f64)>,
+}
+
+/// A block of text.
+struct Line {
+    span: Span,
+    tokens: Sentence,
+    /// The number of its first token.
+    first: usize,
+}
+
+impl Line {
+    /// How many of its tokens stand before the byte `at` of the text, where none is cut
+    /// in two there.
+    fn tokens_before(&self, flow: &str, at: usize) -> Option<usize> {
+        if at <= self.span.start {
+            return Some(0);
+        }
+        if at >= self.span.end {
+            return Some(self.tokens.len());
+        }
+        let before = normalise(flow.get(self.span.start..at)?);
+        let behind = normalise(flow.get(at..self.span.end)?);
+        let whole = before.tokens().chain(behind.tokens());
+        whole.eq(self.tokens.tokens()).then_some(before.len())
+    }
+}
+
+impl<'s, 'page> Around<'s, 'page> {
+    /// `None` where there is little to gain, or the model has no quicker way.
+    pub(super) fn new(
+        lm: &'s dyn LanguageModel,
+        keywords: &'s KeywordTable,
+        page: &'page Extracted,
+    ) -> Option<Self> {
+        let spans = page.images.iter().flat_map(|image| {
+            let spans = &image.spans;
+            let lists = spans.parents.iter().chain(&spans.siblings);
+            lists.chain(&spans.heading).chain(&spans.figcaption)
+        });
+        let (mut start, mut end, mut sum) = (usize::MAX, 0, 0);
+        for span in spans {
+            start = start.min(span.start);
+            end = end.max(span.end);
+            sum += span.len();
+        }
+        if sum < WORTH * end.saturating_sub(start) || sum == 0 {
+            return None;
+        }
+        let mut lines = Vec::new();
+        let (mut at, mut first) = (0, 0);
+        for text in page.flow.split('\n') {
+            let span = at..at + text.len();
+            at = span.end + 1;
+            if span.end < start || span.start > end {
+                continue;
+            }
+            let tokens = normalise(text);
+            let next = first + tokens.len();
+            lines.push(Line {
+                span,
+                tokens,
+                first,
+            });
+            first = next;
+        }
+        let running = lm.read(&mut lines.iter().flat_map(|line| line.tokens.tokens()))?;
+        let tokens = lines.iter().flat_map(|line| line.tokens.tokens());
+        let weights = tokens.enumerate();
+        let weights = weights.filter_map(|(i, token)| Some((i, keywords.weight(token)?)));
+        Some(Self {
+            lm,
+            keywords,
+            flow: &page.flow,
+            weights: weights.collect(),
+            lines,
+            running,
+        })
+    }
+
+    /// What a part of the text is rated by; `None` where its tokens are others than
+    /// those of the whole, as where it begins in the middle of a word.
+    pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
+        let (start, end) = (self.token_at(span.start)?, self.token_at(span.end)?);
+        let tokens = end.saturating_sub(start);
+        if tokens == 0 {
+            return Some(Measured {
+                perplexity: perplexity::unknown(self.lm),
+                keyword: 0.0,
+                tokens,
+            });
+        }
+        let from = self.weights.partition_point(|(i, _)| *i < start);
+        let weights = self.weights.iter().skip(from);
+        let weights = weights.take_while(|(i, _)| *i < end);
+        Some(Measured {
+            perplexity: perplexity::of_text(self.running.score(start..end), tokens),
+            keyword: self.keywords.share(weights.map(|(_, weight)| *weight)),
+            tokens,
+        })
+    }
+
+    /// The number of the first token that stands behind the byte `at` of the text.
+    fn token_at(&self, at: usize) -> Option<usize> {
+        let line = self.lines.partition_point(|line| line.span.end < at);
+        let line = self.lines.get(line)?;
+        Some(line.first + line.tokens_before(self.flow, at)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageUrl;
+    use crate::lm::{KenLm, arpa, estimate};
+    use crate::page::{ImageCandidate, Spans};
+    use proptest::prelude::*;
+    use std::sync::LazyLock;
+
+    static LM: LazyLock<KenLm> = LazyLock::new(|| {
+        let text = include_str!("../../tests/fixtures/lm/tiny.txt");
+        let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lm.arpa");
+        arpa::write(&estimate(&corpus, 4).unwrap(), &path).unwrap();
+        KenLm::load(&path).unwrap()
+    });
+
+    fn page(flow: &str, spans: Vec<Span>) -> Extracted {
+        let image = ImageCandidate {
+            url: PageUrl::parse("http://a.test/1.png").unwrap(),
+            width: None,
+            height: None,
+            embedding: Default::default(),
+            licences: Vec::new(),
+            texts: Default::default(),
+            spans: Spans {
+                parents: spans,
+                ..Spans::default()
+            },
+        };
+        Extracted {
+            flow: flow.to_owned(),
+            images: vec![image],
+            ..Extracted::default()
+        }
+    }
+
+    fn alone(text: &str, keywords: &KeywordTable) -> Measured {
+        let text = normalise(text);
+        Measured {
+            perplexity: perplexity::text(&*LM, &text),
+            keyword: keywords.score(&text),
+            tokens: text.len(),
+        }
+    }
+
+    fn keywords() -> KeywordTable {
+        [("cat", 3.1), ("hunting", 1.7), ("field", 0.3)]
+            .map(|(token, weight)| (token.to_owned(), weight))
+            .into_iter()
+            .collect()
+    }
+
+    #[test]
+    fn parts_that_overlap_are_rated_as_by_themselves() {
+        let flow = "The cat is hunting in the field\nby night\none poorly understood element";
+        let spans = vec![0..40, 0..flow.len(), 4..31, 32..40, 32..flow.len()];
+        let (page, keywords) = (page(flow, spans.clone()), keywords());
+        let around = Around::new(&*LM, &keywords, &page).unwrap();
+        for span in spans {
+            let text = &flow[span.clone()];
+            assert_eq!(
+                around.measure(&span),
+                Some(alone(text, &keywords)),
+                "{text}"
+            );
+        }
+        assert_eq!(around.measure(&(5..31)), None, "begins within a word");
+        assert_eq!(around.measure(&(0..1_000)), None);
+    }
+
+    #[test]
+    fn a_text_is_not_read_for_one_part_of_it() {
+        let keywords = keywords();
+        let new = |page: &Extracted| Around::new(&*LM, &keywords, page).is_some();
+        let flow = "the cat is hunting in the field";
+        assert!(!new(&page(flow, vec![0..7])));
+        assert!(!new(&page(flow, vec![0..7, 20..31])));
+        assert!(new(&page(flow, vec![0..7, 0..7])));
+        assert!(!new(&page(flow, vec![])));
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_is_rated_as_by_itself_or_not_at_all(
+            lines in proptest::collection::vec(
+                "(the |cat |is |hunting|field |of |mouse, |[a-z]{1,4}[ .'-]|\\PC){1,12}", 1..6),
+            cuts in proptest::collection::vec((0_usize..200, 0_usize..200), 1..6),
+        ) {
+            let flow = lines.join("\n");
+            let at = |cut: usize| {
+                let places: Vec<usize> = flow.char_indices().map(|(i, _)| i).collect();
+                places.get(cut % (places.len() + 1)).copied().unwrap_or(flow.len())
+            };
+            let spans: Vec<Span> = cuts.iter().map(|(a, b)| at(*a).min(at(*b))..at(*a).max(at(*b))).collect();
+            let mut page = page(&flow, spans.clone());
+            page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
+            let keywords = keywords();
+            let around = Around::new(&*LM, &keywords, &page).unwrap();
+            for span in spans.into_iter().chain([0..flow.len()]) {
+                let text = &flow[span.clone()];
+                if let Some(measured) = around.measure(&span) {
+                    prop_assert_eq!(measured, alone(text, &keywords), "{:?}", text);
+                }
+            }
+        }
+    }
+}
