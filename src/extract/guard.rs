@@ -91,7 +91,7 @@ pub(super) fn parse(html: &str, options: &Options) -> Result<Html, Excess> {
         if let Some(excess) = tokenizer.sink.excess.get() {
             return Err(excess);
         }
-        watched.fed(html, piece.end, tokenizer.sink.tokens.get() != tokens)?;
+        watched.fed(html, piece, tokenizer.sink.tokens.get() != tokens)?;
     }
     tokenizer.end();
     match tokenizer.sink.excess.get() {
@@ -108,54 +108,80 @@ fn boundary(text: &str, at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// The text in pieces of at most [`PIECE_BYTES`], each `<` at the start of one.
+/// The text in pieces of at most [`PIECE_BYTES`], which end before a `<` where they can:
+/// of a tag that does not fit behind others, the `<` is at the start of one.
 fn pieces(html: &str) -> impl Iterator<Item = Range<usize>> {
-    let ends = html.match_indices('<').map(|(i, _)| i).chain([html.len()]);
-    let mut at = 0;
-    ends.flat_map(move |end| {
-        let whole = at..end;
-        at = end;
-        let mut start = whole.start;
-        std::iter::from_fn(move || {
-            let piece = start..boundary(html, whole.end.min(start + PIECE_BYTES));
-            start = piece.end;
-            (!piece.is_empty()).then_some(piece)
-        })
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let end = boundary(html, start + PIECE_BYTES);
+        let fits = html.get(start..end).unwrap_or_default();
+        let tag = fits.rfind('<').filter(|at| *at > 0 && end < html.len());
+        let piece = start..tag.map_or(end, |at| start + at);
+        start = piece.end;
+        (!piece.is_empty()).then_some(piece)
     })
 }
 
 /// Follows a tag that does not end, over the pieces it is fed in.
 ///
-/// A tag begins with a piece, and there is none under way behind a piece that
-/// gave a token; so an unfinished one began where the last such piece ended.
+/// There is none under way before a piece that gave a token. So an unfinished one begins
+/// behind the last such piece, or within it, if a value in the tag holds a `<`.
 struct LongTag {
-    start: usize,
+    /// The last piece that gave a token.
+    last: Range<usize>,
+    /// Where the unfinished tag begins, once that was looked for.
+    start: Option<usize>,
     count_at: usize,
 }
 
 impl Default for LongTag {
     fn default() -> Self {
         Self {
-            start: 0,
+            last: 0..0,
+            start: None,
             count_at: PIECE_BYTES,
         }
     }
 }
 
 impl LongTag {
-    /// The tokenizer has read up to `end`, and the last piece gave a token.
-    fn fed(&mut self, html: &str, end: usize, token: bool) -> Result<(), Excess> {
+    /// The tokenizer has read this piece, which gave a token or not.
+    fn fed(&mut self, html: &str, piece: Range<usize>, token: bool) -> Result<(), Excess> {
         if token {
-            self.start = end;
-            self.count_at = PIECE_BYTES;
-        } else if end - self.start >= self.count_at {
-            let tag = html.as_bytes().get(self.start..end).unwrap_or_default();
-            if attribute_count(tag) > MAX_ATTRIBUTES {
+            *self = Self {
+                last: piece,
+                ..Self::default()
+            };
+            return Ok(());
+        }
+        let last = html.as_bytes().get(self.last.clone()).unwrap_or_default();
+        let begin = || self.last.start + unfinished(last).unwrap_or(last.len());
+        let start = *self.start.get_or_insert_with(begin);
+        if piece.end - start >= self.count_at {
+            let tag = html.as_bytes().get(start..piece.end).unwrap_or_default();
+            if attributes(tag).0 > MAX_ATTRIBUTES {
                 return Err(Excess::Attributes);
             }
-            self.count_at = (end - self.start) * 2;
+            self.count_at = (piece.end - start) * 2;
         }
         Ok(())
+    }
+}
+
+/// Where in `bytes` a tag begins that does not end there.
+fn unfinished(bytes: &[u8]) -> Option<usize> {
+    let mut at = 0;
+    loop {
+        let rest = bytes.get(at..)?;
+        at += rest.iter().position(|b| *b == b'<')?;
+        let rest = bytes.get(at..)?;
+        at += match rest.starts_with(b"<!--") {
+            true => 4 + rest.get(4..)?.windows(3).position(|end| end == b"-->")?,
+            false => match attributes(rest) {
+                (_, Some(end)) => end,
+                (_, None) => return Some(at),
+            },
+        };
     }
 }
 
@@ -277,9 +303,10 @@ fn trim(tag: &mut Tag) {
     tag.attrs.truncate(KEPT_ATTRIBUTES);
 }
 
-/// How many attributes the tag at the start of `bytes` has, complete or not;
-/// 0 where no tag begins there (HTML standard, sections 13.2.5.32 to 13.2.5.39).
-fn attribute_count(bytes: &[u8]) -> usize {
+/// How many attributes the tag at the start of `bytes` has, and where it ends, `None`
+/// where it does not; 0 and 1 where no tag begins there (HTML standard, sections
+/// 13.2.5.32 to 13.2.5.39).
+fn attributes(bytes: &[u8]) -> (usize, Option<usize>) {
     enum State {
         Gap,
         Name,
@@ -289,20 +316,21 @@ fn attribute_count(bytes: &[u8]) -> usize {
         Quoted(u8),
     }
     let Some(tag) = bytes.strip_prefix(b"<") else {
-        return 0;
+        return (0, Some(1));
     };
     let tag = tag.strip_prefix(b"/").unwrap_or(tag);
     if !tag.first().is_some_and(u8::is_ascii_alphabetic) {
-        return 0;
+        return (0, Some(1));
     }
+    let before = bytes.len() - tag.len();
     let mut count = 0;
     // The tag's own name behaves as a value without quotes: it ends likewise.
     let mut state = State::Bare;
-    for byte in tag {
+    for (at, byte) in tag.iter().enumerate() {
         state = match (state, *byte) {
             (State::Quoted(quote), b) if b == quote => State::Gap,
             (State::Quoted(quote), _) => State::Quoted(quote),
-            (_, b'>') => return count,
+            (_, b'>') => return (count, Some(before + at + 1)),
             (State::Bare, b'/') if count == 0 => State::Gap,
             (State::Bare | State::Gap, b' ' | b'\t' | b'\n' | b'\r' | 0x0C) => State::Gap,
             (State::Bare, _) => State::Bare,
@@ -321,7 +349,7 @@ fn attribute_count(bytes: &[u8]) -> usize {
             (State::BeforeValue, _) => State::Bare,
         };
     }
-    count
+    (count, None)
 }
 
 #[cfg(test)]
@@ -349,7 +377,21 @@ mod tests {
             ("< a b c", 0),
             ("<!-- a b c", 0),
         ] {
-            assert_eq!(attribute_count(tag.as_bytes()), expected, "{tag}");
+            assert_eq!(attributes(tag.as_bytes()).0, expected, "{tag}");
+        }
+    }
+
+    #[test]
+    fn an_unfinished_tag_is_found_behind_others() {
+        for (bytes, expected) in [
+            ("<p>a<b c='<d>'>e", None),
+            ("<p>a<b c='<d", Some(4)),
+            ("<p><!-- <a b --><i j=k", Some(16)),
+            ("<p><!-- <a b", None),
+            ("a < b <", None),
+            ("</p", Some(0)),
+        ] {
+            assert_eq!(unfinished(bytes.as_bytes()), expected, "{bytes}");
         }
     }
 

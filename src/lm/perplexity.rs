@@ -40,6 +40,16 @@ pub fn document<S: Borrow<Sentence>>(
     lm: &dyn LanguageModel,
     sentences: &[S],
 ) -> DocumentPerplexity {
+    let sentences = sentences.iter().map(Borrow::borrow);
+    let sentences = sentences.filter(|s: &&Sentence| s.len() >= MIN_TOKENS);
+    of_sentences(lm, sentences.map(|s| (s.len(), lm.score(s))))
+}
+
+/// The perplexity over sentences of so many tokens with these scores together.
+pub fn of_sentences(
+    lm: &dyn LanguageModel,
+    sentences: impl Iterator<Item = (usize, SentenceScore)>,
+) -> DocumentPerplexity {
     let mut log10 = 0.0;
     let mut result = DocumentPerplexity {
         perplexity: 0.0,
@@ -47,12 +57,10 @@ pub fn document<S: Borrow<Sentence>>(
         tokens: 0,
         unknown: 0,
     };
-    let sentences = sentences.iter().map(Borrow::borrow);
-    for sentence in sentences.filter(|s: &&Sentence| s.len() >= MIN_TOKENS) {
-        let score = lm.score(sentence);
+    for (tokens, score) in sentences {
         log10 += score.log10;
         result.sentences += 1;
-        result.tokens += sentence.len();
+        result.tokens += tokens;
         result.unknown += score.unknown;
     }
     result.perplexity = match result.sentences {

@@ -2,21 +2,19 @@
 //!
 //! They overlap: an image in a cell of a table has the row, the table and the section for
 //! parents, each of up to thousands of characters, and most of them are those of the next
-//! image as well. So the text they are parts of is cut into tokens and read by the model
-//! once, and every part is put together from that. Its rating is, to the last bit, what
-//! it is by itself.
+//! image as well. So the page's text is cut into tokens and read by the model once, and
+//! every part, its sentences too, is put together from that. Its rating is, to the last
+//! bit, what it is by itself.
+
+use std::ops::Range;
 
 use crate::keywords::KeywordTable;
-use crate::lm::{LanguageModel, Running, Sentence, normalise, perplexity};
+use crate::lm::{LanguageModel, Running, Sentence, SentenceScore, normalise, perplexity};
 use crate::page::{Extracted, Span};
 
 use super::scorer::Measured;
 
-/// How many times as long the parts must be as the text they are parts of: reading it
-/// costs what rating it would, and each part a little.
-const WORTH: usize = 2;
-
-/// The part of a page's text in which the words around its images stand.
+/// The text of a page in which the words around its images stand.
 pub(super) struct Around<'s, 'page> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
@@ -64,13 +62,10 @@ impl<'s, 'page> Around<'s, 'page> {
             let lists = spans.parents.iter().chain(&spans.siblings);
             lists.chain(&spans.heading).chain(&spans.figcaption)
         });
-        let (mut start, mut end, mut sum) = (usize::MAX, 0, 0);
-        for span in spans {
-            start = start.min(span.start);
-            end = end.max(span.end);
-            sum += span.len();
-        }
-        if sum < WORTH * end.saturating_sub(start) || sum == 0 {
+        // Reading the text costs what its parts would, each by itself, if together they
+        // are as long.
+        let sum: usize = spans.map(Span::len).sum();
+        if sum < page.flow.len().max(1) {
             return None;
         }
         let mut lines = Vec::new();
@@ -78,9 +73,6 @@ impl<'s, 'page> Around<'s, 'page> {
         for text in page.flow.split('\n') {
             let span = at..at + text.len();
             at = span.end + 1;
-            if span.end < start || span.start > end {
-                continue;
-            }
             let tokens = normalise(text);
             let next = first + tokens.len();
             lines.push(Line {
@@ -116,14 +108,34 @@ impl<'s, 'page> Around<'s, 'page> {
                 tokens,
             });
         }
-        let from = self.weights.partition_point(|(i, _)| *i < start);
-        let weights = self.weights.iter().skip(from);
-        let weights = weights.take_while(|(i, _)| *i < end);
         Some(Measured {
             perplexity: perplexity::of_text(self.running.score(start..end), tokens),
-            keyword: self.keywords.share(weights.map(|(_, weight)| *weight)),
+            keyword: self.keyword(start..end),
             tokens,
         })
+    }
+
+    /// The score and the keyword score of each of the sentences that all of the text was
+    /// cut into; `None` where they are of another text.
+    pub(super) fn sentences(&self, all: &[Sentence]) -> Option<Vec<(SentenceScore, f64)>> {
+        let tokens = self.lines.last().map(|line| line.first + line.tokens.len());
+        if tokens != Some(all.iter().map(Sentence::len).sum()) {
+            return None;
+        }
+        let mut next = 0;
+        let scores = all.iter().map(|sentence| {
+            let tokens = next..next + sentence.len();
+            next = tokens.end;
+            (self.running.score(tokens.clone()), self.keyword(tokens))
+        });
+        Some(scores.collect())
+    }
+
+    fn keyword(&self, tokens: Range<usize>) -> f64 {
+        let from = self.weights.partition_point(|(i, _)| *i < tokens.start);
+        let weights = self.weights.iter().skip(from);
+        let weights = weights.take_while(|(i, _)| *i < tokens.end);
+        self.keywords.share(weights.map(|(_, weight)| *weight))
     }
 
     /// The number of the first token that stands behind the byte `at` of the text.
@@ -191,7 +203,8 @@ mod tests {
     #[test]
     fn parts_that_overlap_are_rated_as_by_themselves() {
         let flow = "The cat is hunting in the field\nby night\none poorly understood element";
-        let spans = vec![0..40, 0..flow.len(), 4..31, 32..40, 32..flow.len()];
+        let whole = 0..flow.len();
+        let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
         let around = Around::new(&*LM, &keywords, &page).unwrap();
         for span in spans {
@@ -202,6 +215,10 @@ mod tests {
                 "{text}"
             );
         }
+        let sentences = crate::lm::sentences(flow.lines());
+        let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
+        assert_eq!(around.sentences(&sentences), Some(scores.collect()));
+        assert_eq!(around.sentences(&sentences[1..]), None);
         assert_eq!(around.measure(&(5..31)), None, "begins within a word");
         assert_eq!(around.measure(&(0..1_000)), None);
     }
@@ -210,10 +227,10 @@ mod tests {
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
         let new = |page: &Extracted| Around::new(&*LM, &keywords, page).is_some();
-        let flow = "the cat is hunting in the field";
+        let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
-        assert!(!new(&page(flow, vec![0..7, 20..31])));
-        assert!(new(&page(flow, vec![0..7, 0..7])));
+        assert!(!new(&page(flow, vec![0..7, 8..18])));
+        assert!(new(&page(flow, vec![0..18, 0..18])));
         assert!(!new(&page(flow, vec![])));
     }
 
@@ -234,6 +251,9 @@ mod tests {
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
             let around = Around::new(&*LM, &keywords, &page).unwrap();
+            let sentences = crate::lm::sentences(flow.split('\n'));
+            let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
+            prop_assert_eq!(around.sentences(&sentences), Some(scores.collect()));
             for span in spans.into_iter().chain([0..flow.len()]) {
                 let text = &flow[span.clone()];
                 if let Some(measured) = around.measure(&span) {

@@ -10,7 +10,9 @@ use super::observer::PageObserver;
 use super::rating::{Strategy, Weights, weighted};
 use crate::address::PageUrl;
 use crate::keywords::KeywordTable;
-use crate::lm::{LanguageModel, MIN_TOKENS, Sentence, normalise, perplexity, sentences};
+use crate::lm::{
+    LanguageModel, MIN_TOKENS, Sentence, SentenceScore, normalise, perplexity, sentences,
+};
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
     Observed, Scored, ScoredImage, ScoredLink, Span, TextScore,
@@ -110,12 +112,13 @@ impl Scorer {
     /// All links are kept, those marked `nofollow` too, and the page's directives
     /// are not looked at: what to make of them is for the caller to decide.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
-        let (document, sentences) = self.rate_document(&extracted.blocks);
+        let around = Around::new(&*self.lm, &self.keywords, extracted);
+        let (document, sentences) = self.rate_document(&extracted.blocks, around.as_ref());
         let observed = self.observer.as_ref().map(|observer| Observed {
             reward: observer.reward(&sentences, document.perplexity),
             clues: observer.clues(page_url, extracted),
         });
-        let mut texts = Texts::new(self, extracted);
+        let mut texts = Texts::new(self, around);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             let parts = LinkParts {
@@ -145,7 +148,7 @@ impl Scorer {
 
     /// Rates a document by its text blocks.
     pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
-        self.rate_document(blocks).0
+        self.rate_document(blocks, None).0
     }
 
     /// Rates a text as one sequence, however short: an anchor, an alt text.
@@ -180,15 +183,35 @@ impl Scorer {
     }
 
     /// The rating, and the sentences it rests on.
-    fn rate_document<B: AsRef<str>>(&self, blocks: &[B]) -> (DocumentScore, Vec<Sentence>) {
+    fn rate_document<B: AsRef<str>>(
+        &self,
+        blocks: &[B],
+        around: Option<&Around<'_, '_>>,
+    ) -> (DocumentScore, Vec<Sentence>) {
         let mut sentences = sentences(blocks.iter().map(AsRef::as_ref));
-        sentences.retain(|sentence| sentence.len() >= MIN_TOKENS);
-        let rated = perplexity::document(&*self.lm, &sentences);
+        let known = around.and_then(|around| around.sentences(&sentences));
+        let counts = |sentence: &Sentence| sentence.len() >= MIN_TOKENS;
+        let scores: Vec<(SentenceScore, f64)> = match known {
+            Some(scores) => {
+                let scores = scores.into_iter().zip(&sentences);
+                scores
+                    .filter(|(_, s)| counts(s))
+                    .map(|(score, _)| score)
+                    .collect()
+            }
+            None => {
+                let sentences = sentences.iter().filter(|s| counts(s));
+                let score = |s: &Sentence| (self.lm.score(s), self.keywords.score(s));
+                sentences.map(score).collect()
+            }
+        };
+        sentences.retain(counts);
+        let lengths = sentences.iter().map(Sentence::len);
+        let of_model = lengths.zip(scores.iter().map(|(score, _)| *score));
+        let rated = perplexity::of_sentences(&*self.lm, of_model);
         // The keyword score is a sum over tokens, so that of the whole is the sum.
         // Adding to +0, as `sum` of nothing is -0.
-        let keyword = sentences
-            .iter()
-            .fold(0.0, |sum, sentence| sum + self.keywords.score(sentence));
+        let keyword = scores.iter().fold(0.0, |sum, (_, keyword)| sum + keyword);
         let document = DocumentScore {
             perplexity: rated.perplexity,
             keyword,
@@ -289,11 +312,11 @@ struct Texts<'scorer, 'page> {
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer, page: &'page Extracted) -> Self {
+    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer, 'page>>) -> Self {
         Self {
             scorer,
             rated: HashMap::new(),
-            around: Around::new(&*scorer.lm, &scorer.keywords, page),
+            around,
         }
     }
 

@@ -1,0 +1,311 @@
+//! What the analysis of a page costs, stage by stage, in milliseconds of one thread and
+//! beside the HTML parse alone (`scraper`'s, of the whole text at once).
+//!
+//! ```sh
+//! cargo bench --bench analysis
+//! cargo bench --bench analysis -- FOLDER_OF_PAGES
+//! ```
+//!
+//! With a folder its first 200 `*.html` files are read, and otherwise pages that are made
+//! up, shaped like those of an encyclopedia. A stage that cannot run by itself is what it
+//! adds to those before it: `text`, `links` and `images` to the parse, and `ratings`, all
+//! that is scored, to the sentences, the model and the keywords of the document.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use spoor::address::PageUrl;
+use spoor::extract::{self, Options};
+use spoor::keywords::KeywordTable;
+use spoor::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
+use spoor::page::{Extracted, Fetched, TermsHeaders, Validators};
+use spoor::score::{Scorer, Strategy, Weights};
+
+const ROUNDS: usize = 15;
+const MAX_PAGES: usize = 200;
+
+struct Page {
+    url: PageUrl,
+    html: String,
+    fetched: Fetched,
+    extracted: Extracted,
+    sentences: Vec<Sentence>,
+}
+
+fn main() {
+    let folder = std::env::args().skip(1).find(|a| !a.starts_with('-'));
+    let mut htmls = Vec::new();
+    match &folder {
+        Some(folder) => read(Path::new(folder), &mut htmls),
+        None => htmls.extend((0..20).map(made)),
+    }
+    let pages: Vec<Page> = htmls.into_iter().map(page).collect();
+    assert!(!pages.is_empty(), "no *.html in the folder");
+    let bytes: usize = pages.iter().map(|p| p.html.len()).sum();
+    let (lm, table) = model();
+    println!(
+        "{} pages of {} KB, {} links and {} images each",
+        pages.len(),
+        bytes / pages.len() / 1_000,
+        pages.iter().map(|p| p.extracted.links.len()).sum::<usize>() / pages.len(),
+        pages
+            .iter()
+            .map(|p| p.extracted.images.len())
+            .sum::<usize>()
+            / pages.len(),
+    );
+    let text = Options {
+        max_links: 0,
+        max_images: 0,
+        ..Options::default()
+    };
+    let links = Options {
+        max_images: 0,
+        ..Options::default()
+    };
+    let all = Options::default();
+    let rounds: Vec<[Duration; 9]> = (0..ROUNDS)
+        .map(|_| {
+            let of = |work: &dyn Fn(&Page)| {
+                let start = Instant::now();
+                pages.iter().for_each(work);
+                start.elapsed() / u32::try_from(pages.len()).unwrap()
+            };
+            let walk = |options: &Options| {
+                of(&|p: &Page| {
+                    black_box(extract::extract_text(&p.url, &p.html, options));
+                })
+            };
+            let parse = of(&|p: &Page| {
+                black_box(scraper::Html::parse_document(&p.html));
+            });
+            let (text, links, whole) = (walk(&text), walk(&links), walk(&all));
+            let decoded = of(&|p: &Page| {
+                black_box(extract::extract(&p.url, &p.fetched, &all).ok());
+            });
+            let sentences = of(&|p: &Page| {
+                black_box(lm::sentences(p.extracted.blocks.iter().map(|b| &**b)));
+            });
+            let modelled = of(&|p: &Page| {
+                black_box(perplexity::document(&*lm, &p.sentences));
+            });
+            let keywords = of(&|p: &Page| {
+                black_box(p.sentences.iter().map(|s| table.score(s)).sum::<f64>());
+            });
+            // A new scorer has rated nothing yet, as at the start of a crawl.
+            let weights = Weights::default();
+            let scorer = Scorer::new(lm.clone(), table.clone(), weights, Strategy::Link);
+            let rated = of(&|p: &Page| {
+                black_box(scorer.score(&p.url, &p.extracted));
+            });
+            [
+                decoded.saturating_sub(whole),
+                parse,
+                text.saturating_sub(parse),
+                links.saturating_sub(text),
+                whole.saturating_sub(links),
+                sentences,
+                modelled,
+                keywords,
+                rated.saturating_sub(sentences + modelled + keywords),
+            ]
+        })
+        .collect();
+    let names = [
+        "decode",
+        "parse",
+        "text",
+        "links",
+        "images",
+        "sentences",
+        "model",
+        "keywords",
+        "ratings",
+    ];
+    let medians: Vec<Duration> = (0..names.len())
+        .map(|stage| {
+            let mut of_stage: Vec<Duration> = rounds.iter().map(|round| round[stage]).collect();
+            of_stage.sort_unstable();
+            of_stage[ROUNDS / 2]
+        })
+        .collect();
+    let (parse, sum) = (medians[1], medians.iter().sum::<Duration>());
+    let row = |name: &str, time: Duration| {
+        let millis = time.as_secs_f64() * 1e3;
+        let share = time.as_secs_f64() / parse.as_secs_f64();
+        println!("{name:<10} {millis:>8.3} ms {share:>6.2} of the parse");
+    };
+    println!();
+    for (name, time) in names.iter().zip(&medians) {
+        row(name, *time);
+    }
+    row("sum", sum);
+}
+
+fn page(html: String) -> Page {
+    let url = PageUrl::parse("http://encyclopedia.test/wiki/Lighthouse.html").unwrap();
+    let extracted = extract::extract_text(&url, &html, &Options::default());
+    Page {
+        fetched: Fetched {
+            status: 200,
+            content_type: Some("text/html; charset=utf-8".to_owned()),
+            body: Bytes::from(html.clone()),
+            truncated: false,
+            elapsed: Duration::ZERO,
+            validators: Validators::default(),
+            terms: TermsHeaders::default(),
+        },
+        sentences: lm::sentences(extracted.blocks.iter().map(|b| &**b)),
+        extracted,
+        url,
+        html,
+    }
+}
+
+fn read(folder: &Path, htmls: &mut Vec<String>) {
+    let mut entries: Vec<_> = std::fs::read_dir(folder)
+        .expect("a folder")
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
+    entries.sort();
+    for path in entries {
+        if htmls.len() == MAX_PAGES {
+            return;
+        }
+        if path.is_dir() {
+            read(&path, htmls);
+        } else if path.extension().is_some_and(|e| e == "html") {
+            htmls.extend(std::fs::read_to_string(&path).ok());
+        }
+    }
+}
+
+/// A model of other text of the same kind, as a topic's is.
+fn model() -> (Arc<dyn LanguageModel>, KeywordTable) {
+    let blocks: Vec<String> = (1_000..1_060)
+        .flat_map(|n| page(made(n)).extracted.blocks)
+        .collect();
+    let corpus = lm::sentences(blocks.iter().map(|b| &**b));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lm.arpa");
+    arpa::write(&lm::estimate(&corpus, 5).unwrap(), &path).unwrap();
+    let table = (0..50).map(|n| (WORDS[n % WORDS.len()].to_owned() + "er", 1.0 + n as f64));
+    (Arc::new(KenLm::load(&path).unwrap()), table.collect())
+}
+
+const WORDS: [&str; 40] = [
+    "light", "tower", "stone", "coast", "keeper", "signal", "harbour", "lamp", "lens", "storm",
+    "ship", "rock", "island", "engineer", "flame", "oil", "glass", "fog", "horn", "night", "the",
+    "of", "and", "in", "was", "by", "to", "is", "with", "from", "century", "built", "first",
+    "height", "metre", "visible", "north", "sea", "water", "house",
+];
+
+/// A page that is like no other, but for its menu.
+fn made(number: u64) -> String {
+    let random = &mut ChaCha8Rng::seed_from_u64(number);
+    let mut html = String::from(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\"><title>Lighthouse</title>\
+         <link rel=\"stylesheet\" href=\"/style.css\"><script>window.page = {a: 1};</script></head>\
+         <body class=\"mediawiki ltr\"><div id=\"nav\" role=\"navigation\"><ul>",
+    );
+    for item in 0..60 {
+        write!(
+            html,
+            "<li id=\"n-{item}\" class=\"interlanguage-link\"><a href=\"/wiki/Menu_{item}\" title=\"Menu item {item}\">Menu item {item}</a></li>"
+        )
+        .unwrap();
+    }
+    html.push_str("</ul></div><div id=\"content\" class=\"mw-body\"><h1>Lighthouse</h1>");
+    for section in 0..12 {
+        write!(
+            html,
+            "<h2><span class=\"mw-headline\" id=\"s{section}\">{}</span></h2>",
+            words(random, 3)
+        )
+        .unwrap();
+        write!(
+            html,
+            "<div class=\"thumb tright\"><div class=\"thumbinner\" style=\"width:222px;\"><a href=\"/wiki/File:{section}.jpg\" class=\"image\"><img alt=\"{}\" src=\"/images/thumb/{number}/{section}/220px-Light_tower.jpg\" width=\"220\" height=\"147\" class=\"thumbimage\" srcset=\"/images/330px.jpg 1.5x, /images/440px.jpg 2x\"/></a><div class=\"thumbcaption\">{}</div></div></div>",
+            words(random, 6),
+            words(random, 14)
+        )
+        .unwrap();
+        for _ in 0..4 {
+            html.push_str("<p>");
+            for _ in 0..5 {
+                sentence(random, &mut html);
+            }
+            html.push_str("</p>\n");
+        }
+    }
+    html.push_str("<table class=\"wikitable\"><tbody>");
+    for row in 0..40 {
+        write!(html, "<tr><th scope=\"row\">{}</th>", words(random, 2)).unwrap();
+        for _ in 0..4 {
+            write!(
+                html,
+                "<td style=\"text-align:right\">{},{}</td>",
+                random.random_range(1..90),
+                row * 7
+            )
+            .unwrap();
+        }
+        html.push_str("</tr>");
+    }
+    html.push_str("</tbody></table><ol class=\"references\">");
+    for note in 0..50 {
+        write!(
+            html,
+            "<li id=\"cite_note-{note}\"><span class=\"mw-cite-backlink\"><b><a href=\"#cite_ref-{note}\">^</a></b></span> <span class=\"reference-text\"><cite class=\"citation web\"><a rel=\"nofollow\" class=\"external text\" href=\"http://archive.test/{number}/{note}\">&quot;{}&quot;</a>. <i>{}</i>. 19{:02}.</cite></span></li>",
+            words(random, 7),
+            words(random, 2),
+            note
+        )
+        .unwrap();
+    }
+    html.push_str("</ol></div></body></html>");
+    html
+}
+
+fn sentence(random: &mut ChaCha8Rng, html: &mut String) {
+    let mut text = words(random, 12);
+    if let Some(first) = text.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let to = random.random_range(0..5_000);
+    let anchor = words(random, 2);
+    let more = words(random, 8);
+    let dash = if to % 5 == 0 { " \u{2013} " } else { ", " };
+    write!(
+        html,
+        "{text}{dash}<a href=\"/wiki/Article_{to}.html\" title=\"{anchor}\">{anchor}</a> {more}.<sup class=\"reference\"><a href=\"#cite_note-{}\">[{}]</a></sup> ",
+        to % 50,
+        to % 50
+    )
+    .unwrap();
+}
+
+/// Words of which one in three is seldom met.
+fn words(random: &mut ChaCha8Rng, count: usize) -> String {
+    let mut text = String::new();
+    for n in 0..count {
+        if n > 0 {
+            text.push(' ');
+        }
+        text.push_str(WORDS[random.random_range(0..WORDS.len())]);
+        if random.random_range(0..3) == 0 {
+            let ends = ["er", "ing", "ed", "s", "ly", "ness", "al", "ward"];
+            text.push_str(ends[random.random_range(0..ends.len())]);
+            text.push_str(["", "ist", "able", "a", "um"][random.random_range(0..5)]);
+        }
+    }
+    text
+}
