@@ -13,6 +13,7 @@
 //! Reading order: `plan` (what is run), `web` (the stored answers), `trial` (one run),
 //! `harvest` (what the runs found, as table and plot).
 
+mod archive;
 mod harvest;
 mod plan;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use crate::frontier::store::StoreError;
 use crate::lab::{LabError, Labels};
 use crate::train::{self, Model, TrainError};
 
+pub use archive::ArchiveError;
 pub use harvest::{Harvest, Outcome};
 pub use plan::{Plan, TopicPlan, Variant};
 pub use web::{Web, WebError};

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use super::archive::{self, Archive, ArchiveError, Capture};
 use crate::address::PageUrl;
 use crate::fetch::{FetchError, Seen};
 use crate::lab::{Answer, Lab, LabError};
@@ -15,23 +16,35 @@ pub enum WebError {
     /// The folder is none of the lab's.
     #[error(transparent)]
     Lab(#[from] LabError),
+    /// A WARC file cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
 }
 
 /// A web that stands still.
-pub struct Web(Lab);
+pub struct Web(Kind);
+
+enum Kind {
+    Lab(Lab),
+    Archive(Archive),
+}
 
 impl Web {
-    /// Opens the folder of a lab.
+    /// Opens the folder of a lab, a WARC file, or a folder of them.
     ///
     /// # Errors
     /// [`WebError`] names the folder or file.
     pub fn open(path: &Path) -> Result<Self, WebError> {
-        Ok(Self(Lab::open(path)?))
+        let files = archive::files(path)?;
+        Ok(Self(match files.is_empty() {
+            true => Kind::Lab(Lab::open(path)?),
+            false => Kind::Archive(Archive::open(&files, path)?),
+        }))
     }
 
     /// A web in memory.
     pub fn of(lab: Lab) -> Self {
-        Self(lab)
+        Self(Kind::Lab(lab))
     }
 
     /// What is stored of the address that a task asks for.
@@ -45,11 +58,15 @@ impl Web {
                 seen: Seen::default(),
             });
         }
+        let lab = match &self.0 {
+            Kind::Lab(lab) => lab,
+            Kind::Archive(archive) => return archived(archive, url),
+        };
         let target = match url.query() {
             Some(query) => format!("{}?{query}", url.path()),
             None => url.path().to_owned(),
         };
-        match self.0.answer(url.host(), &target) {
+        match lab.answer(url.host(), &target) {
             Ok(Answer::File {
                 content_type,
                 bytes,
@@ -83,15 +100,32 @@ impl Web {
     pub(super) fn target(&self, url: &PageUrl) -> PageUrl {
         let mut url = url.clone();
         for _ in 0..10 {
-            match self.0.answer(url.host(), url.path()) {
-                Ok(Answer::Moved { location }) => match url.join(&location) {
-                    Ok(to) => url = to,
-                    Err(_) => break,
-                },
-                _ => break,
+            match self.moved(&url) {
+                Some(to) => url = to,
+                None => break,
             }
         }
         url
+    }
+
+    /// Where an address redirects to.
+    fn moved(&self, url: &PageUrl) -> Option<PageUrl> {
+        match &self.0 {
+            Kind::Lab(lab) => match lab.answer(url.host(), url.path()) {
+                Ok(Answer::Moved { location }) => url.join(&location).ok(),
+                _ => None,
+            },
+            Kind::Archive(archive) => archive.moved(url),
+        }
+    }
+}
+
+/// What an archive holds of an address; nothing is as good as missing.
+fn archived(archive: &Archive, url: &PageUrl) -> Stored {
+    match archive.capture(url) {
+        Some(Capture::Body(fetched)) => Stored::Body(fetched),
+        Some(Capture::Status(status, Some(to))) => Stored::Redirect { status, to },
+        Some(Capture::Status(..)) | None => missing(),
     }
 }
 
