@@ -25,7 +25,7 @@ pub enum WebError {
 pub struct Web(Kind);
 
 enum Kind {
-    Lab(Lab),
+    Lab(Box<Lab>),
     Archive(Archive),
 }
 
@@ -37,14 +37,14 @@ impl Web {
     pub fn open(path: &Path) -> Result<Self, WebError> {
         let files = archive::files(path)?;
         Ok(Self(match files.is_empty() {
-            true => Kind::Lab(Lab::open(path)?),
+            true => Kind::Lab(Box::new(Lab::open(path)?)),
             false => Kind::Archive(Archive::open(&files, path)?),
         }))
     }
 
     /// A web in memory.
     pub fn of(lab: Lab) -> Self {
-        Self(Kind::Lab(lab))
+        Self(Kind::Lab(Box::new(lab)))
     }
 
     /// What is stored of the address that a task asks for.

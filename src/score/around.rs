@@ -148,6 +148,8 @@ impl<'s, 'page> Around<'s, 'page> {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::single_range_in_vec_init, reason = "a part is a range")]
+
     use super::*;
     use crate::address::PageUrl;
     use crate::lm::{KenLm, arpa, estimate};
