@@ -356,6 +356,15 @@ mod tests {
         assert!(near > contrast.document(&state, 100.0).unwrap());
         assert!(near > contrast.document(&cat, 1_000.0).unwrap());
         assert_eq!(contrast.document(&[], 100.0), None);
+        // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
+        let of = |word: &str| contrast.words[word];
+        let (cat, law) = (of("cat"), of("law"));
+        let mixed = text("cat law cat zebra");
+        let ratio = 3_f64.ln() * f64::from(cat.ratio) + 2_f64.ln() * f64::from(law.ratio);
+        let neutral = 2.0 * cat.neutral + law.neutral + contrast.unknown;
+        let expected =
+            ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + f64::from(neutral) / 4.0 - 50_f64.ln();
+        assert!((contrast.document(&mixed, 50.0).unwrap() - expected).abs() < 1e-5);
         assert_eq!(Contrast::new(&Counts::default()), None);
     }
 
@@ -378,9 +387,15 @@ mod tests {
         let positive = [1.0, 2.0, 3.0, 2.0];
         let neutral = [-2.0, -3.0, -1.0, -2.0, -2.0];
         let curve = Topicality::between(&positive, &neutral).unwrap();
-        assert!((curve.of(2.0) - 0.95).abs() < 1e-3);
-        assert!(curve.of(-2.0) < 0.1);
+        assert!((curve.of(2.0) - 0.832).abs() < 1e-3);
+        assert!(curve.of(-2.0) < 1e-3);
         assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
+        // One standard deviation below the topic's mean, and where the two kinds are nearer
+        // to one another than that allows, between them.
+        assert!((curve.midpoint - (2.0 - 0.5_f64.sqrt())).abs() < 1e-12);
+        let near = [1.5, 0.5, 1.5, 0.5];
+        let curve = Topicality::between(&positive, &near).unwrap();
+        assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
         assert_eq!(Topicality::between(&positive[..2], &neutral), None);
         assert_eq!(Topicality::between(&neutral, &positive), None);
         let by_perplexity = Topicality::of_perplexities(300.0, 600.0);

@@ -15,6 +15,10 @@
 //!   fixed size by their hash (Weinberger et al. 2009), so memory is bounded, and what
 //!   stops to yield fades as its weight falls.
 //!
+//! A crawl of some hundred pages has few examples, and a single step makes little of each.
+//! So with every new one some of the latest are gone through again, drawn by a hash
+//! (experience replay; Lin 1992).
+//!
 //! A poor page between two good ones costs its links only the weight of one measure of
 //! several, so the crawl tunnels through where nothing better is known (Diligenti et al.
 //! 2000). Equal examples in equal order give equal models, on every machine.
@@ -140,7 +144,8 @@ impl Learner {
         self.sum(&measures, &clues.traits)
     }
 
-    /// Learns that these clues led to a page that is on topic so far, 0 to 1.
+    /// Learns that these clues led to a page that is on topic so far, 0 to 1, and goes
+    /// through some of the latest examples again.
     pub fn learn(&mut self, clues: &Clues, reward: f64) {
         let example = Remembered {
             measures: self.measures(clues),
