@@ -387,6 +387,32 @@ mod tests {
         assert_eq!(Learner::restore(&broken.snapshot()), None);
     }
 
+    #[test]
+    fn it_remembers_the_latest_examples_and_reads_what_remembers_none() {
+        let mut learner = Learner::default();
+        for n in 0..600 {
+            learner.learn(&clues(0.5, &[n]), 0.5);
+        }
+        assert_eq!(learner.memory.len(), REMEMBERED);
+        let mut resumed = Learner::restore(&learner.snapshot()).unwrap();
+        for model in [&mut learner, &mut resumed] {
+            model.learn(&clues(0.9, &[1]), 1.0);
+        }
+        assert!(learner == resumed);
+        let forgetful = Learner {
+            memory: Vec::new(),
+            ..learner.clone()
+        };
+        let former = forgetful.snapshot();
+        // An empty list is one byte, which was not written formerly.
+        assert!(Learner::restore(&former[..former.len() - 1]).unwrap() == forgetful);
+        let few = Learner {
+            memory: learner.memory[..9].to_vec(),
+            ..learner
+        };
+        assert_eq!(Learner::restore(&few.snapshot()), None);
+    }
+
     proptest! {
         #[test]
         fn a_snapshot_goes_on_as_the_model_would_have(
