@@ -105,7 +105,7 @@ section! {
         /// What a learning crawl may know of a link; fewer kinds show what each is worth.
         clues: Vec<Clue> = Clue::ALL.to_vec();
         /// The share of the fetches of a learning crawl that explore: such a fetch goes to the best link of a host that is drawn by chance among those that may be asked.
-        explore: f64 = 0.02, within 0.0..=0.5;
+        explore: f64 = 0.01, within 0.0..=0.5;
         /// The seed of the generator that draws them.
         seed: u64 = 1, within 0..;
         /// The weight of the page's perplexity.

@@ -42,12 +42,12 @@ const FIRST_RERATING: u64 = 16;
 /// and how much better before it is lifted: hardly a page fails to change the scores of
 /// all its links by a little.
 const TOLERANCE: f64 = 1.05;
-/// How strongly the targets of a page speak, and what share of them on topic says
-/// nothing either way: links of the topic's pages lead to the topic's more often than not.
-const TARGETS_WEIGH: f64 = 8.0;
-const TARGETS_EXPECTED: f64 = 0.8;
-/// The number of targets at which they speak with half their strength.
-const TARGETS_HALF: f64 = 3.0;
+/// How strongly the targets of a page speak; what share of them on topic says nothing
+/// either way, which is more than half as only what seemed likely was fetched; and how many
+/// targets of that share are added to those that were, so that a few say little.
+const TARGETS_WEIGH: f64 = 1.6;
+const TARGETS_EXPECTED: f64 = 0.6;
+const TARGETS_ADDED: f64 = 3.0;
 
 /// What rates links by their clues, and learns from what they led to.
 pub trait Learning: Send + Sync {
@@ -353,9 +353,13 @@ fn corrected(change: &Change<'_>, reward: f64, links: &[NewTask]) -> Result<f64,
     if count == 0.0 {
         return Ok(reward);
     }
-    let share = (good + 1.0) / (count + 2.0);
-    let strength = TARGETS_WEIGH * count / (count + TARGETS_HALF);
-    let reward = reward.clamp(1e-4, 1.0 - 1e-4);
-    let odds = (reward / (1.0 - reward)).ln() + strength * (share - TARGETS_EXPECTED);
+    let share = (good + TARGETS_ADDED * TARGETS_EXPECTED) / (count + TARGETS_ADDED);
+    let odds = log_odds(reward) + TARGETS_WEIGH * (log_odds(share) - log_odds(TARGETS_EXPECTED));
     Ok(1.0 / (1.0 + (-odds).exp()))
+}
+
+/// `ln(p / (1 - p))` of a probability, which is taken for neither 0 nor 1.
+fn log_odds(probability: f64) -> f64 {
+    let p = probability.clamp(1e-4, 1.0 - 1e-4);
+    (p / (1.0 - p)).ln()
 }

@@ -7,7 +7,9 @@
 //! of two such differences a token, in nats:
 //!
 //! - of word counts: the mean of `ln p(word | topic) - ln p(word | neutral)`, the words of
-//!   the topic smoothed by the neutral ones (as in a naive Bayes classifier);
+//!   the topic smoothed by the neutral ones (as in a naive Bayes classifier), where the
+//!   n-th time that a document has a word counts the less the greater n is: a document
+//!   that has it once has it again easily (Rennie et al. 2003);
 //! - of the language model: the mean of `-ln p(word | neutral)` less `ln perplexity`.
 //!
 //! It says nothing by itself; training measures on documents of both kinds where it lies
@@ -27,6 +29,9 @@ use crate::lm::Sentence;
 const PRIOR: f64 = 20.0;
 /// What is added to every count of neutral text, of words that were never met too.
 const ADDED: f64 = 0.5;
+/// The most that one word of a document speaks against the topic. The texts that the topic
+/// is known by are few, so that they lack a word says little.
+const AGAINST: f64 = -1.0;
 
 /// Why a table of words cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -194,19 +199,30 @@ impl Contrast {
     /// The contrast of a document that has this perplexity, in nats a token; `None`
     /// where it has no token.
     pub fn document(&self, sentences: &[Sentence], perplexity: f64) -> Option<f64> {
-        let (mut ratio, mut neutral, mut tokens) = (0.0, 0.0, 0_u64);
+        let (mut ratio, mut counted, mut neutral, mut tokens) = (0.0, 0.0, 0.0, 0_u64);
+        let mut met: FxHashMap<&str, (u32, Weight)> = FxHashMap::default();
         for token in sentences.iter().flat_map(Sentence::tokens) {
+            let (times, weight) = met.entry(token).or_insert_with(|| {
+                let weight = self.words.get(token).copied();
+                (0, weight.unwrap_or(self.unmet()))
+            });
+            *times += 1;
+            // Of n times they add up to ln(1 + n).
+            let counts = f64::from(*times).recip().ln_1p();
+            ratio += counts * f64::from(weight.ratio).max(AGAINST);
+            counted += counts;
+            neutral += f64::from(weight.neutral);
             tokens += 1;
-            match self.words.get(token) {
-                Some(weight) => {
-                    ratio += f64::from(weight.ratio);
-                    neutral += f64::from(weight.neutral);
-                }
-                None => neutral += f64::from(self.unknown),
-            }
         }
-        let mean = (ratio + neutral) / tokens as f64;
+        let mean = ratio / counted + neutral / tokens as f64;
         (tokens > 0).then(|| mean - perplexity.max(1.0).ln())
+    }
+
+    fn unmet(&self) -> Weight {
+        Weight {
+            ratio: 0.0,
+            neutral: self.unknown,
+        }
     }
 
     /// The mean and the highest ratio of the words of a short text, 0 where it has none;
@@ -237,22 +253,31 @@ pub struct Topicality {
 
 /// Documents of either kind below which no curve is drawn.
 const MIN_DOCUMENTS: usize = 4;
-/// How sure the curve is of the mean document of the topic, as log-odds: 95 %.
+/// How sure the curve over perplexities is of the mean document of the topic, as log-odds:
+/// 95 %.
 pub const SURE: f64 = 2.944;
+/// The same of the curve over contrasts: 83 %.
+const LIKE: f64 = 1.6;
 
 impl Topicality {
     /// The curve between two kinds of documents: its midpoint is as many standard
-    /// deviations below the mean of the topic's as above that of the neutral ones, and
-    /// the mean document of the topic is on it with 0.95. `None` where there are too
-    /// few, or the two cannot be told apart.
+    /// deviations below the mean of the topic's as above that of the neutral ones, but
+    /// not more than one, and the mean document of the topic is on it with 83 %.
+    /// `None` where there are too few, or the two cannot be told apart.
+    ///
+    /// Not more than one, as what a crawl meets beside the topic is not neutral: it is
+    /// what the pages of the topic link to, and nearer to it than any sample of the
+    /// language at large.
     pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
         if positive.len().min(neutral.len()) < MIN_DOCUMENTS {
             return None;
         }
         let ((p, p_deviation), (n, n_deviation)) = (moments(positive), moments(neutral));
         let deviations = (p_deviation + n_deviation).max(1e-9);
-        let midpoint = (p * n_deviation + n * p_deviation) / deviations;
-        let width = (p - midpoint) / SURE;
+        let between = (p - n) * p_deviation / deviations;
+        let below = between.min(p_deviation);
+        let midpoint = p - below;
+        let width = below / LIKE;
         (width > 1e-6).then_some(Self { midpoint, width })
     }
 
@@ -331,6 +356,15 @@ mod tests {
         assert!(near > contrast.document(&state, 100.0).unwrap());
         assert!(near > contrast.document(&cat, 1_000.0).unwrap());
         assert_eq!(contrast.document(&[], 100.0), None);
+        // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
+        let of = |word: &str| contrast.words[word];
+        let (cat, law) = (of("cat"), of("law"));
+        let mixed = text("cat law cat zebra");
+        let ratio = 3_f64.ln() * f64::from(cat.ratio) + 2_f64.ln() * f64::from(law.ratio);
+        let neutral = 2.0 * cat.neutral + law.neutral + contrast.unknown;
+        let expected =
+            ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + f64::from(neutral) / 4.0 - 50_f64.ln();
+        assert!((contrast.document(&mixed, 50.0).unwrap() - expected).abs() < 1e-5);
         assert_eq!(Contrast::new(&Counts::default()), None);
     }
 
@@ -353,9 +387,15 @@ mod tests {
         let positive = [1.0, 2.0, 3.0, 2.0];
         let neutral = [-2.0, -3.0, -1.0, -2.0, -2.0];
         let curve = Topicality::between(&positive, &neutral).unwrap();
-        assert!((curve.of(2.0) - 0.95).abs() < 1e-3);
-        assert!(curve.of(-2.0) < 0.1);
+        assert!((curve.of(2.0) - 0.832).abs() < 1e-3);
+        assert!(curve.of(-2.0) < 1e-3);
         assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
+        // One standard deviation below the topic's mean, and where the two kinds are nearer
+        // to one another than that allows, between them.
+        assert!((curve.midpoint - (2.0 - 0.5_f64.sqrt())).abs() < 1e-12);
+        let near = [1.5, 0.5, 1.5, 0.5];
+        let curve = Topicality::between(&positive, &near).unwrap();
+        assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
         assert_eq!(Topicality::between(&positive[..2], &neutral), None);
         assert_eq!(Topicality::between(&neutral, &positive), None);
         let by_perplexity = Topicality::of_perplexities(300.0, 600.0);

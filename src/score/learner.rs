@@ -15,11 +15,16 @@
 //!   fixed size by their hash (Weinberger et al. 2009), so memory is bounded, and what
 //!   stops to yield fades as its weight falls.
 //!
+//! A crawl of some hundred pages has few examples, and a single step makes little of each.
+//! So with every new one some of the latest are gone through again, drawn by a hash
+//! (experience replay; Lin 1992).
+//!
 //! A poor page between two good ones costs its links only the weight of one measure of
 //! several, so the crawl tunnels through where nothing better is known (Diligenti et al.
 //! 2000). Equal examples in equal order give equal models, on every machine.
 
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::contrast::logistic;
 use crate::config::Clue;
@@ -30,6 +35,10 @@ const SLOTS: usize = 1 << 16;
 /// First steps of the weights of traits and of measures.
 const TRAIT_STEP: f64 = 0.2;
 const MEASURE_STEP: f64 = 0.3;
+/// How many examples it remembers, the latest, and how many of them it goes through again
+/// with each new one.
+const REMEMBERED: usize = 512;
+const REPEATED: u64 = 6;
 /// What the sums of squared gradients begin with: the more, the longer a weight stays
 /// near what it began with.
 const TRAIT_CALM: f32 = 1.0;
@@ -43,7 +52,7 @@ const MEASURES: [(&str, f64); 11] = [
     ("pages on topic that lead there", 3.0),
     ("pages off topic that lead there", -3.0),
     ("anchor", 0.5),
-    ("best word of the anchor", 0.2),
+    ("best word of the anchor", 0.5),
     ("address", 0.5),
     ("text around", 0.0),
     ("heading", 0.0),
@@ -60,8 +69,18 @@ pub struct Learner {
     squares: Measures,
     /// Weight and sum of squared gradients by slot.
     traits: Vec<(f32, f32)>,
+    /// The latest examples; that of number `n` stands at `n` modulo [`REMEMBERED`].
+    memory: Vec<Remembered>,
     /// Whether it heeds the pages that lead to a link, and the hops to it.
     heeds: [bool; 2],
+}
+
+/// An example, as it was when it was learned.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Remembered {
+    measures: Measures,
+    traits: Box<[u32]>,
+    reward: f64,
 }
 
 /// The form in which it is stored.
@@ -81,6 +100,7 @@ impl Default for Learner {
             weights: MEASURES.map(|(_, weight)| weight),
             squares: [MEASURE_CALM; MEASURES.len()],
             traits: vec![(0.0, TRAIT_CALM); SLOTS],
+            memory: Vec::new(),
             heeds: [true; 2],
         }
     }
@@ -124,25 +144,58 @@ impl Learner {
         self.sum(&measures, &clues.traits)
     }
 
-    /// Learns that these clues led to a page that is on topic so far, 0 to 1.
+    /// Learns that these clues led to a page that is on topic so far, 0 to 1, and goes
+    /// through some of the latest examples again.
     pub fn learn(&mut self, clues: &Clues, reward: f64) {
-        let measures = self.measures(clues);
-        let error = reward.clamp(0.0, 1.0) - logistic(self.sum(&measures, &clues.traits));
-        if !error.is_finite() {
+        let example = Remembered {
+            measures: self.measures(clues),
+            traits: clues.traits.as_slice().into(),
+            reward: reward.clamp(0.0, 1.0),
+        };
+        if !self.step(&example) {
             return;
         }
+        let place = (self.examples % REMEMBERED as u64) as usize;
+        match self.memory.get_mut(place) {
+            Some(oldest) => *oldest = example,
+            None => self.memory.push(example),
+        }
+        // Taken out, as a step changes the weights.
+        let memory = std::mem::take(&mut self.memory);
+        for turn in 0..REPEATED {
+            let drawn = xxh3_64_with_seed(&self.examples.to_le_bytes(), turn);
+            let again = (drawn % memory.len() as u64) as usize;
+            if let Some(example) = memory.get(again) {
+                self.step(example);
+            }
+        }
+        self.memory = memory;
         self.examples += 1;
+    }
+
+    /// Corrects the weights by an example; false where it cannot be learned from.
+    fn step(&mut self, example: &Remembered) -> bool {
+        let Remembered {
+            measures,
+            traits,
+            reward,
+        } = example;
+        let error = reward - logistic(self.sum(measures, traits));
+        if !error.is_finite() {
+            return false;
+        }
         for ((weight, square), x) in self.weights.iter_mut().zip(&mut self.squares).zip(measures) {
             let gradient = error * x;
             *square += gradient * gradient;
             *weight += MEASURE_STEP * gradient / square.sqrt();
         }
-        for of_link in &clues.traits {
+        for of_link in traits {
             if let Some((weight, square)) = self.traits.get_mut(slot(*of_link)) {
                 *square += (error * error) as f32;
                 *weight += (TRAIT_STEP * error / f64::from(*square).sqrt()) as f32;
             }
         }
+        true
     }
 
     /// What the value is made of, in order; the last part is that of all traits, whose
@@ -176,13 +229,24 @@ impl Learner {
                 .collect(),
         };
         // Numbers and lists of them can always be written.
-        postcard::to_stdvec(&stored).unwrap_or_default()
+        let of_weights = postcard::to_stdvec(&stored).unwrap_or_default();
+        postcard::to_extend(&self.memory, of_weights).unwrap_or_default()
     }
 
     /// The model of a snapshot; `None` where it is none of this version.
     pub fn restore(snapshot: &[u8]) -> Option<Self> {
-        let stored: Stored = postcard::from_bytes(snapshot).ok()?;
+        let (stored, memory) = postcard::take_from_bytes::<Stored>(snapshot).ok()?;
+        // Formerly it remembered nothing.
+        let memory: Vec<Remembered> = match memory {
+            [] => Vec::new(),
+            memory => postcard::from_bytes(memory).ok()?,
+        };
+        let remembers = usize::try_from(stored.examples).map_or(REMEMBERED, |n| n.min(REMEMBERED));
+        if !memory.is_empty() && memory.len() != remembers {
+            return None;
+        }
         let mut learner = Self {
+            memory,
             examples: stored.examples,
             weights: stored.weights.try_into().ok()?,
             squares: stored.squares.try_into().ok()?,
@@ -197,7 +261,12 @@ impl Learner {
                 .traits
                 .iter()
                 .all(|(w, s)| w.is_finite() && *s > 0.0);
-        sound.then_some(learner)
+        let remembered = learner.memory.iter();
+        let remembered = remembered
+            .flat_map(|m| m.measures.iter().chain([&m.reward]))
+            .copied()
+            .all(f64::is_finite);
+        (sound && remembered).then_some(learner)
     }
 
     fn sum(&self, measures: &Measures, traits: &[u32]) -> f64 {
@@ -316,6 +385,32 @@ mod tests {
             ..Learner::default()
         };
         assert_eq!(Learner::restore(&broken.snapshot()), None);
+    }
+
+    #[test]
+    fn it_remembers_the_latest_examples_and_reads_what_remembers_none() {
+        let mut learner = Learner::default();
+        for n in 0..600 {
+            learner.learn(&clues(0.5, &[n]), 0.5);
+        }
+        assert_eq!(learner.memory.len(), REMEMBERED);
+        let mut resumed = Learner::restore(&learner.snapshot()).unwrap();
+        for model in [&mut learner, &mut resumed] {
+            model.learn(&clues(0.9, &[1]), 1.0);
+        }
+        assert!(learner == resumed);
+        let forgetful = Learner {
+            memory: Vec::new(),
+            ..learner.clone()
+        };
+        let former = forgetful.snapshot();
+        // An empty list is one byte, which was not written formerly.
+        assert!(Learner::restore(&former[..former.len() - 1]).unwrap() == forgetful);
+        let few = Learner {
+            memory: learner.memory[..9].to_vec(),
+            ..learner
+        };
+        assert_eq!(Learner::restore(&few.snapshot()), None);
     }
 
     proptest! {
