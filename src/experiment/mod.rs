@@ -10,8 +10,8 @@
 //! fetched, and nothing of a crawl sees them but the *oracle*: a walk that follows links
 //! to pages of the topic first, which no crawl can, and that bounds what one could find.
 //!
-//! Reading order: `plan` (what is run), `web` (the stored answers), `trial` (one run),
-//! `harvest` (what the runs found, as table and plot).
+//! Reading order: `plan` (what is run), `web` (the stored answers; those of WARC files by
+//! `archive`), `trial` (one run), `harvest` (what the runs found, as table and plot).
 
 mod archive;
 mod harvest;
