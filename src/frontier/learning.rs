@@ -23,7 +23,7 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::change::Change;
+use super::change::{Change, is_judgement};
 use super::finish::Effects;
 use super::keys::{self, Rank};
 use super::record::UrlRecord;
@@ -248,7 +248,12 @@ impl Change<'_> {
         let is_over = known.is_some_and(|known| {
             known.bucket == Bucket::Seed
                 || known.was_fetched()
-                || matches!(known.state, State::Redirected { .. })
+                || match known.state {
+                    State::Redirected { .. } => true,
+                    // Gone for good, whoever leads there.
+                    State::Dropped { reason } => !is_judgement(reason),
+                    State::Queued | State::Waiting { .. } | State::Done { .. } => false,
+                }
         });
         if kind != TaskKind::Page || is_over {
             return Ok(None);

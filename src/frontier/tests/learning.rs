@@ -206,8 +206,8 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let path = folder.path();
     let (mut f, taught) = seeded(path);
     let mut now = 0;
-    let links = vec![link("http://gone.org/", 1), link("http://down.org/", 1)];
-    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    let links = ["gone", "down", "more"].map(|name| link(&format!("http://{name}.org/"), 1));
+    fetch(&mut f, "http://s.org/", 0.9, links.into(), &mut now);
     fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
     lose(
         &mut f,
@@ -226,6 +226,12 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
         &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
+    // Who leads to what is gone is no clue any more.
+    let again = vec![link("http://gone.org/", 1)];
+    fetch(&mut f, "http://more.org/", 0.9, again, &mut now);
+    let gone = keys::url(&url("http://gone.org/"), TaskKind::Page);
+    let known = crate::frontier::learning::stored(&*f.store, &gone);
+    assert_eq!(known.unwrap(), None);
     check(&f);
 }
 
