@@ -18,6 +18,9 @@ fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
     commands::log::to_terminal(arguments.verbose);
     quiet_store_panics();
+    if matches!(arguments.command, commands::Command::Crawl { .. }) {
+        begin_with_few_arenas();
+    }
     if !arguments.command.serves() {
         // `| head` ends a command that prints, as it ends others.
         sigpipe::reset();
@@ -30,6 +33,33 @@ fn main() -> ExitCode {
         }
     }
 }
+
+/// Begins the program anew with two arenas for memory that give back at once what is not
+/// used for a second, unless the environment says otherwise. By itself the allocator has
+/// four arenas for every core and waits for ten seconds: a crawl of the zoo takes 430 MB
+/// then, and less than 300 MB so. It reads this only at the start of a process, and cannot
+/// be told later without unsafe code.
+#[cfg(unix)]
+fn begin_with_few_arenas() {
+    use std::os::unix::process::CommandExt;
+    const SETTINGS: &str = "_RJEM_MALLOC_CONF";
+    if std::env::var_os(SETTINGS).is_some() {
+        return;
+    }
+    let Ok(program) = std::env::current_exe() else {
+        return;
+    };
+    let arguments = std::env::args_os().skip(1);
+    // It returns only where it failed, and then the crawl goes on as it is.
+    let error = std::process::Command::new(program)
+        .args(arguments)
+        .env(SETTINGS, "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0")
+        .exec();
+    tracing::debug!("memory is not bounded more closely: {error}");
+}
+
+#[cfg(not(unix))]
+fn begin_with_few_arenas() {}
 
 /// sled panics on damaged files, and fjall on some; the library turns that into an
 /// error that says what to do, so its backtrace only frightens. All other panics speak.
