@@ -59,8 +59,10 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
     let (link, plain) = (crawl(StrategyKind::Link), crawl(StrategyKind::Unfocused));
     let truth = plain.focus.focused.share().unwrap();
     let (low, high) = link.focus.control.interval().unwrap();
+    // The interval holds 19 times out of 20, and 1.7 times as wide 999 out of 1,000.
+    let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0 * 1.7);
     assert!(
-        (low..=high).contains(&truth),
+        (truth - middle).abs() < half,
         "{truth} in {low} to {high}: {:?}",
         link.focus
     );
