@@ -258,11 +258,14 @@ const MIN_DOCUMENTS: usize = 4;
 pub const SURE: f64 = 2.944;
 /// The same of the curve over contrasts: 83 %.
 const LIKE: f64 = 1.6;
+/// The least distance of its midpoint from the topic's mean, as a share of the way to the
+/// neutral texts: a few texts of one hand are more alike than what a crawl will meet.
+const LEAST: f64 = 0.15;
 
 impl Topicality {
     /// The curve between two kinds of documents: its midpoint is as many standard
     /// deviations below the mean of the topic's as above that of the neutral ones, but
-    /// not more than one, and the mean document of the topic is on it with 83 %.
+    /// not more than one or 15 % of the way to these, and the mean document of the topic is on it with 83 %.
     /// `None` where there are too few, or the two cannot be told apart.
     ///
     /// Not more than one, as what a crawl meets beside the topic is not neutral: it is
@@ -275,7 +278,7 @@ impl Topicality {
         let ((p, p_deviation), (n, n_deviation)) = (moments(positive), moments(neutral));
         let deviations = (p_deviation + n_deviation).max(1e-9);
         let between = (p - n) * p_deviation / deviations;
-        let below = between.min(p_deviation);
+        let below = between.min(p_deviation.max(LEAST * (p - n)));
         let midpoint = p - below;
         let width = below / LIKE;
         (width > 1e-6).then_some(Self { midpoint, width })
