@@ -216,7 +216,10 @@ fn read_line(file: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
 /// A header line of a record, by its name in lower case.
 fn of_head(head: &[u8], name: &str) -> Option<String> {
     let mut lines = [httparse::EMPTY_HEADER; MAX_LINES];
-    let (_, lines) = httparse::parse_headers(head, &mut lines).ok()?.unwrap();
+    let httparse::Status::Complete((_, lines)) = httparse::parse_headers(head, &mut lines).ok()?
+    else {
+        return None;
+    };
     let line = lines.iter().find(|l| l.name.eq_ignore_ascii_case(name))?;
     Some(String::from_utf8_lossy(line.value).trim().to_owned())
 }
