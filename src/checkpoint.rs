@@ -235,7 +235,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = config(folder.path());
         let mut job = open(&config, 0).unwrap();
-        job.outputs.sentences(&["old words".to_owned()]).unwrap();
+        job.outputs.sentences("old words\n").unwrap();
         let stamp = job.outputs.stamp();
         job.frontier.set_stamp(stamp).unwrap();
         drop(job);

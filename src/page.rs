@@ -229,6 +229,13 @@ impl Extracted {
         };
         block.map(String::as_str)
     }
+
+    /// Whether `blocks` are all of `flow`, so that what was read of either holds for both.
+    pub fn flow_is_blocks(&self) -> bool {
+        let with_ends = |text: &str| text.len() + 1;
+        let blocks: usize = self.blocks.iter().map(|block| with_ends(block)).sum();
+        self.left_out.is_empty() && blocks == with_ends(&self.flow)
+    }
 }
 
 /// What the text of a page is known again by, without keeping the text.
@@ -552,8 +559,8 @@ pub struct Scored {
     pub images: Vec<ScoredImage>,
     /// What a learning crawl sees of it; `None` where none learns.
     pub observed: Option<Observed>,
-    /// The normalised sentences of at least five tokens, in page order.
-    pub sentences: Vec<String>,
+    /// The normalised sentences of at least five tokens, in page order, a line each.
+    pub sentences: String,
 }
 
 /// What a learning crawl sees of a page.

@@ -24,4 +24,4 @@ mod tests;
 
 pub use estimate::{Discount, Estimate, EstimateError, estimate};
 pub use kenlm::{KenLm, LanguageModel, ModelError, Running, SentenceScore};
-pub use tokens::{MIN_TOKENS, Sentence, normalise, sentences};
+pub use tokens::{MIN_TOKENS, Sentence, Tokens, normalise, sentences};

@@ -15,7 +15,8 @@
 //! Training, documents, anchors and alt texts, keyword tables: all go through here.
 
 use std::fmt;
-use std::sync::LazyLock;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
 use unicode_segmentation::UnicodeSegmentation;
@@ -30,10 +31,15 @@ pub const MIN_TOKENS: usize = 5;
 ///
 /// A token is one or more lower-case letters with their marks. It is never empty,
 /// and holds no white space and none of the characters of `<s>`, `</s>`, `<unk>`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+///
+/// The sentences of one text are slices of one buffer, and their tokens slices of them; a
+/// clone shares it.
+#[derive(Clone, Default)]
 pub struct Sentence {
-    /// The tokens, one space between two.
-    text: String,
+    buffer: Arc<str>,
+    /// Where in the buffer its tokens stand, one space between two.
+    start: usize,
+    end: usize,
     tokens: usize,
 }
 
@@ -41,7 +47,7 @@ impl Sentence {
     /// The tokens in order.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
         // Byte by byte: a search for each space costs more than so short a token.
-        self.text.split_ascii_whitespace()
+        self.as_str().split_ascii_whitespace()
     }
 
     /// How many tokens it has.
@@ -56,9 +62,51 @@ impl Sentence {
 
     /// The tokens as one text, a single space between two.
     pub fn as_str(&self) -> &str {
-        &self.text
+        self.buffer.get(self.start..self.end).unwrap_or_default()
     }
+}
 
+impl PartialEq for Sentence {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Sentence {}
+
+impl fmt::Debug for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Sentence> for String {
+    fn from(sentence: Sentence) -> String {
+        sentence.as_str().to_owned()
+    }
+}
+
+/// Writes the tokens of one sentence after the other.
+#[derive(Debug, Default)]
+struct Writer {
+    text: String,
+    /// Where the sentence begins that is written.
+    start: usize,
+    /// Tokens of it so far.
+    tokens: usize,
+    /// Where the text stands that is read.
+    at: usize,
+    /// Where in the texts each token of all sentences stands, where that is asked for.
+    places: Option<Vec<Range<usize>>>,
+}
+
+impl Writer {
     /// Appends the tokens of `text`.
     ///
     /// In ASCII they are the runs of letters and digits, without the digits, wherever
@@ -87,20 +135,25 @@ impl Sentence {
     fn push_ascii(&mut self, text: &str) {
         self.text.reserve(text.len() + 1);
         let mut within = false;
-        for byte in text.bytes() {
+        let mut end = 0;
+        for (n, byte) in text.bytes().enumerate() {
             if byte.is_ascii_alphabetic() {
                 if !within {
                     within = true;
-                    self.tokens += 1;
-                    if !self.text.is_empty() {
-                        self.text.push(' ');
-                    }
+                    self.begin_token(self.at + n);
+                    self.part_tokens();
                 }
                 self.text.push(char::from(byte.to_ascii_lowercase()));
-            } else if !byte.is_ascii_digit() {
+                end = n + 1;
+            } else if within && !byte.is_ascii_digit() {
                 within = false;
+                self.extend_token(self.at + end);
             }
         }
+        if within {
+            self.extend_token(self.at + end);
+        }
+        self.at += text.len();
     }
 
     /// Appends the tokens of one UAX #29 word.
@@ -108,58 +161,137 @@ impl Sentence {
         let mut start = self.text.len();
         // A mark belongs to the letter before it and shares its fate.
         let mut after_letter = false;
-        for c in word.chars() {
+        for (n, c) in word.char_indices() {
+            let (from, to) = (self.at + n, self.at + n + c.len_utf8());
             match class(c) {
                 Class::Letter if !after_letter && is_mark(c) => {}
                 Class::Letter => {
-                    if self.text.len() == start && start > 0 {
-                        self.text.push(' ');
-                        start += 1;
+                    if self.text.len() == start {
+                        self.part_tokens();
+                        start = self.text.len();
+                        self.begin_token(from);
                     }
                     if c.is_ascii() {
                         self.text.push(c.to_ascii_lowercase());
                     } else {
                         self.text.extend(c.to_lowercase());
                     }
+                    self.extend_token(to);
                     after_letter = true;
                 }
-                Class::Mark if after_letter => self.text.push(c),
+                Class::Mark if after_letter => {
+                    self.text.push(c);
+                    self.extend_token(to);
+                }
                 Class::Digit | Class::Mark => after_letter = false,
                 Class::Invisible => {}
                 Class::Separator => {
-                    self.finish_token(start);
+                    self.finish_word(start);
                     start = self.text.len();
                     after_letter = false;
                 }
             }
         }
-        self.finish_token(start);
+        self.finish_word(start);
+        self.at += word.len();
     }
 
-    /// Counts what was written since `start`, if anything was.
-    fn finish_token(&mut self, start: usize) {
-        let token = &self.text[start..];
-        if token.is_empty() {
-            return;
+    /// What is written next is another token.
+    fn part_tokens(&mut self) {
+        if self.text.len() > self.start {
+            self.text.push(' ');
         }
+    }
+
+    fn begin_token(&mut self, from: usize) {
         self.tokens += 1;
+        if let Some(places) = &mut self.places {
+            places.push(from..from);
+        }
+    }
+
+    fn extend_token(&mut self, to: usize) {
+        if let Some(last) = self.places.as_mut().and_then(|places| places.last_mut()) {
+            last.end = to;
+        }
+    }
+
+    /// A token may have been written since `start`.
+    fn finish_word(&mut self, start: usize) {
+        let token = &self.text[start..];
         // Character-wise lower-casing cannot see that a capital sigma ends a word.
         if token.len() > 'σ'.len_utf8() && token.ends_with('σ') {
             self.text.pop();
             self.text.push('ς');
         }
     }
-}
 
-impl fmt::Display for Sentence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
+    /// The sentence that was written: where it stands, and how many tokens it has.
+    fn end_sentence(&mut self) -> (Range<usize>, usize) {
+        let of = (self.start..self.text.len(), self.tokens);
+        (self.start, self.tokens) = (self.text.len(), 0);
+        of
     }
 }
 
-impl From<Sentence> for String {
-    fn from(sentence: Sentence) -> String {
-        sentence.text
+/// A text that was cut into sentences, and where in it their tokens stand.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// Its sentences, in order.
+    pub sentences: Vec<Sentence>,
+    /// Where each token of all sentences stands in the blocks, a line end between two.
+    places: Vec<Range<usize>>,
+    /// Where the last block ends.
+    end: usize,
+    /// The tokens are those that each block has by itself.
+    whole: bool,
+}
+
+impl Tokens {
+    /// Cuts blocks as [`sentences`] does.
+    pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut writer = Writer {
+            places: Some(Vec::new()),
+            ..Writer::default()
+        };
+        let (mut whole, mut bytes) = (true, 0);
+        let blocks = blocks.into_iter();
+        let blocks = blocks.inspect(|block| bytes += block.len() + 1);
+        let sentences = cut(&mut writer, blocks, |piece| {
+            // A row of characters that do not part tokens was taken for a ruled line.
+            whole &= piece.is_ascii();
+        });
+        Self {
+            sentences,
+            places: writer.places.unwrap_or_default(),
+            end: bytes.saturating_sub(1),
+            whole,
+        }
+    }
+
+    /// How many tokens it has.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True where it has no token.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The tokens in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.sentences.iter().flat_map(Sentence::tokens)
+    }
+
+    /// The number of the first token that stands behind the byte `at` of the blocks;
+    /// `None` where that is within a token, so that a text cut there has others, or behind
+    /// the end.
+    pub fn at(&self, at: usize) -> Option<usize> {
+        let number = self.places.partition_point(|place| place.start < at);
+        let before = number.checked_sub(1).and_then(|n| self.places.get(n));
+        let cuts = before.is_some_and(|place| at < place.end);
+        (self.whole && !cuts && at <= self.end).then_some(number)
     }
 }
 
@@ -170,46 +302,78 @@ impl From<Sentence> for String {
 /// (UAX #29, rule SB4), so blocks come with their white space folded. A row of
 /// 32 characters without letter or digit, as in a ruled line, ends one too.
 pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence> {
-    blocks
-        .into_iter()
-        .flat_map(pieces)
-        .flat_map(sentence_bounds)
-        .map(normalise)
-        .filter(|sentence| !sentence.is_empty())
-        .collect()
+    cut(&mut Writer::default(), blocks, |_| {})
+}
+
+/// The sentences of blocks; `on_ruled` is handed every piece that ends with a ruled line.
+fn cut<'a>(
+    writer: &mut Writer,
+    blocks: impl IntoIterator<Item = &'a str>,
+    mut on_ruled: impl FnMut(&str),
+) -> Vec<Sentence> {
+    let mut cut = Vec::new();
+    let mut at = 0;
+    for block in blocks {
+        let (mut rest, end) = (block, at + block.len());
+        while let Some((piece, after)) = next_piece(rest) {
+            if piece.len() < rest.len() {
+                on_ruled(piece);
+            }
+            writer.at = end - rest.len();
+            for sentence in sentence_bounds(piece) {
+                writer.push(sentence);
+                let sentence = writer.end_sentence();
+                if sentence.1 > 0 {
+                    cut.push(sentence);
+                }
+            }
+            rest = after;
+        }
+        at = end + 1;
+    }
+    let buffer: Arc<str> = std::mem::take(&mut writer.text).into();
+    let sentence = |(place, tokens): (Range<usize>, usize)| Sentence {
+        buffer: buffer.clone(),
+        start: place.start,
+        end: place.end,
+        tokens,
+    };
+    cut.into_iter().map(sentence).collect()
 }
 
 /// Normalises a whole text as one sequence, whatever sentences it may hold: an
 /// anchor, an alt text, a line of a corpus. Normalised text stays as it is.
 pub fn normalise(text: &str) -> Sentence {
-    let mut sentence = Sentence {
-        text: String::with_capacity(text.len()),
-        tokens: 0,
-    };
-    sentence.push(text);
-    sentence
+    let mut writer = Writer::default();
+    writer.push(text);
+    let (place, tokens) = writer.end_sentence();
+    Sentence {
+        buffer: writer.text.into(),
+        start: place.start,
+        end: place.end,
+        tokens,
+    }
 }
 
 /// See [`sentences`].
 const RULE: usize = 32;
 
-/// Cuts a block at its ruled lines. Besides being no text, these must not reach
+/// The text up to a ruled line, and that behind it. Besides being no text, these lines must not reach
 /// the segmentation: its look-ahead (rules SB8 to SB11) takes quadratic time on
 /// a full stop before a long row of brackets, quotes or spaces.
-fn pieces(block: &str) -> impl Iterator<Item = &str> {
-    let mut rest = block;
-    std::iter::from_fn(move || {
-        let mut row = 0;
-        for (at, c) in rest.char_indices() {
-            row = if c.is_alphanumeric() { 0 } else { row + 1 };
-            if row == RULE {
-                let (piece, after) = rest.split_at(at + c.len_utf8());
-                rest = after.trim_start_matches(|c: char| !c.is_alphanumeric());
-                return Some(piece);
-            }
+fn next_piece(block: &str) -> Option<(&str, &str)> {
+    let mut row = 0;
+    for (at, c) in block.char_indices() {
+        row = if c.is_alphanumeric() { 0 } else { row + 1 };
+        if row == RULE {
+            let (piece, after) = block.split_at(at + c.len_utf8());
+            return Some((
+                piece,
+                after.trim_start_matches(|c: char| !c.is_alphanumeric()),
+            ));
         }
-        Some(std::mem::take(&mut rest)).filter(|piece| !piece.is_empty())
-    })
+    }
+    (!block.is_empty()).then_some((block, ""))
 }
 
 enum Class {
@@ -350,6 +514,26 @@ mod tests {
         assert_eq!(kept(&[short]), ["a b c d e f g h i j"]);
     }
 
+    #[test]
+    fn tokens_know_where_they_stand() {
+        let blocks = ["Mp3s, naïve x.", "日本"];
+        let tokens = Tokens::of(blocks);
+        assert!(tokens.iter().eq(["mps", "naïve", "x", "日", "本"]));
+        let [within, comma, sun, end] = [1, 4, 16, 22];
+        assert_eq!(tokens.at(0), Some(0));
+        assert_eq!(tokens.at(within), None);
+        assert_eq!(tokens.at(comma), Some(1));
+        assert_eq!(tokens.at(sun), Some(3));
+        assert_eq!(tokens.at(end), Some(tokens.len()));
+        assert_eq!(tokens.at(end + 1), None);
+        // Marks that are taken for a ruled line part what is one token by itself.
+        let marks = format!("a{}b", "\u{301}".repeat(40));
+        assert_eq!(Tokens::of([&*marks]).at(0), None);
+        let ruled = format!("a {} b", "-".repeat(40));
+        assert_eq!(Tokens::of([&*ruled]).at(0), Some(0));
+        assert!(Tokens::of([]).is_empty());
+    }
+
     /// Unguarded, each of these takes an hour or more.
     #[test]
     fn no_text_takes_quadratic_time() {
@@ -384,11 +568,13 @@ mod tests {
 
         #[test]
         fn tokens_of_ascii_are_those_of_its_words(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
-            let mut by_words = Sentence::default();
+            let mut by_words = Writer::default();
             for word in text.split_word_bounds() {
                 by_words.push_word(word);
             }
-            prop_assert_eq!(normalise(&text), by_words);
+            let (_, tokens) = by_words.end_sentence();
+            let sentence = normalise(&text);
+            prop_assert_eq!((sentence.as_str(), sentence.len()), (&*by_words.text, tokens));
         }
 
         #[test]

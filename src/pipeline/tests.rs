@@ -136,7 +136,7 @@ fn images(page: &PageBrought) -> Vec<&str> {
 fn a_page_gives_text_links_and_images() {
     let page = read_with(&reader(Strategy::Link), &[], "", "");
     assert_eq!(page.document.perplexity, 10.0);
-    assert_eq!(page.sentences, ["cat cat cat cat cat"]);
+    assert_eq!(page.sentences, "cat cat cat cat cat\n");
     assert_eq!(
         (links(&page), images(&page)),
         (vec!["/plain"], vec!["/plain.png"])

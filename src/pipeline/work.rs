@@ -100,8 +100,8 @@ pub struct PageBrought {
     pub unknown: f64,
     /// Digest of the keyword table that its links are rated by.
     pub keywords: u64,
-    /// Its normalised sentences.
-    pub sentences: Vec<String>,
+    /// Its normalised sentences, a line each.
+    pub sentences: String,
     /// Its title.
     pub title: Option<String>,
     /// Which part of its text was rated and kept.
@@ -361,7 +361,7 @@ impl Reader {
             reward,
             sentences: match keeps_text && !off_language {
                 true => sentences,
-                false => Vec::new(),
+                false => String::new(),
             },
             title: extracted.title,
             text: extracted.text,

@@ -7,55 +7,32 @@
 //! bit, what it is by itself.
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use crate::keywords::KeywordTable;
-use crate::lm::{LanguageModel, Running, Sentence, SentenceScore, normalise, perplexity};
+use crate::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity};
 use crate::page::{Extracted, Span};
 
 use super::scorer::Measured;
 
 /// The text of a page in which the words around its images stand.
-pub(super) struct Around<'s, 'page> {
+pub(super) struct Around<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
-    flow: &'page str,
-    lines: Vec<Line>,
+    text: Rc<Tokens>,
     running: Running<'s>,
     /// The keywords among the tokens, by number.
     weights: Vec<(usize, f64)>,
 }
 
-/// A block of text.
-struct Line {
-    span: Span,
-    tokens: Sentence,
-    /// The number of its first token.
-    first: usize,
-}
-
-impl Line {
-    /// How many of its tokens stand before the byte `at` of the text, where none is cut
-    /// in two there.
-    fn tokens_before(&self, flow: &str, at: usize) -> Option<usize> {
-        if at <= self.span.start {
-            return Some(0);
-        }
-        if at >= self.span.end {
-            return Some(self.tokens.len());
-        }
-        let before = normalise(flow.get(self.span.start..at)?);
-        let behind = normalise(flow.get(at..self.span.end)?);
-        let whole = before.tokens().chain(behind.tokens());
-        whole.eq(self.tokens.tokens()).then_some(before.len())
-    }
-}
-
-impl<'s, 'page> Around<'s, 'page> {
-    /// `None` where there is little to gain, or the model has no quicker way.
+impl<'s> Around<'s> {
+    /// `None` where there is little to gain, or the model has no quicker way. `of_blocks`
+    /// are the tokens of the page's blocks, and `flow` all of its text.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
         keywords: &'s KeywordTable,
-        page: &'page Extracted,
+        page: &Extracted,
+        of_blocks: &Rc<Tokens>,
     ) -> Option<Self> {
         let spans = page.images.iter().flat_map(|image| {
             let spans = &image.spans;
@@ -68,38 +45,27 @@ impl<'s, 'page> Around<'s, 'page> {
         if sum < page.flow.len().max(1) {
             return None;
         }
-        let mut lines = Vec::new();
-        let (mut at, mut first) = (0, 0);
-        for text in page.flow.split('\n') {
-            let span = at..at + text.len();
-            at = span.end + 1;
-            let tokens = normalise(text);
-            let next = first + tokens.len();
-            lines.push(Line {
-                span,
-                tokens,
-                first,
-            });
-            first = next;
-        }
-        let running = lm.read(&mut lines.iter().flat_map(|line| line.tokens.tokens()))?;
-        let tokens = lines.iter().flat_map(|line| line.tokens.tokens());
-        let weights = tokens.enumerate();
+        let text = match page.flow_is_blocks() {
+            true => of_blocks.clone(),
+            false => Rc::new(Tokens::of(page.flow.split('\n'))),
+        };
+        let running = lm.read(&mut text.iter())?;
+        let weights = text.iter().enumerate();
         let weights = weights.filter_map(|(i, token)| Some((i, keywords.weight(token)?)));
+        let weights = weights.collect();
         Some(Self {
             lm,
             keywords,
-            flow: &page.flow,
-            weights: weights.collect(),
-            lines,
+            text,
             running,
+            weights,
         })
     }
 
     /// What a part of the text is rated by; `None` where its tokens are others than
     /// those of the whole, as where it begins in the middle of a word.
     pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
-        let (start, end) = (self.token_at(span.start)?, self.token_at(span.end)?);
+        let (start, end) = (self.text.at(span.start)?, self.text.at(span.end)?);
         let tokens = end.saturating_sub(start);
         if tokens == 0 {
             return Some(Measured {
@@ -115,15 +81,14 @@ impl<'s, 'page> Around<'s, 'page> {
         })
     }
 
-    /// The score and the keyword score of each of the sentences that all of the text was
-    /// cut into; `None` where they are of another text.
-    pub(super) fn sentences(&self, all: &[Sentence]) -> Option<Vec<(SentenceScore, f64)>> {
-        let tokens = self.lines.last().map(|line| line.first + line.tokens.len());
-        if tokens != Some(all.iter().map(Sentence::len).sum()) {
+    /// The score and the keyword score of each of these sentences; `None` where they are
+    /// not those that were read.
+    pub(super) fn sentences(&self, of_blocks: &Rc<Tokens>) -> Option<Vec<(SentenceScore, f64)>> {
+        if !Rc::ptr_eq(&self.text, of_blocks) {
             return None;
         }
         let mut next = 0;
-        let scores = all.iter().map(|sentence| {
+        let scores = self.text.sentences.iter().map(|sentence| {
             let tokens = next..next + sentence.len();
             next = tokens.end;
             (self.running.score(tokens.clone()), self.keyword(tokens))
@@ -137,13 +102,6 @@ impl<'s, 'page> Around<'s, 'page> {
         let weights = weights.take_while(|(i, _)| *i < tokens.end);
         self.keywords.share(weights.map(|(_, weight)| *weight))
     }
-
-    /// The number of the first token that stands behind the byte `at` of the text.
-    fn token_at(&self, at: usize) -> Option<usize> {
-        let line = self.lines.partition_point(|line| line.span.end < at);
-        let line = self.lines.get(line)?;
-        Some(line.first + line.tokens_before(self.flow, at)?)
-    }
 }
 
 #[cfg(test)]
@@ -152,7 +110,7 @@ mod tests {
 
     use super::*;
     use crate::address::PageUrl;
-    use crate::lm::{KenLm, arpa, estimate};
+    use crate::lm::{KenLm, Sentence, arpa, estimate, normalise};
     use crate::page::{ImageCandidate, Spans};
     use proptest::prelude::*;
     use std::sync::LazyLock;
@@ -180,10 +138,15 @@ mod tests {
             },
         };
         Extracted {
+            blocks: flow.split('\n').map(str::to_owned).collect(),
             flow: flow.to_owned(),
             images: vec![image],
             ..Extracted::default()
         }
+    }
+
+    fn tokens(page: &Extracted) -> Rc<Tokens> {
+        Rc::new(Tokens::of(page.blocks.iter().map(String::as_str)))
     }
 
     fn alone(text: &str, keywords: &KeywordTable) -> Measured {
@@ -208,7 +171,8 @@ mod tests {
         let whole = 0..flow.len();
         let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
-        let around = Around::new(&*LM, &keywords, &page).unwrap();
+        let read = tokens(&page);
+        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
         for span in spans {
             let text = &flow[span.clone()];
             assert_eq!(
@@ -219,16 +183,30 @@ mod tests {
         }
         let sentences = crate::lm::sentences(flow.lines());
         let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-        assert_eq!(around.sentences(&sentences), Some(scores.collect()));
-        assert_eq!(around.sentences(&sentences[1..]), None);
+        assert_eq!(around.sentences(&read), Some(scores.collect()));
+        assert_eq!(around.sentences(&tokens(&page)), None, "other sentences");
         assert_eq!(around.measure(&(5..31)), None, "begins within a word");
         assert_eq!(around.measure(&(0..1_000)), None);
     }
 
     #[test]
+    fn parts_are_of_the_whole_text_where_an_extractor_chose_blocks_of_it() {
+        let flow = "The cat is hunting\nin the field by night";
+        let (mut page, keywords) = (page(flow, vec![0..flow.len(), 19..40]), keywords());
+        page.left_out = page.blocks.split_off(1);
+        let read = tokens(&page);
+        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
+        assert_eq!(around.sentences(&read), None);
+        for span in [0..flow.len(), 19..40] {
+            let of = alone(&flow[span.clone()], &keywords);
+            assert_eq!(around.measure(&span), Some(of));
+        }
+    }
+
+    #[test]
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
-        let new = |page: &Extracted| Around::new(&*LM, &keywords, page).is_some();
+        let new = |page: &Extracted| Around::new(&*LM, &keywords, page, &tokens(page)).is_some();
         let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
         assert!(!new(&page(flow, vec![0..7, 8..18])));
@@ -252,10 +230,11 @@ mod tests {
             let mut page = page(&flow, spans.clone());
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
-            let around = Around::new(&*LM, &keywords, &page).unwrap();
+            let read = tokens(&page);
+            let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
             let sentences = crate::lm::sentences(flow.split('\n'));
             let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-            prop_assert_eq!(around.sentences(&sentences), Some(scores.collect()));
+            prop_assert_eq!(around.sentences(&read), Some(scores.collect()));
             for span in spans.into_iter().chain([0..flow.len()]) {
                 let text = &flow[span.clone()];
                 if let Some(measured) = around.measure(&span) {

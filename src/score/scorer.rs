@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::iter::repeat;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use super::around::Around;
@@ -11,7 +12,7 @@ use super::rating::{Strategy, Weights, weighted};
 use crate::address::PageUrl;
 use crate::keywords::KeywordTable;
 use crate::lm::{
-    LanguageModel, MIN_TOKENS, Sentence, SentenceScore, normalise, perplexity, sentences,
+    LanguageModel, MIN_TOKENS, Sentence, SentenceScore, Tokens, normalise, perplexity, sentences,
 };
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
@@ -112,8 +113,10 @@ impl Scorer {
     /// All links are kept, those marked `nofollow` too, and the page's directives
     /// are not looked at: what to make of them is for the caller to decide.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
-        let around = Around::new(&*self.lm, &self.keywords, extracted);
-        let (document, sentences) = self.rate_document(&extracted.blocks, around.as_ref());
+        let text = Rc::new(Tokens::of(extracted.blocks.iter().map(String::as_str)));
+        let around = Around::new(&*self.lm, &self.keywords, extracted, &text);
+        let known = around.as_ref().and_then(|around| around.sentences(&text));
+        let (document, sentences) = self.rate_document(&text.sentences, known);
         let observed = self.observer.as_ref().map(|observer| Observed {
             reward: observer.reward(&sentences, document.perplexity),
             clues: observer.clues(page_url, extracted),
@@ -142,13 +145,14 @@ impl Scorer {
             links,
             images: images.collect(),
             observed,
-            sentences: sentences.into_iter().map(String::from).collect(),
+            sentences: lines(&sentences),
         }
     }
 
     /// Rates a document by its text blocks.
     pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
-        self.rate_document(blocks, None).0
+        self.rate_document(&sentences(blocks.iter().map(AsRef::as_ref)), None)
+            .0
     }
 
     /// Rates a text as one sequence, however short: an anchor, an alt text.
@@ -182,30 +186,29 @@ impl Scorer {
         }
     }
 
-    /// The rating, and the sentences it rests on.
-    fn rate_document<B: AsRef<str>>(
+    /// The rating of a document of these sentences, of which the scores may be `known`, and
+    /// those among them that it rests on.
+    fn rate_document(
         &self,
-        blocks: &[B],
-        around: Option<&Around<'_, '_>>,
+        sentences: &[Sentence],
+        known: Option<Vec<(SentenceScore, f64)>>,
     ) -> (DocumentScore, Vec<Sentence>) {
-        let mut sentences = sentences(blocks.iter().map(AsRef::as_ref));
-        let known = around.and_then(|around| around.sentences(&sentences));
         let counts = |sentence: &Sentence| sentence.len() >= MIN_TOKENS;
+        let counted = sentences.iter().filter(|s| counts(s));
         let scores: Vec<(SentenceScore, f64)> = match known {
             Some(scores) => {
-                let scores = scores.into_iter().zip(&sentences);
+                let scores = scores.into_iter().zip(sentences);
                 scores
                     .filter(|(_, s)| counts(s))
                     .map(|(score, _)| score)
                     .collect()
             }
             None => {
-                let sentences = sentences.iter().filter(|s| counts(s));
                 let score = |s: &Sentence| (self.lm.score(s), self.keywords.score(s));
-                sentences.map(score).collect()
+                counted.clone().map(score).collect()
             }
         };
-        sentences.retain(counts);
+        let sentences: Vec<Sentence> = counted.cloned().collect();
         let lengths = sentences.iter().map(Sentence::len);
         let of_model = lengths.zip(scores.iter().map(|(score, _)| *score));
         let rated = perplexity::of_sentences(&*self.lm, of_model);
@@ -288,6 +291,17 @@ impl Scorer {
     }
 }
 
+/// Sentences as one text, a line each.
+fn lines(sentences: &[Sentence]) -> String {
+    let bytes = sentences.iter().map(|s| s.as_str().len() + 1).sum();
+    let mut text = String::with_capacity(bytes);
+    for sentence in sentences {
+        text.push_str(sentence.as_str());
+        text.push('\n');
+    }
+    text
+}
+
 /// What the rating of a short text is made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
@@ -308,11 +322,11 @@ struct Texts<'scorer, 'page> {
     scorer: &'scorer Scorer,
     /// The standard hasher: these keys are the web's.
     rated: HashMap<&'page str, Rated>,
-    around: Option<Around<'scorer, 'page>>,
+    around: Option<Around<'scorer>>,
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer, 'page>>) -> Self {
+    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer>>) -> Self {
         Self {
             scorer,
             rated: HashMap::new(),
@@ -455,10 +469,8 @@ mod tests {
 
         assert_eq!(
             scored.sentences,
-            [
-                "one poorly understood element of cat hunting behavior is this",
-                "the field mouse was freed from its enemy times"
-            ]
+            "one poorly understood element of cat hunting behavior is this\n\
+             the field mouse was freed from its enemy times\n"
         );
         let document = scored.document;
         assert_eq!((document.sentences, document.tokens), (2, 19));
@@ -466,7 +478,7 @@ mod tests {
         assert_eq!(document, scorer.document(&page.blocks));
         let log10: f64 = scored
             .sentences
-            .iter()
+            .lines()
             .map(|s| counting.lm.score(&normalise(s)).log10)
             .sum();
         assert!((document.perplexity / 10_f64.powf(-log10 / 21.0) - 1.0).abs() < 1e-12);

@@ -73,18 +73,15 @@ impl Appender {
         self.file.sync_data().map_err(io(&self.path, "syncing"))
     }
 
-    /// Appends lines as one gzip member. The member carries no time, so equal
-    /// lines give equal bytes.
-    pub fn append_gzip(&mut self, lines: &[String]) -> Result<(), OutputError> {
+    /// Appends text as one gzip member. The member carries no time, so equal
+    /// texts give equal bytes.
+    pub fn append_gzip(&mut self, text: &str) -> Result<(), OutputError> {
         let mut encoder = GzBuilder::new()
             .mtime(0)
             .write(Vec::new(), Compression::default());
-        for line in lines {
-            encoder
-                .write_all(line.as_bytes())
-                .and_then(|()| encoder.write_all(b"\n"))
-                .map_err(io(&self.path, "compressing"))?;
-        }
+        encoder
+            .write_all(text.as_bytes())
+            .map_err(io(&self.path, "compressing"))?;
         let member = encoder.finish().map_err(io(&self.path, "compressing"))?;
         self.append(&member)
     }

@@ -253,13 +253,13 @@ impl Outputs {
         self.log.append(format!("{}\n", row.to_json()).as_bytes())
     }
 
-    /// Appends sentences, one a line, to `sentences/*.txt.gz`. Each call makes a
+    /// Appends sentences, one a line with its end, to `sentences/*.txt.gz`. Each call makes a
     /// gzip member of its own (RFC 1952 section 2.2), so that any cut between
     /// two calls leaves a whole file. Returns where they lie, if there are any.
     ///
     /// # Errors
     /// [`OutputError::Io`].
-    pub fn sentences(&mut self, sentences: &[String]) -> Result<Option<TextPlace>, OutputError> {
+    pub fn sentences(&mut self, sentences: &str) -> Result<Option<TextPlace>, OutputError> {
         if sentences.is_empty() {
             return Ok(None);
         }

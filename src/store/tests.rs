@@ -131,8 +131,8 @@ fn row<'a>(address: &'a str) -> Row<'a> {
     }
 }
 
-fn lines(texts: &[&str]) -> Vec<String> {
-    texts.iter().map(|t| (*t).to_owned()).collect()
+fn lines(texts: &[&str]) -> String {
+    texts.iter().map(|text| format!("{text}\n")).collect()
 }
 
 fn unzipped(path: &Path) -> String {
@@ -227,8 +227,8 @@ fn everything_beyond_the_stamp_is_cut_off() {
 fn a_new_segment_begins_where_one_is_full_and_is_removed_where_it_is_lost() {
     let job = tempfile::tempdir().unwrap();
     let mut o = Outputs::open(job.path(), &[]).unwrap();
-    let noise = |n: u64| -> Vec<String> {
-        let hex = |i: u64| format!("{:016x}", (i + n).wrapping_mul(0x9E37_79B9_7F4A_7C15));
+    let noise = |n: u64| -> String {
+        let hex = |i: u64| format!("{:016x}\n", (i + n).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         (0..400).map(hex).collect()
     };
     o.sentences(&noise(0)).unwrap();
@@ -319,7 +319,7 @@ fn gzip_members_join_and_equal_lines_give_equal_bytes() {
         let job = tempfile::tempdir().unwrap();
         let mut o = Outputs::open(job.path(), &[]).unwrap();
         o.sentences(&lines(&["a b c", "d e f"])).unwrap();
-        o.sentences(&[]).unwrap();
+        o.sentences("").unwrap();
         o.sentences(&lines(&["g h i"])).unwrap();
         let path = job.path().join("sentences/00000.txt.gz");
         assert_eq!(unzipped(&path), "a b c\nd e f\ng h i\n");
@@ -642,8 +642,9 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
         match op {
             Op::Log(n) => outputs.log(&row(&format!("http://a.org/{n}"))).unwrap(),
             Op::Sentences(n) => {
-                let line = |i: u64| format!("{:x}", (i + u64::from(*n)).wrapping_mul(0x9E37_79B9));
-                let lines: Vec<String> = (0..u64::from(*n)).map(line).collect();
+                let line =
+                    |i: u64| format!("{:x}\n", (i + u64::from(*n)).wrapping_mul(0x9E37_79B9));
+                let lines: String = (0..u64::from(*n)).map(line).collect();
                 outputs.sentences(&lines).unwrap();
             }
             Op::Image(i, pages) => {

@@ -171,7 +171,7 @@ mod tests {
             ));
         };
         let mut place = |text: &str| {
-            let place = outputs.sentences(&[text.to_owned()]).unwrap().unwrap();
+            let place = outputs.sentences(&format!("{text}\n")).unwrap().unwrap();
             format!(",\"sentences\":{}", serde_json::to_string(&place).unwrap())
         };
         row("1", &place("one two"));

@@ -308,7 +308,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
                     contexts,
                 })?);
             } else if !is_image {
-                outputs.sentences(&[format!("a sentence of {address}")])?;
+                outputs.sentences(&format!("a sentence of {address}\n"))?;
             }
             outputs.log(&row(task, note.as_deref()))?;
             let stamp = outputs.stamp();
