@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -253,24 +253,29 @@ pub fn drive<C: Crew>(
             Permit::Lease if !full => wait_for(frontier, now),
             _ => MAX_WAIT,
         };
-        match control.receiver.recv_timeout(wait) {
-            Ok(Signal::Stop) => phase.stop(self::now()),
-            Ok(Signal::Ask(question)) => question(&mut Steering {
-                outage: outage.since(),
-                frontier,
-                fetcher,
-                pace: &mut pace,
-                limits: crew.limits(),
-                phase: &mut phase,
-            }),
-            Ok(Signal::Checkpoint(done)) => {
-                crew.checkpoint(frontier)?;
-                last_flush = Instant::now();
-                // Whoever asked may have gone away.
-                done.send(()).ok();
+        // All that wait: while a round takes longer than a fetch, more come than rounds are
+        // made, and who asks or stops would wait behind them.
+        let mut signal = control.receiver.recv_timeout(wait).ok();
+        while let Some(next) = signal {
+            match next {
+                Signal::Stop => phase.stop(self::now()),
+                Signal::Ask(question) => question(&mut Steering {
+                    outage: outage.since(),
+                    frontier,
+                    fetcher,
+                    pace: &mut pace,
+                    limits: crew.limits(),
+                    phase: &mut phase,
+                }),
+                Signal::Checkpoint(done) => {
+                    crew.checkpoint(frontier)?;
+                    last_flush = Instant::now();
+                    // Whoever asked may have gone away.
+                    done.send(()).ok();
+                }
+                Signal::Arrived => {}
             }
-            Ok(Signal::Arrived)
-            | Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+            signal = control.receiver.try_recv().ok();
         }
         while let Ok(arrival) = arrived.try_recv() {
             let now = self::now();

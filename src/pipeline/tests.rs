@@ -11,6 +11,7 @@ use image::{DynamicImage, ImageFormat};
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 use tokio::runtime::Runtime;
 
+use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
 use crate::config::Config;
@@ -607,6 +608,27 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
     assert!(queued > 0, "40 addresses on 4 hosts, and stopped after 3");
     let done = crew.settled.iter().filter(|s| s.1 == Settled::Done).count();
     assert_eq!(done, started.load(std::sync::atomic::Ordering::SeqCst));
+    frontier.close().unwrap();
+}
+
+#[test]
+fn who_stops_does_not_wait_behind_all_that_arrived() {
+    let (tree, seeds) = hosts(4, 10);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let control = Control::default();
+    for _ in 0..1_000 {
+        control.sender.send(Signal::Arrived).unwrap();
+    }
+    control.stopper().stop();
+    let mut crew = Plain {
+        work: Arc::new(|_, _| (Outcome::Done, Some(()))),
+        settled: Vec::new(),
+        after_settle: &mut |_| {},
+    };
+    assert!(web.drive(&mut frontier, control, &mut crew));
+    // What the first round leased: one address of each host.
+    assert!(crew.settled.len() <= 4, "{} settled", crew.settled.len());
     frontier.close().unwrap();
 }
 
