@@ -6,16 +6,16 @@
 //! cargo bench --bench analysis -- FOLDER_OF_PAGES
 //! ```
 //!
-//! With a folder its first 200 `*.html` files are read, and otherwise pages that are made
-//! up, shaped like those of an encyclopedia. A stage that cannot run by itself is what it
-//! adds to those before it: `text`, `links` and `images` to the parse, and `ratings`, all
-//! that is scored, to the sentences, the model and the keywords of the document.
+//! With a folder up to 200 of its `*.html` files are read, evenly spread, and otherwise pages
+//! that are made up, shaped like those of an encyclopedia. A stage that cannot run by itself
+//! is what it adds to those before it: `text`, `links` and `images` to the parse, and
+//! `ratings`, all that is scored, to the sentences, the model and the keywords of the document.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::fmt::Write as _;
 use std::hint::black_box;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -44,7 +44,13 @@ fn main() {
     let folder = std::env::args().skip(1).find(|a| !a.starts_with('-'));
     let mut htmls = Vec::new();
     match &folder {
-        Some(folder) => read(Path::new(folder), &mut htmls),
+        Some(folder) => {
+            let mut found = Vec::new();
+            files(Path::new(folder), &mut found);
+            let every = found.len().div_ceil(MAX_PAGES).max(1);
+            let some = found.iter().step_by(every);
+            htmls.extend(some.filter_map(|path| std::fs::read_to_string(path).ok()));
+        }
         None => htmls.extend((0..20).map(made)),
     }
     let pages: Vec<Page> = htmls.into_iter().map(page).collect();
@@ -170,20 +176,18 @@ fn page(html: String) -> Page {
     }
 }
 
-fn read(folder: &Path, htmls: &mut Vec<String>) {
+/// The files below a folder, in order.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = std::fs::read_dir(folder)
         .expect("a folder")
         .map(|entry| entry.expect("an entry").path())
         .collect();
     entries.sort();
     for path in entries {
-        if htmls.len() == MAX_PAGES {
-            return;
-        }
         if path.is_dir() {
-            read(&path, htmls);
+            files(&path, found);
         } else if path.extension().is_some_and(|e| e == "html") {
-            htmls.extend(std::fs::read_to_string(&path).ok());
+            found.push(path);
         }
     }
 }
