@@ -141,7 +141,6 @@ impl Writer {
                 if !within {
                     within = true;
                     self.begin_token(self.at + n);
-                    self.part_tokens();
                 }
                 self.text.push(char::from(byte.to_ascii_lowercase()));
                 end = n + 1;
@@ -167,9 +166,8 @@ impl Writer {
                 Class::Letter if !after_letter && is_mark(c) => {}
                 Class::Letter => {
                     if self.text.len() == start {
-                        self.part_tokens();
-                        start = self.text.len();
                         self.begin_token(from);
+                        start = self.text.len();
                     }
                     if c.is_ascii() {
                         self.text.push(c.to_ascii_lowercase());
@@ -196,20 +194,18 @@ impl Writer {
         self.at += word.len();
     }
 
-    /// What is written next is another token.
-    fn part_tokens(&mut self) {
-        if self.text.len() > self.start {
+    /// What is written next is another token, which stands in the text at `from`.
+    fn begin_token(&mut self, from: usize) {
+        if self.tokens > 0 {
             self.text.push(' ');
         }
-    }
-
-    fn begin_token(&mut self, from: usize) {
         self.tokens += 1;
         if let Some(places) = &mut self.places {
             places.push(from..from);
         }
     }
 
+    /// The token that was begun last goes on to `to`.
     fn extend_token(&mut self, to: usize) {
         if let Some(last) = self.places.as_mut().and_then(|places| places.last_mut()) {
             last.end = to;

@@ -27,7 +27,8 @@ pub(super) struct Around<'s> {
 
 impl<'s> Around<'s> {
     /// `None` where there is little to gain, or the model has no quicker way. `of_blocks`
-    /// are the tokens of the page's blocks, and `flow` all of its text.
+    /// are the tokens of the page's blocks; those of all of its text are cut anew only where
+    /// an extractor left blocks out.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
         keywords: &'s KeywordTable,

@@ -265,8 +265,8 @@ const LEAST: f64 = 0.15;
 impl Topicality {
     /// The curve between two kinds of documents: its midpoint is as many standard
     /// deviations below the mean of the topic's as above that of the neutral ones, but
-    /// not more than one or 15 % of the way to these, and the mean document of the topic is on it with 83 %.
-    /// `None` where there are too few, or the two cannot be told apart.
+    /// not more than one or 15 % of the way to these, and the mean document of the topic is
+    /// on it with 83 %. `None` where there are too few, or the two cannot be told apart.
     ///
     /// Not more than one, as what a crawl meets beside the topic is not neutral: it is
     /// what the pages of the topic link to, and nearer to it than any sample of the
