@@ -18,6 +18,7 @@ use tracing::{Instrument, Span};
 use super::Limits;
 use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Signal, Steering};
+use super::window::Window;
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
 use crate::frontier::{Frontier, Rescoped, Rescored};
@@ -26,10 +27,13 @@ use crate::page::{Fetched, Outcome, Reason, Task, Validators};
 /// The longest the loop waits without looking at the clock.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
+/// The same while as many requests are open as are worth it, which grows with time.
+const WINDOW_WAIT: Duration = Duration::from_millis(20);
+
 /// How a crawl is driven.
 #[derive(Debug, Clone)]
 pub struct Pace {
-    /// Requests open at the same time.
+    /// Requests open at the same time, at most; fewer where the machine could not keep up.
     pub concurrency: usize,
     /// Bodies in memory, in bytes, above which nothing is leased.
     pub max_bytes: u64,
@@ -161,12 +165,14 @@ pub fn drive<C: Crew>(
     let work = crew.work();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Semaphore::new(cores));
+    let window = Window::new(cores);
     let mut spawn = |task: Task| {
         let span = span_of(&task);
         let journey = Journey {
             fetcher: fetcher.clone(),
             pool: Arc::clone(&pool),
             work: Arc::clone(&work),
+            window: window.clone(),
         };
         let arrivals = arrivals.clone();
         let signals = control.sender.clone();
@@ -213,15 +219,24 @@ pub fn drive<C: Crew>(
         }
         give_back(frontier, outage.resend(now), now)?;
         let in_flight = frontier.leased() > outage.held();
-        let (permit, full) = if stopped {
-            (Permit::End, false)
+        let (permit, room) = if stopped {
+            (Permit::End, Room::Free)
         } else if paused {
-            (Permit::Wait, false)
+            (Permit::Wait, Room::Free)
         } else {
             match outage.leasing(in_flight, now) {
-                Leasing::Nothing => (Permit::Wait, false),
+                Leasing::Nothing => (Permit::Wait, Room::Free),
                 Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
-                Leasing::Freely => lease_all(frontier, crew, fetcher, &pace, now, &mut spawn)?,
+                Leasing::Freely => {
+                    let room = |frontier: &Frontier| {
+                        let asked = frontier.leased().saturating_sub(outage.held());
+                        match room(frontier, fetcher, &pace) {
+                            Room::Free if asked >= window.room(Instant::now()) => Room::Enough,
+                            room => room,
+                        }
+                    };
+                    lease_all(frontier, crew, room, now, &mut spawn)?
+                }
             }
         };
         if stopped || permit == Permit::End {
@@ -250,7 +265,11 @@ pub fn drive<C: Crew>(
         }
         let wait = match permit {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
-            Permit::Lease if !full => wait_for(frontier, now),
+            Permit::Lease => match room {
+                Room::Free => wait_for(frontier, now),
+                Room::Enough => WINDOW_WAIT,
+                Room::Full => MAX_WAIT,
+            },
             _ => MAX_WAIT,
         };
         // All that wait: while a round takes longer than a fetch, more come than rounds are
@@ -296,10 +315,12 @@ pub fn drive<C: Crew>(
             }
             release(frontier, crew, outage.answered(found, now), now)?;
             let _within = span_of(&arrival.task).entered();
+            let began = Instant::now();
             match arrival.located {
                 Some(address) => frontier.located(&arrival.task, address, now)?,
                 None => crew.settle(frontier, arrival, now)?,
             }
+            window.settled(began.elapsed());
         }
         while let Some(arrival) = crew.unsettled() {
             // Both ends are held here, so neither channel is closed.
@@ -323,26 +344,42 @@ pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Leases all that may be leased now; returns the last permit, and whether there
-/// was no room for more.
+/// Whether more requests may be open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Room {
+    /// There is room.
+    Free,
+    /// More would only be chosen earlier than they need to be.
+    Enough,
+    /// No more is allowed.
+    Full,
+}
+
+/// What room the job's own limits leave.
+pub(super) fn room(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Room {
+    match frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes {
+        true => Room::Full,
+        false => Room::Free,
+    }
+}
+
+/// Leases all that may be leased now; returns the last permit, and what room there was.
 pub(super) fn lease_all<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,
-    fetcher: &Fetcher,
-    pace: &Pace,
+    room: impl Fn(&Frontier) -> Room,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, bool), C::Error> {
+) -> Result<(Permit, Room), C::Error> {
     loop {
         let permit = crew.permit(frontier, now)?;
-        let full =
-            frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes;
-        if permit != Permit::Lease || full {
-            return Ok((permit, full));
+        let room = room(frontier);
+        if permit != Permit::Lease || room != Room::Free {
+            return Ok((permit, room));
         }
         match frontier.lease(now)? {
             Some(task) => spawn(task),
-            None => return Ok((permit, false)),
+            None => return Ok((permit, Room::Free)),
         }
     }
 }
@@ -353,14 +390,14 @@ fn lease_one<C: Crew>(
     crew: &mut C,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, bool), C::Error> {
+) -> Result<(Permit, Room), C::Error> {
     let permit = crew.permit(frontier, now)?;
     if permit == Permit::Lease
         && let Some(task) = frontier.lease(now)?
     {
         spawn(task);
     }
-    Ok((permit, false))
+    Ok((permit, Room::Free))
 }
 
 /// Does with what was held back what follows from it.
@@ -427,6 +464,7 @@ struct Journey<B> {
     fetcher: Fetcher,
     pool: Arc<Semaphore>,
     work: Work<B>,
+    window: Window,
 }
 
 impl<B: Send + 'static> Journey<B> {
@@ -452,8 +490,14 @@ impl<B: Send + 'static> Journey<B> {
             };
         }
         let fetcher = &self.fetcher;
+        let open = self.window.open(Instant::now());
         let answer = fetcher.fetch_unless(&task.url, task.kind, &task.validators);
-        match answer.await {
+        let answer = answer.await;
+        drop(open);
+        if !matches!(answer, Ok(Answer::Body { .. })) {
+            self.window.worked(Duration::ZERO);
+        }
+        match answer {
             Err(error) => Arrival::of_error(task, &error),
             Ok(Answer::Redirect {
                 status,
@@ -489,11 +533,14 @@ impl<B: Send + 'static> Journey<B> {
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
         let work = Arc::clone(&self.work);
+        let window = self.window.clone();
         let span = Span::current();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _within = span.entered();
+            let began = Instant::now();
             let (outcome, brought) = work(&task, fetched);
+            window.worked(began.elapsed());
             (task, outcome, brought)
         });
         let (task, outcome, brought, error) = match done.await {

@@ -21,6 +21,7 @@ mod room;
 mod steer;
 #[cfg(test)]
 mod tests;
+mod window;
 mod work;
 
 use std::time::Duration;

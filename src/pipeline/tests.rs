@@ -11,6 +11,7 @@ use image::{DynamicImage, ImageFormat};
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 use tokio::runtime::Runtime;
 
+use super::drive::Room;
 use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
@@ -689,12 +690,90 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     let mut spawned = Vec::new();
     let mut lease = |frontier: &mut Frontier| {
         let mut spawn = |task: Task| spawned.push(task);
-        drive::lease_all(frontier, &mut crew, &fetcher, &pace, now(), &mut spawn).unwrap()
+        let room = |f: &Frontier| drive::room(f, &fetcher, &pace);
+        drive::lease_all(frontier, &mut crew, room, now(), &mut spawn).unwrap()
     };
-    assert_eq!(lease(&mut frontier), (Permit::Lease, true));
+    assert_eq!(lease(&mut frontier), (Permit::Lease, Room::Full));
     drop(held);
-    assert_eq!(lease(&mut frontier), (Permit::Lease, false));
+    assert_eq!(lease(&mut frontier), (Permit::Lease, Room::Free));
     assert_eq!(spawned.len(), 3);
+}
+
+/// A crew that sees how much is open.
+struct Watching<'a> {
+    plain: Plain<'a>,
+    /// The most that was open after a round by which this many were settled.
+    after: usize,
+    most: usize,
+}
+
+impl Crew for Watching<'_> {
+    type Brought = ();
+    type Error = StoreError;
+
+    fn work(&self) -> Work<()> {
+        self.plain.work()
+    }
+
+    fn permit(&mut self, f: &mut Frontier, now: u64) -> Result<Permit, StoreError> {
+        self.plain.permit(f, now)
+    }
+
+    fn settle(&mut self, f: &mut Frontier, a: Arrival<()>, now: u64) -> Result<(), StoreError> {
+        self.plain.settle(f, a, now)
+    }
+
+    fn round(&mut self, frontier: &Frontier) {
+        if self.plain.settled.len() >= self.after {
+            self.most = self.most.max(frontier.leased());
+        }
+    }
+}
+
+#[test]
+fn no_more_is_chosen_than_can_be_worked_on() {
+    use sha2::{Digest, Sha256};
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (hosts, pages) = (40 * cores, 4);
+    let (tree, seeds) = self::hosts(hosts, pages);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let mut crew = Watching {
+        plain: Plain {
+            // Far more than to fetch it from this machine.
+            work: Arc::new(|_, _| {
+                std::hint::black_box(Sha256::digest(vec![7; 16 << 20]));
+                (Outcome::Done, Some(()))
+            }),
+            settled: Vec::new(),
+            after_settle: &mut |_| {},
+        },
+        after: hosts * pages / 2,
+        most: 0,
+    };
+    let pace = Pace {
+        concurrency: 4_096,
+        ..pace()
+    };
+    let handle = web.runtime.handle();
+    let control = Control::default();
+    drive(
+        handle,
+        &mut frontier,
+        &web.fetcher(),
+        &pace,
+        control,
+        &mut crew,
+    )
+    .unwrap();
+    assert_eq!(crew.plain.settled.len(), seeds.len());
+    // Every host could be asked at once.
+    assert!(
+        (1..hosts / 2).contains(&crew.most),
+        "{} of {hosts} hosts",
+        crew.most
+    );
+    frontier.close().unwrap();
 }
 
 #[test]
