@@ -25,6 +25,10 @@ const FLUSH_EVERY_MS: u64 = 500;
 /// anyway.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
+/// Bytes of batches after which the disk is waited for. sled writes its log by threads of
+/// its own and lets as many buffers of half a megabyte wait for the disk as there are.
+const UNWRITTEN_BYTES: usize = 4 * 1024 * 1024;
+
 /// How often, and how long apart, the lock of a store is tried.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
@@ -38,6 +42,8 @@ pub struct SledStore {
     path: PathBuf,
     /// The notes of the open snapshots.
     snapshots: RefCell<Vec<Weak<Before>>>,
+    /// Bytes of the batches since the disk was last waited for.
+    unwritten: usize,
 }
 
 impl SledStore {
@@ -65,6 +71,7 @@ impl SledStore {
                         db,
                         path: path.to_owned(),
                         snapshots: RefCell::default(),
+                        unwritten: 0,
                     });
                 }
                 Err(StoreError::Damaged { path, why }) => {
@@ -128,6 +135,9 @@ impl Readable for SledStore {
 impl Store for SledStore {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         let writes: Vec<_> = batch.into_writes().collect();
+        let sizes = writes.iter();
+        let sizes = sizes.map(|(key, value)| key.len() + value.as_ref().map_or(0, Vec::len));
+        let bytes: usize = sizes.sum();
         self.guarded(|| {
             self.keep_for_snapshots(writes.iter().map(|(key, _)| key))?;
             let mut batch = sled::Batch::default();
@@ -138,11 +148,18 @@ impl Store for SledStore {
                 }
             }
             self.db.apply_batch(batch)
-        })
+        })?;
+        self.unwritten = self.unwritten.saturating_add(bytes);
+        match self.unwritten < UNWRITTEN_BYTES {
+            true => Ok(()),
+            false => self.flush(),
+        }
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
-        self.guarded(|| self.db.flush().map(|_bytes| ()))
+        self.guarded(|| self.db.flush().map(|_bytes| ()))?;
+        self.unwritten = 0;
+        Ok(())
     }
 
     fn size(&self) -> Result<u64, StoreError> {
