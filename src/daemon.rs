@@ -217,11 +217,7 @@ pub fn crawl(
     }
     let model = model(config, runtime, observer)?;
     let metrics = Metrics::new()?;
-    let learned = Learned::new(
-        &config.strategy.clues,
-        config.strategy.explore,
-        config.strategy.seed,
-    );
+    let learned = Learned::new(&config.strategy);
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let fetcher = {
         let _entered = runtime.enter();
@@ -459,7 +455,7 @@ pub fn reader(
             false => scorer,
         },
         boundaries,
-        learned: learns.then(|| learned.exploring(section.explore, section.seed)),
+        learned: learns.then(|| learned.changed(section)),
         images: ImageRules {
             enabled: images.enabled,
             min: (images.min_width, images.min_height),

@@ -108,6 +108,8 @@ section! {
         explore: f64 = 0.01, within 0.0..=0.5;
         /// The seed of the generator that draws them.
         seed: u64 = 1, within 0..;
+        /// How much less likely on topic a link may be than the best one whose host only rests for a moment (up to 5 seconds), to be asked for meanwhile, in a learning crawl: with 0.5 half as likely, with 0 whatever may be asked is asked. A higher share brings more pages on topic with as many fetches, a lower one more in as much time.
+        patience: f64 = 0.5, within 0.0..=1.0;
         /// The weight of the page's perplexity.
         gamma_document: f64 = 0.7, within 0.0..=1.0;
         /// The weight of the anchor's perplexity.

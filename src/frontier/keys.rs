@@ -58,6 +58,11 @@ impl Rank {
         Self { bucket, score, seq }
     }
 
+    /// The score.
+    pub fn score(&self) -> f64 {
+        f64::from_bits(self.score)
+    }
+
     /// Whether this goes before `other` for a better reason than age.
     pub fn is_better_than(&self, other: &Rank) -> bool {
         (self.bucket, self.score) < (other.bucket, other.score)

@@ -72,6 +72,13 @@ pub trait Learning: Send + Sync {
     /// Whether the fetch of this number is to explore, with a number drawn for it.
     fn explores(&self, fetch: u64) -> Option<u64>;
 
+    /// How likely a link of this score is on topic, 0 to 1.
+    fn chance(&self, score: f64) -> f64;
+
+    /// A link is not asked for while one is to be had in a moment that is more likely on
+    /// topic than it is by this, 0 to 1: at 0.5 by twice, at 0 by nothing.
+    fn patience(&self) -> f64;
+
     /// What the score is made of, in order.
     fn parts(&self, clues: &Clues) -> Vec<Part>;
 }

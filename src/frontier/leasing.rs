@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::change::Change;
 use super::finish::unknown_lease;
 use super::groups::{GroupKey, GroupRecord, News};
-use super::keys::{self, class};
+use super::keys::{self, Rank, class};
 use super::record::Located;
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
@@ -36,14 +36,22 @@ impl Frontier {
         self.wake_visits(now)?;
         self.draw_control(now)?;
         self.schedule.wake(now, self.policy.connections);
+        self.is_patient = false;
         for _ in 0..MAX_DROPS {
-            let best = match self.explores() {
+            let drawn = match self.explores() {
                 Some(number) => self.schedule.any_ready(number, now),
                 None => None,
             };
-            let best = best.or_else(|| self.schedule.best(now, self.policy.connections));
-            let Some(slot) = best else {
-                return Ok(None);
+            let slot = match drawn {
+                Some(slot) => slot,
+                None => match self.schedule.best(now, self.policy.connections) {
+                    Some(slot) if self.is_worth_it(slot, now) => slot,
+                    Some(_) => {
+                        self.is_patient = true;
+                        return Ok(None);
+                    }
+                    None => return Ok(None),
+                },
             };
             if let Some(task) = self.lease_from(slot, now)? {
                 return Ok(Some(task));
@@ -57,7 +65,8 @@ impl Frontier {
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
         let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
-        if rejudging || self.schedule.ready() > 0 {
+        let is_ready = self.schedule.ready() > 0;
+        if rejudging || (is_ready && !self.is_patient) {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
@@ -70,7 +79,9 @@ impl Frontier {
             parked = None;
         }
         let events = [self.schedule.next_due(), self.next_waiting, visit, parked];
-        events.into_iter().flatten().min()
+        // Those that were waited for may be gone meanwhile.
+        let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
+        events.into_iter().flatten().min().or(otherwise)
     }
 
     /// True where nothing is leased and nothing will be due but what is parked. A
@@ -106,6 +117,25 @@ impl Frontier {
             self.load_hosts(now)?;
         }
         Ok(())
+    }
+
+    /// Whether the page that a host is to be asked for is not much less likely on topic
+    /// than the best one whose host only rests for a moment.
+    fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
+        let learning = self.rating.as_ref().and_then(|rating| rating.learning());
+        let host = self.schedule.host(slot);
+        let page = host.and_then(|h| h.head.as_ref().filter(|head| head.class == class::PAGE));
+        let (Some(learning), Some(page)) = (learning, page) else {
+            return true;
+        };
+        let Some(resting) = self.schedule.best_resting(now) else {
+            return true;
+        };
+        let chance = |rank: &Rank| match rank.bucket {
+            Bucket::Seed => 1.0,
+            _ => learning.chance(rank.score()),
+        };
+        chance(&page.rank) >= learning.patience() * chance(&resting)
     }
 
     fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {

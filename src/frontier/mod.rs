@@ -69,6 +69,7 @@ mod recheck;
 mod record;
 mod rescope;
 mod rescore;
+mod resting;
 mod rules;
 mod sample;
 mod schedule;
@@ -225,6 +226,8 @@ pub struct Frontier {
     schedule: Schedule,
     leases: HashMap<u64, Lease>,
     last_lease: u64,
+    /// Whether what may be asked was not worth it when something was last to be leased.
+    is_patient: bool,
     /// When this process opened the store, if the last one did not close it.
     unclean_since: Option<u64>,
     /// When this process opened the store.
@@ -290,6 +293,7 @@ impl Frontier {
             schedule: Schedule::default(),
             leases: HashMap::new(),
             last_lease: 0,
+            is_patient: false,
             unclean_since,
             opened: now,
             latest: now,

@@ -14,8 +14,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::groups::{GroupKey, GroupRecord, Groups};
-use super::keys::Rank;
+use super::keys::{Rank, class};
 use super::record::HostRecord;
+use super::resting::Resting;
 use crate::address::HostKey;
 
 /// The next thing to ask a host for.
@@ -117,6 +118,8 @@ pub(super) struct Schedule {
     /// Groups without hosts, by the end of their clocks.
     empty: BTreeSet<(u64, GroupKey)>,
     parked: BTreeSet<(u64, Slot)>,
+    /// Those of which a page is asked next, and that may not be asked for a moment.
+    resting: Resting,
 }
 
 impl Schedule {
@@ -238,6 +241,9 @@ impl Schedule {
         match &host.head {
             None if host.leased.is_empty() => self.forget(slot, now),
             None => {}
+            Some(head) if host.leased.len() >= connections && head.class == class::PAGE => {
+                self.resting.insert(slot, head.rank, None, now);
+            }
             Some(_) if host.leased.len() >= connections => {}
             Some(head) => {
                 let rank = head.rank;
@@ -248,6 +254,9 @@ impl Schedule {
                     Place::Parked(until)
                 } else if due > now {
                     self.due.insert((due, Waiter::Host(slot)));
+                    if head.class == class::PAGE {
+                        self.resting.insert(slot, rank, Some(due), now);
+                    }
                     Place::Due(due)
                 } else {
                     self.ready.insert((rank, slot));
@@ -321,8 +330,13 @@ impl Schedule {
                     group.held.insert((rank, slot));
                 }
                 self.plan(key);
+                let mut is_page = false;
                 if let Some(host) = self.host_mut(slot) {
                     host.place = Place::Held(key.clone(), rank);
+                    is_page = host.head.as_ref().is_some_and(|h| h.class == class::PAGE);
+                }
+                if is_page {
+                    self.resting.insert(slot, rank, Some(due), now);
                 }
             }
             // Those held at the same group are parked with this one.
@@ -342,6 +356,7 @@ impl Schedule {
 
     /// Takes a host out of the set it stands in; returns whether it was ready.
     fn take_out(&mut self, slot: Slot) -> bool {
+        self.resting.remove(slot);
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return false;
         };
@@ -434,6 +449,11 @@ impl Schedule {
         } else if let Some(at) = self.groups.forget(key) {
             self.due.remove(&(at, Waiter::Group(key.clone())));
         }
+    }
+
+    /// The best rank of a page whose host may be asked in a moment, but not now.
+    pub fn best_resting(&self, now: u64) -> Option<Rank> {
+        self.resting.best(now)
     }
 
     /// When the next host that is not parked may be asked.

@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::work::Reader;
-use crate::config::Clue;
+use crate::config::StrategySection;
 use crate::frontier::{Learning, Rating, Score};
 use crate::page::{Bucket, Clues, LinkParts, Part};
-use crate::score::contrast::SURE;
+use crate::score::contrast::{SURE, logistic};
 use crate::score::{Learner, Strategy};
 
 /// The reader in force. Clones share it.
@@ -50,26 +50,35 @@ pub struct Learned {
     explore: f64,
     /// The seed of the draw.
     seed: u64,
+    /// [`Learning::patience`].
+    patience: f64,
 }
 
 impl Learned {
-    /// Nothing learned yet, of these clues; `explore` of the fetches, drawn with `seed`,
-    /// are to explore.
-    pub fn new(clues: &[Clue], explore: f64, seed: u64) -> Self {
-        Self {
-            model: Arc::new(RwLock::new(Learner::of(clues))),
-            explore,
-            seed,
-        }
+    /// Nothing learned yet.
+    pub fn new(section: &StrategySection) -> Self {
+        let model = Arc::new(RwLock::new(Learner::of(&section.clues)));
+        Self::with(model, section)
     }
 
-    /// The same model with another share of fetches that explore.
+    /// The same model, which explores and waits otherwise.
     #[must_use]
-    pub fn exploring(&self, explore: f64, seed: u64) -> Self {
-        Self {
-            model: Arc::clone(&self.model),
+    pub fn changed(&self, section: &StrategySection) -> Self {
+        Self::with(Arc::clone(&self.model), section)
+    }
+
+    fn with(model: Arc<RwLock<Learner>>, section: &StrategySection) -> Self {
+        let StrategySection {
             explore,
             seed,
+            patience,
+            ..
+        } = *section;
+        Self {
+            model,
+            explore,
+            seed,
+            patience,
         }
     }
 
@@ -90,12 +99,19 @@ impl Learning for Reader {
             Some(learned) => learned.read(|learner| learner.value(clues)),
             None => 0.0,
         };
-        let (high, medium) = (self.boundaries.high, self.boundaries.medium);
-        let width = ((medium / high).ln() / SURE).max(0.02);
-        let score = medium * (-width * odds).exp();
+        let score = self.boundaries.medium * (-self.width() * odds).exp();
         let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
         let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
         (score, self.boundaries.bucket(score))
+    }
+
+    fn chance(&self, score: f64) -> f64 {
+        logistic((self.boundaries.medium / score).ln() / self.width())
+    }
+
+    fn patience(&self) -> f64 {
+        let learned = self.learned.as_ref();
+        learned.map_or(0.0, |learned| learned.patience)
     }
 
     fn link_value(&self, clues: &Clues) -> f64 {
@@ -144,6 +160,14 @@ impl Learning for Reader {
     fn parts(&self, clues: &Clues) -> Vec<Part> {
         let learned = self.learned.as_ref();
         learned.map_or_else(Vec::new, |learned| learned.read(|l| l.parts(clues)))
+    }
+}
+
+impl Reader {
+    /// How much the logarithm of a score falls where the log-odds rise by 1.
+    fn width(&self) -> f64 {
+        let (high, medium) = (self.boundaries.high, self.boundaries.medium);
+        ((medium / high).ln() / SURE).max(0.02)
     }
 }
 

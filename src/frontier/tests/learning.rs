@@ -13,6 +13,7 @@ over_all! {
     a_redirect_takes_what_is_known_along
     what_became_worse_is_lowered_before_it_is_asked
     a_page_is_corrected_by_what_its_targets_turned_out_to_be
+    a_poor_link_waits_while_the_host_of_a_good_one_rests
 }
 
 /// Links are the better the more pages of the topic lead to them, less what was lost at
@@ -20,7 +21,11 @@ over_all! {
 #[derive(Default)]
 struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
+    patience: f64,
 }
+
+/// Links of this trait are poor from the beginning.
+const POOR: u32 = 99;
 
 impl Taught {
     fn examples_so_far(&self) -> Vec<(Clues, f64)> {
@@ -39,7 +44,8 @@ impl Learning for Taught {
         let examples = self.examples_so_far();
         let alike = examples.iter().filter(|(c, _)| c.traits == clues.traits);
         let lost: f64 = alike.map(|(_, reward)| 1.0 - reward).sum();
-        let score = 500.0 - 100.0 * f64::from(clues.good) + 50.0 * lost;
+        let poor = if clues.traits == [POOR] { 400.0 } else { 0.0 };
+        let score = 500.0 - 100.0 * f64::from(clues.good) + 50.0 * lost + poor;
         (score, Some(Bucket::High))
     }
 
@@ -66,6 +72,14 @@ impl Learning for Taught {
 
     fn explores(&self, _: u64) -> Option<u64> {
         None
+    }
+
+    fn chance(&self, score: f64) -> f64 {
+        (1.0 - score / 1_000.0).clamp(0.0, 1.0)
+    }
+
+    fn patience(&self) -> f64 {
+        self.patience
     }
 
     fn parts(&self, _: &Clues) -> Vec<Part> {
@@ -194,8 +208,15 @@ fn what_was_learned_is_there_after_a_restart() {
 }
 
 fn taught_at(path: &Path, now: u64) -> (Frontier, Arc<Taught>) {
+    taught_to_wait(path, now, 0.0)
+}
+
+fn taught_to_wait(path: &Path, now: u64, patience: f64) -> (Frontier, Arc<Taught>) {
     let mut f = open(path, now);
-    let taught = Arc::new(Taught::default());
+    let taught = Arc::new(Taught {
+        patience,
+        ..Taught::default()
+    });
     f.set_rating(Arc::clone(&taught) as Arc<dyn Rating>)
         .unwrap();
     (f, taught)
@@ -302,4 +323,42 @@ fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     fetch(&mut f, "http://hub.org/", 0.6, many.collect(), &mut now);
     let last = taught.rewards().pop().unwrap();
     assert!(last < 0.15, "{last}");
+}
+
+fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
+    for (patience, waits) in [(0.0, false), (0.3, false), (0.5, true), (1.0, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut f, _) = taught_to_wait(folder.path(), 0, patience);
+        f.add_seeds(&[url("http://s.org/")], 0).unwrap();
+        let mut now = 0;
+        let links = vec![
+            link("http://a.org/1", 1),
+            link("http://a.org/2", 1),
+            link("http://poor.org/", POOR),
+        ];
+        // Of the good ones six of ten are taken to be on topic, of the poor ones two.
+        fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+        let asked = lease(&mut f, &mut now).unwrap();
+        assert_eq!(asked.url.as_str(), "http://a.org/1");
+        assert!(
+            f.lease(now).unwrap().is_none() == waits,
+            "{patience}: while it is asked"
+        );
+        if !waits {
+            continue;
+        }
+        // Only the answer can bring more.
+        assert_eq!(f.next_event(), None);
+        assert!(!f.is_exhausted());
+        finish(&mut f, &asked, Outcome::Done, Effects::default(), now);
+        assert!(f.lease(now).unwrap().is_none(), "while it rests");
+        let due = f.next_event().unwrap();
+        assert!(due > now, "{due}");
+        let asked = f.lease(due).unwrap().unwrap();
+        assert_eq!(asked.url.as_str(), "http://a.org/2");
+        finish(&mut f, &asked, Outcome::Done, Effects::default(), due);
+        // Nothing better is left to wait for.
+        fetch(&mut f, "http://poor.org/", 0.1, vec![], &mut now);
+        assert!(f.is_exhausted());
+    }
 }
