@@ -21,8 +21,7 @@ const FLUSH_EVERY_MS: u64 = 500;
 
 /// sled's page cache, in bytes as they are stored; in memory they take several times as
 /// much. A crawl with a million queued addresses took 750 MB and more with 256 MiB, and
-/// with this 390 MB, or 290 MB after a restart; what is met often lies in front of the store
-/// anyway.
+/// with this 300 to 370 MB; what is met often lies in front of the store anyway.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Bytes of batches after which the disk is waited for. sled writes its log by threads of
