@@ -181,6 +181,12 @@ impl Fetcher {
         Ok(())
     }
 
+    /// The shortest mean time between two requests whose answers have so many bytes, by
+    /// the global rates; nothing where there are none.
+    pub fn interval(&self, bytes: f64) -> Duration {
+        self.rates().interval(bytes)
+    }
+
     fn rates(&self) -> Arc<Rates> {
         let held = self.inner.rates.read();
         Arc::clone(&held.unwrap_or_else(PoisonError::into_inner))

@@ -55,6 +55,17 @@ impl Rates {
         })
     }
 
+    /// The shortest mean time between two requests of so many bytes each.
+    pub(super) fn interval(&self, bytes: f64) -> Duration {
+        let of = |limit: &Option<Limit>, count: f64| {
+            limit
+                .as_ref()
+                .map_or(0.0, |l| l.period.as_secs_f64() * count)
+        };
+        let longest = of(&self.requests, 1.0).max(of(&self.bytes, bytes / CELL as f64));
+        Duration::try_from_secs_f64(longest).unwrap_or(Duration::MAX)
+    }
+
     /// Waits until one more request may be sent.
     pub(super) async fn request(&self) {
         if let Some(limit) = &self.requests {
@@ -80,6 +91,8 @@ struct Limit {
     /// First come, first served, and only the first looks at the clock.
     turn: Mutex<()>,
     burst: NonZeroU32,
+    /// Between two cells.
+    period: Duration,
     clock: TokioClock,
 }
 
@@ -99,6 +112,7 @@ impl Limit {
             limiter: RateLimiter::direct_with_clock(quota, clock),
             turn: Mutex::default(),
             burst,
+            period,
             clock,
         })
     }
@@ -158,6 +172,17 @@ mod tests {
             // tokio's timer rounds up to whole milliseconds.
             assert!(now <= least + Duration::from_millis(2 * 9), "{n}: {now:?}");
         }
+    }
+
+    #[test]
+    fn the_interval_is_that_of_the_slower_rate() {
+        let interval = |requests, bytes, of| rates(requests, bytes).unwrap().interval(of);
+        let ms = Duration::from_millis;
+        assert_eq!(interval(None, None, 1e6), Duration::ZERO);
+        assert_eq!(interval(Some(4.0), None, 1e6), ms(250));
+        assert_eq!(interval(Some(4.0), Some(6_400), 64.0), ms(250));
+        assert_eq!(interval(Some(4.0), Some(6_400), 6_400.0), ms(1_000));
+        assert_eq!(interval(None, Some(6_400), 0.0), Duration::ZERO);
     }
 
     #[tokio::test(start_paused = true)]

@@ -230,8 +230,11 @@ pub fn drive<C: Crew>(
                 Leasing::Freely => {
                     let room = |frontier: &Frontier| {
                         let asked = frontier.leased().saturating_sub(outage.held());
+                        let interval = |bytes| fetcher.interval(bytes);
                         match room(frontier, fetcher, &pace) {
-                            Room::Free if asked >= window.room(Instant::now()) => Room::Enough,
+                            Room::Free if asked >= window.room(Instant::now(), interval) => {
+                                Room::Enough
+                            }
                             room => room,
                         }
                     };
@@ -493,7 +496,10 @@ impl<B: Send + 'static> Journey<B> {
         let open = self.window.open(Instant::now());
         let answer = fetcher.fetch_unless(&task.url, task.kind, &task.validators);
         let answer = answer.await;
-        drop(open);
+        match &answer {
+            Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
+            Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
+        }
         if !matches!(answer, Ok(Answer::Body { .. })) {
             self.window.worked(Duration::ZERO);
         }

@@ -5,7 +5,8 @@
 //! more. An answer that waits for a core was chosen too early, and it keeps its host from
 //! being asked for something better. While one answer is worked on, as many others must be
 //! under way as arrive in that time (Little 1961): the time that a request takes, by the
-//! time that the slowest of the steps behind it takes for one.
+//! time that the slowest step takes for one, be it the work, the frontier or the rate at
+//! which the job permits requests at all.
 //!
 //! A crawl whose hosts answer in a moment keeps a few requests open; one whose hosts are
 //! far away, or that waits for them, as many as it may.
@@ -34,6 +35,8 @@ struct Steps {
     asking: Mean,
     working: Mean,
     settling: Mean,
+    /// Of an answer.
+    bytes: Mean,
 }
 
 /// A mean that forgets.
@@ -50,7 +53,7 @@ impl Mean {
     }
 }
 
-/// A request that is open until this is dropped.
+/// A request that is open until it is answered or this is dropped.
 #[derive(Debug)]
 pub(super) struct Open {
     window: Window,
@@ -67,6 +70,7 @@ impl Window {
             asking: Mean::default(),
             working: Mean::default(),
             settling: Mean::default(),
+            bytes: Mean::default(),
         })))
     }
 
@@ -90,10 +94,13 @@ impl Window {
         self.steps().settling.add(time.as_secs_f64());
     }
 
-    /// How many requests may be open or waited on.
-    pub fn room(&self, now: Instant) -> usize {
+    /// How many requests may be open or waited on, where `interval` lies between two
+    /// requests at least whose answers have so many bytes.
+    pub fn room(&self, now: Instant, interval: impl Fn(f64) -> Duration) -> usize {
         let steps = self.steps();
-        let slowest = (steps.working.value / steps.cores as f64).max(steps.settling.value);
+        let worked = steps.working.value / steps.cores as f64;
+        let interval = interval(steps.bytes.value).as_secs_f64();
+        let slowest = worked.max(steps.settling.value).max(interval);
         // Those that are open still may be of hosts that never answer: without them a few
         // such would fill a small window.
         let age = match steps.open {
@@ -121,9 +128,18 @@ impl Steps {
     }
 }
 
+impl Open {
+    /// It was answered with so many bytes, after so long, the waiting for the job's own
+    /// rates not counted.
+    pub fn answered(self, took: Duration, bytes: u64) {
+        let mut steps = self.window.steps();
+        steps.asking.add(took.as_secs_f64());
+        steps.bytes.add(bytes as f64);
+    }
+}
+
 impl Drop for Open {
     fn drop(&mut self) {
-        let took = self.sent.elapsed().as_secs_f64();
         let mut steps = self.window.steps();
         steps.open = steps.open.saturating_sub(1);
         let sent = steps.since_it_began(self.sent);
@@ -131,7 +147,6 @@ impl Drop for Open {
             0 => 0.0,
             _ => steps.sent - sent,
         };
-        steps.asking.add(took);
     }
 }
 
@@ -141,13 +156,17 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
+    fn no_rate(_: f64) -> Duration {
+        Duration::ZERO
+    }
+
     /// After enough answers of the same kind.
     fn window(cores: usize, asking: Duration, working: Duration, settling: Duration) -> Window {
         let window = Window::new(cores);
         let steps = |w: &Window, i: u32| {
             w.worked(working * (i % 2));
             w.settled(settling);
-            w.steps().asking.add(asking.as_secs_f64());
+            w.open(Instant::now()).answered(asking, 1_000);
         };
         (0..200).for_each(|i| steps(&window, i));
         window
@@ -156,29 +175,39 @@ mod tests {
     #[test]
     fn before_anything_was_worked_on_all_may_be_asked() {
         let window = Window::new(2);
-        assert_eq!(window.room(Instant::now()), usize::MAX);
-        drop(window.open(Instant::now()));
-        assert_eq!(window.room(Instant::now()), usize::MAX);
+        assert_eq!(window.room(Instant::now(), no_rate), usize::MAX);
+        window.open(Instant::now()).answered(MS, 0);
+        assert_eq!(window.room(Instant::now(), no_rate), usize::MAX);
     }
 
     #[test]
     fn near_hosts_need_few_requests_and_far_ones_many() {
         let now = Instant::now();
         // Every other answer is worked on, 10 ms; so 5 ms each, 2.5 with two cores.
-        let room = |asking| window(2, asking, 10 * MS, MS).room(now);
+        let room = |asking| window(2, asking, 10 * MS, MS).room(now, no_rate);
         assert_eq!(room(Duration::ZERO), 4);
         assert!((4..=5).contains(&room(MS)), "{}", room(MS));
         let far = room(300 * MS);
         assert!((110..=140).contains(&far), "{far}");
         // With more cores more may wait, and more must be under way.
-        let more = window(8, 300 * MS, 10 * MS, Duration::ZERO).room(now);
+        let more = window(8, 300 * MS, 10 * MS, Duration::ZERO).room(now, no_rate);
         assert!((440..=560).contains(&more), "{more}");
     }
 
     #[test]
     fn the_frontier_may_be_what_is_slowest() {
-        let room = window(8, 100 * MS, 2 * MS, 50 * MS).room(Instant::now());
+        let room = window(8, 100 * MS, 2 * MS, 50 * MS).room(Instant::now(), no_rate);
         assert!((18..=19).contains(&room), "{room}");
+    }
+
+    #[test]
+    fn the_rate_of_the_job_may_be_what_is_slowest() {
+        let window = window(2, 300 * MS, 2 * MS, MS);
+        let room = window.room(Instant::now(), |bytes| {
+            assert!((bytes - 1_000.0).abs() < 1e-6, "{bytes}");
+            25 * MS
+        });
+        assert!((16..=17).contains(&room), "{room}");
     }
 
     #[test]
@@ -186,8 +215,8 @@ mod tests {
         let window = window(2, MS, 10 * MS, MS);
         let sent = Instant::now();
         let silent: Vec<Open> = (0..5).map(|_| window.open(sent)).collect();
-        assert!(window.room(sent) <= 6);
-        let later = window.room(sent + 100 * MS);
+        assert!(window.room(sent, no_rate) <= 6);
+        let later = window.room(sent + 100 * MS, no_rate);
         assert!(later >= 30, "{later}");
         drop(silent);
         let steps = window.steps();
