@@ -26,9 +26,30 @@ impl Frontier {
     /// answered by [`Frontier::finish`] or, for the files that speak for a host, by
     /// [`Frontier::finish_robots`] and [`Frontier::finish_tdmrep`].
     ///
+    /// A learning crawl leases no page while one is to be had in a moment that is much
+    /// more likely on topic ([`Learning::patience`](super::Learning::patience)).
+    ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.
     pub fn lease(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
+        self.lease_next(now, true)
+    }
+
+    /// The same, whatever is to be had in a moment: to see whether anybody answers.
+    ///
+    /// # Errors
+    /// As of [`Frontier::lease`].
+    pub fn lease_any(&mut self, now: u64) -> Result<Option<Task>, StoreError> {
+        self.lease_next(now, false)
+    }
+
+    /// Whether [`Frontier::lease`] gave nothing last though something may be asked for,
+    /// because something better is to be had in a moment.
+    pub fn is_patient(&self) -> bool {
+        self.is_patient
+    }
+
+    fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
         self.latest = self.latest.max(now);
         self.store.warm(WARM_KEYS)?;
         self.wake_waiting(now)?;
@@ -45,7 +66,7 @@ impl Frontier {
             let slot = match drawn {
                 Some(slot) => slot,
                 None => match self.schedule.best(now, self.policy.connections) {
-                    Some(slot) if self.is_worth_it(slot, now) => slot,
+                    Some(slot) if !patient || self.is_worth_it(slot, now) => slot,
                     Some(_) => {
                         self.is_patient = true;
                         return Ok(None);

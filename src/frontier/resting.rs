@@ -5,12 +5,14 @@
 //! because the hosts of the good ones rest. So a link is held against the best one that
 //! waits for its host (best-first, as for one host alone: Cho, Garcia-Molina & Page 1998).
 //!
-//! Only a short rest is waited for, so one slow host does not hold up the others.
+//! Only a short rest is waited for, so one slow host does not hold up the others. Nor is a
+//! seed waited for: it is asked for whatever it promises.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::keys::Rank;
 use super::schedule::Slot;
+use crate::page::Bucket;
 
 /// The longest rest that is waited for, in milliseconds.
 const MAX_REST: u64 = 5_000;
@@ -31,7 +33,7 @@ impl Resting {
         self.remove(slot);
         let last = now.saturating_add(MAX_REST);
         let until = due.unwrap_or(last);
-        if until <= last {
+        if until <= last && rank.bucket != Bucket::Seed {
             self.by_rank.insert((rank, slot));
             self.of.insert(slot, (rank, until));
         }
@@ -55,7 +57,6 @@ impl Resting {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Bucket;
 
     fn rank(score: f64) -> Rank {
         Rank::new(Bucket::Medium, score, 1)
@@ -75,6 +76,13 @@ mod tests {
         assert_eq!(resting.best(8_000), Some(rank(7.0)));
         resting.remove(2);
         assert_eq!(resting.best(8_000), None);
+    }
+
+    #[test]
+    fn a_seed_is_not_waited_for() {
+        let mut resting = Resting::default();
+        resting.insert(1, Rank::new(Bucket::Seed, 0.0, 1), None, 0);
+        assert_eq!(resting.best(0), None);
     }
 
     #[test]

@@ -247,6 +247,8 @@ pub fn drive<C: Crew>(
         } else if frontier.leased() == outage.held()
             && permit != Permit::Wait
             && !outage.has_unsent()
+            // Those that are waited for are asked in a moment, or others are.
+            && !frontier.is_patient()
         {
             release(frontier, crew, outage.nobody_left(now), now)?;
         }
@@ -396,7 +398,7 @@ fn lease_one<C: Crew>(
 ) -> Result<(Permit, Room), C::Error> {
     let permit = crew.permit(frontier, now)?;
     if permit == Permit::Lease
-        && let Some(task) = frontier.lease(now)?
+        && let Some(task) = frontier.lease_any(now)?
     {
         spawn(task);
     }

@@ -347,6 +347,7 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
         if !waits {
             continue;
         }
+        assert!(f.is_patient());
         // Only the answer can bring more.
         assert_eq!(f.next_event(), None);
         assert!(!f.is_exhausted());
@@ -354,6 +355,10 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
         assert!(f.lease(now).unwrap().is_none(), "while it rests");
         let due = f.next_event().unwrap();
         assert!(due > now, "{due}");
+        let any = f.lease_any(now).unwrap().unwrap();
+        assert!(!f.is_patient());
+        assert_eq!(any.host, url("http://poor.org/").host_key());
+        f.abandon(&any, now).unwrap();
         let asked = f.lease(due).unwrap().unwrap();
         assert_eq!(asked.url.as_str(), "http://a.org/2");
         finish(&mut f, &asked, Outcome::Done, Effects::default(), due);
