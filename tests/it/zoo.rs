@@ -11,9 +11,8 @@ use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
 use super::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// The most that a crawl of the zoo may have in memory, in KiB. Alone it has 245 to 286 MB; once
-/// in some runs beside all other tests it had more than 300.
-const MEMORY: u64 = 340 << 10;
+/// The most that a crawl of the zoo may have in memory, in KiB.
+const MEMORY: u64 = 300 << 10;
 
 /// The longest line of the log, whatever a server says.
 const LINE: usize = 16 << 10;
