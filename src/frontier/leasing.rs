@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use super::change::Change;
 use super::finish::unknown_lease;
 use super::groups::{GroupKey, GroupRecord, News};
-use super::keys::{self, Rank, class};
+use super::keys::{self, class};
 use super::record::Located;
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
@@ -145,18 +145,18 @@ impl Frontier {
     fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
         let learning = self.rating.as_ref().and_then(|rating| rating.learning());
         let host = self.schedule.host(slot);
-        let page = host.and_then(|h| h.head.as_ref().filter(|head| head.class == class::PAGE));
-        let (Some(learning), Some(page)) = (learning, page) else {
+        let head = host.and_then(|h| h.head.as_ref());
+        let (Some(learning), Some(head)) = (learning, head) else {
             return true;
         };
+        if head.class != class::PAGE || head.rank.bucket == Bucket::Seed {
+            return true;
+        }
         let Some(resting) = self.schedule.best_resting(now) else {
             return true;
         };
-        let chance = |rank: &Rank| match rank.bucket {
-            Bucket::Seed => 1.0,
-            _ => learning.chance(rank.score()),
-        };
-        chance(&page.rank) >= learning.patience() * chance(&resting)
+        let worth = learning.patience() * learning.chance(resting.score());
+        learning.chance(head.rank.score()) >= worth
     }
 
     fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {

@@ -14,7 +14,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::groups::{GroupKey, GroupRecord, Groups};
-use super::keys::{Rank, class};
+use super::keys::Rank;
 use super::record::HostRecord;
 use super::resting::Resting;
 use crate::address::HostKey;
@@ -241,12 +241,10 @@ impl Schedule {
         match &host.head {
             None if host.leased.is_empty() => self.forget(slot, now),
             None => {}
-            Some(head) if host.leased.len() >= connections && head.class == class::PAGE => {
-                self.resting.insert(slot, head.rank, None, now);
+            Some(head) if host.leased.len() >= connections => {
+                self.resting.insert(slot, head, None, now);
             }
-            Some(_) if host.leased.len() >= connections => {}
             Some(head) => {
-                let rank = head.rank;
                 let due = host.due();
                 let parked = host.record.parked_until.filter(|until| *until > now);
                 host.place = if let Some(until) = parked {
@@ -254,18 +252,16 @@ impl Schedule {
                     Place::Parked(until)
                 } else if due > now {
                     self.due.insert((due, Waiter::Host(slot)));
-                    if head.class == class::PAGE {
-                        self.resting.insert(slot, rank, Some(due), now);
-                    }
+                    self.resting.insert(slot, head, Some(due), now);
                     Place::Due(due)
                 } else {
-                    self.ready.insert((rank, slot));
+                    self.ready.insert((head.rank, slot));
                     for key in &host.groups {
                         if let Some(group) = self.groups.get_mut(key) {
                             group.ready += 1;
                         }
                     }
-                    Place::Ready(rank)
+                    Place::Ready(head.rank)
                 };
             }
         }
@@ -330,13 +326,11 @@ impl Schedule {
                     group.held.insert((rank, slot));
                 }
                 self.plan(key);
-                let mut is_page = false;
-                if let Some(host) = self.host_mut(slot) {
+                if let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) {
                     host.place = Place::Held(key.clone(), rank);
-                    is_page = host.head.as_ref().is_some_and(|h| h.class == class::PAGE);
-                }
-                if is_page {
-                    self.resting.insert(slot, rank, Some(due), now);
+                    if let Some(head) = &host.head {
+                        self.resting.insert(slot, head, Some(due), now);
+                    }
                 }
             }
             // Those held at the same group are parked with this one.
