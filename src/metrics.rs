@@ -47,6 +47,7 @@ pub struct Metrics {
     dropped: IntGaugeVec,
     hosts: IntGaugeVec,
     leased: IntGauge,
+    most_leased: IntGauge,
     paused: IntGauge,
     on_topic: GaugeVec,
 }
@@ -79,6 +80,8 @@ pub struct Levels {
     pub hosts: Vec<(&'static str, u64)>,
     /// Tasks that were given out and are not finished.
     pub leased: u64,
+    /// How many may be given out at the same time now.
+    pub most_leased: u64,
     /// True where somebody paused the crawl.
     pub paused: bool,
     /// Share of the pages that are on topic by the model, 0 to 1, by how they were
@@ -143,6 +146,11 @@ impl Metrics {
                 "spoor_leased_tasks",
                 "Tasks given out and not finished, requests in flight among them.",
             )?,
+            most_leased: IntGauge::new(
+                "spoor_leased_tasks_limit",
+                "As many are given out at the same time: network.concurrency, or fewer where \
+                 these keep the machine busy.",
+            )?,
             paused: IntGauge::new("spoor_paused", "1 while the crawl is paused, else 0.")?,
             on_topic: GaugeVec::new(
                 Opts::new(
@@ -162,7 +170,7 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 17] = [
+        let all: [Box<dyn Collector>; 18] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
@@ -178,6 +186,7 @@ impl Metrics {
             Box::new(self.dropped.clone()),
             Box::new(self.hosts.clone()),
             Box::new(self.leased.clone()),
+            Box::new(self.most_leased.clone()),
             Box::new(self.paused.clone()),
             Box::new(self.on_topic.clone()),
         ];
@@ -238,6 +247,7 @@ impl Metrics {
         set(&self.dropped, &levels.dropped);
         set(&self.hosts, &levels.hosts);
         self.leased.set(integer(levels.leased));
+        self.most_leased.set(integer(levels.most_leased));
         self.paused.set(i64::from(levels.paused));
         for (chosen, share) in &levels.on_topic {
             self.on_topic.with_label_values(&[chosen]).set(*share);
@@ -294,6 +304,7 @@ mod tests {
             .render(&Levels {
                 queued: vec![("high", 3), ("low", 0)],
                 paused: true,
+                most_leased: 12,
                 on_topic: vec![("focused", 0.25)],
                 ..Levels::default()
             })
@@ -311,6 +322,7 @@ mod tests {
             "spoor_queued_urls{bucket=\"high\"} 3",
             "spoor_queued_urls{bucket=\"low\"} 0",
             "spoor_paused 1",
+            "spoor_leased_tasks_limit 12",
             "spoor_on_topic_ratio{chosen=\"focused\"} 0.25",
         ] {
             assert!(text.lines().any(|l| l == line), "{line} is not in {text}");

@@ -333,6 +333,7 @@ fn levels(run: &Steering<'_>) -> Levels {
         .map(|(state, n)| (state, n as u64))
         .to_vec(),
         leased: run.frontier.leased() as u64,
+        most_leased: run.most_leased as u64,
         paused: run.phase.paused.is_some(),
         on_topic: shares
             .filter_map(|(chosen, share)| Some((chosen, share?)))

@@ -230,11 +230,8 @@ pub fn drive<C: Crew>(
                 Leasing::Freely => {
                     let room = |frontier: &Frontier| {
                         let asked = frontier.leased().saturating_sub(outage.held());
-                        let interval = |bytes| fetcher.interval(bytes);
                         match room(frontier, fetcher, &pace) {
-                            Room::Free if asked >= window.room(Instant::now(), interval) => {
-                                Room::Enough
-                            }
+                            Room::Free if asked >= requests_for(&window, fetcher) => Room::Enough,
                             room => room,
                         }
                     };
@@ -285,6 +282,7 @@ pub fn drive<C: Crew>(
                 Signal::Stop => phase.stop(self::now()),
                 Signal::Ask(question) => question(&mut Steering {
                     outage: outage.since(),
+                    most_leased: pace.concurrency.min(requests_for(&window, fetcher)),
                     frontier,
                     fetcher,
                     pace: &mut pace,
@@ -358,6 +356,11 @@ pub(super) enum Room {
     Enough,
     /// No more is allowed.
     Full,
+}
+
+/// How many requests may be open or waited on, so that no step stands idle.
+fn requests_for(window: &Window, fetcher: &Fetcher) -> usize {
+    window.room(Instant::now(), |bytes| fetcher.interval(bytes))
 }
 
 /// What room the job's own limits leave.

@@ -28,6 +28,9 @@ pub struct Steering<'a> {
     pub phase: &'a mut Phase,
     /// Since when the network is taken to be gone, in milliseconds since 1970.
     pub outage: Option<u64>,
+    /// As many tasks are leased at the same time: [`Pace::concurrency`], or fewer where more
+    /// would only be chosen earlier than they need to be.
+    pub most_leased: usize,
 }
 
 /// Whether a run goes on. All times are milliseconds since 1970.

@@ -404,6 +404,9 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
         (value("spoor_paused", &[]), value("spoor_leased_tasks", &[])),
         (1.0, 0.0)
     );
+    // As many as the job permits, or fewer that keep the machine busy.
+    let limit = value("spoor_leased_tasks_limit", &[]);
+    assert!((1.0..=64.0).contains(&limit), "{limit}");
     for (bucket, n) in still["queued"].as_object().unwrap() {
         assert_eq!(
             value("spoor_queued_urls", &[("bucket", bucket)]),
