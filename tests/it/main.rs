@@ -34,6 +34,7 @@
 
 mod agreement;
 mod annotate;
+mod batches;
 mod browser;
 mod checkpoints;
 mod clock;

@@ -126,7 +126,7 @@ pub trait Store: Readable {
     /// Applies all writes of the batch or none of them, also across a crash.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; none of the writes are visible then.
+    /// [`StoreError::Io`]; at the next opening all of the writes are there or none.
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError>;
 
     /// Returns when every batch applied so far survives the death of the process.

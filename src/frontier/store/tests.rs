@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 
+use super::sled::Write;
 use super::*;
 use crate::config::StoreKind;
 
@@ -229,6 +230,15 @@ fn the_other_backend_is_refused_by_name(kind: StoreKind) {
 
 /// Random batches, scans and reopenings against an ordinary map.
 fn a_store_does_what_a_map_does(kind: StoreKind) {
+    does_what_a_map_does(|path| open(kind, path));
+}
+
+#[test]
+fn a_store_that_applies_slices_does_what_a_map_does() {
+    does_what_a_map_does(|path| Ok(Box::new(SledStore::open_in_slices(path, 2)?)));
+}
+
+fn does_what_a_map_does(open: impl Fn(&Path) -> Result<Box<dyn Store>, StoreError>) {
     let key = || proptest::collection::vec(0..4_u8, 0..4);
     let full = proptest::collection::vec(0..4_u8, 1..4);
     let write = (full, proptest::option::of(any::<u16>()));
@@ -243,7 +253,7 @@ fn a_store_does_what_a_map_does(kind: StoreKind) {
     runner
         .run(&steps, |steps| {
             let folder = tempfile::tempdir().unwrap();
-            let mut store = open(kind, folder.path()).unwrap();
+            let mut store = open(folder.path()).unwrap();
             let mut map: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
             for (writes, prefix, from, reopen) in steps {
                 let mut batch = Batch::default();
@@ -262,7 +272,7 @@ fn a_store_does_what_a_map_does(kind: StoreKind) {
                 store.apply(batch).unwrap();
                 if reopen {
                     drop(store);
-                    store = open(kind, folder.path()).unwrap();
+                    store = open(folder.path()).unwrap();
                 }
                 let expected: Vec<_> = map
                     .iter()
@@ -276,4 +286,53 @@ fn a_store_does_what_a_map_does(kind: StoreKind) {
             Ok(())
         })
         .unwrap();
+}
+
+#[test]
+fn a_batch_that_was_interrupted_is_completed() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |n: u32, value: &str| (n.to_be_bytes().to_vec(), Some(value.into()));
+    let mut writes: Vec<Write> = (0..10_000).map(|n| write(n, "new")).collect();
+    writes[7].1 = None;
+    {
+        let mut store = SledStore::open(folder.path()).unwrap();
+        store
+            .apply_slice(vec![write(7, "old"), write(9_999, "old")])
+            .unwrap();
+        store.promise(&writes).unwrap();
+        store.apply_slice(writes[..4_000].to_vec()).unwrap();
+    }
+    let found = || {
+        let store = SledStore::open(folder.path()).unwrap();
+        pairs(&store, b"", b"")
+            .into_iter()
+            .map(|(key, value)| (key, Some(value)))
+            .collect::<Vec<Write>>()
+    };
+    writes.remove(7);
+    assert_eq!(found(), writes);
+    // It is not applied once more over what came later.
+    let store = SledStore::open(folder.path()).unwrap();
+    writes[3].1 = Some(b"later".to_vec());
+    store.apply_slice(vec![writes[3].clone()]).unwrap();
+    drop(store);
+    assert_eq!(found(), writes);
+}
+
+#[test]
+fn a_promised_batch_that_cannot_be_read_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(SledStore::open(folder.path()).unwrap());
+    {
+        let db = ::sled::open(folder.path()).unwrap();
+        db.open_tree("promised")
+            .unwrap()
+            .insert(b"x", &[255; 9])
+            .unwrap();
+    }
+    let error = SledStore::open(folder.path()).err().unwrap().to_string();
+    assert!(
+        error.contains("a batch that is applied in slices cannot be read"),
+        "{error}"
+    );
 }

@@ -1,0 +1,160 @@
+//! Batches of the frontier's store that are large or many: a child process writes them
+//! without a pause. They are whole or absent after a SIGKILL, and take little memory.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Lines};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use spoor::config::StoreKind;
+use spoor::frontier::store::{self, Batch, Store};
+
+/// Where the child writes; it does nothing without.
+const FOLDER: &str = "SPOOR_TEST_BATCHES_FOLDER";
+/// What it writes: `same`, `many`.
+const WHAT: &str = "SPOOR_TEST_BATCHES";
+/// What it says begins with this, as the tests' own lines stand between.
+const SAID: &str = "batches: ";
+
+/// Keys of a large batch, more than are given to the store at once.
+const LARGE: u64 = 10_000;
+/// Kills, each in the midst of a batch.
+const KILLS: usize = 8;
+
+/// The most that a process may have in memory that writes a quarter of a million keys, in
+/// KiB.
+const MEMORY: u64 = 260 << 10;
+
+fn open(folder: &Path) -> Box<dyn Store> {
+    store::open(StoreKind::Sled, folder).unwrap()
+}
+
+/// One of many keys, as far from each other as those of addresses on many hosts.
+fn key(dice: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut key = dice.random::<u64>().to_be_bytes().to_vec();
+    key.extend(b"/some/path/of/a/page.html");
+    key
+}
+
+/// Writes until it is killed, or has written it all. Nothing where it is not a child.
+#[test]
+fn child() {
+    let (Ok(folder), Ok(what)) = (std::env::var(FOLDER), std::env::var(WHAT)) else {
+        return;
+    };
+    let mut store = open(Path::new(&folder));
+    let mut dice = ChaCha8Rng::seed_from_u64(7);
+    match what.as_str() {
+        "same" => {
+            let first = value_of_all(&*store).map_or(1, |value| value + 1);
+            for value in first.. {
+                let mut batch = Batch::default();
+                for n in 0..LARGE {
+                    let bytes = value.to_be_bytes().to_vec();
+                    batch.put(n.wrapping_mul(0x9E37_79B9).to_be_bytes().to_vec(), bytes);
+                }
+                store.apply(batch).unwrap();
+                println!("\n{SAID}{value}");
+            }
+        }
+        _ => {
+            for size in [vec![2_000; 85], vec![40_000; 2]].concat() {
+                let mut batch = Batch::default();
+                (0..size).for_each(|_| batch.put(key(&mut dice), vec![7; 40]));
+                store.apply(batch).unwrap();
+            }
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+            println!("\n{SAID}{}", peak.unwrap().replace("kB", "").trim());
+        }
+    }
+}
+
+/// What every key holds; `None` where there is none.
+fn value_of_all(store: &dyn Store) -> Option<u64> {
+    let mut values: BTreeMap<u64, u64> = BTreeMap::new();
+    let count = |_: &[u8], value: &[u8]| {
+        let value = u64::from_be_bytes(value.try_into().unwrap());
+        *values.entry(value).or_default() += 1;
+        ControlFlow::Continue(())
+    };
+    store.scan(b"", b"", &mut { count }).unwrap();
+    let only = values.iter().next().map(|(value, keys)| (*value, *keys));
+    assert!(values.len() <= 1, "a batch is there in part: {values:?}");
+    assert!(only.is_none_or(|(_, keys)| keys == LARGE), "{values:?}");
+    only.map(|(value, _)| value)
+}
+
+struct Writer {
+    child: Child,
+    said: Lines<BufReader<ChildStdout>>,
+}
+
+impl Writer {
+    fn start(folder: &Path, what: &str) -> Self {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "batches::child", "--nocapture"])
+            .env(FOLDER, folder)
+            .env(WHAT, what)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, said }
+    }
+
+    fn says(&mut self) -> u64 {
+        let mut said = self.said.by_ref().map(Result::unwrap);
+        let number = said.find_map(|line| line.strip_prefix(SAID).map(str::to_owned));
+        number.expect("the child ended early").parse().unwrap()
+    }
+
+    /// Bytes that it has written so far.
+    fn written(&self) -> u64 {
+        let io = std::fs::read_to_string(format!("/proc/{}/io", self.child.id())).unwrap();
+        let wrote = io.lines().find_map(|l| l.strip_prefix("wchar: "));
+        wrote.unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn a_large_batch_is_whole_or_absent_after_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut dice = ChaCha8Rng::seed_from_u64(11);
+    let mut before = None;
+    for _ in 0..KILLS {
+        let mut writer = Writer::start(folder.path(), "same");
+        let said = writer.says();
+        // Somewhere in the next batches.
+        let until = writer.written() + dice.random_range(0..4 << 20);
+        while writer.written() < until {
+            std::thread::yield_now();
+        }
+        writer.child.kill().unwrap();
+        writer.child.wait().unwrap();
+        let last = writer.said.map_while(Result::ok).filter_map(|line| {
+            let number = line.strip_prefix(SAID)?;
+            number.parse::<u64>().ok()
+        });
+        let last = last.last().unwrap_or(said);
+        let found = value_of_all(&*open(folder.path()));
+        println!("said {last}, found {found:?}");
+        assert!(found <= Some(last + 1), "{found:?} after {last}");
+        assert!(found >= before, "{found:?} after {before:?}");
+        before = found;
+    }
+    assert!(before.is_some());
+}
+
+#[test]
+fn many_batches_take_little_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = Writer::start(folder.path(), "many");
+    let peak = writer.says();
+    assert!(writer.child.wait().unwrap().success());
+    println!("{} MB at most", peak >> 10);
+    assert!(peak < MEMORY, "{peak} KiB");
+}
