@@ -1,4 +1,4 @@
-//! sled 0.34.7 behind [`Store`]: one tree, one batch.
+//! sled 0.34.7 behind [`Store`]: one tree, and another for a batch that is large.
 //!
 //! sled panics on damaged files instead of returning an error, so every call is
 //! run behind `catch_unwind` and a panic becomes a [`StoreError`]. What it
