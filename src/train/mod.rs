@@ -289,7 +289,7 @@ impl Given {
         if let Some(grown) = &mut grown {
             grown.held_out_after = measured.held_out;
         }
-        let topical = topicality::measure(&kenlm, &positive, &self.neutral, &split.held_out);
+        let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, &split.held_out);
         if topical.topicality.is_none() {
             tracing::warn!(
                 "too few documents about the topic and about anything else to tell them apart by \

@@ -23,10 +23,11 @@ pub(super) struct Measured {
     pub topicality: Option<Topicality>,
 }
 
-/// Measures a fresh model; `held_out` is what it was not trained on of each document.
+/// Measures a fresh model by the texts that people gave; `held_out` is what it was not
+/// trained on of each document.
 pub(super) fn measure(
     lm: &dyn LanguageModel,
-    positive: &[&Document],
+    positive: &[Document],
     neutral: &[Document],
     held_out: &[Vec<&Sentence>],
 ) -> Measured {
