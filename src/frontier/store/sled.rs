@@ -31,9 +31,9 @@ use super::{Batch, Readable, Store, StoreError, Visit, guarded, tells_of_damage}
 const FLUSH_EVERY_MS: u64 = 500;
 
 /// sled's page cache, in bytes as they are stored; in memory they take several times as
-/// much. A crawl with a million queued addresses took 750 MB and more with 256 MiB, and
-/// with this 390 MB, or 290 MB after a restart; what is met often lies in front of the store
-/// anyway.
+/// much: a crawl with a million queued addresses took 750 MB and more with 256 MiB, and 390
+/// MB with this, when what was replaced was freed later than now. What is met often lies in
+/// front of the store anyway.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Writes that sled is given at once at most; it keeps some 8 KB for each until the last.
