@@ -14,7 +14,9 @@
 //! A name server may be dead while hosts to which a connection is open go on answering.
 //! That they do says nothing of names: where hosts of some domains that had answered
 //! cannot be found one after the other, and no name is found in between, what could not
-//! be found is given back after a pause that grows, and the others are asked as ever.
+//! be found is given back after a pause that grows, and the others are asked as ever. Nor
+//! does it begin an outage where the others merely keep their pauses at that moment: they
+//! answered while the names were looked up.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -44,6 +46,8 @@ pub(super) struct Outage<B> {
     again: u64,
     told: bool,
     names: Names,
+    /// When somebody answered last, in milliseconds since 1970.
+    answered: u64,
     /// Since when there is an outage, in milliseconds since 1970.
     since: Option<u64>,
     pause: Duration,
@@ -76,6 +80,7 @@ impl<B> Outage<B> {
             again: 0,
             told: false,
             names: Names::default(),
+            answered: 0,
             since: None,
             pause: PROBE,
             next: 0,
@@ -157,6 +162,7 @@ impl<B> Outage<B> {
     /// Somebody answered, so the network is there; `found` as for [`Outage::hold`].
     pub fn answered(&mut self, found: u64, now: u64) -> Released<B> {
         self.names.seen(found);
+        self.answered = now;
         if let Some(since) = self.since {
             let seconds = now.saturating_sub(since) / 1_000;
             tracing::warn!("going on: the network is there again after {seconds} s");
@@ -167,7 +173,7 @@ impl<B> Outage<B> {
     /// Nothing is in flight any more that could answer.
     pub fn nobody_left(&mut self, now: u64) -> Released<B> {
         let longest = millis(LONGEST);
-        if self.since.is_none() && self.known.len() >= HOSTS {
+        if self.since.is_none() && self.silent(now) >= HOSTS {
             self.begin(now);
         }
         match self.since {
@@ -183,6 +189,17 @@ impl<B> Outage<B> {
             }
             None => self.end(now),
         }
+    }
+
+    /// How many hosts that answered before are silent, but for those whose names alone are
+    /// not found, as somebody answered after they were asked for.
+    fn silent(&self, now: u64) -> usize {
+        let lost = self.names.are_lost(now);
+        let answered = |asked: Option<u64>| asked.is_some_and(|asked| asked < self.answered);
+        let silent = self.held.iter();
+        let silent = silent.filter(|a| !(lost && is_unnamed(&a.outcome) && answered(a.asked)));
+        let hosts: BTreeSet<&HostKey> = silent.map(|a| &a.task.host).collect();
+        hosts.iter().filter(|h| self.known.contains(**h)).count()
     }
 
     fn end(&mut self, now: u64) -> Released<B> {
@@ -452,6 +469,30 @@ mod tests {
         assert_eq!(outage.resend(86_400_000).len(), 3);
         outage.hold(arrival(1, Reason::Dns), true, 9, 86_400_000);
         assert_eq!(released(outage.answered(9, 86_400_000)), ('s', 1));
+    }
+
+    #[test]
+    fn a_host_that_keeps_its_pause_while_no_name_is_found_is_no_outage() {
+        let asked = |host, at| Arrival {
+            asked: Some(at),
+            ..arrival(host, Reason::Dns)
+        };
+        let mut outage = Outage::new();
+        // Somebody answers while the names are looked up, and waits when all have failed.
+        assert_eq!(released(outage.answered(7, 1_500)), ('s', 0));
+        for host in 1..=4 {
+            outage.hold(asked(host, 1_000 + host as u64), true, 7, 2_000);
+        }
+        assert_eq!(released(outage.nobody_left(2_010)), ('s', 0));
+        assert!(!outage.is_on() && outage.has_unsent());
+        assert_eq!(outage.resend(3_009).len(), 0);
+        assert_eq!(outage.resend(3_010).len(), 4);
+        // Nobody does any more.
+        for host in 1..=4 {
+            outage.hold(asked(host, 3_010), true, 7, 4_000);
+        }
+        assert_eq!(released(outage.nobody_left(4_010)), ('g', 4));
+        assert!(outage.is_on());
     }
 
     #[test]
