@@ -46,7 +46,7 @@ pub(super) fn walk(
     // Elements within which the text is no prose, and within which nothing counts.
     let mut asides = 0_usize;
     let mut voids = 0_usize;
-    // Of each open element that lies in no void, whether it is such an aside.
+    // Of each open element its role, and whether it is such an aside.
     let mut open = Vec::new();
     for edge in html.tree.root().traverse() {
         match edge {
@@ -59,6 +59,8 @@ pub(super) fn walk(
                     let role = role(element.name());
                     outline.open(element.name(), collector.flow.len());
                     path.open(element.name(), element);
+                    let is_aside = voids == 0 && is_aside(element, role);
+                    open.push((role, is_aside));
                     if voids == 0 {
                         if matches!(element.name(), "a" | "area" | "frame" | "iframe") {
                             collector.stand(path.here());
@@ -70,20 +72,19 @@ pub(super) fn walk(
                             let texts = node.children().filter_map(|n| n.value().as_text());
                             collector.json_ld(&texts.map(|text| &**text).collect::<String>());
                         }
-                        let is_aside = is_aside(element, role);
                         asides += usize::from(is_aside);
-                        open.push(is_aside);
                     }
                     voids += usize::from(role == Role::Void);
                 }
                 _ => {}
             },
             Edge::Close(node) => {
-                if let Node::Element(element) = node.value() {
-                    let role = role(element.name());
+                if let Node::Element(element) = node.value()
+                    && let Some((role, is_aside)) = open.pop()
+                {
                     voids -= usize::from(role == Role::Void);
                     if voids == 0 {
-                        asides -= usize::from(open.pop().unwrap_or_default());
+                        asides -= usize::from(is_aside);
                         collector.close(element.name(), role);
                     }
                     outline.close(element.name(), collector.flow.len());

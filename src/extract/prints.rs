@@ -26,8 +26,9 @@ pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
     let mut prints = Vec::new();
     let mut seen = HashSet::new();
     let mut all_words = 0;
+    let (mut text, mut starts) = (String::new(), Vec::new());
     for block in blocks {
-        let (text, starts) = normal(block);
+        normal(block, &mut text, &mut starts);
         let words = starts.len();
         let count = u32::try_from(words).unwrap_or(u32::MAX);
         counts.push(count);
@@ -49,30 +50,27 @@ pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
     (prints, counts)
 }
 
-/// The words of a block, a space after each, and where each begins. Digits are left
-/// out, and words of nothing else with them.
-fn normal(block: &str) -> (String, Vec<usize>) {
-    let mut text = String::with_capacity(block.len() + 1);
-    let mut starts = Vec::new();
+/// Makes `text` the words of a block, a space after each, and `starts` where each begins.
+/// Digits are left out, and words of nothing else with them.
+fn normal(block: &str, text: &mut String, starts: &mut Vec<usize>) {
+    text.clear();
+    starts.clear();
     for word in words(block) {
         let start = text.len();
-        if word.is_ascii() {
-            for part in word.split(|c: char| c.is_ascii_digit()) {
-                text.push_str(part);
-            }
-            if let Some(new) = text.get_mut(start..) {
-                new.make_ascii_lowercase();
-            }
-        } else {
+        if !word.is_ascii() {
             let letters = word.chars().filter(|c| !c.is_numeric());
             text.extend(letters.flat_map(char::to_lowercase));
+        } else if word.bytes().any(|b| b.is_ascii_digit()) {
+            text.extend(word.split(|c: char| c.is_ascii_digit()));
+        } else {
+            text.push_str(word);
         }
         if text.len() > start {
             starts.push(start);
             text.push(' ');
         }
     }
-    (text, starts)
+    text.make_ascii_lowercase();
 }
 
 /// The words of UAX #29. ASCII has short rules, which `unicode-segmentation` knows, and a
@@ -83,7 +81,11 @@ fn words(block: &str) -> impl Iterator<Item = &str> {
     let is_end = |pair: &[u8]| matches!(pair, [b' ', next] if next.is_ascii() && *next != b' ');
     let parts = std::iter::from_fn(move || {
         let bytes = rest.as_bytes();
-        let end = bytes.iter().position(|b| !b.is_ascii()).map(|at| {
+        let other = match bytes.is_ascii() {
+            true => None,
+            false => bytes.iter().position(|b| !b.is_ascii()),
+        };
+        let end = other.map(|at| {
             let (ascii, other) = bytes.split_at(at);
             let before = ascii.windows(2).rposition(is_end);
             let behind = || other.windows(2).position(is_end).map(|n| at + n);

@@ -91,6 +91,33 @@ impl Folder {
 
     /// Adds text.
     pub(super) fn push(&mut self, text: &str) {
+        if text.is_ascii() && text.len() < self.room {
+            self.push_ascii(text);
+        } else {
+            self.push_any(text);
+        }
+    }
+
+    /// Adds text of ASCII characters alone, for all of which there is room: what is folded
+    /// already is taken as it stands, many words at a time.
+    fn push_ascii(&mut self, text: &str) {
+        let bytes = text.as_bytes();
+        let mut at = 0;
+        while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
+            let run = folded_run(rest);
+            self.seen(text.get(at..at + run).unwrap_or_default());
+            at += run;
+            let rest = bytes.get(at..).unwrap_or_default();
+            let gap = rest.iter().position(|b| !separates(*b));
+            let gap = gap.unwrap_or(rest.len());
+            if gap > 0 {
+                self.space();
+            }
+            at += gap;
+        }
+    }
+
+    fn push_any(&mut self, text: &str) {
         let mut words = text.split(|c: char| c.is_whitespace() || c.is_control());
         if let Some(word) = words.next() {
             self.word(word);
@@ -164,6 +191,25 @@ impl Folder {
             self.out.push_str(&part[..end]);
         }
     }
+}
+
+/// White space and control characters of ASCII.
+fn separates(byte: u8) -> bool {
+    byte <= b' ' || byte == 0x7f
+}
+
+/// Length of the beginning that is words with one space between each two; 0 where the
+/// text does not begin with a word.
+fn folded_run(ascii: &[u8]) -> usize {
+    let mut spaced = true;
+    for (at, byte) in ascii.iter().enumerate() {
+        let space = separates(*byte);
+        if space && (spaced || *byte != b' ') {
+            return at.saturating_sub(usize::from(spaced));
+        }
+        spaced = space;
+    }
+    ascii.len() - usize::from(spaced && !ascii.is_empty())
 }
 
 /// All visible text of a page in document order, one block a line.
@@ -370,6 +416,19 @@ mod tests {
             prop_assert!(folded.chars().count() <= max);
             prop_assert!(!folded.contains("  ") && folded.trim() == folded);
             prop_assert_eq!(fold(&folded, max), folded);
+        }
+
+        #[test]
+        fn text_of_ascii_is_folded_as_any(
+            parts in proptest::collection::vec("[ab \\x00-\\x20\\x7f]{0,12}", 0..5), max in 0usize..40,
+        ) {
+            let (mut one, mut other) = (Folder::new(max), Folder::new(max));
+            for part in &parts {
+                one.push(part);
+                other.push_any(part);
+            }
+            prop_assert_eq!((one.gap, one.room), (other.gap, other.room));
+            prop_assert_eq!(one.finish(), other.finish());
         }
     }
 }
