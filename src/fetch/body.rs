@@ -221,6 +221,11 @@ pub(super) async fn read(
         let kept = chunk.get(..room).unwrap_or(&chunk);
         watch.throttled += held.grow(body.len() + kept.len()).await;
         held.add(kept.len());
+        if held.beyond.is_some() && body.capacity() < cap {
+            // All at once, of which only what is written takes memory: doubled step by
+            // step, what it outgrew would stay in memory for a while beside it.
+            body.try_reserve_exact(cap - body.len()).ok();
+        }
         body.extend_from_slice(kept);
         watch.bytes = body.len() as u64;
         watch.throttled += rates.bytes(chunk.len()).await;
