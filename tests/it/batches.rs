@@ -12,7 +12,9 @@ use rand_chacha::ChaCha8Rng;
 use spoor::config::StoreKind;
 use spoor::frontier::store::{self, Batch, Store};
 
-/// Where the child writes; it does nothing without.
+use crate::support::process::peak_kib;
+
+/// Where the child writes.
 const FOLDER: &str = "SPOOR_TEST_BATCHES_FOLDER";
 /// What it writes: `same`, `many`.
 const WHAT: &str = "SPOOR_TEST_BATCHES";
@@ -39,12 +41,11 @@ fn key(dice: &mut ChaCha8Rng) -> Vec<u8> {
     key
 }
 
-/// Writes until it is killed, or has written it all. Nothing where it is not a child.
+/// Writes until it is killed, or has written it all. Run by the tests below.
 #[test]
+#[ignore = "the child of other tests"]
 fn child() {
-    let (Ok(folder), Ok(what)) = (std::env::var(FOLDER), std::env::var(WHAT)) else {
-        return;
-    };
+    let [folder, what] = [FOLDER, WHAT].map(|name| std::env::var(name).unwrap());
     let mut store = open(Path::new(&folder));
     let mut dice = ChaCha8Rng::seed_from_u64(7);
     match what.as_str() {
@@ -60,16 +61,15 @@ fn child() {
                 println!("\n{SAID}{value}");
             }
         }
-        _ => {
+        "many" => {
             for size in [vec![2_000; 85], vec![40_000; 2]].concat() {
                 let mut batch = Batch::default();
                 (0..size).for_each(|_| batch.put(key(&mut dice), vec![7; 40]));
                 store.apply(batch).unwrap();
             }
-            let status = std::fs::read_to_string("/proc/self/status").unwrap();
-            let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-            println!("\n{SAID}{}", peak.unwrap().replace("kB", "").trim());
+            println!("\n{SAID}{}", peak_kib("self").unwrap());
         }
+        _ => panic!("{WHAT}={what}"),
     }
 }
 
@@ -90,26 +90,27 @@ fn value_of_all(store: &dyn Store) -> Option<u64> {
 
 struct Writer {
     child: Child,
-    said: Lines<BufReader<ChildStdout>>,
+    lines: Lines<BufReader<ChildStdout>>,
 }
 
 impl Writer {
     fn start(folder: &Path, what: &str) -> Self {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "batches::child", "--nocapture"])
+            .args(["--exact", "batches::child", "--ignored", "--nocapture"])
             .env(FOLDER, folder)
             .env(WHAT, what)
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
-        let said = BufReader::new(child.stdout.take().unwrap()).lines();
-        Self { child, said }
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
     }
 
-    fn says(&mut self) -> u64 {
-        let mut said = self.said.by_ref().map(Result::unwrap);
-        let number = said.find_map(|line| line.strip_prefix(SAID).map(str::to_owned));
-        number.expect("the child ended early").parse().unwrap()
+    /// The numbers that it says, each as soon as it is there, until it ends. A line is
+    /// written at once, so that a kill cuts none off.
+    fn says(&mut self) -> impl Iterator<Item = u64> {
+        let lines = self.lines.by_ref().map_while(Result::ok);
+        lines.filter_map(|line| line.strip_prefix(SAID)?.parse().ok())
     }
 
     /// Bytes that it has written so far.
@@ -127,7 +128,7 @@ fn a_large_batch_is_whole_or_absent_after_a_kill() {
     let mut before = None;
     for _ in 0..KILLS {
         let mut writer = Writer::start(folder.path(), "same");
-        let said = writer.says();
+        let said = writer.says().next().expect("the child ended early");
         // Somewhere in the next batches.
         let until = writer.written() + dice.random_range(0..4 << 20);
         while writer.written() < until {
@@ -135,11 +136,7 @@ fn a_large_batch_is_whole_or_absent_after_a_kill() {
         }
         writer.child.kill().unwrap();
         writer.child.wait().unwrap();
-        let last = writer.said.map_while(Result::ok).filter_map(|line| {
-            let number = line.strip_prefix(SAID)?;
-            number.parse::<u64>().ok()
-        });
-        let last = last.last().unwrap_or(said);
+        let last = writer.says().last().unwrap_or(said);
         let found = value_of_all(&*open(folder.path()));
         println!("said {last}, found {found:?}");
         assert!(found <= Some(last + 1), "{found:?} after {last}");
@@ -153,7 +150,7 @@ fn a_large_batch_is_whole_or_absent_after_a_kill() {
 fn many_batches_take_little_memory() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = Writer::start(folder.path(), "many");
-    let peak = writer.says();
+    let peak = writer.says().next().expect("the child ended early");
     assert!(writer.child.wait().unwrap().success());
     println!("{} MB at most", peak >> 10);
     assert!(peak < MEMORY, "{peak} KiB");

@@ -99,7 +99,10 @@ impl Live {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.err.recv_timeout(left) {
                 Ok(part) => self.said.extend(part),
-                Err(error) => panic!("never said {words:?} ({error})"),
+                Err(error) => {
+                    let said = String::from_utf8_lossy(&self.said);
+                    panic!("never said {words:?} ({error}), but\n{said}")
+                }
             }
         }
     }
@@ -175,15 +178,12 @@ impl Live {
     /// time, in KiB.
     pub fn ended_with_peak(mut self) -> (Ran, u64) {
         const LOOK: Duration = Duration::from_millis(20);
-        let status = format!("/proc/{}/status", self.id());
+        let id = self.id().to_string();
         let deadline = Instant::now() + GUARD;
         let mut peak = 0;
         loop {
             // The system keeps the peak, so that nothing between two looks is missed.
-            let text = std::fs::read_to_string(&status).unwrap_or_default();
-            let line = text.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-            let kib = line.and_then(|l| l.trim().strip_suffix(" kB")?.parse().ok());
-            peak = kib.unwrap_or(peak);
+            peak = peak_kib(&id).unwrap_or(peak);
             assert!(Instant::now() < deadline, "the process did not end in time");
             match self.out.recv_timeout(LOOK) {
                 Ok(part) => self.read.extend(part),
@@ -244,6 +244,14 @@ fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, deadline: Instant) -> b
             Err(RecvTimeoutError::Timeout) => return false,
         }
     }
+}
+
+/// The most memory that a process, by its id or `self`, has had in RAM so far, in KiB;
+/// `None` where it is gone.
+pub fn peak_kib(id: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let peak = status.lines().find_map(|l| l.strip_prefix("VmHWM:"))?;
+    peak.trim().strip_suffix(" kB")?.parse().ok()
 }
 
 /// The state of a process, as `T` for a stopped one.
