@@ -10,8 +10,8 @@ use spoor::daemon::{self, Summary};
 use spoor::page::Bucket;
 use spoor::pipeline::{Control, End};
 
+use super::print_json;
 use super::progress::Progress;
-use super::{focus_line, print_json};
 
 pub fn run(job: &Path, json: bool) -> Result<()> {
     let config = Config::load(job)?;
@@ -25,7 +25,7 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
     match json {
         true => print_json(&as_json(&summary)),
         false => {
-            print(&summary);
+            print(config.job.name.as_str(), &summary);
             Ok(())
         }
     }
@@ -66,8 +66,9 @@ fn as_json(summary: &Summary) -> Value {
 }
 
 /// What a run came to, for people.
-fn print(summary: &Summary) {
+fn print(topic: &str, summary: &Summary) {
     let counts = &summary.counts;
+    println!("{}", summary.focus.sentence(topic));
     println!("ended     {}", ending(summary.end));
     println!(
         "pages     {} done of {} fetches in {:.1} s",
@@ -75,9 +76,6 @@ fn print(summary: &Summary) {
         counts.fetches,
         summary.active.as_secs_f64()
     );
-    if let Some(line) = focus_line(&summary.focus) {
-        println!("on topic  by the model: {line}");
-    }
     println!("images    {} kept", counts.images);
     if counts.sitemaps > 0 {
         println!("sitemaps  {} read", counts.sitemaps);

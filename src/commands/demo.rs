@@ -10,7 +10,6 @@ use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
 use spoor::pipeline::{Control, End};
 
-use super::focus_line;
 use super::lab::fetched_pages;
 use super::progress::Progress;
 
@@ -61,7 +60,7 @@ impl Demo {
             let summary = daemon::crawl(config, runtime.handle(), &mut progress, control, desk)?;
             progress.finish();
             lines.push(line(config, &summary, &labels)?);
-            focus = focus.or_else(|| focus_line(&summary.focus));
+            focus = focus.or(Some(summary.focus));
             if summary.end == End::Stopped {
                 println!("Stopped; run the demo again and it goes on.");
                 break;
@@ -72,7 +71,7 @@ impl Demo {
             println!("{line}");
         }
         if let Some(focus) = focus {
-            println!("\non topic by the model: {focus}");
+            println!("\n{}", focus.sentence(demo::TOPIC));
         }
         let results = focused.job_folder();
         println!();

@@ -29,7 +29,6 @@ use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
 use serde::Serialize;
 use spoor::control::ControlError;
-use spoor::frontier::Focus;
 use spoor::inert;
 
 /// Follows one topic through the web and brings home its text and images.
@@ -150,28 +149,6 @@ pub fn exit_code(error: &anyhow::Error) -> u8 {
         Some(ControlError::NotRunning(_)) => 3,
         _ => 1,
     }
-}
-
-/// What focusing gains, on a line; `None` where nothing was drawn by chance.
-fn focus_line(focus: &Focus) -> Option<String> {
-    let percent = |share: f64| format!("{:.1} %", share * 100.0);
-    let focused = percent(focus.focused.share()?);
-    let control = percent(focus.control.share()?);
-    let (low, high) = focus.control.interval()?;
-    let times = |gain: f64| match gain.is_finite() {
-        true => format!("{gain:.1}"),
-        false => "any number".to_owned(),
-    };
-    let (least, most) = focus.gain_interval()?;
-    let gain = focus.gain().map_or("unknown".to_owned(), times);
-    Some(format!(
-        "focused {focused}, control sample {control} ({} to {}, {} fetches), gain {gain} ({} to {})",
-        percent(low),
-        percent(high),
-        focus.control.fetches,
-        times(least),
-        times(most)
-    ))
 }
 
 /// Prints a value for programs; what strangers wrote in it does nothing to a terminal.
