@@ -1,21 +1,25 @@
-//! `spoor schema sidecar`
+//! `spoor schema sidecar` and `spoor schema document`
 
 use anyhow::Result;
 use clap::Subcommand;
-use spoor::store::sidecar_schema;
+use spoor::store::{document_schema, sidecar_schema};
 
 /// What files that spoor writes may contain.
 #[derive(Debug, Subcommand)]
 pub enum Schema {
     /// Print the JSON Schema (draft 2020-12) of the JSON beside an image.
     Sidecar,
+    /// Print the JSON Schema (draft 2020-12) of a line of documents/*.jsonl.zst.
+    Document,
 }
 
 impl Schema {
     pub fn run(self) -> Result<()> {
-        match self {
-            Schema::Sidecar => println!("{}", serde_json::to_string_pretty(&sidecar_schema())?),
-        }
+        let schema = match self {
+            Schema::Sidecar => sidecar_schema(),
+            Schema::Document => document_schema(),
+        };
+        println!("{}", serde_json::to_string_pretty(&schema)?);
         Ok(())
     }
 }

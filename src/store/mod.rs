@@ -16,11 +16,12 @@
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
 //! Reading order: this file, `append` (files that grow), `log` (rows), `names`
-//! (where an image lies), `sidecar`, `schema` (what a sidecar may contain), `undo`,
-//! `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
+//! (where an image lies), `sidecar`, `document`, `schema` (what these two may contain),
+//! `undo`, `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
 //! which page).
 
 mod append;
+mod document;
 mod log;
 mod names;
 mod remove;
@@ -36,13 +37,14 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::document::{DOCUMENTS, Document, Documents, Replaced, documents};
 pub use self::log::Row;
 pub(crate) use self::log::cell;
 pub use self::remove::{
     Rewriting, count_rows, forget_first, grows, image_row_names, remove_contexts, remove_image,
 };
 pub use self::samples::{Hold, read_samples, remove_samples};
-pub use self::schema::sidecar_schema;
+pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
@@ -83,6 +85,16 @@ pub enum OutputError {
     Sidecar {
         /// The file.
         path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A document cannot be read.
+    #[error("{}: damaged at byte {at} ({why}); the documents behind it are read; restore the file from a copy to have this one", path.display())]
+    Document {
+        /// The file.
+        path: PathBuf,
+        /// Where its frame begins.
+        at: u64,
         /// What is wrong.
         why: String,
     },

@@ -1,9 +1,10 @@
-//! The published JSON Schema of the sidecar, derived from the types that are
-//! written, so that it cannot say anything else than they do.
+//! The published JSON Schemas of the sidecar and of the document, derived from the types
+//! that are written, so that they cannot say anything else than they do.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 
+use super::document::Document;
 use super::sidecar::{Sidecar, VERSION};
 
 /// The JSON Schema (draft 2020-12) that every sidecar of this version conforms to.
@@ -18,6 +19,17 @@ pub fn sidecar_schema() -> Value {
         "$id".to_owned(),
         format!("urn:spoor:schema:sidecar:{VERSION}").into(),
     );
+    schema.into()
+}
+
+/// The JSON Schema (draft 2020-12) that every line of `documents/*.jsonl.zst` conforms
+/// to. Unknown keys are permitted, because a later spoor may add some.
+pub fn document_schema() -> Value {
+    let generator = SchemaSettings::draft2020_12()
+        .for_deserialize()
+        .into_generator();
+    let mut schema = generator.into_root_schema_for::<Document>();
+    schema.insert("$id".to_owned(), "urn:spoor:schema:document:1".into());
     schema.into()
 }
 
@@ -219,15 +231,89 @@ mod tests {
                 undescribed(inner, &format!("{path}/{name}"), found);
             }
         }
-        let schema = sidecar_schema();
-        let mut found = Vec::new();
-        undescribed(&schema, "", &mut found);
-        assert!(found.is_empty(), "{found:?}");
-        assert_eq!(
-            schema["$schema"],
-            "https://json-schema.org/draft/2020-12/schema"
-        );
-        assert!(schema["title"].is_string() && schema["description"].is_string());
-        assert!(jsonschema::meta::is_valid(&schema));
+        for schema in [sidecar_schema(), document_schema()] {
+            let mut found = Vec::new();
+            undescribed(&schema, "", &mut found);
+            assert!(found.is_empty(), "{found:?}");
+            assert_eq!(
+                schema["$schema"],
+                "https://json-schema.org/draft/2020-12/schema"
+            );
+            assert!(schema["title"].is_string() && schema["description"].is_string());
+            assert!(jsonschema::meta::is_valid(&schema));
+        }
+    }
+
+    #[test]
+    fn documents_conform_and_others_do_not() {
+        let validator = jsonschema::draft202012::options()
+            .should_validate_formats(true)
+            .build(&document_schema())
+            .unwrap();
+        let bare = Document {
+            url: "http://a.test/".to_owned(),
+            fetched: "2026-01-02T03:04:05.678Z".to_owned(),
+            hash: Document::hash_of(""),
+            ..Document::default()
+        };
+        let words = || Some("A \"lamp\"\u{0}\nin the\u{7} hall".to_owned());
+        let full = Document {
+            canonical: words(),
+            published: Some("2024-05".to_owned()),
+            modified: Some("2024-05-17T08:30:00+02:00".to_owned()),
+            title: words(),
+            authors: vec!["Ada".to_owned(), "Ben".to_owned()],
+            language: words(),
+            language_certainty: Some(0.5),
+            declared_language: words(),
+            charset: words(),
+            on_topic: Some(1.0),
+            perplexity: Some(99.5),
+            contrast: Some(-0.25),
+            licences: vec!["https://licence.test/by".to_owned()],
+            terms: Some(full("http://a.test/").terms),
+            via: words(),
+            control: true,
+            replaces: Some(crate::store::Replaced {
+                fetched: words(),
+                hash: words(),
+            }),
+            near_copy_of: words(),
+            ..bare.clone()
+        };
+        let values = [bare, full].map(|document| {
+            let line = document.to_line();
+            let read: Document = serde_json::from_str(&line).unwrap();
+            assert_eq!(read, document);
+            serde_json::from_str::<Value>(&line).unwrap()
+        });
+        for value in &values {
+            assert!(validator.is_valid(value), "{value:#}");
+        }
+        let [_, good] = values;
+        for (pointer, value) in [
+            ("/url", json!("no address")),
+            ("/fetched", json!("yesterday")),
+            ("/hash", json!("abc")),
+            ("/authors", json!("one")),
+            ("/on_topic", json!(1.5)),
+            ("/language_certainty", json!("high")),
+            ("/words", json!(-1)),
+            ("/text", Value::Null),
+            ("/terms/noai", json!("yes")),
+            ("/replaces", json!("an earlier one")),
+        ] {
+            let mut bad = good.clone();
+            *bad.pointer_mut(pointer).unwrap() = value.clone();
+            assert!(!validator.is_valid(&bad), "{pointer} may be {value}");
+        }
+        for key in ["url", "fetched", "text", "hash", "hops", "extractor"] {
+            let mut bad = good.clone();
+            bad.as_object_mut().unwrap().remove(key);
+            assert!(!validator.is_valid(&bad), "{key} may be absent");
+        }
+        let mut later = good;
+        later["later"] = json!({"any": "thing"});
+        assert!(validator.is_valid(&later));
     }
 }

@@ -257,20 +257,26 @@ fn an_export_is_whole_and_its_folder_safe() {
     assert_eq!(lines.lines().count(), 5);
 }
 
-#[test]
-fn the_schema_is_the_one_that_is_shipped_and_sidecars_conform() {
-    let out = Ran::of(&mut spoor(&["schema", "sidecar"])).good();
-    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/sidecar.schema.json");
+/// The schema that is printed and shipped, ready to validate.
+fn shipped_schema(name: &str) -> jsonschema::Validator {
+    let out = Ran::of(&mut spoor(&["schema", name])).good();
+    let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("config/{name}.schema.json"));
     let shipped = std::fs::read_to_string(shipped).unwrap();
     assert_eq!(
         out, shipped,
-        "write what `spoor schema sidecar` prints to config/sidecar.schema.json"
+        "write what `spoor schema {name}` prints to config/{name}.schema.json"
     );
     let schema: Value = serde_json::from_str(&shipped).unwrap();
-    let validator = jsonschema::draft202012::options()
+    jsonschema::draft202012::options()
         .should_validate_formats(true)
         .build(&schema)
-        .unwrap();
+        .unwrap()
+}
+
+#[test]
+fn the_schemas_are_those_that_are_shipped_and_sidecars_conform() {
+    shipped_schema("document");
+    let validator = shipped_schema("sidecar");
     let (job, _wire) = crawled();
     for sidecar in job.sidecars() {
         let errors: Vec<String> = validator
