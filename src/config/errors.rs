@@ -202,19 +202,28 @@ pub(super) fn nearest<'a>(
     if word.len() > 64 {
         return None;
     }
+    let most = |candidate: &str| (candidate.chars().count() / 3).max(1);
     candidates
         .into_iter()
         .map(|candidate| (strsim::osa_distance(&word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= candidate.chars().count().div_ceil(3))
+        .filter(|(distance, candidate)| *distance <= most(candidate))
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }
 
 /// `text` on one line and not longer than a message bears.
 pub(super) fn shown(text: &str) -> String {
-    const LONGEST: usize = 100;
-    let mut out: String = text.chars().take(LONGEST).flat_map(escaped).collect();
-    if text.chars().nth(LONGEST).is_some() {
+    shown_up_to(text, 100)
+}
+
+/// The same for a whole sentence, which says at its end what to do.
+pub(super) fn shown_whole(text: &str) -> String {
+    shown_up_to(text, 600)
+}
+
+fn shown_up_to(text: &str, longest: usize) -> String {
+    let mut out: String = text.chars().take(longest).flat_map(escaped).collect();
+    if text.chars().nth(longest).is_some() {
         out.push_str("...");
     }
     out

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use url::Url;
 
-use super::errors::shown;
+use super::errors::{shown, shown_whole};
 use super::values::{TextValue, choice};
 use crate::address::PageUrl;
 
@@ -17,7 +17,7 @@ impl TextValue for PageUrl {
     const EXAMPLE: &'static str = "https://example.org/page";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        PageUrl::parse(text).map_err(|error| shown(&error.to_string()))
+        PageUrl::parse(text).map_err(|error| shown_whole(&error.to_string()))
     }
     fn text(&self) -> String {
         self.as_str().to_owned()
@@ -351,7 +351,7 @@ impl TextValue for Contact {
         }
         let lower = text.to_ascii_lowercase();
         if lower.starts_with("http:") || lower.starts_with("https:") {
-            let url = PageUrl::parse(text).map_err(|error| shown(&error.to_string()))?;
+            let url = PageUrl::parse(text).map_err(|error| shown_whole(&error.to_string()))?;
             return Ok(Self(url.to_string()));
         }
         let scheme = "mailto:";

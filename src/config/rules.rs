@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 
 use regex::{Regex, RegexBuilder};
 
-use super::errors::shown;
+use super::errors::{shown, shown_whole};
 use super::values::TextValue;
 use crate::address::PageUrl;
 
@@ -154,7 +154,7 @@ impl TextValue for ScopeRule {
         if let Some(surt) = rest.strip_prefix('(') {
             return surt_prefix(surt, text);
         }
-        let url = PageUrl::parse(text).map_err(|error| shown(&error.to_string()))?;
+        let url = PageUrl::parse(text).map_err(|error| shown_whole(&error.to_string()))?;
         let surt = url.surt();
         let host_only = !rest.contains(['/', '?', '#']);
         let prefix = surt.strip_suffix(")/").filter(|_| host_only);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::errors::{ConfigError, ConfigErrors, Place, place_in_bytes, shown};
+use super::errors::{ConfigError, ConfigErrors, Place, place_in_bytes, shown, shown_whole};
 use super::sections::Seeds;
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
@@ -141,7 +141,7 @@ fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Ve
             Ok(url) => seeds.push(url),
             Err(error) => {
                 let indent = line.len() - line.trim_start().len();
-                wrong(indent, shown(&error.to_string()));
+                wrong(indent, shown_whole(&error.to_string()));
             }
         }
     }
