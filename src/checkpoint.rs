@@ -7,6 +7,7 @@
 mod exports;
 
 use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use crate::config::Config;
@@ -21,8 +22,18 @@ pub use exports::{Exports, renew as renew_exports, within as exports_of};
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Another process works on the job.
-    #[error("{}: another spoor works on this job; wait for it or stop it", .0.display())]
-    Busy(PathBuf),
+    #[error(
+        "{}: another spoor works on this job{}; wait for it, or end a crawl with `spoor ctl \
+         JOB stop`",
+        folder.display(),
+        process(*pid)
+    )]
+    Busy {
+        /// The job's folder.
+        folder: PathBuf,
+        /// The process id of the other one, where it has said it.
+        pid: Option<u32>,
+    },
     /// The folder cannot be made or locked.
     #[error("{}: {what} failed: {source}; choose another job.folder or mend the permissions", path.display())]
     Io {
@@ -58,6 +69,10 @@ pub enum OpenError {
         /// What is wrong.
         why: String,
     },
+}
+
+fn process(pid: Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
 /// The receipt of a takedown that did not come to its end, in a job's folder.
@@ -160,18 +175,40 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
 }
 
-/// Keeps every other process off a job for as long as the file lives.
+/// Keeps every other process off a job for as long as the file lives. The process id
+/// stands in it, for whoever wonders who has the job.
 ///
 /// # Errors
 /// [`OpenError::Busy`] where another process has it.
 pub fn lock(folder: &Path) -> Result<File, OpenError> {
     let path = folder.join("lock");
-    let file = File::create(&path).map_err(io(&path, "creating"))?;
+    // It is not cut off here: it may be the other process's.
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(&path).map_err(io(&path, "creating"))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::Busy(folder.to_owned())),
-        Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // Without it the message says less.
+            file.read_to_string(&mut text).ok();
+            return Err(OpenError::Busy {
+                folder: folder.to_owned(),
+                pid: text.trim().parse().ok(),
+            });
+        }
+        Err(TryLockError::Error(e)) => return Err(io(&path, "locking")(e)),
     }
+    let pid = std::process::id();
+    // On a full disk the lock holds all the same, and its file may stay empty.
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{pid}"));
+    if let Err(error) = written {
+        tracing::debug!(
+            "{}: the process id cannot be written: {error}",
+            path.display()
+        );
+    }
+    Ok(file)
 }
 
 /// Names the export that a damaged frontier can be made from, if there is one.
@@ -219,7 +256,8 @@ mod tests {
             .add_seeds(std::slice::from_ref(&seed), 0)
             .unwrap();
         let busy = open(&config, 0).err().unwrap();
-        assert!(matches!(busy, OpenError::Busy(_)), "{busy}");
+        let own = format!("(process {})", std::process::id());
+        assert!(busy.to_string().contains(&own), "{busy}");
         let record = folder.path().join("test/job.toml");
         let text = std::fs::read_to_string(record).unwrap();
         assert_eq!(Config::parse(&text, "job.toml").unwrap(), config);

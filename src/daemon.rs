@@ -4,12 +4,14 @@
 //! and lets what is in flight finish; a second one ends the process at once,
 //! which costs nothing but the work in flight.
 
+mod nothing;
 mod service;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nothing::Troubles;
 use service::Service;
 use tokio::runtime::{Handle, Runtime};
 
@@ -25,13 +27,15 @@ use crate::frontier::{self, Counts, Focus, Frontier};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
     Control, Crawl, CrawlError, End, ImageRules, Languages, Learned, Pace, Reader, Reading,
-    Stopper, drive, now, room_for,
+    Standing, Stop, Stopper, drive, now, room_for,
 };
 use crate::score::{
     Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
 };
 use crate::store::Row;
 use crate::train::{self, Growth, Model, ModelFacts, TrainError};
+
+pub use nothing::Fruitless;
 
 /// Bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
@@ -85,6 +89,9 @@ pub enum DaemonError {
     /// The control API must not be opened like this.
     #[error(transparent)]
     Access(#[from] AccessError),
+    /// Every request would have failed in the same way.
+    #[error("stopped, and nothing is lost: {0}")]
+    Hopeless(String),
     /// The async runtime cannot be started.
     #[error("the async runtime cannot be started: {0}")]
     Runtime(std::io::Error),
@@ -95,12 +102,20 @@ pub enum DaemonError {
 pub struct Summary {
     /// Why it ended.
     pub end: End,
+    /// Who stopped it, where it was stopped.
+    pub stop: Option<Stop>,
+    /// How much of everything there was when this run began.
+    pub before: Counts,
     /// How much of everything there is, over all runs.
     pub counts: Counts,
     /// What was found by score and what by chance, over all runs.
     pub focus: Focus,
+    /// Time spent crawling before this run.
+    pub active_before: Duration,
     /// Time spent crawling, over all runs.
     pub active: Duration,
+    /// Why the seeds brought nothing, where no run has fetched a page.
+    pub nothing: Vec<Fruitless>,
     /// Hosts with something queued, and how many of them are given up for now.
     pub hosts: (usize, usize),
     /// The job's folder.
@@ -119,7 +134,7 @@ pub trait Observer {
     /// A step, in words.
     fn say(&mut self, text: &str);
     /// A finished task, or merely that time has passed.
-    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>);
+    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing);
 }
 
 /// The runtime that requests and CPU work run on.
@@ -230,6 +245,8 @@ pub fn crawl(
         lock,
     } = checkpoint::open(config, now())?;
     let folder = config.job_folder();
+    let before = frontier.counts().clone();
+    let active_before = Duration::from_millis(frontier.active());
     observer.opened(&folder)?;
     observer.say(&match resumed {
         true => format!(
@@ -279,6 +296,8 @@ pub fn crawl(
         observer.say(&format!("control API on http://{address}/"));
     }
     let mut service = Service::ready();
+    let watch = control.watch();
+    let mut troubles = Troubles::default();
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
@@ -291,18 +310,27 @@ pub fn crawl(
                 format!("{documents} pages, {images} images, {queued} queued")
             });
         }
+        troubles.observe(frontier, row);
         desk.observe(frontier, row);
-        observer.crawl(frontier, row);
+        observer.crawl(frontier, row, &watch.now());
     };
     let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
-    let stopped = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
-    let end = match (stopped, crew.limit_reached()) {
-        (true, _) => End::Stopped,
-        (false, Some(limit)) => End::Limit(limit),
-        (false, None) => End::Exhausted,
+    let stop = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
+    let end = match (stop, crew.limit_reached()) {
+        (Some(_), _) => End::Stopped,
+        (None, Some(limit)) => End::Limit(limit),
+        (None, None) => End::Exhausted,
+    };
+    let nothing = match frontier.counts().documents {
+        0 => troubles.of_seeds(&frontier, &terms(config), &seeds)?,
+        _ => Vec::new(),
     };
     let summary = Summary {
         end,
+        stop,
+        before,
+        active_before,
+        nothing,
         counts: frontier.counts().clone(),
         focus: frontier.focus(),
         active: Duration::from_millis(frontier.active()),
@@ -315,7 +343,10 @@ pub fn crawl(
         served.close(runtime);
     }
     drop(lock);
-    Ok(summary)
+    match watch.now().hopeless {
+        Some(why) => Err(DaemonError::Hopeless(why)),
+        None => Ok(summary),
+    }
 }
 
 /// What of a job's configuration is needed to explain what it does. Where its model is
@@ -507,12 +538,15 @@ fn watch_signals(runtime: &Handle, stopper: Stopper) {
         return;
     };
     runtime.spawn(async move {
-        if signals.next().await {
+        if let Some(why) = signals.which().await {
             tracing::info!("stopping: what is in flight is finished; once more to end at once");
             service::stopping();
-            stopper.stop();
-            if signals.next().await {
-                std::process::exit(130);
+            stopper.stop(why);
+            if let Some(again) = signals.which().await {
+                std::process::exit(match again {
+                    Stop::Terminated => 143,
+                    _ => 130,
+                });
             }
         }
     });
@@ -539,9 +573,14 @@ impl Signals {
 
     /// Waits for the next one; false where none can come any more.
     pub async fn next(&mut self) -> bool {
+        self.which().await.is_some()
+    }
+
+    /// The same, and says which it was.
+    async fn which(&mut self) -> Option<Stop> {
         tokio::select! {
-            got = self.interrupt.recv() => got.is_some(),
-            got = self.terminate.recv() => got.is_some(),
+            got = self.interrupt.recv() => got.map(|()| Stop::Interrupted),
+            got = self.terminate.recv() => got.map(|()| Stop::Terminated),
         }
     }
 }
@@ -559,6 +598,11 @@ impl Signals {
 
     /// Waits for the next one; false where none can come any more.
     pub async fn next(&mut self) -> bool {
-        tokio::signal::ctrl_c().await.is_ok()
+        self.which().await.is_some()
+    }
+
+    async fn which(&mut self) -> Option<Stop> {
+        let got = tokio::signal::ctrl_c().await;
+        got.is_ok().then_some(Stop::Interrupted)
     }
 }

@@ -28,6 +28,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `atomic` | a file is written whole or not at all | nothing |
+//! | `steps` | how far a long step has come, told to whoever listens | nothing |
 //! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | which language a text is in | nothing |
@@ -38,7 +39,7 @@
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
-//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope |
+//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope, steps |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
@@ -48,13 +49,13 @@
 //! | `pipeline` | the journey above, from lease to commit | address, config, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
-//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, frontier, page, pipeline, scope, score, store |
-//! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train |
+//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, frontier, page, pipeline, scope, score, store, steps |
+//! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train, steps |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
 //! | `export` | a job's best images and their words as a data set that other programs read | config, page, picture, rank, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
-//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train |
+//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train, steps |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
@@ -108,6 +109,7 @@ pub mod robots;
 pub mod scope;
 pub mod score;
 pub mod sitemap;
+pub mod steps;
 pub mod store;
 pub mod takedown;
 pub mod train;

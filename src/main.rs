@@ -5,6 +5,7 @@ mod commands;
 use std::process::ExitCode;
 
 use clap::Parser;
+use commands::log::LogFormat;
 use spoor::inert;
 
 /// Pages are taken apart in several threads, each into a tree of thousands of small pieces:
@@ -16,9 +17,15 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let arguments = commands::Arguments::parse();
-    commands::log::to_terminal(arguments.verbose);
+    let log_format = arguments.command.log_format();
+    let level = match arguments.verbose {
+        0 => arguments.command.level(),
+        1 => "spoor=info",
+        _ => "spoor=debug",
+    };
+    commands::log::begin(log_format, level, arguments.quiet);
     quiet_store_panics();
-    if matches!(arguments.command, commands::Command::Crawl { .. }) {
+    if matches!(arguments.command, commands::Command::Crawl(_)) {
         begin_with_few_arenas();
     }
     if !arguments.command.serves() {
@@ -26,10 +33,16 @@ fn main() -> ExitCode {
         sigpipe::reset();
     }
     match commands::run(arguments.command) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => ExitCode::from(code),
         Err(error) => {
-            eprintln!("spoor: {}", inert::shown(&format!("{error:#}")));
-            ExitCode::from(commands::exit_code(&error))
+            let code = commands::exit::of_error(&error);
+            let text = format!("{error:#}");
+            match log_format {
+                // Whoever reads the log reads of its end too.
+                LogFormat::Json => tracing::error!(exit_code = code, "{text}"),
+                LogFormat::Text => eprintln!("spoor: {}", inert::shown(&text)),
+            }
+            ExitCode::from(code)
         }
     }
 }

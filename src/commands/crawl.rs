@@ -1,120 +1,73 @@
 //! `spoor crawl JOB.toml`
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use serde_json::{Value, json};
+use clap::Args;
 use spoor::config::Config;
-use spoor::daemon::{self, Summary};
-use spoor::page::Bucket;
-use spoor::pipeline::{Control, End};
+use spoor::daemon;
+use spoor::pipeline::Control;
 
-use super::print_json;
+use super::log::LogFormat;
 use super::progress::Progress;
+use super::summary::Told;
+use super::{exit, print_json};
 
-pub fn run(job: &Path, json: bool) -> Result<()> {
+/// Crawl: train if need be, begin or resume, stop at the job's limits.
+#[derive(Debug, Args)]
+#[command(after_help = exit::HELP)]
+pub struct Crawl {
+    /// The job's TOML file.
+    job: PathBuf,
+    /// Print what came of it as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The form of the log. With `json` all of standard output is lines of JSON: the log,
+    /// how the crawl stands every 30 seconds, and what came of it, as the last line and as
+    /// --json has it.
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
+    log_format: LogFormat,
+}
+
+impl Crawl {
+    /// The form of the log.
+    pub fn log_format(&self) -> LogFormat {
+        self.log_format
+    }
+
+    /// Crawls; returns the exit code.
+    pub fn run(self) -> Result<u8> {
+        crawl(&self.job, self.json, self.log_format)
+    }
+}
+
+/// Crawls the job in this file; returns the exit code.
+fn crawl(job: &Path, json: bool, log_format: LogFormat) -> Result<u8> {
     let config = Config::load(job)?;
     let runtime = daemon::runtime()?;
-    let mut progress = Progress::crawl(&config);
+    let mut progress = Progress::crawl(&config, None);
     let control = Control::default();
     let desk = daemon::desk(&config, &control);
     daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
-    let summary = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk)?;
+    let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk);
     progress.finish();
-    match json {
-        true => print_json(&as_json(&summary)),
-        false => {
-            print(config.job.name.as_str(), &summary);
-            Ok(())
+    let summary = crawled?;
+    let code = exit::of_crawl(&summary);
+    let told = Told {
+        job,
+        topic: config.job.name.as_str(),
+        limits: &config.limits,
+        summary: &summary,
+    };
+    match (log_format, json) {
+        (LogFormat::Json, _) => told.event(code)?,
+        (LogFormat::Text, true) => print_json(&told.json(code))?,
+        (LogFormat::Text, false) => {
+            print!("{}", told.text());
+            if let Some(why) = told.nothing() {
+                eprintln!("spoor: {why}");
+            }
         }
     }
-}
-
-/// What a run came to, for programs.
-fn as_json(summary: &Summary) -> Value {
-    let counts = &summary.counts;
-    let queued: BTreeMap<&str, u64> = Bucket::ALL
-        .iter()
-        .zip(counts.queued)
-        .map(|(bucket, n)| (bucket.name(), n))
-        .collect();
-    let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
-    let dropped: BTreeMap<&str, u64> = dropped.map(|(reason, n)| (reason.name(), *n)).collect();
-    json!({
-        "ended": match summary.end {
-            End::Limit(key) => key,
-            End::Exhausted => "exhausted",
-            End::Stopped => "stopped",
-        },
-        "pages": counts.documents,
-        "fetches": counts.fetches,
-        "images": counts.images,
-        "sitemaps": counts.sitemaps,
-        "bytes": counts.bytes,
-        "seconds": summary.active.as_secs_f64(),
-        "queued": queued,
-        "queued_images": counts.queued_images,
-        "waiting": counts.waiting,
-        "watched": counts.watched,
-        "dropped": dropped,
-        "parked_hosts": summary.hosts.1,
-        "focused": summary.focus.focused,
-        "control": summary.focus.control,
-        "results": summary.folder,
-    })
-}
-
-/// What a run came to, for people.
-fn print(topic: &str, summary: &Summary) {
-    let counts = &summary.counts;
-    println!("{}", summary.focus.sentence(topic));
-    println!("ended     {}", ending(summary.end));
-    println!(
-        "pages     {} done of {} fetches in {:.1} s",
-        counts.documents,
-        counts.fetches,
-        summary.active.as_secs_f64()
-    );
-    println!("images    {} kept", counts.images);
-    if counts.sitemaps > 0 {
-        println!("sitemaps  {} read", counts.sitemaps);
-    }
-    println!("received  {:.1} MB", counts.bytes as f64 / 1e6);
-    let buckets: Vec<String> = Bucket::ALL
-        .iter()
-        .zip(counts.queued)
-        .map(|(bucket, n)| format!("{} {n}", bucket.name()))
-        .collect();
-    println!(
-        "queued    {}, images {}, waiting {}",
-        buckets.join(", "),
-        counts.queued_images,
-        counts.waiting
-    );
-    if counts.watched > 0 {
-        println!("watched   {} pages that are visited again", counts.watched);
-    }
-    let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
-    let dropped: Vec<String> = dropped
-        .map(|(reason, n)| format!("{} {n}", reason.name()))
-        .collect();
-    if !dropped.is_empty() {
-        println!("dropped   {}", dropped.join(", "));
-    }
-    if summary.hosts.1 > 0 {
-        println!(
-            "parked    {} hosts that do not answer; run the job again later to try them",
-            summary.hosts.1
-        );
-    }
-    println!("results   {}", summary.folder.display());
-}
-
-fn ending(end: End) -> String {
-    match end {
-        End::Limit(key) => format!("{key} is reached; raise it to go on"),
-        End::Exhausted => "nothing is left to fetch".to_owned(),
-        End::Stopped => "stopped; run the job again to go on".to_owned(),
-    }
+    Ok(code)
 }

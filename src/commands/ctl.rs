@@ -16,7 +16,7 @@ use url::Url;
 /// Ask and steer a running crawl.
 ///
 /// The exit code is 0 where it was done, 1 where it went wrong, 2 where the command line
-/// is, and 3 where no crawl runs.
+/// is wrong, 3 where no crawl runs, and 5 where the job file is wrong.
 #[derive(Debug, Args)]
 pub struct Ctl {
     /// The job's TOML file; not needed with --url.

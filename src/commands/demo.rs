@@ -9,6 +9,7 @@ use spoor::config::{Config, StrategyKind};
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
 use spoor::pipeline::{Control, End};
+use spoor::report;
 
 use super::lab::fetched_pages;
 use super::progress::Progress;
@@ -45,7 +46,7 @@ impl Demo {
         }
         write_texts(&focused)?;
         println!(
-            "A web of {} pages, {} of them about {}, is served on http://{}.",
+            "A web of {} pages, {} of them about {}, is served\non http://{}.",
             web.pages.len(),
             labels.known(demo::TOPIC),
             demo::TOPIC,
@@ -54,11 +55,16 @@ impl Demo {
         let mut lines = Vec::new();
         let mut focus = None;
         for config in [&focused, &plain] {
-            let mut progress = Progress::crawl(config);
+            let label = match config.strategy.kind {
+                StrategyKind::Unfocused => "unfocused",
+                _ => "focused",
+            };
+            let mut progress = Progress::crawl(config, Some(label));
             let control = Control::default();
             let desk = daemon::desk(config, &control);
-            let summary = daemon::crawl(config, runtime.handle(), &mut progress, control, desk)?;
+            let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, desk);
             progress.finish();
+            let summary = crawled?;
             lines.push(line(config, &summary, &labels)?);
             focus = focus.or(Some(summary.focus));
             if summary.end == End::Stopped {
@@ -66,32 +72,67 @@ impl Demo {
                 break;
             }
         }
-        println!("\nstrategy   fetches  on topic  share  images kept  seconds");
+        println!("\nstrategy   requests  on topic  share  images kept  seconds");
         for line in lines {
             println!("{line}");
         }
         if let Some(focus) = focus {
             println!("\n{}", focus.sentence(demo::TOPIC));
         }
-        let results = focused.job_folder();
-        println!();
-        for (what, place) in [
-            (
-                "images, and their words beside them",
-                results.join("images"),
-            ),
-            ("the same as a table", results.join("images.tsv")),
-            ("sentences", results.join("sentences")),
-            ("a line for every fetch", results.join("logs/crawl.jsonl")),
-            ("the model", focused.model_folder()),
-        ] {
-            println!("{what:<36} {}", place.display());
-        }
-        println!("to begin anew                        spoor demo --fresh");
+        print_end(&focused)?;
         runtime
             .block_on(server.stop())
             .context("stopping the server")
     }
+}
+
+/// Writes the report of the focused crawl and says where all of it lies, and what to try
+/// next.
+fn print_end(focused: &Config) -> Result<()> {
+    let results = focused.job_folder();
+    let report = report::report(std::slice::from_ref(focused), None)?;
+    let [html, _] = report.write(&results.join("report"))?;
+    println!("\nThe report of the focused crawl, to open in a browser:");
+    println!("  {}", address(&html));
+    println!("What it brought home:");
+    for (what, place) in [
+        (
+            "images, with their words beside them",
+            results.join("images"),
+        ),
+        ("sentences", results.join("sentences")),
+        ("a line for every request", results.join("logs/crawl.jsonl")),
+        ("the model", focused.model_folder()),
+    ] {
+        println!("  {what:<37}  {}", place.display());
+    }
+    let job = results.join("job.toml");
+    let job = job.display();
+    println!("Next:");
+    for (command, what) in [
+        (
+            format!("spoor export {job} --format imagefolder"),
+            "the images and their words as a data set",
+        ),
+        (
+            format!("spoor explain {job} http://gateway.test/"),
+            "why an address was fetched, or was not",
+        ),
+        (
+            "spoor demo --fresh".to_owned(),
+            "the same from the beginning",
+        ),
+    ] {
+        println!("  {command}\n      {what}");
+    }
+    Ok(())
+}
+
+/// The address of a file, for a browser.
+fn address(file: &Path) -> String {
+    let whole = std::fs::canonicalize(file).ok();
+    let url = whole.and_then(|whole| url::Url::from_file_path(whole).ok());
+    url.map_or_else(|| file.display().to_string(), String::from)
 }
 
 /// The demo's job with one strategy, at the address where its web is served. The
@@ -114,7 +155,7 @@ fn line(config: &Config, summary: &Summary, labels: &Labels) -> Result<String> {
     let urls = fetched_pages(&config.job_folder())?;
     let verdict = labels.judge(demo::TOPIC, &urls, usize::MAX);
     Ok(format!(
-        "{:<10} {:>7}  {:>8} {:>5.0}%  {:>11}  {:>7.1}",
+        "{:<10} {:>8}  {:>8} {:>5.0}%  {:>11}  {:>7.1}",
         config.strategy.kind.name(),
         verdict.fetches,
         verdict.on_topic,

@@ -7,6 +7,8 @@ use clap::Args;
 use spoor::daemon;
 use spoor::experiment::{self, Plan};
 
+use super::screen;
+
 /// Compare settings by crawling a stored web with each.
 #[derive(Debug, Args)]
 pub struct Experiment {
@@ -27,7 +29,7 @@ impl Experiment {
             plan.out = out;
         }
         let runtime = daemon::runtime()?;
-        let outcome = experiment::run(&plan, runtime.handle(), &|text| eprintln!("{text}"))?;
+        let outcome = experiment::run(&plan, runtime.handle(), &screen::say)?;
         match self.json {
             true => print!("{}", outcome.json()),
             false => {

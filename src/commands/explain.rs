@@ -75,7 +75,7 @@ fn stopped<T>(
         );
     };
     let _lock = match checkpoint::lock(&config.job_folder()) {
-        Err(OpenError::Busy(_)) => return Ok(None),
+        Err(OpenError::Busy { .. }) => return Ok(None),
         lock => lock?,
     };
     let store = store::open(kind, &folder)?;

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use indicatif::ProgressBar;
 use serde_json::json;
 use spoor::config::Config;
 use spoor::export::{self, Request};
+use spoor::steps::Step;
 
 use super::print_json;
 
@@ -67,12 +67,12 @@ impl Export {
             job: &job,
             date: &jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
         };
-        let bar = ProgressBar::no_length();
+        let mut step = None;
         let exported = export::export(&config, &request, |done, total| {
-            bar.set_length(total as u64);
-            bar.set_position(done as u64);
+            let begin = || Step::begin("writing images", Some(total as u64));
+            step.get_or_insert_with(begin).reach(done as u64);
         });
-        bar.finish_and_clear();
+        drop(step);
         let exported = exported?;
         if self.json {
             return print_json(&json!({

@@ -1,11 +1,12 @@
-//! Where the log goes: for people to the terminal, and as JSON into a file of the
-//! crawl's folder, a new one every day.
+//! Where the log goes: for people to the terminal, or as JSON to standard output; and as
+//! JSON into a file of the crawl's folder, a new one every day.
 
 use std::error::Error;
 use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use clap::ValueEnum;
 use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
 use spoor::inert;
@@ -15,20 +16,58 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt, reload};
 
+use super::screen;
+use super::steps::{self, Steps};
+
 /// The file, from when a crawl has one.
 static FILE: Mutex<Option<RollingFileAppender>> = Mutex::new(None);
 
 /// What of the log goes there: nothing at first.
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// Begins to log to the terminal; `verbose` counts how often more was asked for.
-pub fn to_terminal(verbose: u8) {
-    let level = match verbose {
-        0 => "spoor=warn",
-        1 => "spoor=info",
-        _ => "spoor=debug",
+/// The form of the log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Lines for people, on standard error.
+    #[default]
+    Text,
+    /// Lines of JSON on standard output: the log, how the crawl stands, and what came of
+    /// it as the last line.
+    Json,
+}
+
+/// Begins to log to the terminal, or to standard output as JSON: what `level` lets
+/// through, unless the variable SPOOR_LOG says otherwise.
+pub fn begin(format: LogFormat, level: &str, quiet: bool) {
+    let is_json = format == LogFormat::Json;
+    screen::begin(is_json, quiet);
+    let filter = || EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    // What is said and shown of its own accord: on a terminal the screen does it.
+    let with = |filter: EnvFilter, level: LevelFilter| {
+        let filter = filter.add_directive(LevelFilter::OFF.into_directive(steps::TARGET));
+        let filter = filter.add_directive(level.into_directive(screen::SAID));
+        filter.add_directive(level.into_directive(screen::PROGRESS))
     };
-    let terminal = EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
+    let text = (!is_json).then(|| {
+        fmt::layer()
+            .with_writer(|| inert::Lines(screen::Above))
+            .with_ansi(false)
+            .with_target(false)
+            .compact()
+            .with_filter(with(filter(), LevelFilter::OFF))
+    });
+    let json = is_json.then(|| {
+        let level = match quiet {
+            true => LevelFilter::OFF,
+            false => LevelFilter::INFO,
+        };
+        fmt::layer()
+            .json()
+            .flatten_event(true)
+            .with_span_list(false)
+            .with_writer(|| inert::JsonLines(io::stdout()))
+            .with_filter(with(filter(), level))
+    });
     let (file, handle) = reload::Layer::new(Targets::new());
     tracing_subscriber::registry()
         .with(
@@ -39,17 +78,25 @@ pub fn to_terminal(verbose: u8) {
                 .with_writer(|| inert::JsonLines(ToFile))
                 .with_filter(file),
         )
-        .with(
-            fmt::layer()
-                .with_writer(|| inert::Lines(io::stderr()))
-                .with_ansi(false)
-                .with_target(false)
-                .compact()
-                .with_filter(terminal),
-        )
+        .with(text)
+        .with(json)
+        .with(Steps.with_filter(Targets::new().with_target(steps::TARGET, LevelFilter::INFO)))
         .init();
     // It is set once, at the beginning of the process.
     LEVEL.set(handle).ok();
+}
+
+/// A rule that one target has one level.
+trait IntoDirective {
+    fn into_directive(self, target: &str) -> tracing_subscriber::filter::Directive;
+}
+
+impl IntoDirective for LevelFilter {
+    fn into_directive(self, target: &str) -> tracing_subscriber::filter::Directive {
+        // The names are ours, and the form is right; all is let through otherwise.
+        let directive = format!("{target}={self}").parse();
+        directive.unwrap_or_else(|_| self.into())
+    }
 }
 
 /// From now on logs to `logs/spoor.DATE.jsonl` in the job's `folder` as well.
@@ -74,7 +121,10 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
         })?;
     *FILE.lock().unwrap_or_else(PoisonError::into_inner) = Some(file);
     if let Some(handle) = LEVEL.get() {
-        let only_ours = Targets::new().with_target("spoor", level);
+        let only_ours = Targets::new()
+            .with_target("spoor", level)
+            .with_target(steps::TARGET, LevelFilter::OFF)
+            .with_target(screen::PROGRESS, LevelFilter::OFF);
         // It fails only where there is no log any more.
         handle.reload(only_ours).ok();
     }

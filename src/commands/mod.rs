@@ -7,6 +7,7 @@ mod config;
 mod crawl;
 mod ctl;
 mod demo;
+pub mod exit;
 mod experiment;
 mod explain;
 mod export;
@@ -19,7 +20,10 @@ mod reload;
 mod report;
 mod schema;
 mod score;
+mod screen;
+mod steps;
 mod store;
+mod summary;
 mod takedown;
 mod train;
 
@@ -28,17 +32,24 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
 use serde::Serialize;
-use spoor::control::ControlError;
 use spoor::inert;
+
+use log::LogFormat;
+
+/// Where the options stand that every command has: behind its own.
+const GENERAL: &str = "Of every command";
 
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100)]
+#[command(version, max_term_width = 100, after_help = exit::HELP)]
 pub struct Arguments {
     /// Say more on standard error: -v for steps, -vv for every fetch. The
     /// variable SPOOR_LOG takes a filter, as `spoor=debug`.
-    #[arg(short, long, global = true, action = ArgAction::Count)]
+    #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GENERAL)]
     pub verbose: u8,
+    /// Show no progress; only warnings, errors and what came of it.
+    #[arg(short, long, global = true, help_heading = GENERAL)]
+    pub quiet: bool,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -51,14 +62,7 @@ pub enum Command {
     Demo(demo::Demo),
     /// Train the model that a job names, or a new one from the best pages it has crawled.
     Train(train::Train),
-    /// Crawl: train if need be, begin or resume, stop at the job's limits.
-    Crawl {
-        /// The job's TOML file.
-        job: PathBuf,
-        /// Print what came of it as JSON.
-        #[arg(long)]
-        json: bool,
-    },
+    Crawl(crawl::Crawl),
     /// Say what a job, running or stopped, knows of an address: state, when it is
     /// due, reason, score, robots, host.
     Explain {
@@ -133,21 +137,29 @@ pub enum Command {
 }
 
 impl Command {
+    /// What of the log is printed where nothing more is asked for.
+    pub fn level(&self) -> &'static str {
+        match self {
+            // Its texts are few, and nobody can give it more.
+            Self::Demo(_) => "spoor=warn,spoor::train=error",
+            _ => "spoor=warn",
+        }
+    }
+
+    /// The form of the log while it works.
+    pub fn log_format(&self) -> LogFormat {
+        match self {
+            Self::Crawl(crawl) => crawl.log_format(),
+            _ => LogFormat::Text,
+        }
+    }
+
     /// Whether it works on, whoever still reads what it prints.
     pub fn serves(&self) -> bool {
         matches!(
             self,
-            Self::Demo(_) | Self::Train(_) | Self::Crawl { .. } | Self::Annotate(_) | Self::Lab(_)
+            Self::Demo(_) | Self::Train(_) | Self::Crawl(_) | Self::Annotate(_) | Self::Lab(_)
         )
-    }
-}
-
-/// The exit code of a command that failed: 3 where it is about a running crawl and none
-/// runs, 1 otherwise. A wrong command line is 2.
-pub fn exit_code(error: &anyhow::Error) -> u8 {
-    match error.downcast_ref() {
-        Some(ControlError::NotRunning(_)) => 3,
-        _ => 1,
     }
 }
 
@@ -157,15 +169,15 @@ fn print_json(value: &impl Serialize) -> Result<()> {
     Ok(())
 }
 
-/// Runs a command.
+/// Runs a command; returns the exit code.
 ///
 /// # Errors
 /// Whatever went wrong, in words for people.
-pub fn run(command: Command) -> Result<()> {
-    match command {
+pub fn run(command: Command) -> Result<u8> {
+    let done = match command {
         Command::Demo(demo) => demo.run(),
         Command::Train(train) => train.run(),
-        Command::Crawl { job, json } => crawl::run(&job, json),
+        Command::Crawl(crawl) => return crawl.run(),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
@@ -187,5 +199,6 @@ pub fn run(command: Command) -> Result<()> {
             Ok(())
         }
         Command::Man { out } => manual::man(out.as_deref()),
-    }
+    };
+    done.map(|()| 0)
 }

@@ -1,73 +1,145 @@
-//! The progress display: a bar on a terminal, silence in a pipe.
+//! The progress of a crawl: one line on a terminal, a plain line every 30 seconds without
+//! one, or an event of the log in JSON.
 
+use std::collections::VecDeque;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
 use spoor::config::{Config, Logs};
 use spoor::daemon::{DaemonError, Observer};
-use spoor::frontier::Frontier;
+use spoor::frontier::{Counts, Frontier};
+use spoor::pipeline::{Limits, Standing, Stop};
 use spoor::store::Row;
 
 use super::log;
+use super::screen::{self, Mode};
+use super::steps;
 
-/// How often the bar is drawn anew at most.
+/// How often the line on a terminal changes at most.
 const REFRESH: Duration = Duration::from_millis(100);
 
-/// Shows steps and a crawl on standard error, if that is a terminal.
+/// How often a plain line is written.
+const PLAIN: Duration = Duration::from_secs(30);
+
+/// The time over which rates are measured.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// The least time over which a rate says anything.
+const LEAST: Duration = Duration::from_secs(3);
+
+/// Columns of the bar, at least and at most.
+const BAR: (usize, usize) = (6, 30);
+
+/// Shows steps and a crawl.
 pub struct Progress {
-    bar: ProgressBar,
-    counts_fetches: bool,
-    drawn: Instant,
+    label: Option<&'static str>,
+    drawn: Option<Instant>,
+    samples: VecDeque<(Instant, Sample)>,
+    /// What was last told of pausing and stopping.
+    paused: bool,
+    stopping: bool,
+    /// The last line, for the end.
+    last: Option<View>,
     /// What of the log a crawl writes into its folder.
     logs: Option<Logs>,
 }
 
+/// Counters at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Sample {
+    pages: u64,
+    fetches: u64,
+    images: u64,
+    bytes: u64,
+}
+
 impl Progress {
-    /// For work without a measurable end.
+    /// For work that says its steps.
     pub fn steps() -> Self {
-        let bar = ProgressBar::new_spinner();
-        bar.enable_steady_tick(REFRESH);
         Self {
-            bar,
-            counts_fetches: false,
-            drawn: Instant::now(),
+            label: None,
+            drawn: None,
+            samples: VecDeque::new(),
+            paused: false,
+            stopping: false,
+            last: None,
             logs: None,
         }
     }
 
-    /// For a crawl, with a bar where the job limits its pages.
-    pub fn crawl(config: &Config) -> Self {
-        let limits = &config.limits;
-        let (bar, template) = match limits.documents.or(limits.fetches) {
-            Some(total) => (
-                ProgressBar::new(total),
-                "{elapsed_precise} [{bar:30}] {pos}/{len} pages, {msg}",
-            ),
-            None => (
-                ProgressBar::new_spinner(),
-                "{elapsed_precise} {spinner} {pos} pages, {msg}",
-            ),
-        };
-        if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.progress_chars("=> "));
-        }
+    /// For a crawl; `label` says which, where there are several.
+    pub fn crawl(config: &Config, label: Option<&'static str>) -> Self {
         Self {
-            bar,
-            counts_fetches: limits.documents.is_none(),
-            drawn: Instant::now(),
+            label,
             logs: Some(config.logs.clone()),
+            ..Self::steps()
         }
     }
 
-    /// Removes the bar.
+    /// Removes the line. Without a terminal the last state of a crawl is told once more.
     pub fn finish(&mut self) {
-        self.bar.finish_and_clear();
+        steps::crawls(false);
+        screen::clear();
+        if let (Some(view), Mode::Lines | Mode::Json) = (self.last.take(), screen::mode()) {
+            view.tell();
+        }
+    }
+
+    /// Says in words what somebody else, or the user, has changed.
+    fn say_changes(&mut self, standing: &Standing, open: usize) {
+        if self.paused != standing.paused.is_some() {
+            self.paused = standing.paused.is_some();
+            screen::say(match self.paused {
+                true => "paused: nothing more is asked for until `spoor ctl JOB resume`",
+                false => "going on after the pause",
+            });
+        }
+        if let (Some((_, why)), false) = (standing.stopping, self.stopping) {
+            self.stopping = true;
+            let waits = match open {
+                0 => "nothing is open any more".to_owned(),
+                1 => "1 open request is finished first".to_owned(),
+                n => format!("{n} open requests are finished first"),
+            };
+            screen::say(&match why {
+                Stop::Interrupted => format!("stopping: {waits}; Ctrl-C again ends at once"),
+                Stop::Terminated => format!("stopping on SIGTERM: {waits}"),
+                Stop::Told => format!("stopping, as the control API was told: {waits}"),
+                Stop::Hopeless => format!("stopping: {waits}"),
+            });
+        }
+    }
+
+    fn sample(&mut self, now: Instant, counts: &Counts) -> Rates {
+        let sample = Sample {
+            pages: counts.documents,
+            fetches: counts.fetches,
+            images: counts.images,
+            bytes: counts.bytes,
+        };
+        let second = Duration::from_secs(1);
+        if self
+            .samples
+            .back()
+            .is_none_or(|(at, _)| now.duration_since(*at) >= second)
+        {
+            self.samples.push_back((now, sample));
+        }
+        // The one before the window is the one that it is measured from.
+        let is_old = |(at, _): &(Instant, Sample)| now.duration_since(*at) >= WINDOW;
+        while self.samples.get(1).is_some_and(is_old) {
+            self.samples.pop_front();
+        }
+        let first = self.samples.front().copied();
+        let (at, before) = first.unwrap_or((now, sample));
+        Rates::between(&before, &sample, now.duration_since(at))
     }
 }
 
 impl Observer for Progress {
     fn opened(&mut self, folder: &Path) -> Result<(), DaemonError> {
+        steps::crawls(true);
         match &self.logs {
             Some(logs) => log::also_to_file(logs, folder),
             None => Ok(()),
@@ -75,30 +147,443 @@ impl Observer for Progress {
     }
 
     fn say(&mut self, text: &str) {
-        tracing::info!("{text}");
-        self.bar.println(text);
+        screen::say(text);
     }
 
-    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>) {
+    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing) {
         if let Some(row) = row {
             let (status, outcome, reason) = (row.status, row.outcome, row.reason);
             tracing::debug!(status, outcome, reason, "finished");
         }
-        if self.drawn.elapsed() < REFRESH {
+        self.say_changes(standing, frontier.leased());
+        let every = match screen::mode() {
+            Mode::Quiet => return,
+            Mode::Terminal => REFRESH,
+            Mode::Lines | Mode::Json => PLAIN,
+        };
+        let now = Instant::now();
+        let rates = self.sample(now, frontier.counts());
+        let due = self
+            .drawn
+            .is_none_or(|drawn| now.duration_since(drawn) >= every);
+        let view = || View::of(self.label, frontier, standing, &rates);
+        if !due {
+            // What stands at the end is told at the end.
+            if row.is_some() && every == PLAIN {
+                self.last = Some(view());
+            }
             return;
         }
-        self.drawn = Instant::now();
+        let view = view();
+        self.drawn = Some(now);
+        match screen::mode() {
+            Mode::Terminal => screen::show(view.line(screen::width()), false),
+            _ => {
+                view.tell();
+                self.last = None;
+            }
+        }
+    }
+}
+
+/// What a second brings, where it can be told.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Rates {
+    pages: Option<f64>,
+    fetches: Option<f64>,
+    images: Option<f64>,
+    bytes: Option<f64>,
+}
+
+impl Rates {
+    fn between(before: &Sample, after: &Sample, time: Duration) -> Self {
+        let rate = |before: u64, after: u64| {
+            (time >= LEAST).then(|| after.saturating_sub(before) as f64 / time.as_secs_f64())
+        };
+        Self {
+            pages: rate(before.pages, after.pages),
+            fetches: rate(before.fetches, after.fetches),
+            images: rate(before.images, after.images),
+            bytes: rate(before.bytes, after.bytes),
+        }
+    }
+}
+
+/// All that a line of progress says.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct View {
+    label: Option<&'static str>,
+    state: Option<&'static str>,
+    /// What is counted: pages, or requests for them where only these are limited.
+    counted: &'static str,
+    done: u64,
+    limit: Option<u64>,
+    on_topic: Option<f64>,
+    images: u64,
+    /// Images that are still fetched after the last page.
+    images_left: Option<u64>,
+    a_minute: Option<f64>,
+    left: Option<Duration>,
+    /// How far the crawl is towards the limit that ends it first, 0 to 1.
+    share: Option<f64>,
+}
+
+impl View {
+    fn of(
+        label: Option<&'static str>,
+        frontier: &Frontier,
+        standing: &Standing,
+        rates: &Rates,
+    ) -> Self {
         let counts = frontier.counts();
-        self.bar.set_position(match self.counts_fetches {
-            true => counts.fetches,
-            false => counts.documents,
-        });
-        self.bar.set_message(format!(
-            "{} images, {} queued on {} hosts, {} in flight",
-            counts.images,
-            counts.queued_pages() + counts.queued_images,
-            frontier.hosts().0,
-            frontier.leased()
+        let limits = &standing.limits;
+        let by_fetches = limits.documents.is_none() && limits.fetches.is_some();
+        let (counted, done, limit, rate) = match by_fetches {
+            true => ("requests", counts.fetches, limits.fetches, rates.fetches),
+            false => ("pages", counts.documents, limits.documents, rates.pages),
+        };
+        let no_pages = limit.is_some_and(|limit| done >= limit);
+        let images_left = (no_pages && limits.finish_images).then_some(counts.queued_images);
+        let state = match standing {
+            Standing {
+                stopping: Some(_), ..
+            } => Some("stopping"),
+            Standing {
+                paused: Some(_), ..
+            } => Some("paused"),
+            Standing {
+                outage: Some(_), ..
+            } => Some("waiting for the network"),
+            _ => None,
+        };
+        let nearest = match images_left {
+            Some(images) => time_of(images, rates.images).map(|left| (left, 1.0)),
+            None => nearest(counts, frontier.active(), limits, rates),
+        };
+        Self {
+            label,
+            state,
+            counted,
+            done,
+            limit,
+            on_topic: frontier.focus().headline("").share,
+            images: counts.images,
+            images_left: images_left.filter(|images| *images > 0),
+            a_minute: rate.map(|rate| rate * 60.0),
+            left: nearest.filter(|_| state.is_none()).map(|(left, _)| left),
+            share: match (nearest, limit) {
+                (Some((_, share)), _) => Some(share),
+                (None, Some(limit)) => Some(share_of(done, limit)),
+                (None, None) => None,
+            },
+        }
+    }
+
+    /// The parts with how important each is; the first is the most important.
+    fn parts(&self) -> Vec<(u8, String)> {
+        let mut parts = Vec::new();
+        if let Some(label) = self.label {
+            parts.push((2, label.to_owned()));
+        }
+        if let Some(state) = self.state {
+            parts.push((1, state.to_owned()));
+        }
+        let done = counted(self.done);
+        let what = self.counted;
+        parts.push((
+            0,
+            match self.limit {
+                Some(limit) => format!("{done}/{} {what}", counted(limit)),
+                None => format!("{done} {what}"),
+            },
         ));
+        if let Some(share) = self.on_topic {
+            parts.push((3, format!("{:.0} % on topic", share * 100.0)));
+        }
+        parts.push((
+            5,
+            match self.images_left {
+                Some(left) => format!("{} images, {} to come", counted(self.images), counted(left)),
+                None => format!("{} images", counted(self.images)),
+            },
+        ));
+        if let Some(rate) = self.a_minute.filter(|_| self.images_left.is_none()) {
+            let rate = match rate {
+                rate if rate < 10.0 => format!("{rate:.1}"),
+                rate => counted(rate.round() as u64),
+            };
+            parts.push((6, format!("{rate} a minute")));
+        }
+        if let Some(left) = self.left {
+            parts.push((4, format!("{} left", spoken(left))));
+        }
+        parts
+    }
+
+    /// One line of at most `width` columns: what is least important is left out first,
+    /// and what is left over is a bar.
+    fn line(&self, width: usize) -> String {
+        let mut parts = self.parts();
+        let joined = |parts: &[(u8, String)]| {
+            let texts: Vec<&str> = parts.iter().map(|(_, text)| text.as_str()).collect();
+            texts.join(", ")
+        };
+        let mut text = joined(&parts);
+        while text.chars().count() > width && parts.len() > 1 {
+            let last = parts.iter().map(|(rank, _)| *rank).max();
+            parts.retain(|(rank, _)| Some(*rank) != last);
+            text = joined(&parts);
+        }
+        let room = width.saturating_sub(text.chars().count() + 3);
+        if let Some(share) = self.share
+            && room >= BAR.0
+        {
+            let columns = room.min(BAR.1);
+            let full = ((share * columns as f64) as usize).min(columns);
+            let head = usize::from(full > 0 && full < columns);
+            let bar = format!(
+                "{}{}{}",
+                "=".repeat(full - head),
+                ">".repeat(head),
+                " ".repeat(columns - full)
+            );
+            text = format!("[{bar}] {text}");
+        }
+        text.chars().take(width).collect()
+    }
+
+    /// Writes it as a plain line, or as an event of the log.
+    fn tell(&self) {
+        if screen::mode() == Mode::Json {
+            let left = self.left.map(|left| left.as_secs());
+            tracing::info!(
+                target: screen::PROGRESS,
+                crawl = self.label,
+                state = self.state.unwrap_or("running"),
+                counted = self.counted,
+                done = self.done,
+                limit = self.limit,
+                on_topic = self.on_topic,
+                images = self.images,
+                images_left = self.images_left,
+                a_minute = self.a_minute,
+                seconds_left = left,
+                "progress"
+            );
+            return;
+        }
+        let mut line = screen::time();
+        let mut before = " ";
+        for (_, part) in self.parts() {
+            // Writing to a string does not fail.
+            write!(line, "{before}{part}").ok();
+            before = ", ";
+        }
+        eprintln!("{line}");
+    }
+}
+
+/// The time until the limit that is reached first, and how far it is reached.
+fn nearest(
+    counts: &Counts,
+    active: u64,
+    limits: &Limits,
+    rates: &Rates,
+) -> Option<(Duration, f64)> {
+    let of = |limit: Option<u64>, done: u64, rate: Option<f64>| {
+        let limit = limit?;
+        let left = time_of(limit.saturating_sub(done), rate)?;
+        Some((left, share_of(done, limit)))
+    };
+    let millis = limits
+        .time
+        .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let all = [
+        of(limits.documents, counts.documents, rates.pages),
+        of(limits.fetches, counts.fetches, rates.fetches),
+        of(limits.bytes, counts.bytes, rates.bytes),
+        of(millis, active, Some(1000.0)),
+    ];
+    all.into_iter().flatten().min_by_key(|(left, _)| *left)
+}
+
+/// How long `rest` takes at a rate for each second; unknown where nothing comes.
+fn time_of(rest: u64, rate: Option<f64>) -> Option<Duration> {
+    let seconds = rest as f64 / rate.filter(|rate| *rate > 0.0)?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+fn share_of(done: u64, limit: u64) -> f64 {
+    match limit {
+        0 => 1.0,
+        _ => (done as f64 / limit as f64).min(1.0),
+    }
+}
+
+/// A number with its thousands apart.
+pub fn counted(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A time as people say it, in the two units that matter.
+pub fn spoken(time: Duration) -> String {
+    let seconds = time.as_secs();
+    let two = |large: u64, unit: &str, small: u64, lesser: &str| match small {
+        0 => format!("{large} {unit}"),
+        _ => format!("{large} {unit} {small} {lesser}"),
+    };
+    match seconds {
+        0 => "less than 1 s".to_owned(),
+        1..60 => format!("{seconds} s"),
+        60..600 => two(seconds / 60, "min", seconds % 60, "s"),
+        600..3_600 => format!("{} min", seconds / 60),
+        3_600..86_400 => two(seconds / 3_600, "h", seconds % 3_600 / 60, "min"),
+        _ => two(seconds / 86_400, "d", seconds % 86_400 / 3_600, "h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn view() -> View {
+        View {
+            label: None,
+            state: None,
+            counted: "pages",
+            done: 1_412,
+            limit: Some(10_000),
+            on_topic: Some(0.542),
+            images: 18_730,
+            images_left: None,
+            a_minute: Some(38.4),
+            left: Some(Duration::from_secs(13_410)),
+            share: Some(0.1412),
+        }
+    }
+
+    #[test]
+    fn a_line_fits_any_terminal_and_keeps_what_matters() {
+        for state in [None, Some("paused"), Some("waiting for the network")] {
+            for label in [None, Some("unfocused")] {
+                let view = View {
+                    state,
+                    label,
+                    ..view()
+                };
+                for width in 1..200 {
+                    let line = view.line(width);
+                    assert!(line.chars().count() <= width, "{width}: {line}");
+                    if width >= 18 {
+                        assert!(line.contains("1,412/10,000 pages"), "{width}: {line}");
+                    }
+                    assert!(!line.ends_with(", "), "{width}: {line}");
+                }
+                assert!(view.line(79).contains("54 % on topic"));
+                assert!(view.line(79).contains("3 h 43 min left"));
+            }
+        }
+    }
+
+    #[test]
+    fn what_room_is_left_is_a_bar() {
+        let line = view().line(120);
+        assert_eq!(
+            line,
+            "[===>                          ] 1,412/10,000 pages, 54 % on topic, \
+             18,730 images, 38 a minute, 3 h 43 min left"
+        );
+        let full = View {
+            share: Some(1.0),
+            ..view()
+        };
+        assert!(
+            full.line(150)
+                .starts_with("[==============================")
+        );
+        assert!(!view().line(79).starts_with('['));
+    }
+
+    #[test]
+    fn the_nearest_limit_tells_the_time_left() {
+        let counts = Counts {
+            documents: 100,
+            fetches: 200,
+            bytes: 1_000_000,
+            ..Counts::default()
+        };
+        let rates = Rates {
+            pages: Some(1.0),
+            fetches: Some(2.0),
+            images: None,
+            bytes: Some(1_000.0),
+        };
+        let left = |limits: Limits| {
+            let nearest = nearest(&counts, 60_000, &limits, &rates);
+            nearest.map(|(left, share)| (left.as_secs(), (share * 100.0) as u64))
+        };
+        let pages = Limits {
+            documents: Some(1_000),
+            ..Limits::default()
+        };
+        assert_eq!(left(pages.clone()), Some((900, 10)));
+        let bytes = Limits {
+            bytes: Some(1_100_000),
+            ..pages.clone()
+        };
+        assert_eq!(left(bytes), Some((100, 90)));
+        let time = Limits {
+            time: Some(Duration::from_secs(80)),
+            ..pages
+        };
+        assert_eq!(left(time), Some((20, 75)));
+        assert_eq!(left(Limits::default()), None);
+    }
+
+    #[test]
+    fn nothing_is_foretold_of_a_moment_or_of_a_standstill() {
+        let (before, after) = (
+            Sample::default(),
+            Sample {
+                pages: 9,
+                ..Sample::default()
+            },
+        );
+        let soon = Rates::between(&before, &after, Duration::from_secs(1));
+        assert_eq!(soon, Rates::default());
+        let later = Rates::between(&before, &after, Duration::from_secs(3));
+        assert_eq!((later.pages, later.images), (Some(3.0), Some(0.0)));
+        assert_eq!(time_of(100, later.images), None);
+    }
+
+    #[test]
+    fn numbers_and_times_are_said_as_people_say_them() {
+        for (n, expected) in [
+            (0, "0"),
+            (999, "999"),
+            (1_000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(counted(n), expected);
+        }
+        for (seconds, expected) in [
+            (0, "less than 1 s"),
+            (5, "5 s"),
+            (60, "1 min"),
+            (125, "2 min 5 s"),
+            (1_000, "16 min"),
+            (3_600, "1 h"),
+            (90_000, "1 d 1 h"),
+        ] {
+            assert_eq!(spoken(Duration::from_secs(seconds)), expected);
+        }
     }
 }

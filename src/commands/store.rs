@@ -1,13 +1,14 @@
 //! `spoor store convert|compact|check|export|import`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use spoor::config::{Config, StoreKind};
 use spoor::frontier::archive::Found;
 use spoor::maintenance::{self, MaintenanceError, Sizes};
+use toml_edit::{DocumentMut, Item, Table};
 
 use super::print_json;
 
@@ -31,6 +32,9 @@ enum Store {
         /// The store to convert to.
         #[arg(long)]
         to: Kind,
+        /// Leave the job file as it is; then change `frontier.store` in it by hand.
+        #[arg(long)]
+        keep_job_file: bool,
     },
     /// Give back disk space that the frontier no longer needs.
     Compact {
@@ -74,15 +78,33 @@ impl Upkeep {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Store::Convert { job, to } => {
+            Store::Convert {
+                job,
+                to,
+                keep_job_file,
+            } => {
                 let kind = match to {
                     Kind::Sled => StoreKind::Sled,
                     Kind::Fjall => StoreKind::Fjall,
                 };
-                let sizes = maintenance::convert(&Config::load(&job)?, kind)?;
+                let config = Config::load(&job)?;
+                let sizes = maintenance::convert(&config, kind)?;
                 print_sizes(sizes, json)?;
-                if !json {
-                    println!("set under [frontier]: store = \"{}\"", kind.name());
+                let name = kind.name();
+                let says_so = config.frontier.store == kind;
+                if !says_so && !keep_job_file {
+                    name_store(&job, name)?;
+                }
+                match (json, says_so, keep_job_file) {
+                    (true, ..) | (_, true, _) => {}
+                    (.., false) => println!(
+                        "{}: it says store = \"{name}\" under [frontier] now",
+                        job.display()
+                    ),
+                    (.., true) => println!(
+                        "before the next crawl write into {}, under [frontier]: store = \"{name}\"",
+                        job.display()
+                    ),
                 }
                 Ok(())
             }
@@ -116,6 +138,35 @@ impl Upkeep {
             }
         }
     }
+}
+
+/// Writes the store's name into the job file, which is otherwise left as it is, with its
+/// comments.
+fn name_store(job: &Path, name: &str) -> Result<()> {
+    let by_hand = || {
+        format!(
+            "{}: the frontier is converted, but the file could not be changed; write store = \
+             \"{name}\" under [frontier]",
+            job.display()
+        )
+    };
+    let text = std::fs::read_to_string(job).with_context(by_hand)?;
+    let mut document: DocumentMut = text.parse().with_context(by_hand)?;
+    let frontier = document
+        .entry("frontier")
+        .or_insert_with(|| Item::Table(Table::new()))
+        .as_table_like_mut()
+        .with_context(by_hand)?;
+    match frontier.get_mut("store").and_then(Item::as_value_mut) {
+        Some(value) => {
+            // What stands beside it, as a comment, stays.
+            let decor = value.decor().clone();
+            *value = name.into();
+            *value.decor_mut() = decor;
+        }
+        None => drop(frontier.insert("store", toml_edit::value(name))),
+    }
+    std::fs::write(job, document.to_string()).with_context(by_hand)
 }
 
 fn found_json(found: &Found) -> Value {

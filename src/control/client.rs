@@ -219,7 +219,13 @@ impl Client {
         let answer = match request.send().await {
             Ok(answer) => answer,
             Err(error) if error.is_connect() && !self.is_locked() => {
-                return Err(ControlError::NotRunning(self.name()));
+                return Err(match &self.place {
+                    Where::Folder(_) => ControlError::NotRunning(self.name()),
+                    Where::Url(url, _) => ControlError::NobodyThere {
+                        url: url.to_string(),
+                        why: root_cause(&error),
+                    },
+                });
             }
             Err(error) => return Err(self.silent(root_cause(&error))),
         };
@@ -238,7 +244,9 @@ impl Client {
     /// Whether a process has the job, as far as can be seen from here.
     fn is_locked(&self) -> bool {
         match &self.place {
-            Where::Folder(folder) => matches!(checkpoint::lock(folder), Err(OpenError::Busy(_))),
+            Where::Folder(folder) => {
+                matches!(checkpoint::lock(folder), Err(OpenError::Busy { .. }))
+            }
             Where::Url(..) => false,
         }
     }

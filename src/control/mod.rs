@@ -56,7 +56,7 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{Frontier, State};
 use crate::metrics::Metrics;
 use crate::page::TaskKind;
-use crate::pipeline::{Asker, Control, Steering, Stopper, now, timestamp};
+use crate::pipeline::{Asker, Control, Steering, Stop, Stopper, now, timestamp};
 use crate::store::Row;
 
 use book::Book;
@@ -85,6 +85,17 @@ pub enum ControlError {
     /// There is nobody to ask.
     #[error("{0}: no crawl works on this job")]
     NotRunning(String),
+    /// Nothing listens at that address.
+    #[error(
+        "{url}: nothing listens there ({why}); is the crawl over, or `listen` under [control] \
+         of its job another address?"
+    )]
+    NobodyThere {
+        /// The address.
+        url: String,
+        /// What the system said.
+        why: String,
+    },
     /// Nobody answers.
     #[error(
         "a spoor works on this job, but it does not answer on {place}: {why}; it may be starting, \
@@ -143,6 +154,7 @@ pub struct Done {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewSeeds {
     /// In full, as `https://example.org/`.
+    #[schema(max_items = 10_000)]
     pub urls: Vec<String>,
 }
 
@@ -322,7 +334,7 @@ impl Desk {
         if changed {
             self.record(Entry::of(who, "stop")).await;
         }
-        self.0.stopper.stop();
+        self.0.stopper.stop(Stop::Told);
         let text = "stopping: what is in flight is finished first".to_owned();
         Ok(Done { changed, text })
     }

@@ -1,8 +1,10 @@
 //! The routes, and the document that says what they take and answer (OpenAPI): it is made
 //! of the handlers, so that neither can be without the other.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::LazyLock;
 
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, RawQuery, State};
@@ -11,11 +13,14 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use futures_util::{Stream, stream};
+use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::broadcast::error::RecvError;
-use utoipa::{OpenApi, ToSchema};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -30,7 +35,59 @@ use crate::explain::{Explanation, HostReport};
 const MOST_ROWS: usize = 1000;
 
 /// Seeds that are taken at once.
-const MOST_SEEDS: usize = 10_000;
+pub(super) const MOST_SEEDS: usize = 10_000;
+
+/// What an address looks like that is asked about; the document says the same.
+static ADDRESS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+"));
+
+/// What a host looks like.
+static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+});
+
+/// What a key is that may be set.
+static KEY: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(NewValues::KEY));
+
+/// The patterns are ours and right, which a test holds.
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok()
+}
+
+fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern
+        .as_ref()
+        .is_none_or(|pattern| pattern.is_match(text))
+}
+
+/// Keys with new values, as `{"limits.documents": 1000}`.
+struct NewValues;
+
+impl NewValues {
+    /// A section and a key in it.
+    const KEY: &str = "^[a-z_]+\\.[a-z0-9_]+$";
+}
+
+impl PartialSchema for NewValues {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .pattern(Some(Self::KEY));
+        let object = ObjectBuilder::new()
+            .description(Some(
+                "Full keys with their values as JSON; null takes a value away",
+            ))
+            .property_names(Some(name.build()))
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)));
+        object.build().into()
+    }
+}
+
+impl ToSchema for NewValues {
+    fn name() -> Cow<'static, str> {
+        "NewValues".into()
+    }
+}
 
 #[derive(OpenApi)]
 #[openapi(
@@ -91,7 +148,11 @@ impl From<ControlError> for Problem {
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "look into the crawl's own log",
             ),
-            E::NotRunning(_) | E::Silent { .. } | E::Refused(_) | E::Garbled(_) => (
+            E::NotRunning(_)
+            | E::NobodyThere { .. }
+            | E::Silent { .. }
+            | E::Refused(_)
+            | E::Garbled(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "this is a defect of spoor; please report it",
             ),
@@ -197,14 +258,19 @@ async fn config(State(desk): State<Desk>) -> Json<InForce> {
 }
 
 /// Sets keys such as `limits.documents`; null takes a value away. All are set, or none.
-#[utoipa::path(patch, path = "/api/config", request_body = BTreeMap<String, Value>,
+#[utoipa::path(patch, path = "/api/config", request_body = NewValues,
     responses((status = 200, body = Vec<Change>), (status = "default", body = Problem)))]
 async fn set(
     State(desk): State<Desk>,
     Extension(who): Extension<Who>,
     body: Bytes,
 ) -> Answer<Vec<Change>> {
-    let values: BTreeMap<String, Value> = read(&body, "send {\"limits.documents\": 1000}")?;
+    const ADVICE: &str = "send {\"limits.documents\": 1000}";
+    let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
+    if let Some(key) = values.keys().find(|key| !fits(&KEY, key)) {
+        let error = format!("`{key}` is no key; name one in full, as limits.documents");
+        return Err(Problem::wrong(error, ADVICE));
+    }
     Ok(Json(desk.set(values, &who).await?))
 }
 
@@ -225,30 +291,50 @@ async fn rules(
 
 /// All that is known of an address: its state, why, and when it is due.
 #[utoipa::path(get, path = "/api/explain",
-    params(("url" = String, Query, description = "The address in full")),
+    params(("url" = String, Query, description = "The address in full", min_length = 1,
+        pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+")),
     responses((status = 200, body = Explanation), (status = "default", body = Problem)))]
 async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Explanation> {
     const ADVICE: &str = "name an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
     let Some(text) = parameter(query.as_deref(), "url") else {
         return Err(Problem::wrong("no address is named", ADVICE));
     };
-    let url = PageUrl::parse(&text).map_err(|e| Problem::wrong(e.to_string(), ADVICE))?;
+    let url = PageUrl::parse(&text).map_err(|e| {
+        // It looks like one, but no crawl can ever know it.
+        let status = match fits(&ADDRESS, &text) {
+            true => StatusCode::NOT_FOUND,
+            false => StatusCode::BAD_REQUEST,
+        };
+        Problem::new(status, e.to_string(), ADVICE)
+    })?;
+    if !fits(&ADDRESS, &text) {
+        let error = format!("`{text}` is not written in full");
+        return Err(Problem::wrong(error, ADVICE));
+    }
     Ok(Json(desk.explain(url).await?))
 }
 
 /// All that is known of a host: its clock, its failures, its robots rules.
 #[utoipa::path(get, path = "/api/host/{name}",
-    params(("name" = String, Path, description = "The host, as www.example.org")),
+    params(("name" = String, Path, description = "The host, as www.example.org or [::1]:8080",
+        min_length = 1,
+        pattern = r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")),
     responses((status = 200, body = HostReport), (status = "default", body = Problem)))]
 async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answer<HostReport> {
+    const ADVICE: &str = "name it as www.example.org";
+    if !fits(&HOST, &name) {
+        return Err(Problem::wrong(format!("`{name}` is no host"), ADVICE));
+    }
     let url = PageUrl::parse(&format!("http://{name}/"));
-    let url = url.map_err(|e| Problem::wrong(e.to_string(), "name it as www.example.org"))?;
+    // It looks like one, but no crawl can ever know it.
+    let url = url.map_err(|e| Problem::new(StatusCode::NOT_FOUND, e.to_string(), ADVICE))?;
     Ok(Json(desk.host(url).await?))
 }
 
 /// The last rows of the crawl log, oldest first.
 #[utoipa::path(get, path = "/api/log",
-    params(("last" = Option<usize>, Query, description = "How many; 100 without it, at most 1000")),
+    params(("last" = Option<usize>, Query, description = "How many; 100 without it, at most 1000",
+        minimum = 0, maximum = 1000)),
     responses((status = 200, body = Vec<Object>), (status = "default", body = Problem)))]
 async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<Value>> {
     let last = match parameter(query.as_deref(), "last") {

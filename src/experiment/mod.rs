@@ -31,6 +31,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::daemon::DaemonError;
 use crate::frontier::store::StoreError;
 use crate::lab::{LabError, Labels};
+use crate::steps::Step;
 use crate::train::{self, Model, TrainError};
 
 pub use archive::ArchiveError;
@@ -129,6 +130,7 @@ pub fn run(
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicUsize::new(0);
     let harvests = Mutex::new(Vec::new());
+    let step = Mutex::new(Step::begin("crawling", Some(runs.len() as u64)));
     let worker = || -> Result<(), ExperimentError> {
         while let Some((number, run)) = {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -139,6 +141,9 @@ pub fn run(
                 next.store(runs.len(), Ordering::Relaxed);
             })?;
             say(&harvest.line());
+            step.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .advance(1);
             let mut harvests = harvests.lock().unwrap_or_else(PoisonError::into_inner);
             harvests.push((number, harvest));
         }
@@ -154,6 +159,7 @@ pub fn run(
         });
         ended.collect::<Result<(), _>>()
     })?;
+    drop(step);
     let mut harvests = harvests
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);

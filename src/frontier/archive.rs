@@ -40,6 +40,7 @@ use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Clues, ImageContext, TaskKind};
+use crate::steps::Step;
 
 /// Lines written in one batch while importing.
 const BATCH_LINES: usize = 2_000;
@@ -246,8 +247,10 @@ pub fn export(
         Fact::Meta { meta }
     });
     line_out(&counters).map_err(io(path))?;
+    let mut step = Step::begin("writing records", None);
     for prefix in keys::FACTS {
         let mut visit = |key: &[u8], value: &[u8]| {
+            step.advance(1);
             if prefix == keys::QUEUES && !is_errand(key) {
                 return ControlFlow::Continue(());
             }
@@ -325,7 +328,9 @@ pub fn import(
     let mut building = Building::default();
     let mut line = String::new();
     let mut number = 0;
+    let mut step = Step::begin("reading records", None);
     loop {
+        step.advance(1);
         line.clear();
         let read = input
             .read_line(&mut line)
@@ -372,7 +377,9 @@ pub fn copy(from: &dyn Store, to: &mut dyn Store) -> Result<u64, StoreError> {
     let mut batch = Batch::default();
     let mut in_batch = 0;
     let mut failed = None;
+    let mut step = Step::begin("copying records", None);
     from.scan(&[], &[], &mut |key, value| {
+        step.advance(1);
         batch.put(key.to_vec(), value.to_vec());
         pairs += 1;
         in_batch += 1;

@@ -11,6 +11,7 @@ use super::sample::Sample;
 use super::store::{Store, StoreError};
 use super::visits::entry_of;
 use super::{codec, mark};
+use crate::steps::Step;
 
 /// Problems named at most; the rest is only counted.
 const MAX_NAMED: usize = 100;
@@ -118,8 +119,10 @@ pub fn audit(store: &dyn Store) -> Result<Audit, StoreError> {
 }
 
 fn urls(store: &dyn Store, audit: &mut Audit, counts: &mut Counts) -> Result<(), StoreError> {
+    let mut step = Step::begin("checking addresses", None);
     each(store, b"U", |key, value| {
         audit.urls += 1;
+        step.advance(1);
         let (Some((url, kind)), Ok(record)) = (
             keys::url_of_key(key),
             codec::decode::<UrlRecord>(store, key, value),

@@ -17,7 +17,7 @@ use tracing::{Instrument, Span};
 
 use super::Limits;
 use super::outage::{self, Leasing, Outage, Released};
-use super::steer::{Control, Signal, Steering};
+use super::steer::{Control, Phase, Signal, Steering, Stop};
 use super::window::Window;
 use crate::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 use crate::frontier::store::StoreError;
@@ -147,8 +147,8 @@ pub trait Crew {
 pub type Work<B> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<B>) + Send + Sync>;
 
 /// Runs until nothing is left, the crew's permit ends it, or it is stopped; then
-/// drains what is in flight. Returns whether it was stopped. Must be called on a
-/// thread that may block.
+/// drains what is in flight. Returns why it was stopped, where it was. Must be called on
+/// a thread that may block.
 ///
 /// # Errors
 /// The crew's error, or the store's. Leases that are open then are queued again
@@ -160,7 +160,7 @@ pub fn drive<C: Crew>(
     pace: &Pace,
     control: Control,
     crew: &mut C,
-) -> Result<bool, C::Error> {
+) -> Result<Option<Stop>, C::Error> {
     let (arrivals, arrived) = channel::<Arrival<C::Brought>>();
     let work = crew.work();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -187,6 +187,7 @@ pub fn drive<C: Crew>(
     let mut pace = pace.clone();
     let mut phase = control.phase(now());
     let mut outage = Outage::new();
+    show(&control, &phase, None, crew);
     let mut last_tick = Instant::now();
     let mut last_flush = Instant::now();
     loop {
@@ -252,7 +253,7 @@ pub fn drive<C: Crew>(
         let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
         if frontier.leased() == 0 && over {
             crew.checkpoint(frontier)?;
-            return Ok(stopped);
+            return Ok(phase.stop);
         }
         if let Some(since) = phase.stopping
             && now.saturating_sub(since) >= millis(pace.drain)
@@ -263,7 +264,7 @@ pub fn drive<C: Crew>(
                  again at the next start"
             );
             crew.checkpoint(frontier)?;
-            return Ok(true);
+            return Ok(phase.stop);
         }
         let wait = match permit {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
@@ -279,7 +280,7 @@ pub fn drive<C: Crew>(
         let mut signal = control.receiver.recv_timeout(wait).ok();
         while let Some(next) = signal {
             match next {
-                Signal::Stop => phase.stop(self::now()),
+                Signal::Stop(why) => phase.stop(why, self::now()),
                 Signal::Ask(question) => question(&mut Steering {
                     outage: outage.since(),
                     most_leased: pace.concurrency.min(requests_for(&window, fetcher)),
@@ -303,9 +304,9 @@ pub fn drive<C: Crew>(
             let now = self::now();
             if arrival.hopeless {
                 if phase.stopping.is_none() {
-                    phase.stop(now);
-                    let error = arrival.error.as_deref().unwrap_or_default();
-                    tracing::error!("stopping, and nothing is lost: {error}");
+                    phase.stop(Stop::Hopeless, now);
+                    let error = arrival.error.clone();
+                    control.watch.change(|standing| standing.hopeless = error);
                 }
                 frontier.abandon(&arrival.task, now)?;
                 continue;
@@ -334,8 +335,20 @@ pub fn drive<C: Crew>(
             crew.checkpoint(frontier)?;
             last_flush = Instant::now();
         }
+        show(&control, &phase, outage.since(), crew);
         crew.round(frontier);
     }
+}
+
+/// Notes how the run stands for those who watch it.
+fn show<C: Crew>(control: &Control, phase: &Phase, outage: Option<u64>, crew: &mut C) {
+    let limits = crew.limits().cloned();
+    control.watch.change(|standing| {
+        standing.paused = phase.paused;
+        standing.stopping = phase.stopping.zip(phase.stop);
+        standing.outage = outage;
+        standing.limits = limits.unwrap_or_default();
+    });
 }
 
 /// What every line of the log says that is written while a task is worked on.

@@ -39,7 +39,7 @@ pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
 pub use room::room_for;
-pub use steer::{Asker, Control, Phase, Steering, Stopper};
+pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};
 pub use work::{Brought, ImageRules, Languages, PageBrought, Reader, SitemapBrought};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000

@@ -6,6 +6,7 @@
 //! Who asks, and whether he may, is not known here.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -33,6 +34,51 @@ pub struct Steering<'a> {
     pub most_leased: usize,
 }
 
+/// Why a run ends before it has nothing left to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stop {
+    /// Ctrl-C (SIGINT).
+    Interrupted,
+    /// SIGTERM, as a service manager sends it.
+    Terminated,
+    /// Somebody said so over the control API, as `spoor ctl JOB stop` does.
+    Told,
+    /// Every request would fail in the same way, and only the operator can mend it.
+    Hopeless,
+}
+
+/// How a run stands at this moment, for those who show it. All times are milliseconds
+/// since 1970.
+#[derive(Debug, Clone, Default)]
+pub struct Standing {
+    /// Since when nothing is asked for, until it is resumed.
+    pub paused: Option<u64>,
+    /// Since when and why the run is ending.
+    pub stopping: Option<(u64, Stop)>,
+    /// Since when the network is taken to be gone.
+    pub outage: Option<u64>,
+    /// When the run ends by itself, as it is set now.
+    pub limits: Limits,
+    /// Why every request would fail, where the run ends for that.
+    pub hopeless: Option<String>,
+}
+
+/// Says how the run that was given the same [`Control`] stands. Cheap to clone.
+#[derive(Debug, Clone, Default)]
+pub struct Watch(Arc<Mutex<Standing>>);
+
+impl Watch {
+    /// How the run stood after its last round.
+    pub fn now(&self) -> Standing {
+        let standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        standing.clone()
+    }
+
+    pub(super) fn change(&self, change: impl FnOnce(&mut Standing)) {
+        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+}
+
 /// Whether a run goes on. All times are milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
@@ -42,6 +88,8 @@ pub struct Phase {
     pub paused: Option<u64>,
     /// Since when nothing is leased any more at all.
     pub stopping: Option<u64>,
+    /// Why it ends, where it does.
+    pub stop: Option<Stop>,
 }
 
 impl Phase {
@@ -61,13 +109,15 @@ impl Phase {
         ends
     }
 
-    pub(super) fn stop(&mut self, now: u64) {
+    /// The first reason counts.
+    pub(super) fn stop(&mut self, why: Stop, now: u64) {
         self.stopping.get_or_insert(now);
+        self.stop.get_or_insert(why);
     }
 }
 
 pub(super) enum Signal {
-    Stop,
+    Stop(Stop),
     /// Somebody wants to know something, or to change it.
     Ask(Box<dyn FnOnce(&mut Steering<'_>) + Send>),
     /// Somebody wants all that is committed to be on the disk.
@@ -119,9 +169,9 @@ pub struct Stopper(Sender<Signal>);
 
 impl Stopper {
     /// Nothing more is leased; what is in flight is drained.
-    pub fn stop(&self) {
+    pub fn stop(&self, why: Stop) {
         // The loop has ended already where nobody listens.
-        self.0.send(Signal::Stop).ok();
+        self.0.send(Signal::Stop(why)).ok();
     }
 }
 
@@ -130,6 +180,7 @@ impl Stopper {
 pub struct Control {
     pub(super) sender: Sender<Signal>,
     pub(super) receiver: Receiver<Signal>,
+    pub(super) watch: Watch,
     paused: bool,
 }
 
@@ -139,6 +190,7 @@ impl Default for Control {
         Self {
             sender,
             receiver,
+            watch: Watch::default(),
             paused: false,
         }
     }
@@ -160,11 +212,17 @@ impl Control {
         Asker(self.sender.clone())
     }
 
+    /// A handle that says how the run that is given this control stands.
+    pub fn watch(&self) -> Watch {
+        self.watch.clone()
+    }
+
     pub(super) fn phase(&self, now: u64) -> Phase {
         Phase {
             running: now,
             paused: self.paused.then_some(now),
             stopping: None,
+            stop: None,
         }
     }
 }

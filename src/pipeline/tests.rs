@@ -455,7 +455,8 @@ impl Web {
         C::Error: std::fmt::Debug,
     {
         let handle = self.runtime.handle();
-        drive(handle, frontier, &self.fetcher(), &pace(), control, crew).unwrap()
+        let stop = drive(handle, frontier, &self.fetcher(), &pace(), control, crew).unwrap();
+        stop.is_some()
     }
 
     fn crawl(&self, seeds: &[PageUrl], limits: Limits) -> (Frontier, Option<&'static str>) {
@@ -598,7 +599,7 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
         settled: Vec::new(),
         after_settle: &mut |n| {
             if n == 3 {
-                stopper.stop();
+                stopper.stop(Stop::Told);
             }
         },
     };
@@ -621,7 +622,7 @@ fn who_stops_does_not_wait_behind_all_that_arrived() {
     for _ in 0..1_000 {
         control.sender.send(Signal::Arrived).unwrap();
     }
-    control.stopper().stop();
+    control.stopper().stop(Stop::Told);
     let mut crew = Plain {
         work: Arc::new(|_, _| (Outcome::Done, Some(()))),
         settled: Vec::new(),

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use crate::atomic;
 use crate::config::{Config, Rank};
 use crate::lm::perplexity;
+use crate::steps::Step;
 use crate::store::cell;
 use crate::train::{Model, TrainError};
 use unique::Groups;
@@ -193,9 +194,11 @@ fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, Ra
     steps.address = images.len();
     let mut images = groups.first_of_each(Why::Bytes, images, |image| image.sha256.clone());
     steps.bytes = images.len();
+    let comparing = Step::begin("comparing pictures", None);
     unique::hash_pictures(folder, &mut images);
     let images = groups.first_of_near(images, wanted.near);
     steps.unique = images.len();
+    drop(comparing);
     let duplicates = groups.duplicates(&images);
     Ok(Ranking {
         steps,

@@ -6,6 +6,7 @@ use super::{RankError, Ranked, Steps};
 use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
 use crate::page::{ImageContext, TextScore};
 use crate::picture::ImageInfo;
+use crate::steps::Step;
 use crate::store::{self, Sidecar};
 
 /// Reads every sidecar below `folder` and keeps the images that are wanted, in no
@@ -21,7 +22,9 @@ pub(super) fn read(
     })?;
     let mut steps = Steps::default();
     let mut images = Vec::new();
+    let mut step = Step::begin("reading the words of images", Some(files.len() as u64));
     for file in files {
+        step.advance(1);
         let sidecar = match Sidecar::load(folder, &file) {
             Ok(sidecar) if folder.join(&file).is_file() => sidecar,
             Ok(_) => {

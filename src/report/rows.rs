@@ -15,6 +15,7 @@ use super::{Figures, judged, lines};
 use crate::address::PageUrl;
 use crate::config::Config;
 use crate::page::{Bucket, DocumentScore, TaskKind};
+use crate::steps::Step;
 
 /// The longest line that is read, in bytes; a row has a few thousand.
 const MAX_LINE: usize = 16 << 20;
@@ -165,10 +166,12 @@ pub(super) fn read(figures: &mut Figures, config: &Config) {
     };
     let mut rows = Rows::default();
     let may_overlap = config.politeness.connections_per_host > 1;
+    let mut step = Step::begin("reading the log", None);
     let (_, end) = lines(
         BufReader::with_capacity(1 << 16, file),
         MAX_LINE,
         |line, n| {
+            step.reach(n);
             let parsed = line.ok_or_else(|| "too long".to_owned()).and_then(|line| {
                 let parsed: Line<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
                 let time: jiff::Timestamp = parsed.time.parse().map_err(|_| "no time")?;

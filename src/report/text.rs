@@ -16,6 +16,7 @@ use super::tally::Steps;
 use super::{Figures, lines};
 use crate::config::{Config, StrategyKind};
 use crate::lm::{self, MIN_TOKENS};
+use crate::steps::Step;
 use crate::train::{Model, ModelFacts, TrainError};
 
 /// The fewest sentences of a packet.
@@ -139,6 +140,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
     let mut steps: Steps<Scored> = Steps::of(PACKET);
     let mut all = Scored::default();
     let last = files.last().cloned();
+    let mut step = Step::begin("rating sentences", None);
     for path in files {
         let torn = Some(&path) == last.as_ref();
         let Figures {
@@ -174,6 +176,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
                 all += scored;
             }
             *sentences += 1;
+            step.reach(*sentences);
         });
         match end {
             // A crawl is adding to it, or was when it was killed.

@@ -38,6 +38,7 @@ use crate::keywords::{self, KeywordError, KeywordTable};
 use crate::language;
 use crate::lm::{self, Sentence, arpa};
 use crate::score::contrast::ContrastError;
+use crate::steps::Step;
 use crate::store::{self, OutputError};
 
 pub use corpus::Document;
@@ -267,7 +268,9 @@ impl Given {
         let crawled = added.iter().flat_map(AsRef::as_ref);
         let training: Vec<&Sentence> = split.training.iter().copied().chain(crawled).collect();
         let positive: Vec<&Document> = self.positive.iter().chain(&added).collect();
+        let estimating = Step::begin("estimating the model", None);
         let estimate = lm::estimate(training.iter().copied(), section.order)?;
+        drop(estimating);
         for order in estimate.fallbacks() {
             tracing::warn!(
                 order,
@@ -285,11 +288,13 @@ impl Given {
         let arpa_path = draft.path().join(model::ARPA);
         arpa::write(&estimate, &arpa_path)?;
         let kenlm = lm::KenLm::load(&arpa_path)?;
+        let measuring = Step::begin("measuring the model", None);
         let measured = calibrate::calibrate(&kenlm, &split.held_out, &self.neutral);
         if let Some(grown) = &mut grown {
             grown.held_out_after = measured.held_out;
         }
         let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, &split.held_out);
+        drop(measuring);
         if topical.topicality.is_none() {
             tracing::warn!(
                 "too few documents about the topic and about anything else to tell them apart by \
@@ -323,15 +328,12 @@ impl Given {
         let stopwords = keywords::stopwords(&positive, &self.neutral);
         keywords::save_stopwords(&stopwords, &draft.path().join(model::STOPWORDS))?;
         draft.finish(&facts)?;
-        say(&format!(
-            "held-out perplexity {:.1} over {} sentences{}",
-            facts.held_out_perplexity,
-            facts.held_out_sentences,
-            match facts.neutral_perplexity {
-                Some(neutral) => format!(", {neutral:.1} on the neutral documents"),
-                None => String::new(),
-            }
-        ));
+        tracing::info!(
+            held_out = facts.held_out_perplexity,
+            neutral = facts.neutral_perplexity,
+            sentences = facts.held_out_sentences,
+            "perplexity of what was held out"
+        );
         Model::load(place)
     }
 }

@@ -83,7 +83,7 @@ fn a_clock_that_is_set_by_a_day_changes_no_pause(store: StoreKind) {
         "{last:?}"
     );
     for ran in [ahead, back, last] {
-        ran.good();
+        ran.stopped();
     }
 
     assert_eq!(too_close(&wire.requests(), |_| PAUSE), [""; 0]);

@@ -215,8 +215,9 @@ fn sigterm_drains_and_the_next_run_goes_on() {
     let process = Live::start(&mut job.crawl());
     wire.wait(|n| n.requests.len() >= 20, || false);
     process.signal(Signal::SIGTERM);
-    let out = process.ended().good();
-    assert!(out.contains("stopped; run the job again to go on"), "{out}");
+    let out = process.ended().stopped();
+    assert!(out.contains("It ended because of SIGTERM"), "{out}");
+    assert!(out.contains("goes on where it stopped"), "{out}");
     // What was asked was waited for, and written down.
     let asked = wire.requests();
     assert!(asked.iter().all(|r| r.status.is_some()));
@@ -286,7 +287,7 @@ fn limits_end_a_crawl() {
     );
     let asked = wire.requests().len();
     let out = job.run();
-    assert!(out.contains("limits.time is reached"), "{out}");
+    assert!(out.contains("limits.time was reached before"), "{out}");
     assert_eq!(
         wire.requests().len(),
         asked,
@@ -363,6 +364,16 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
     {
         let path = line.split_whitespace().last().unwrap();
         assert!(folder.path().join(path).exists(), "{path}");
+    }
+    assert!(!all.contains(" WARN "), "{all}");
+    let report = out.lines().find_map(|line| line.split_once("file://"));
+    let report = std::fs::read_to_string(report.unwrap().1).unwrap();
+    assert!(report.contains("<html"), "{report}");
+    let next: Vec<&str> = out.lines().filter(|l| l.starts_with("  spoor ")).collect();
+    assert_eq!(next.len(), 3, "{out}");
+    for command in next.iter().filter(|command| command.contains("job.toml")) {
+        let arguments: Vec<&str> = command.split_whitespace().skip(1).collect();
+        Ran::of(spoor(&arguments).current_dir(folder.path())).good();
     }
 
     // Both jobs are at their limits, so another run fetches nothing more.

@@ -261,8 +261,8 @@ fn a_stop_drains_and_the_log_is_followed_to_the_end() {
     assert!(rows.iter().any(|r| r["what"] == "stop"), "{rest:?}");
     let done = |r: &&Value| r["url"] == "http://a.test/0" && r["outcome"] == "done";
     assert!(rows.iter().any(|r| done(&r)), "{rest:?}");
-    let out = live.ended().good();
-    assert!(out.contains("stopped; run the job again"), "{out}");
+    let out = live.ended().stopped();
+    assert!(out.contains("goes on where it stopped"), "{out}");
     assert!(
         job.log().iter().any(|r| done(&r)),
         "what was in flight is finished"

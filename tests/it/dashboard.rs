@@ -156,7 +156,7 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         browser.click("#sure-yes").await;
         browser.see("#state.gone").await;
     });
-    assert!(live.ended().good().contains("stopped; run the job again"));
+    assert!(live.ended().stopped().contains("goes on where it stopped"));
 }
 
 /// The images are there, encoded anew, and their words are words.

@@ -83,7 +83,7 @@ fn begin(job: &Job, wire: &Wire, requests: usize) {
     let mut process = Live::start(&mut job.crawl());
     assert!(wire.wait(|n| n.requests.len() >= requests, || process.has_ended()));
     process.signal(Signal::SIGTERM);
-    assert!(process.ended().good().contains("stopped"));
+    assert!(process.ended().stopped().contains("stopped"));
 }
 
 fn a_read_only_folder_is_refused(store: StoreKind) {

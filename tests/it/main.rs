@@ -26,7 +26,8 @@
 //! [`dashboard`] what it shows on a page and tells Prometheus,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
 //! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
-//! no more memory than a short one.
+//! no more memory than a short one, [`terminal`] what people, log files and scripts see of
+//! a crawl.
 //!
 //! No test sleeps: they wait for events, with a deadline as a guard.
 
@@ -69,6 +70,7 @@ mod sitemaps;
 mod soak;
 mod support;
 mod takedown;
+mod terminal;
 mod texts;
 mod traps;
 mod troubled;

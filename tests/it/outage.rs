@@ -56,7 +56,7 @@ fn a_crawl_in_an_outage_stops_when_told_and_goes_on_later() {
     wire.cut(true);
     crawl.says("pausing: 3 hosts");
     crawl.signal(Signal::SIGTERM);
-    crawl.ended().good();
+    crawl.ended().stopped();
     wire.cut(false);
     job.run();
     everything_is_there(&job);

@@ -176,7 +176,7 @@ fn endings(job: &Job, url: &str) -> Vec<String> {
 
 fn stop(live: Live) -> String {
     live.signal(Signal::SIGTERM);
-    live.ended().good()
+    live.ended().stopped()
 }
 
 const QUICK: &str = "[recrawl]\nafter = \"60ms\"\nmin = \"30ms\"\nmax = \"240ms\"\n";

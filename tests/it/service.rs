@@ -109,5 +109,5 @@ fn the_service_manager_is_told() {
     told("WATCHDOG=1");
     crawl.signal(nix::sys::signal::Signal::SIGTERM);
     told("STOPPING=1");
-    crawl.ended().good();
+    crawl.ended().stopped();
 }

@@ -41,7 +41,7 @@ fn a_frontier_is_converted_checked_exported_and_imported() {
     store(&["export", file, archive]).good();
     let refusal = store(&["import", file, archive]).refused();
     assert!(refusal.contains("lies here already"), "{refusal}");
-    store(&["convert", file, "--to", "fjall"]).good();
+    store(&["convert", file, "--to", "fjall", "--keep-job-file"]).good();
     let refusal = Ran::of(&mut spoor(&["crawl", file])).refused();
     assert!(refusal.contains("it is a fjall store"), "{refusal}");
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use spoor::daemon::Observer;
 use spoor::frontier::Frontier;
+use spoor::pipeline::Standing;
 use spoor::store::Row;
 
 /// Hears everything and says nothing.
@@ -12,7 +13,7 @@ pub struct Silent;
 
 impl Observer for Silent {
     fn say(&mut self, _text: &str) {}
-    fn crawl(&mut self, _frontier: &Frontier, _row: Option<&Row<'_>>) {}
+    fn crawl(&mut self, _frontier: &Frontier, _row: Option<&Row<'_>>, _standing: &Standing) {}
 }
 
 /// The demo's job file for a web at `web`: called `name`, all in `folder`, with its own

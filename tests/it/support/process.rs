@@ -54,16 +54,30 @@ impl Ran {
         self.out
     }
 
-    /// Its standard error, where it refused in good order: exit code 1, a
-    /// message, no panic and no backtrace.
+    /// The standard output of a crawl that was stopped in good order.
+    pub fn stopped(self) -> String {
+        assert!(matches!(self.status.code(), Some(130 | 143)), "{self:#?}");
+        self.out
+    }
+
+    /// Its standard error, where it refused in good order: it failed, the job file is
+    /// wrong, or another has the job; with a message, no panic and no backtrace.
     pub fn refused(self) -> String {
-        assert_eq!(self.status.code(), Some(1), "{self:#?}");
+        assert!(matches!(self.status.code(), Some(1 | 5 | 6)), "{self:#?}");
         assert!(self.err.contains("spoor: "), "{self:#?}");
         for word in ["panicked", "backtrace", "RUST_BACKTRACE", "unwrap"] {
             assert!(!self.err.contains(word), "`{word}` in {self:#?}");
         }
-        self.err
+        without_steps(&self.err)
     }
+}
+
+/// What was said besides the steps and the progress of a crawl, whose lines begin with a
+/// time in whole seconds; those of the log have fractions of them.
+fn without_steps(err: &str) -> String {
+    let is_step = |line: &&str| line.get(10..11) == Some("T") && line.get(19..21) == Some("Z ");
+    let rest = err.split_inclusive('\n').filter(|line| !is_step(line));
+    rest.collect()
 }
 
 /// A process that runs. It is killed when this is dropped.

@@ -1,0 +1,77 @@
+//! Exit codes: a script can tell from them how a command ended, without reading what it
+//! printed.
+
+use spoor::checkpoint::OpenError;
+use spoor::config::{ConfigErrors, ContactMissing};
+use spoor::control::ControlError;
+use spoor::daemon::{DaemonError, Summary};
+use spoor::maintenance::MaintenanceError;
+use spoor::pipeline::Stop;
+
+/// It went wrong on the way.
+const FAILED: u8 = 1;
+/// It is about a running crawl, and none runs.
+const NOT_RUNNING: u8 = 3;
+/// A crawl has not fetched a single page, in this run or before.
+const NOTHING: u8 = 4;
+/// It was refused before it began: the job file has to be changed first.
+const REFUSED: u8 = 5;
+/// Another spoor works on the job.
+const BUSY: u8 = 6;
+/// A crawl was stopped by Ctrl-C or over the control API; it can go on.
+const STOPPED: u8 = 130;
+/// The same by SIGTERM.
+const TERMINATED: u8 = 143;
+
+/// The table for `--help` and the manual page; the README has the same.
+pub const HELP: &str = "Exit codes:
+  0    done: nothing is left to fetch, or a limit of the job is reached
+  1    failed on the way; what was fetched is kept
+  2    the command line is wrong
+  3    no crawl runs (ctl, reload)
+  4    a crawl has not fetched a single page; the message says why
+  5    the job file has to be changed first
+  6    another spoor works on the job
+  130  a crawl was stopped by Ctrl-C or `spoor ctl JOB stop`; it can go on
+  143  a crawl was stopped by SIGTERM; it can go on";
+
+/// The exit code of a crawl that came to an end in good order.
+pub fn of_crawl(summary: &Summary) -> u8 {
+    match summary.stop {
+        Some(Stop::Terminated) => TERMINATED,
+        Some(Stop::Interrupted | Stop::Told) => STOPPED,
+        Some(Stop::Hopeless) => FAILED,
+        None if summary.counts.documents == 0 => NOTHING,
+        None => 0,
+    }
+}
+
+/// The exit code of a command that failed.
+pub fn of_error(error: &anyhow::Error) -> u8 {
+    if let Some(ControlError::NotRunning(_) | ControlError::NobodyThere { .. }) =
+        error.downcast_ref()
+    {
+        return NOT_RUNNING;
+    }
+    if error.is::<ConfigErrors>() || error.is::<ContactMissing>() {
+        return REFUSED;
+    }
+    let open = match error.downcast_ref() {
+        Some(
+            DaemonError::Contact(_)
+            | DaemonError::Config(_)
+            | DaemonError::NoSeeds
+            | DaemonError::Boundaries(_)
+            | DaemonError::Access(_),
+        ) => return REFUSED,
+        Some(DaemonError::Open(open)) => Some(open),
+        _ => match error.downcast_ref() {
+            Some(MaintenanceError::Open(open)) => Some(open),
+            _ => error.downcast_ref(),
+        },
+    };
+    match open {
+        Some(OpenError::Busy { .. }) => BUSY,
+        _ => FAILED,
+    }
+}

@@ -1,0 +1,362 @@
+//! What a crawl came to: for people why it ended, where it lies and what to do next, with
+//! the figures below; for programs all of it as JSON.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+use spoor::config::Limits;
+use spoor::daemon::{Fruitless, Summary};
+use spoor::inert;
+use spoor::page::Bucket;
+use spoor::pipeline::{End, Stop, now, timestamp};
+
+use super::progress::{counted, spoken};
+
+/// Seeds that are named with what is wrong with them.
+const NAMED: usize = 10;
+
+/// A run, and what is needed to tell of it.
+pub struct Told<'a> {
+    /// The job file, as the user wrote it.
+    pub job: &'a Path,
+    /// What the crawl is about, for the sentence.
+    pub topic: &'a str,
+    /// The job's limits.
+    pub limits: &'a Limits,
+    /// What the run came to.
+    pub summary: &'a Summary,
+}
+
+/// What this run has done, apart from those before it.
+struct Run {
+    pages: u64,
+    fetches: u64,
+    images: u64,
+    sitemaps: u64,
+    bytes: u64,
+    time: Duration,
+}
+
+impl Told<'_> {
+    fn run(&self) -> Run {
+        let (before, after) = (&self.summary.before, &self.summary.counts);
+        Run {
+            pages: after.documents.saturating_sub(before.documents),
+            fetches: after.fetches.saturating_sub(before.fetches),
+            images: after.images.saturating_sub(before.images),
+            sitemaps: after.sitemaps.saturating_sub(before.sitemaps),
+            bytes: after.bytes.saturating_sub(before.bytes),
+            time: self
+                .summary
+                .active
+                .saturating_sub(self.summary.active_before),
+        }
+    }
+
+    /// Whether there was nothing to do: no request was made, and nobody stopped it.
+    fn is_idle(&self) -> bool {
+        let run = self.run();
+        let asked = run.fetches + run.images + run.sitemaps + run.bytes;
+        let had_begun = self.summary.counts.documents > 0;
+        had_begun && asked == 0 && self.summary.end != End::Stopped
+    }
+
+    /// What a run came to, for people.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // Writing to a string does not fail.
+        self.write(&mut out).ok();
+        inert::shown(&out).into_owned()
+    }
+
+    fn write(&self, out: &mut String) -> std::fmt::Result {
+        let summary = self.summary;
+        let (run, counts) = (self.run(), &summary.counts);
+        let images = |n| things(n, "image");
+        match (self.is_idle(), summary.before.fetches) {
+            (true, _) => writeln!(out, "There was nothing to do: {}.", self.reason())?,
+            (false, 0) => writeln!(
+                out,
+                "{} and {} in {}.",
+                things(run.pages, "page"),
+                images(run.images),
+                spoken(run.time)
+            )?,
+            (false, _) => writeln!(
+                out,
+                "{} and {} in {}; in all runs {} and {} in {}.",
+                things(run.pages, "page"),
+                images(run.images),
+                spoken(run.time),
+                things(counts.documents, "page"),
+                images(counts.images),
+                spoken(summary.active)
+            )?,
+        }
+        if counts.documents > 0 {
+            if self.is_idle() {
+                writeln!(
+                    out,
+                    "The runs before brought {} and {} in {}.",
+                    things(counts.documents, "page"),
+                    images(counts.images),
+                    spoken(summary.active)
+                )?;
+            }
+            writeln!(out, "{}", summary.focus.sentence(self.topic))?;
+        }
+        if !self.is_idle() {
+            writeln!(out, "It ended because {}.", self.reason())?;
+        }
+        writeln!(out, "\nAll of it lies in {}", summary.folder.display())?;
+        self.write_next(out)?;
+        self.write_details(out)
+    }
+
+    /// Why the run ended, as the rest of a sentence.
+    fn reason(&self) -> String {
+        let limits = self.limits;
+        let summary = self.summary;
+        match (summary.end, summary.stop) {
+            (End::Limit(key), _) => {
+                let value = match key {
+                    "limits.documents" => limits.documents.map(counted),
+                    "limits.fetches" => limits.fetches.map(counted),
+                    "limits.time" => limits.time.map(spoken),
+                    "limits.bytes" => limits.bytes.map(|b| size(b.bytes())),
+                    _ => None,
+                };
+                let value = value.map_or(String::new(), |value| format!(" ({value})"));
+                match self.is_idle() {
+                    true => format!("{key} was reached before{value}"),
+                    false => format!("{key} is reached{value}"),
+                }
+            }
+            (End::Exhausted, _) => {
+                let mut text = "nothing is left to fetch".to_owned();
+                let waiting = summary.counts.waiting;
+                if summary.hosts.1 > 0 {
+                    let hosts = things(summary.hosts.1 as u64, "host");
+                    write!(text, " but what lies on {hosts} that did not answer").ok();
+                } else if waiting > 0 {
+                    write!(text, " but {} that failed", things(waiting, "address")).ok();
+                }
+                text
+            }
+            (End::Stopped, Some(Stop::Interrupted)) => "of Ctrl-C".to_owned(),
+            (End::Stopped, Some(Stop::Terminated)) => "of SIGTERM".to_owned(),
+            (End::Stopped, Some(Stop::Told)) => "it was told to stop".to_owned(),
+            (End::Stopped, _) => "it was stopped".to_owned(),
+        }
+    }
+
+    /// The commands that may follow.
+    fn write_next(&self, out: &mut String) -> std::fmt::Result {
+        let job = self.job.display();
+        let mut next = Vec::new();
+        if self.summary.counts.documents > 0 {
+            next.push((
+                format!("spoor report {job}"),
+                "what it brought, as a page with pictures".to_owned(),
+            ));
+            if self.summary.counts.images > 0 {
+                next.push((
+                    format!("spoor export {job} --format imagefolder"),
+                    "the images and their words as a data set".to_owned(),
+                ));
+            }
+        }
+        let on = match self.summary.end {
+            End::Limit(key) => format!("goes on, after you raise {key} in {job}"),
+            End::Stopped => "goes on where it stopped".to_owned(),
+            End::Exhausted if self.summary.hosts.1 > 0 => {
+                "tries again later those that did not answer".to_owned()
+            }
+            End::Exhausted => format!("goes on, after you add seeds or widen [scope] in {job}"),
+        };
+        next.push((format!("spoor crawl {job}"), on));
+        let width = next
+            .iter()
+            .map(|(command, _)| command.chars().count())
+            .max();
+        let width = width.unwrap_or_default();
+        writeln!(out, "Next:")?;
+        for (command, what) in next {
+            writeln!(out, "  {command:width$}  {what}")?;
+        }
+        Ok(())
+    }
+
+    /// The figures, over all runs.
+    fn write_details(&self, out: &mut String) -> std::fmt::Result {
+        let summary = self.summary;
+        let counts = &summary.counts;
+        writeln!(out, "\nDetails, of all runs:")?;
+        writeln!(
+            out,
+            "  pages     {} done of {} fetches in {:.1} s",
+            counts.documents,
+            counts.fetches,
+            summary.active.as_secs_f64()
+        )?;
+        writeln!(out, "  images    {} kept", counts.images)?;
+        if counts.sitemaps > 0 {
+            writeln!(out, "  sitemaps  {} read", counts.sitemaps)?;
+        }
+        writeln!(out, "  received  {:.1} MB", counts.bytes as f64 / 1e6)?;
+        let buckets: Vec<String> = Bucket::ALL
+            .iter()
+            .zip(counts.queued)
+            .map(|(bucket, n)| format!("{} {n}", bucket.name()))
+            .collect();
+        writeln!(
+            out,
+            "  queued    {}, images {}, waiting {}",
+            buckets.join(", "),
+            counts.queued_images,
+            counts.waiting
+        )?;
+        if counts.watched > 0 {
+            writeln!(
+                out,
+                "  watched   {} pages that are visited again",
+                counts.watched
+            )?;
+        }
+        let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
+        let dropped: Vec<String> = dropped
+            .map(|(reason, n)| format!("{} {n}", reason.name()))
+            .collect();
+        if !dropped.is_empty() {
+            writeln!(out, "  dropped   {}", dropped.join(", "))?;
+        }
+        if summary.hosts.1 > 0 {
+            writeln!(
+                out,
+                "  parked    {} hosts that do not answer",
+                summary.hosts.1
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Why there is not a single page, where there is none.
+    pub fn nothing(&self) -> Option<String> {
+        if self.summary.counts.documents > 0 || self.summary.end == End::Stopped {
+            return None;
+        }
+        let seeds = &self.summary.nothing;
+        let mut text = "not a single page was fetched".to_owned();
+        if !seeds.is_empty() {
+            text.push_str("; of the seeds");
+        }
+        for Fruitless { url, why } in seeds.iter().take(NAMED) {
+            write!(text, "\n  {url}: {why}").ok();
+        }
+        if seeds.len() > NAMED {
+            write!(text, "\n  and {} more", seeds.len() - NAMED).ok();
+        }
+        write!(
+            text,
+            "\ncorrect [seeds] or what is named in {}, then run it again",
+            self.job.display()
+        )
+        .ok();
+        Some(inert::shown(&text).into_owned())
+    }
+
+    /// What a run came to, for programs.
+    pub fn json(&self, exit_code: u8) -> Value {
+        let summary = self.summary;
+        let counts = &summary.counts;
+        let queued: BTreeMap<&str, u64> = Bucket::ALL
+            .iter()
+            .zip(counts.queued)
+            .map(|(bucket, n)| (bucket.name(), n))
+            .collect();
+        let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
+        let dropped: BTreeMap<&str, u64> = dropped.map(|(reason, n)| (reason.name(), *n)).collect();
+        let run = self.run();
+        let nothing = summary.nothing.iter();
+        let nothing: Vec<Value> = nothing
+            .map(|Fruitless { url, why }| json!({"url": url, "why": why}))
+            .collect();
+        json!({
+            "ended": match summary.end {
+                End::Limit(key) => key,
+                End::Exhausted => "exhausted",
+                End::Stopped => "stopped",
+            },
+            "stopped_by": summary.stop.map(|stop| match stop {
+                Stop::Interrupted => "SIGINT",
+                Stop::Terminated => "SIGTERM",
+                Stop::Told => "control",
+                Stop::Hopeless => "error",
+            }),
+            "exit_code": exit_code,
+            "nothing_to_do": self.is_idle(),
+            "nothing_fetched": nothing,
+            "this_run": {
+                "pages": run.pages,
+                "fetches": run.fetches,
+                "images": run.images,
+                "sitemaps": run.sitemaps,
+                "bytes": run.bytes,
+                "seconds": run.time.as_secs_f64(),
+            },
+            "pages": counts.documents,
+            "fetches": counts.fetches,
+            "images": counts.images,
+            "sitemaps": counts.sitemaps,
+            "bytes": counts.bytes,
+            "seconds": summary.active.as_secs_f64(),
+            "queued": queued,
+            "queued_images": counts.queued_images,
+            "waiting": counts.waiting,
+            "watched": counts.watched,
+            "dropped": dropped,
+            "parked_hosts": summary.hosts.1,
+            "headline": summary.focus.headline(self.topic),
+            "focused": summary.focus.focused,
+            "control": summary.focus.control,
+            "results": summary.folder,
+        })
+    }
+
+    /// The same as the last line of a log in JSON.
+    ///
+    /// # Errors
+    /// The value cannot be written.
+    pub fn event(&self, exit_code: u8) -> Result<()> {
+        let line = json!({
+            "timestamp": timestamp(now()),
+            "level": "INFO",
+            "message": "ended",
+            "target": "spoor::summary",
+            "summary": self.json(exit_code),
+        });
+        println!("{}", inert::json(&serde_json::to_string(&line)?));
+        Ok(())
+    }
+}
+
+fn things(n: u64, what: &str) -> String {
+    let plural = match (n, what.ends_with('s')) {
+        (1, _) => "",
+        (_, true) => "es",
+        (_, false) => "s",
+    };
+    format!("{} {what}{plural}", counted(n))
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1_000_000 => format!("{} kB", bytes / 1_000),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", bytes as f64 / 1e6),
+        _ => format!("{:.1} GB", bytes as f64 / 1e9),
+    }
+}
