@@ -135,9 +135,11 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         outputs.sync()?;
         frontier.set_stamp(outputs.stamp())?;
     }
-    // A record for people of what this corpus was made with.
+    // A record for people of what this corpus was made with. It lies in another folder
+    // than the job's file, so its paths are absolute.
     let record = folder.join("job.toml");
-    std::fs::write(&record, config.to_toml()).map_err(io(&record, "writing"))?;
+    let absolute = config.absolute().map_err(io(&record, "writing"))?;
+    std::fs::write(&record, absolute.to_toml()).map_err(io(&record, "writing"))?;
     Ok(OpenJob {
         frontier,
         outputs,
@@ -260,7 +262,9 @@ mod tests {
         assert!(busy.to_string().contains(&own), "{busy}");
         let record = folder.path().join("test/job.toml");
         let text = std::fs::read_to_string(record).unwrap();
-        assert_eq!(Config::parse(&text, "job.toml").unwrap(), config);
+        let record = Config::parse(&text, "job.toml").unwrap();
+        assert_eq!(record, config.absolute().unwrap());
+        assert!(record.model.folder.is_absolute());
         drop(job);
         let job = open(&config, 0).unwrap();
         assert!(job.resumed);

@@ -18,7 +18,7 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, AccessError, Changes, Desk, MakeReader, Ratings, Token, Who};
+use crate::control::{self, Changes, Desk, MakeReader, Ratings, Who};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
@@ -29,6 +29,7 @@ use crate::pipeline::{
     Control, Crawl, CrawlError, End, ImageRules, Languages, Learned, Pace, Reader, Reading,
     Standing, Stop, Stopper, drive, now, room_for,
 };
+use crate::ready::{self, Ready};
 use crate::score::{
     Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
 };
@@ -46,14 +47,9 @@ pub enum DaemonError {
     /// The job names nobody who answers for it.
     #[error(transparent)]
     Contact(#[from] ContactMissing),
-    /// A seed file is wrong.
+    /// Something that the job needs is missing or wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// There is nowhere to begin.
-    #[error(
-        "the job has no seeds; list addresses under seeds.urls, files under seeds.files or tables under seeds.watch"
-    )]
-    NoSeeds,
     /// The model cannot be trained or loaded.
     #[error(transparent)]
     Train(#[from] TrainError),
@@ -86,9 +82,6 @@ pub enum DaemonError {
     /// The store failed at the end.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The control API must not be opened like this.
-    #[error(transparent)]
-    Access(#[from] AccessError),
     /// Every request would have failed in the same way.
     #[error("stopped, and nothing is lost: {0}")]
     Hopeless(String),
@@ -151,12 +144,13 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
 /// Trains the job's model, also where one is there.
 ///
 /// # Errors
-/// [`DaemonError::Train`]; an earlier model stays as it was.
+/// [`DaemonError::Config`] and [`DaemonError::Train`]; an earlier model stays as it was.
 pub fn train(
     config: &Config,
     runtime: &Handle,
     observer: &mut dyn Observer,
 ) -> Result<Model, DaemonError> {
+    ready::for_training(config)?;
     let fetcher = || fetcher(config, runtime);
     Ok(train::train(config, runtime, fetcher, &mut |text| {
         observer.say(text);
@@ -164,7 +158,10 @@ pub fn train(
 }
 
 /// The client for a job's training pages.
-fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
+///
+/// # Errors
+/// [`TrainError`] where the job has no contact or the client cannot be built.
+pub fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
     let _entered = runtime.enter();
     Ok(Fetcher::new(fetch_options(config)?)?)
 }
@@ -179,6 +176,7 @@ pub fn train_from_job(
     runtime: &Handle,
     observer: &mut dyn Observer,
 ) -> Result<Model, DaemonError> {
+    ready::for_training(config)?;
     let fetcher = || fetcher(config, runtime);
     let say = &mut |text: &str| observer.say(text);
     Ok(train::train_from_job(
@@ -222,14 +220,16 @@ pub fn crawl(
     mut control: Control,
     desk: Desk,
 ) -> Result<Summary, DaemonError> {
-    config.contact()?;
-    let token = Token::of(&config.control)?;
-    let seeds = config.seeds.read()?;
+    let Ready {
+        seeds,
+        token,
+        warnings,
+    } = ready::for_crawl(config)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
-    if seeds.is_empty() && watch.is_empty() {
-        return Err(DaemonError::NoSeeds);
-    }
     let model = model(config, runtime, observer)?;
     let metrics = Metrics::new()?;
     let learned = Learned::new(&config.strategy);

@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 use crate::atomic;
 use crate::lm::{Sentence, normalise};
 
-pub use stopwords::{Stopword, save_stopwords, stopwords};
+pub use stopwords::{Stopword, save_stopwords, stopwords, stopwords_by};
 
 /// How many keywords a table has unless configured otherwise (Werner 2015).
 pub const TABLE_SIZE: usize = 50;
@@ -80,14 +80,25 @@ impl KeywordTable {
         P: AsRef<[Sentence]>,
         N: AsRef<[Sentence]>,
     {
-        let topic = frequencies(positive);
         let other = frequencies(neutral);
+        let df_neutral = |token: &str| other.get(token).map(|neutral| neutral.documents);
+        Self::train_by(positive, df_neutral, neutral.len(), size)
+    }
+
+    /// The same where neutral pages are known by numbers alone: in how many of `neutral`
+    /// pages a token is, `None` where in none.
+    pub fn train_by<P: AsRef<[Sentence]>>(
+        positive: &[P],
+        df_neutral: impl Fn(&str) -> Option<u64>,
+        neutral: usize,
+        size: usize,
+    ) -> Self {
+        let topic = frequencies(positive);
         let weighted = topic.iter().map(|(&token, frequency)| {
-            let df_neutral = other.get(token).map(|neutral| neutral.documents);
             let weight = weight(
                 frequency.tokens,
                 (frequency.documents, positive.len()),
-                (df_neutral, neutral.len()),
+                (df_neutral(token), neutral),
             );
             (token.to_owned(), weight)
         });

@@ -33,6 +33,7 @@
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | which language a text is in | nothing |
 //! | `config` | raw TOML to a checked config; every error of a file at once | address, language, page |
+//! | `start` | a job file from what somebody has: seeds, texts, a contact | address, config |
 //! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address, language |
 //! | `metrics` | what a run counts and times of itself, as Prometheus reads it | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
@@ -44,12 +45,13 @@
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
+//! | `neutral` | how frequent words are in a language at large: the built-in tables | language, lm |
 //! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
 //! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
 //! | `pipeline` | the journey above, from lease to commit | address, config, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
 //! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
-//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, frontier, page, pipeline, scope, score, store, steps |
+//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, neutral, frontier, page, pipeline, scope, score, store, steps |
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train, steps |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
@@ -60,7 +62,9 @@
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
+//! | `ready` | what a job must have before it may train or crawl, all that is missing at once | address, config, control, fetch, scope, train |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
+//! | `look` | what a crawl would make of one page, without keeping anything | everything but the commands |
 //! | `experiment` | the same crawls with other settings, side by side, over one stored web | everything but the commands |
 //!
 //! The commands are the binary's: one thin file each under `src/commands`.
@@ -97,18 +101,22 @@ pub mod keywords;
 pub mod lab;
 pub mod language;
 pub mod lm;
+pub mod look;
 pub mod maintenance;
 pub mod metrics;
+pub mod neutral;
 pub mod origin;
 pub mod page;
 pub mod picture;
 pub mod pipeline;
 pub mod rank;
+pub mod ready;
 pub mod report;
 pub mod robots;
 pub mod scope;
 pub mod score;
 pub mod sitemap;
+pub mod start;
 pub mod steps;
 pub mod store;
 pub mod takedown;

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
         Ok(code) => ExitCode::from(code),
         Err(error) => {
             let code = commands::exit::of_error(&error);
-            let text = format!("{error:#}");
+            let text = commands::told(&error);
             match log_format {
                 // Whoever reads the log reads of its end too.
                 LogFormat::Json => tracing::error!(exit_code = code, "{text}"),

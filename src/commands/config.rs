@@ -2,15 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Subcommand;
-use spoor::config;
-use spoor::control::Token;
+use spoor::config::{self, ConfigError, ConfigErrors};
+use spoor::inert;
+use spoor::ready::{self, Ready};
 
 /// Job files.
 #[derive(Debug, Subcommand)]
 pub enum Config {
-    /// Report everything that is wrong with job files, each with line and key.
+    /// Report everything for which a crawl would refuse job files, each with line and key.
     Check {
         /// The files.
         #[arg(required = true)]
@@ -32,22 +33,29 @@ impl Config {
     }
 }
 
-/// The number of seeds of a job file that is in order.
-fn checked(file: &Path) -> Result<usize> {
+/// The number of seeds of a job file that a crawl would accept, and what is doubtful in it.
+fn checked(file: &Path) -> Result<(usize, Vec<ConfigError>), ConfigErrors> {
     let config = config::Config::load(file)?;
-    let seeds = config.seeds.read()?;
-    Token::of(&config.control).with_context(|| file.display().to_string())?;
-    Ok(seeds.len())
+    let Ready {
+        seeds, warnings, ..
+    } = ready::for_crawl(&config)?;
+    Ok((seeds.len() + config.seeds.watch.len(), warnings))
 }
 
 fn check(files: &[PathBuf]) -> Result<()> {
     let mut wrong = 0;
     for file in files {
         match checked(file) {
-            Ok(seeds) => println!("{}: in order, {seeds} seeds", file.display()),
+            Ok((seeds, warnings)) => {
+                for warning in warnings {
+                    eprintln!("warning: {}", inert::shown(&warning.to_string()));
+                }
+                let s = if seeds == 1 { "" } else { "s" };
+                println!("{}: in order, {seeds} seed{s}", file.display());
+            }
             Err(errors) => {
                 wrong += 1;
-                eprintln!("{errors:#}");
+                eprintln!("{}", inert::shown(&errors.to_string()));
             }
         }
     }

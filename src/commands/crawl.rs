@@ -1,4 +1,4 @@
-//! `spoor crawl JOB.toml`
+//! `spoor crawl JOB.toml`, `spoor crawl --seed URL --contact ADDRESS`
 
 use std::path::{Path, PathBuf};
 
@@ -8,6 +8,7 @@ use spoor::config::Config;
 use spoor::daemon;
 use spoor::pipeline::Control;
 
+use super::init::NewJob;
 use super::log::LogFormat;
 use super::progress::Progress;
 use super::summary::Told;
@@ -18,7 +19,16 @@ use super::{exit, print_json};
 #[command(after_help = exit::HELP)]
 pub struct Crawl {
     /// The job's TOML file.
-    job: PathBuf,
+    #[arg(
+        required_unless_present = "seeds",
+        conflicts_with_all = ["seeds", "contact", "name", "texts", "pages", "time", "set"]
+    )]
+    job: Option<PathBuf>,
+    #[command(flatten)]
+    new: NewJob,
+    /// Train also on fewer sentences than train.min_sentences.
+    #[arg(long)]
+    force: bool,
     /// Print what came of it as JSON.
     #[arg(long)]
     json: bool,
@@ -37,13 +47,20 @@ impl Crawl {
 
     /// Crawls; returns the exit code.
     pub fn run(self) -> Result<u8> {
-        crawl(&self.job, self.json, self.log_format)
+        let job = match self.job {
+            Some(job) => job,
+            None => self.new.place()?.file,
+        };
+        crawl(&job, self.force, self.json, self.log_format)
     }
 }
 
 /// Crawls the job in this file; returns the exit code.
-fn crawl(job: &Path, json: bool, log_format: LogFormat) -> Result<u8> {
-    let config = Config::load(job)?;
+fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u8> {
+    let mut config = Config::load(job)?;
+    if force {
+        config.train.min_sentences = 1;
+    }
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config, None);
     let control = Control::default();

@@ -169,8 +169,8 @@ fn line(config: &Config, summary: &Summary, labels: &Labels) -> Result<String> {
 fn write_texts(config: &Config) -> Result<()> {
     let training = demo::training();
     let lists = [
-        (&config.train.positive, training.positive),
-        (&config.train.neutral, training.neutral),
+        (config.train.positive.as_slice(), training.positive),
+        (config.train.neutral.texts(), training.neutral),
     ];
     for (sources, documents) in lists {
         let folder = PathBuf::from(sources.first().map(ToString::to_string).unwrap_or_default());

@@ -7,6 +7,8 @@ use spoor::control::ControlError;
 use spoor::daemon::{DaemonError, Summary};
 use spoor::maintenance::MaintenanceError;
 use spoor::pipeline::Stop;
+use spoor::start::StartError;
+use spoor::train::TrainError;
 
 /// It went wrong on the way.
 const FAILED: u8 = 1;
@@ -53,16 +55,15 @@ pub fn of_error(error: &anyhow::Error) -> u8 {
     {
         return NOT_RUNNING;
     }
-    if error.is::<ConfigErrors>() || error.is::<ContactMissing>() {
+    if error.is::<ConfigErrors>() || error.is::<ContactMissing>() || error.is::<StartError>() {
         return REFUSED;
     }
     let open = match error.downcast_ref() {
         Some(
             DaemonError::Contact(_)
             | DaemonError::Config(_)
-            | DaemonError::NoSeeds
             | DaemonError::Boundaries(_)
-            | DaemonError::Access(_),
+            | DaemonError::Train(TrainError::TooLittle { .. }),
         ) => return REFUSED,
         Some(DaemonError::Open(open)) => Some(open),
         _ => match error.downcast_ref() {

@@ -11,6 +11,7 @@ pub mod exit;
 mod experiment;
 mod explain;
 mod export;
+mod init;
 mod lab;
 pub mod log;
 mod manual;
@@ -62,7 +63,11 @@ pub enum Command {
     Demo(demo::Demo),
     /// Train the model that a job names, or a new one from the best pages it has crawled.
     Train(train::Train),
+    /// Crawl, from a job file or from seeds: train if need be, begin or resume, stop at the
+    /// job's limits.
     Crawl(crawl::Crawl),
+    /// Write a job file from seeds, without starting it.
+    Init(init::Init),
     /// Say what a job, running or stopped, knows of an address: state, when it is
     /// due, reason, score, robots, host.
     Explain {
@@ -163,6 +168,20 @@ impl Command {
     }
 }
 
+/// An error with its causes, each once: many of ours say their cause themselves, and would
+/// say it twice with the chain behind them.
+pub fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Prints a value for programs; what strangers wrote in it does nothing to a terminal.
 fn print_json(value: &impl Serialize) -> Result<()> {
     println!("{}", inert::json(&serde_json::to_string_pretty(value)?));
@@ -178,6 +197,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Demo(demo) => demo.run(),
         Command::Train(train) => train.run(),
         Command::Crawl(crawl) => return crawl.run(),
+        Command::Init(init) => init.run(),
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
@@ -201,4 +221,29 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Man { out } => manual::man(out.as_deref()),
     };
     done.map(|()| 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("texts: reading failed: {source}")]
+    struct Own {
+        source: io::Error,
+    }
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let missing = || io::Error::from(io::ErrorKind::NotFound);
+        let own = anyhow::Error::new(Own { source: missing() });
+        assert_eq!(told(&own), "texts: reading failed: entity not found");
+        let around = own.context("serving the web");
+        let expected = "serving the web: texts: reading failed: entity not found";
+        assert_eq!(told(&around), expected);
+        let plain = anyhow::Error::new(missing()).context("reading x");
+        assert_eq!(told(&plain), "reading x: entity not found");
+    }
 }

@@ -1,44 +1,68 @@
-//! `spoor score --model FOLDER TEXT|-`
+//! `spoor score --model FOLDER TEXT|-`, `spoor score JOB|FOLDER --url URL|--file PAGE`
 
 use std::io::Read;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use serde_json::json;
-use spoor::config::StrategySection;
+use spoor::address::PageUrl;
+use spoor::config::{Config, StrategySection};
 use spoor::daemon;
+use spoor::inert;
 use spoor::lm::{self, perplexity};
+use spoor::look::{ENOUGH, Look, Looker};
 use spoor::page::{Bucket, LinkParts};
 use spoor::score::{Scorer, Strategy, Weights, link_score};
 use spoor::train::Model;
 
 use super::print_json;
 
-/// Rate a text.
+/// Rate a text, or look at a page as a crawl would.
 #[derive(Debug, Args)]
 pub struct Score {
     /// The model's folder, as models/cats.
     #[arg(long, value_name = "FOLDER")]
-    model: PathBuf,
+    model: Option<PathBuf>,
     /// Rate the text as a link's anchor; print the link score with its parts.
     #[arg(long, requires = "document_perplexity")]
     link: bool,
     /// Perplexity of the page that the link stands on.
     #[arg(long, value_name = "N", requires = "link")]
     document_perplexity: Option<f64>,
+    /// Fetch this page, as a crawl would, and say what a crawl would make of it: its text,
+    /// its links and images, what is kept and followed, and why. Name the job file before.
+    #[arg(long, value_name = "URL", conflicts_with_all = ["link", "file"])]
+    url: Option<String>,
+    /// The same of a saved page. Name the job file or the model's folder before.
+    #[arg(long, value_name = "PAGE", conflicts_with = "link")]
+    file: Option<PathBuf>,
+    /// Show all links and images of the page.
+    #[arg(long)]
+    all: bool,
     /// Print it as JSON.
     #[arg(long)]
     json: bool,
-    /// The text; `-` reads it from standard input.
-    #[arg(required = true)]
+    /// The text; `-` reads it from standard input. With --url or --file: the job file or
+    /// the model's folder.
+    #[arg(required_unless_present = "model", value_name = "TEXT|JOB")]
     text: Vec<String>,
 }
 
 impl Score {
     pub fn run(self) -> Result<()> {
-        let model = Model::load(&self.model)?;
+        match (&self.url, &self.file) {
+            (None, None) => self.rate(),
+            _ => self.look(),
+        }
+    }
+
+    fn rate(self) -> Result<()> {
+        let Some(folder) = &self.model else {
+            bail!("name the model's folder with --model, as in --model models/cats");
+        };
+        let model = Model::load(folder)?;
         let mut text = self.text.join(" ");
         if text == "-" {
             text.clear();
@@ -46,11 +70,127 @@ impl Score {
                 .read_to_string(&mut text)
                 .context("reading the text from standard input")?;
         }
+        ensure!(
+            !lm::normalise(&text).is_empty(),
+            "there is no word to rate; give a text, or `-` and the text on standard input"
+        );
         match self.document_perplexity {
             Some(document) => print_link(&model, &text, document, self.json),
             None => print_text(&model, &text, self.json),
         }
     }
+
+    fn look(self) -> Result<()> {
+        let place = match (self.model, self.text.as_slice()) {
+            (Some(model), []) => model,
+            (None, [job]) => PathBuf::from(job),
+            _ => bail!(
+                "with --url or --file name one thing more: the job file or the model's folder"
+            ),
+        };
+        let (config, model) = match place.is_dir() {
+            true => (Config::default(), Model::load(&place)?),
+            false => {
+                let config = Config::load(&place)?;
+                let model = Model::load(&config.model_folder())
+                    .context("the job has no model yet; run `spoor train` on it first")?;
+                (config, model)
+            }
+        };
+        let looker = Looker::new(&config, model)?;
+        let look = match (self.url, self.file) {
+            (Some(url), _) => {
+                if place.is_dir() {
+                    bail!(
+                        "--url needs a job file: every request carries its contact; name the job \
+                         instead of the model"
+                    );
+                }
+                let url = PageUrl::parse(&url)?;
+                let runtime = daemon::runtime()?;
+                looker.url(&url, runtime.handle())?
+            }
+            (None, Some(file)) => looker.file(&file, &PageUrl::parse("http://localhost/")?)?,
+            (None, None) => return Ok(()),
+        };
+        if self.json {
+            return print_json(&look);
+        }
+        print!("{}", inert::shown(&shown(&look, self.all)));
+        Ok(())
+    }
+}
+
+/// Links and images that are shown without --all.
+const FIRST: usize = 10;
+
+fn shown(look: &Look, all: bool) -> String {
+    let mut lines = vec![
+        format!("page       {}", look.url),
+        format!("title      {}", look.title.as_deref().unwrap_or("none")),
+        format!(
+            "language   {}",
+            look.language.as_deref().unwrap_or("not certain")
+        ),
+    ];
+    lines.push(match look.on_topic {
+        Some(likely) => format!(
+            "on topic   {:.0} %, as far as its own words tell",
+            likely * 100.0
+        ),
+        None => format!(
+            "on topic   too short to tell: {} words of running text, and {ENOUGH} are the least",
+            look.document.tokens
+        ),
+    });
+    lines.push(format!(
+        "text       {} of {} words are rated, perplexity {:.0}",
+        look.text.words, look.text.of, look.document.perplexity
+    ));
+    for line in look.beginning.lines() {
+        lines.push(format!("           {line}"));
+    }
+    lines.push(match look.forbidden.as_slice() {
+        [] => format!("kept       {} sentences", look.sentences),
+        by => format!(
+            "kept       nothing that the page forbids: {}",
+            by.join(", ")
+        ),
+    });
+    let limit = if all { usize::MAX } else { FIRST };
+    let followed = look.links.iter().filter(|link| link.followed).count();
+    lines.push(format!(
+        "links      {followed} of {} would be followed",
+        look.links.len()
+    ));
+    for link in look.links.iter().take(limit) {
+        let verdict = if link.followed { "follow" } else { "leave" };
+        lines.push(format!(
+            "  {verdict:<6} {:>7.0}  {}  ({})",
+            link.score, link.url, link.why
+        ));
+    }
+    lines.extend(more(look.links.len(), limit));
+    let fetched = look.images.iter().filter(|image| image.fetched).count();
+    lines.push(format!(
+        "images     {fetched} of {} would be asked for",
+        look.images.len()
+    ));
+    for image in look.images.iter().take(limit) {
+        let verdict = if image.fetched { "fetch" } else { "leave" };
+        let alt = image.alt.as_deref().unwrap_or("no alt text");
+        lines.push(format!(
+            "  {verdict:<6} {}  {alt}  ({})",
+            image.url, image.why
+        ));
+    }
+    lines.extend(more(look.images.len(), limit));
+    lines.join("\n") + "\n"
+}
+
+fn more(count: usize, limit: usize) -> Option<String> {
+    let more = count.checked_sub(limit).filter(|more| *more > 0)?;
+    Some(format!("  and {more} more; --all shows them"))
 }
 
 fn print_link(model: &Model, text: &str, document: f64, json: bool) -> Result<()> {
@@ -86,11 +226,13 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     );
     let whole = scorer.text(text);
     let document = scorer.document(&[text]);
-    let bucket = bucket(model, document.perplexity);
+    let enough = document.tokens as usize >= ENOUGH;
+    let bucket = enough.then(|| bucket(model, document.perplexity)).flatten();
+    let on_topic = enough.then(|| likely(model, text, document.perplexity));
     if json {
-        let on_topic = model.facts.calibration.on_topic(document.perplexity);
         let whole = json!({
             "text": whole, "document": document, "bucket": bucket, "on_topic": on_topic,
+            "too_short": !enough,
         });
         return print_json(&whole);
     }
@@ -101,10 +243,31 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
         "as a document       {:.6} over {} sentences, {} tokens",
         document.perplexity, document.sentences, document.tokens
     );
-    println!("bucket              {}", bucket.unwrap_or(NONE));
-    let on_topic = model.facts.calibration.on_topic(document.perplexity);
-    println!("likely on topic     {on_topic:.3}");
+    match on_topic {
+        Some(on_topic) => {
+            println!("bucket              {}", bucket.unwrap_or(NONE));
+            println!("likely on topic     {on_topic:.3}");
+        }
+        None => println!(
+            "likely on topic     too short to tell: {} words in sentences of {} or more, and \
+             {ENOUGH} are the least",
+            document.tokens,
+            lm::MIN_TOKENS
+        ),
+    }
     Ok(())
+}
+
+/// How likely a text is on topic: by the contrast of its words where the model has one, as
+/// a crawl judges pages.
+fn likely(model: &Model, text: &str, perplexity: f64) -> f64 {
+    let by_contrast = || {
+        let (contrast, topicality) = model.contrast.as_ref()?;
+        let mut sentences = lm::sentences([text].into_iter());
+        sentences.retain(|sentence| sentence.len() >= lm::MIN_TOKENS);
+        Some(topicality.of(contrast.document(&sentences, perplexity)?))
+    };
+    by_contrast().unwrap_or_else(|| model.facts.calibration.on_topic(perplexity))
 }
 
 /// What is said where there is no bucket.

@@ -1,6 +1,6 @@
 //! `spoor train JOB.toml`, `spoor train --from-job JOB.toml`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
@@ -37,6 +37,9 @@ pub struct Train {
     /// Replace a model of that name.
     #[arg(long, requires = "from_job")]
     replace: bool,
+    /// Make a model also of fewer sentences than train.min_sentences.
+    #[arg(long)]
+    force: bool,
     /// Print what came of it as JSON.
     #[arg(long)]
     json: bool,
@@ -46,6 +49,13 @@ impl Train {
     pub fn run(self) -> Result<()> {
         let runtime = daemon::runtime()?;
         let mut progress = Progress::steps();
+        let load = |job: &Path| -> Result<Config> {
+            let mut config = Config::load(job)?;
+            if self.force {
+                config.train.min_sentences = 1;
+            }
+            Ok(config)
+        };
         let model = match (self.job, self.from_job) {
             (_, Some(job)) => {
                 let growth = Growth {
@@ -55,12 +65,10 @@ impl Train {
                     name: self.name,
                     replace: self.replace,
                 };
-                let config = Config::load(&job)?;
+                let config = load(&job)?;
                 daemon::train_from_job(&config, &growth, runtime.handle(), &mut progress)?
             }
-            (Some(job), None) => {
-                daemon::train(&Config::load(&job)?, runtime.handle(), &mut progress)?
-            }
+            (Some(job), None) => daemon::train(&load(&job)?, runtime.handle(), &mut progress)?,
             (None, None) => anyhow::bail!("name a job file"),
         };
         progress.finish();

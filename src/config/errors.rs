@@ -55,7 +55,7 @@ impl ConfigErrors {
     }
 
     /// `subject` is what the count speaks of, a file's name or "the seed files".
-    pub(super) fn new(subject: &str, errors: Vec<ConfigError>) -> Self {
+    pub fn new(subject: &str, errors: Vec<ConfigError>) -> Self {
         Self {
             subject: subject.to_owned(),
             errors,
@@ -131,6 +131,21 @@ impl Findings {
             let Range { start, end } = problem.span;
             !line.contains(&start) && !(start..=end).contains(&at)
         });
+    }
+
+    /// Where each section and each key that is given stands.
+    pub fn places(&self, text: &str) -> BTreeMap<String, Place> {
+        let mut given: Vec<(&String, usize)> = self
+            .places
+            .iter()
+            .map(|(k, span)| (k, span.start))
+            .collect();
+        given.sort_by_key(|(_, start)| *start);
+        let mut cursor = Cursor::new(text);
+        let places = given.into_iter();
+        places
+            .map(|(key, start)| (key.clone(), cursor.place(start)))
+            .collect()
     }
 
     /// Everything as errors of the file `name`, or `None` where nothing is wrong.

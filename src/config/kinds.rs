@@ -3,7 +3,7 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use url::Url;
 
@@ -422,6 +422,12 @@ impl TextValue for Source {
         match self {
             Self::Url(url) => url.text(),
             Self::Path(path) => path.text(),
+        }
+    }
+    fn text_within(&self, folder: &Path) -> Self {
+        match self {
+            Self::Url(url) => Self::Url(url.clone()),
+            Self::Path(path) => Self::Path(path.text_within(folder)),
         }
     }
 }

@@ -10,19 +10,21 @@
 //! Reading order: `sections` declares every key with its type, default,
 //! range and meaning, through the macro of `section`, which makes of each
 //! declaration a struct and one walk over its keys. `values` says what a kind of
-//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `rules`
-//! `texts` and `formula` those that a crawler brings. `reading` is the walk that reads a file,
-//! `checks` what must hold between keys, `errors` how it is told, and `reference`
-//! the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
+//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `rules`,
+//! `neutral`, `texts` and `formula` those that a crawler brings. `reading` is the walk that reads a file,
+//! `checks` what must hold between keys, `errors` how it is told,
+//! `origin` where a configuration was written, and `reference` the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
 //!
 //! This module must not know who uses a value, whether a file or folder it names
-//! exists, or anything of the network. It reads no environment variable and no
-//! second file: what is in the file and here is all there is.
+//! exists, or anything of the network (`ready` looks at that). It reads no environment
+//! variable and no second file: what is in the file and here is all there is.
 
 mod checks;
 mod errors;
 mod formula;
 mod kinds;
+mod neutral;
+mod origin;
 mod reading;
 mod reference;
 mod rules;
@@ -46,6 +48,8 @@ pub use kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
+pub use neutral::Neutral;
+pub use origin::Origin;
 pub use reference::reference;
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
@@ -69,13 +73,18 @@ macro_rules! config {
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Config {
             $($(#[doc = $meaning])* pub $field: $section,)*
+            /// Where it was written.
+            pub origin: Origin,
         }
 
         impl Config {
             /// Shows every section to `walker` and makes a configuration of what
             /// it answers.
             fn walk<W: Walker>(&self, walker: &mut W) -> Self {
-                Self { $($field: walker.section(&self.$field),)* }
+                Self {
+                    $($field: walker.section(&self.$field),)*
+                    origin: self.origin.clone(),
+                }
             }
         }
     };
@@ -128,12 +137,12 @@ config! {
 
 /// The job names nobody who answers for it, so it must not crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "job.contact is not set, and without it no page is fetched: the operators of web sites must \
-     be able to reach you; write `contact = \"mailto:you@your.domain\"` under [job] in the \
-     configuration file"
-)]
+#[error("job.contact {NO_CONTACT}")]
 pub struct ContactMissing;
+
+/// What is wrong with a job without `job.contact`.
+pub const NO_CONTACT: &str = "is not set, and without it no page is fetched: the operators of \
+    web sites must be able to reach you; write `contact = \"mailto:you@your.domain\"` under [job]";
 
 /// A key that has another value in another configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -147,7 +156,7 @@ pub struct Changed {
 }
 
 impl Config {
-    /// Reads and checks the file at `path`.
+    /// Reads and checks the file at `path`. Relative paths in it are relative to its folder.
     ///
     /// # Errors
     /// Everything that is wrong with it, or why it cannot be read.
@@ -161,10 +170,28 @@ impl Config {
             let message = "not UTF-8, as TOML must be; save the file as UTF-8".to_owned();
             ConfigErrors::of_file(&name, Some(place), message)
         })?;
-        Self::parse(text, &name)
+        let config = Self::parse(text, &name)?;
+        Ok(config.within(path.parent().unwrap_or(Path::new(""))))
     }
 
-    /// Checks `text`; `name` is what messages call it, a file's name.
+    /// The same configuration with its relative paths taken as relative to `folder`.
+    #[must_use]
+    pub fn within(&self, folder: &Path) -> Self {
+        let mut config = self.walk(&mut origin::Within(folder));
+        config.origin = config.origin.in_folder(folder);
+        config
+    }
+
+    /// The same configuration with absolute paths, which holds wherever it is read.
+    ///
+    /// # Errors
+    /// Where the working directory cannot be had.
+    pub fn absolute(&self) -> std::io::Result<Self> {
+        Ok(self.walk(&mut origin::Within(&std::env::current_dir()?)))
+    }
+
+    /// Checks `text`; `name` is what messages call it, a file's name. Relative paths stay
+    /// as they are.
     ///
     /// # Errors
     /// Everything that is wrong with it.
@@ -176,13 +203,14 @@ impl Config {
         let partial = !syntax.is_empty();
 
         let mut reading = reading::Reading::new(tree, partial, &mut findings);
-        let config = Self::default().walk(&mut reading);
+        let mut config = Self::default().walk(&mut reading);
         reading.finish();
         if partial {
             reading::syntax_errors(text, &syntax, &mut findings);
         } else {
             checks::cross_checks(&config, &mut findings);
         }
+        config.origin = Origin::new(name, findings.places(text));
         match findings.into_errors(text, name) {
             Some(errors) => Err(errors),
             None => Ok(config),

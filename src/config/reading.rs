@@ -118,6 +118,9 @@ impl Walker for Reading<'_, '_> {
             };
             self.findings.wrong(name.span(), S::NAME, message);
         }
+        if let Some((name, _)) = self.tree.get_key_value(S::NAME) {
+            self.findings.given(S::NAME, name.span());
+        }
         section.walk(self)
     }
 

@@ -55,7 +55,7 @@ const HEAD: &str = "\
 #
 # A duration is a number of seconds, or a text with a unit: \"500ms\", \"1s\",
 # \"10m\", \"6h\", \"1d\". A size is a number of bytes, or a text with a unit:
-# \"500 KiB\", \"10 MiB\", \"2 GB\". Paths are relative to the working directory.
+# \"500 KiB\", \"10 MiB\", \"2 GB\". Paths are relative to the folder of this file.
 ";
 
 struct Reference(String);

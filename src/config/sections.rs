@@ -10,6 +10,7 @@ use super::kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
+use super::neutral::Neutral;
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
 use super::seeds::WatchedSeed;
@@ -72,8 +73,10 @@ section! {
     pub struct Train = "train" {
         /// Texts about the topic.
         positive: Vec<Source> = Vec::new();
-        /// Texts about anything else, which tell the topic's words from common ones.
-        neutral: Vec<Source> = Vec::new();
+        /// Texts about anything else, which tell the topic's words from common ones. `builtin` takes the 20,000 most frequent words of the topic's language, with how frequent they are; texts of your own measure better. There are built-in words for ar, bg, bn, ca, cs, da, de, el, en, es, fa, fi, fr, he, hi, hr, hu, id, it, lt, lv, mk, nb, nl, pl, pt, ro, ru, sk, sl, sv, ta, tl, tr, uk, ur and vi. An empty list is for no neutral text: then there are no keywords, and how near a page is to the topic rests on its perplexity alone.
+        neutral: Neutral = Neutral::Builtin;
+        /// The fewest sentences about the topic that a model is made of. With fewer, training refuses; `--force` makes the model all the same.
+        min_sentences: usize = 30, within 1..;
         /// The order of the model: how many words an n-gram has at most.
         order: usize = 5, within 2..=6;
         /// How many keywords the table keeps.

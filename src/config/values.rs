@@ -4,7 +4,7 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::DeValue;
@@ -41,6 +41,11 @@ pub(super) trait Value: Clone {
     fn order(_a: &Self, _b: &Self) -> Ordering {
         Ordering::Equal
     }
+
+    /// The same value, with relative paths in it taken as relative to `folder`.
+    fn within_folder(&self, _folder: &Path) -> Self {
+        self.clone()
+    }
 }
 
 /// A kind of value that is written as a TOML string, whatever it is.
@@ -59,6 +64,11 @@ pub(super) trait TextValue: Clone {
 
     /// Its canonical text.
     fn text(&self) -> String;
+
+    /// As [`Value::within_folder`].
+    fn text_within(&self, _folder: &Path) -> Self {
+        self.clone()
+    }
 }
 
 impl<T: TextValue> Value for T {
@@ -89,6 +99,9 @@ impl<T: TextValue> Value for T {
     }
     fn unit(&self) -> Option<&Self> {
         Some(self)
+    }
+    fn within_folder(&self, folder: &Path) -> Self {
+        self.text_within(folder)
     }
 }
 
@@ -197,6 +210,9 @@ impl TextValue for PathBuf {
     fn text(&self) -> String {
         self.to_string_lossy().into_owned()
     }
+    fn text_within(&self, folder: &Path) -> Self {
+        folder.join(self)
+    }
 }
 
 impl<T: Value> Value for Option<T> {
@@ -219,6 +235,9 @@ impl<T: Value> Value for Option<T> {
     }
     fn unit(&self) -> Option<&T> {
         self.as_ref()
+    }
+    fn within_folder(&self, folder: &Path) -> Self {
+        self.as_ref().map(|value| value.within_folder(folder))
     }
 }
 
@@ -254,6 +273,10 @@ impl<T: Value> Value for Vec<T> {
     }
     fn unit(&self) -> Option<&Self> {
         Some(self)
+    }
+    fn within_folder(&self, folder: &Path) -> Self {
+        let items = self.iter().map(|value| value.within_folder(folder));
+        items.collect()
     }
 }
 

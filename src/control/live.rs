@@ -199,8 +199,13 @@ impl Desk {
             .await;
         }
         let path = self.0.folder.join("job.toml");
-        if let Err(error) = write(&path, &held.to_toml()).await {
-            tracing::warn!("{error}; it still has the former values");
+        match held.absolute() {
+            Err(error) => tracing::warn!("{}: {error}; it has the former values", path.display()),
+            Ok(record) => {
+                if let Err(error) = write(&path, &record.to_toml()).await {
+                    tracing::warn!("{error}; it still has the former values");
+                }
+            }
         }
         Ok((changed, rates))
     }

@@ -286,6 +286,8 @@ async fn rules(
     let text = std::str::from_utf8(&body)
         .map_err(|_| Problem::wrong("the job file is not UTF-8", "save it as UTF-8"))?;
     let config = Config::parse(text, "the job file").map_err(ControlError::from)?;
+    // The crawl may work in another folder than the file lies in.
+    let config = config.within(desk.in_force().await.origin.folder());
     Ok(Json(desk.reload(&config, &who).await?))
 }
 

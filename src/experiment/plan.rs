@@ -70,9 +70,9 @@ pub struct TopicPlan {
     pub name: String,
     /// Texts about it.
     pub positive: Vec<String>,
-    /// Texts about anything else.
+    /// Texts about anything else; without it, the built-in words.
     #[serde(default)]
-    pub neutral: Vec<String>,
+    pub neutral: Option<Vec<String>>,
     /// From where the crawls begin: files of seed addresses, by a name of ones own.
     pub begin: BTreeMap<String, PathBuf>,
 }
@@ -152,7 +152,7 @@ impl Plan {
             }
         }
         for topic in &plan.topic {
-            let mut sources = topic.positive.iter().chain(&topic.neutral);
+            let mut sources = topic.positive.iter().chain(topic.neutral.iter().flatten());
             if let Some(url) = sources.find(|source| source.contains("://")) {
                 return Err(wrong(format!(
                     "the topic `{}` names {url}, but an experiment fetches nothing; name files or \
@@ -233,7 +233,13 @@ impl Plan {
                 "train",
                 [
                     ("positive", Value::from(topic.positive.clone())),
-                    ("neutral", Value::from(topic.neutral.clone())),
+                    (
+                        "neutral",
+                        match &topic.neutral {
+                            Some(texts) => Value::from(texts.clone()),
+                            None => Value::from("builtin"),
+                        },
+                    ),
                 ],
             ),
             section(

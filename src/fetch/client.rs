@@ -86,6 +86,14 @@ fn kept() -> usize {
     1
 }
 
+/// Checks a file of certificate authorities as every client reads it.
+///
+/// # Errors
+/// [`SetupError::ExtraCa`] names the file and says what is wrong with it.
+pub fn check_authorities(path: &Path) -> Result<(), SetupError> {
+    tls(Some(path)).map(drop)
+}
+
 /// TLS as every client uses it: `ring`, Mozilla's roots, and the extra ones.
 pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
     let mut roots = RootCertStore::empty();

@@ -48,6 +48,7 @@ use crate::address::PageUrl;
 use crate::page::{Fetched, TaskKind, Validators};
 
 pub use body::HeldBytes;
+pub use client::check_authorities;
 pub use error::{FetchError, Phase, Seen};
 pub use options::{Options, SetupError};
 pub use outcome::outcome;

@@ -44,16 +44,24 @@ where
     N: AsRef<[Sentence]>,
 {
     let other = frequencies(neutral);
+    let df_neutral = |token: &str| other.get(token).map(|neutral| neutral.documents);
+    stopwords_by(positive, df_neutral, neutral.len())
+}
+
+/// The same where neutral pages are known by numbers alone: in how many of `neutral` pages
+/// a token is, `None` where in none.
+pub fn stopwords_by<P: AsRef<[Sentence]>>(
+    positive: &[P],
+    df_neutral: impl Fn(&str) -> Option<u64>,
+    neutral: usize,
+) -> Vec<Stopword> {
     let share = |df: u64, documents: usize| df as f64 / documents.max(1) as f64;
     let mut candidates: Vec<(f64, Stopword)> = frequencies(positive)
         .into_iter()
         .filter_map(|(token, topic)| {
-            let (df_positive, df_neutral) = (topic.documents, other.get(token)?.documents);
-            let common = share(df_positive, positive.len()).min(share(df_neutral, neutral.len()));
-            let difference = difference(
-                (df_positive, positive.len()),
-                (Some(df_neutral), neutral.len()),
-            );
+            let (df_positive, df_neutral) = (topic.documents, df_neutral(token)?);
+            let common = share(df_positive, positive.len()).min(share(df_neutral, neutral));
+            let difference = difference((df_positive, positive.len()), (Some(df_neutral), neutral));
             let fits = common >= MIN_SHARE && difference.abs() <= MAX_DIFFERENCE;
             fits.then(|| {
                 let stopword = Stopword {

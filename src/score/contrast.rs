@@ -78,6 +78,13 @@ impl Counts {
         self.add(sentences, |(_, neutral)| *neutral += 1);
     }
 
+    /// Adds how often words occur in neutral text that is known by its counts alone.
+    pub fn add_neutral_words<'a>(&mut self, words: impl Iterator<Item = (&'a str, u64)>) {
+        for (word, count) in words {
+            self.words.entry(word.to_owned()).or_default().1 += count;
+        }
+    }
+
     fn add<'a>(
         &mut self,
         sentences: impl IntoIterator<Item = &'a Sentence>,

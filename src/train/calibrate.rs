@@ -39,22 +39,25 @@ const LONGEST_SHORT: usize = 5;
 const MAX_SHORT: usize = 10_000;
 
 /// Tokens of a piece where there is no neutral document to go by.
-const PIECE: usize = 250;
+pub(super) const PIECE: usize = 250;
 
 /// The ridge on the slope per unit of ln perplexity, for a log-likelihood that is a mean
 /// over texts. It is felt only where the kinds do not overlap.
 const RIDGE: f64 = 1e-3;
 
 /// Measures a fresh model by the held-out sentences of each document and by neutral
-/// documents. With nothing held out, the unit of everything is the perplexity 1.
+/// documents, whose perplexities are multiplied with `easier`. With nothing held out, the
+/// unit of everything is the perplexity 1.
 pub(super) fn calibrate<D: AsRef<[Sentence]>>(
     lm: &dyn LanguageModel,
     held_out: &[Vec<&Sentence>],
     neutral: &[D],
+    easier: &[f64],
 ) -> Outcome {
     let all: Vec<&Sentence> = held_out.iter().flatten().copied().collect();
     let held = perplexity::document(lm, &all).perplexity;
-    let others = sorted(neutral.iter().map(|d| document(lm, d.as_ref())));
+    let others = neutral.iter().zip(easier);
+    let others = sorted(others.map(|(d, easier)| document(lm, d.as_ref()) * easier));
     let middle = Spread::of(&others).map(|s| s.p50);
     let length = median_length(neutral).unwrap_or(PIECE);
     let pieces = held_out.iter().flat_map(|d| pieces(d, length));
@@ -255,7 +258,10 @@ fn median_length<D: AsRef<[Sentence]>>(documents: &[D]) -> Option<usize> {
 
 /// A document in pieces of whole sentences, each of at least `length` tokens but the last,
 /// which is at least half as long unless it is the only one.
-fn pieces<'a, 's>(document: &'a [&'s Sentence], length: usize) -> Vec<&'a [&'s Sentence]> {
+pub(super) fn pieces<'a, 's>(
+    document: &'a [&'s Sentence],
+    length: usize,
+) -> Vec<&'a [&'s Sentence]> {
     let mut pieces = Vec::new();
     let mut rest = document;
     while !rest.is_empty() {

@@ -20,6 +20,7 @@ mod calibrate;
 mod corpus;
 mod grow;
 mod model;
+mod neutral;
 mod pages;
 mod split;
 #[cfg(test)]
@@ -31,12 +32,13 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
 
-use crate::config::{Config, ContactMissing};
+use crate::config::{self, Config, ContactMissing};
 use crate::fetch::{Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::keywords::{self, KeywordError, KeywordTable};
+use crate::keywords::{self, KeywordError};
 use crate::language;
 use crate::lm::{self, Sentence, arpa};
+use crate::neutral::Words;
 use crate::score::contrast::ContrastError;
 use crate::steps::Step;
 use crate::store::{self, OutputError};
@@ -45,6 +47,7 @@ pub use corpus::Document;
 use grow::Harvest;
 pub use grow::{Cut, Grown, Growth};
 pub use model::{Model, ModelFacts, keywords_in};
+use neutral::Neutral;
 use split::Split;
 
 /// Why no model could be made or read.
@@ -62,6 +65,19 @@ pub enum TrainError {
     EmptyCorpus {
         /// The sources, as named.
         sources: Vec<String>,
+    },
+    /// What is named holds too few sentences for a model that says anything.
+    #[error(
+        "the texts about the topic hold {sentences} sentences of {} words or more, and a model \
+         needs {needed}; name more texts under train.positive, or add --force to make one of so \
+         little",
+        lm::MIN_TOKENS
+    )]
+    TooLittle {
+        /// How many there are.
+        sentences: usize,
+        /// How many are needed.
+        needed: usize,
     },
     /// A file or folder cannot be read or written.
     #[error("{}: {what} failed: {source}", path.display())]
@@ -203,7 +219,7 @@ pub fn train_from_job(
 /// What people gave to train on.
 struct Given {
     positive: Vec<Document>,
-    neutral: Vec<Document>,
+    neutral: Neutral,
 }
 
 impl Given {
@@ -218,18 +234,40 @@ impl Given {
             return Err(TrainError::NoSources);
         }
         let mut corpus = corpus::Gatherer::new(config, runtime, fetcher);
-        let (positive, neutral) = corpus.gather(&section.positive, &section.neutral, say)?;
+        let (positive, neutral) = corpus.gather(&section.positive, section.neutral.texts(), say)?;
         say(&format!(
-            "{} positive and {} neutral documents read",
+            "{} documents about the topic and {} neutral ones read",
             positive.len(),
             neutral.len()
         ));
-        if neutral.is_empty() {
+        let neutral = match section.neutral {
+            config::Neutral::Texts(_) => Ok(Neutral::of_texts(neutral)),
+            config::Neutral::Builtin => Neutral::builtin(&positive, section.seed),
+        };
+        let why = match &neutral {
+            Ok(neutral) => {
+                if let Some(words) = neutral.words() {
+                    let name = words.language().name();
+                    say(&format!("neutral words: the built-in ones, {name}"));
+                }
+                match neutral.documents().is_empty() {
+                    true => Some("train.neutral names no text".to_owned()),
+                    false => None,
+                }
+            }
+            Err(Some(language)) => Some(format!(
+                "there are no built-in words for {}",
+                language.name()
+            )),
+            Err(None) => Some("the language of the texts is not certain".to_owned()),
+        };
+        if let Some(why) = why {
             tracing::warn!(
-                "train.neutral names no text, so no keyword can be told from a common word: \
-                 the keyword table is empty and boundaries rest on the topic alone"
+                "{why}, so there are no keywords, and how near a page is to the topic rests on \
+                 its perplexity alone; name texts about anything else under train.neutral"
             );
         }
+        let neutral = neutral.unwrap_or_else(|_| Neutral::of_texts(Vec::new()));
         Ok(Self { positive, neutral })
     }
 
@@ -239,6 +277,13 @@ impl Given {
         if split.training.is_empty() {
             return Err(TrainError::EmptyCorpus {
                 sources: section.positive.iter().map(ToString::to_string).collect(),
+            });
+        }
+        let sentences = self.positive.iter().map(|d| d.as_ref().len()).sum();
+        if sentences < section.min_sentences {
+            return Err(TrainError::TooLittle {
+                sentences,
+                needed: section.min_sentences,
             });
         }
         if split.held_out.is_empty() {
@@ -283,13 +328,15 @@ impl Given {
             estimate.sentences(),
             estimate.ngram_counts().iter().sum::<usize>()
         ));
-        let keywords = KeywordTable::train(&positive, &self.neutral, section.keywords);
+        let keywords = self.neutral.keywords(&positive, section.keywords);
         let draft = model::Draft::begin(place)?;
         let arpa_path = draft.path().join(model::ARPA);
         arpa::write(&estimate, &arpa_path)?;
         let kenlm = lm::KenLm::load(&arpa_path)?;
         let measuring = Step::begin("measuring the model", None);
-        let measured = calibrate::calibrate(&kenlm, &split.held_out, &self.neutral);
+        let neutral = self.neutral.documents();
+        let easier = self.neutral.easier();
+        let measured = calibrate::calibrate(&kenlm, &split.held_out, neutral, &easier);
         if let Some(grown) = &mut grown {
             grown.held_out_after = measured.held_out;
         }
@@ -306,9 +353,10 @@ impl Given {
             version: model::VERSION,
             order: section.order,
             language: language::recognise(training.iter().map(|s| s.as_str())),
-            corpus_sha256: corpus_hash(&positive, &self.neutral),
+            corpus_sha256: corpus_hash(&positive, neutral),
             positive_documents: positive.len(),
-            neutral_documents: self.neutral.len(),
+            neutral_documents: self.neutral.given(),
+            neutral_words: self.neutral.words().map(Words::language),
             training_sentences: training.len(),
             training_tokens: training.iter().map(|s| s.len()).sum(),
             held_out_documents: split.whole.then_some(split.held_out.len()),
@@ -325,7 +373,7 @@ impl Given {
         };
         topical.counts.save(&draft.path().join(model::WORDS))?;
         keywords.save(&draft.path().join(model::KEYWORDS))?;
-        let stopwords = keywords::stopwords(&positive, &self.neutral);
+        let stopwords = self.neutral.stopwords(&positive);
         keywords::save_stopwords(&stopwords, &draft.path().join(model::STOPWORDS))?;
         draft.finish(&facts)?;
         tracing::info!(

@@ -42,6 +42,9 @@ pub struct ModelFacts {
     pub positive_documents: usize,
     /// Documents about anything else.
     pub neutral_documents: usize,
+    /// The language of the built-in words that stood for them, where they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral_words: Option<Language>,
     /// Sentences the model was estimated from.
     pub training_sentences: usize,
     /// Their tokens.

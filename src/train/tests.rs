@@ -65,7 +65,7 @@ impl Desk {
         let text = format!(
             "[job]\nname = \"test\"\n[model]\nfolder = {:?}\n\
              [politeness]\nmin_delay = \"0s\"\ndelay_factor = 0\nretries = 0\nback_off = \"1ms\"\n\
-             [train]\npositive = [{}]\nneutral = [{}]\norder = 3\n{more}",
+             [train]\npositive = [{}]\nneutral = [{}]\norder = 3\nmin_sentences = 1\n{more}",
             self.path("models").to_str().unwrap(),
             list(positive),
             list(neutral),

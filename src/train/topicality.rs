@@ -7,7 +7,9 @@
 
 use std::collections::HashSet;
 
+use super::calibrate::{PIECE, pieces};
 use super::corpus::Document;
+use super::neutral::Neutral;
 use crate::lm::{LanguageModel, Sentence, perplexity};
 use crate::score::{Contrast, Counts, Topicality};
 
@@ -15,6 +17,9 @@ use crate::score::{Contrast, Counts, Topicality};
 const FOLDS: usize = 4;
 /// Tokens of the shortest document that is measured.
 const MIN_TOKENS: usize = 30;
+
+/// Documents about the topic from which on they are measured whole.
+const WHOLE: usize = 5;
 
 /// The words of all documents, and where the two kinds of documents lie.
 pub(super) struct Measured {
@@ -28,10 +33,17 @@ pub(super) struct Measured {
 pub(super) fn measure(
     lm: &dyn LanguageModel,
     positive: &[Document],
-    neutral: &[Document],
+    neutral: &Neutral,
     held_out: &[Vec<&Sentence>],
 ) -> Measured {
+    let easier = neutral.easier();
+    let (words, neutral) = (neutral.words(), neutral.documents());
     let unseen: HashSet<&str> = held_out.iter().flatten().map(|s| s.as_str()).collect();
+    // A few pages are few documents, but their pieces are enough to see how they scatter.
+    let held_out: Vec<&[&Sentence]> = match held_out.len() < WHOLE {
+        true => held_out.iter().flat_map(|d| pieces(d, PIECE)).collect(),
+        false => held_out.iter().map(Vec::as_slice).collect(),
+    };
     let (mut topic, mut other) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
         let mut counts = Counts::default();
@@ -39,44 +51,45 @@ pub(super) fn measure(
             let seen = document.as_ref().iter();
             counts.add_positive(seen.filter(|s| !unseen.contains(s.as_str())));
         }
-        for (_, document) in neutral
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| i % FOLDS != fold)
-        {
-            counts.add_neutral(document.as_ref());
+        match words {
+            Some(words) => counts.add_neutral_words(words.counts()),
+            None => {
+                let others = neutral.iter().enumerate();
+                for (_, document) in others.filter(|(i, _)| i % FOLDS != fold) {
+                    counts.add_neutral(document.as_ref());
+                }
+            }
         }
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
-        let measure = |sentences: &[Sentence], to: &mut Vec<f64>| {
+        let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<f64>| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
-                let perplexity = perplexity::document(lm, sentences).perplexity;
+                let perplexity = perplexity::document(lm, sentences).perplexity * easier;
                 to.extend(contrast.document(sentences, perplexity));
             }
         };
-        for (_, document) in held_out
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| i % FOLDS == fold)
-        {
+        let held_out = held_out.iter().enumerate();
+        for (_, document) in held_out.filter(|(i, _)| i % FOLDS == fold) {
             let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
-            measure(&sentences, &mut topic);
+            measure(&sentences, 1.0, &mut topic);
         }
-        for (_, document) in neutral
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| i % FOLDS == fold)
-        {
-            measure(document.as_ref(), &mut other);
+        let others = neutral.iter().zip(&easier).enumerate();
+        for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
+            measure(document.as_ref(), *easier, &mut other);
         }
     }
     let mut counts = Counts::default();
     for document in positive {
         counts.add_positive(document.as_ref());
     }
-    for document in neutral {
-        counts.add_neutral(document.as_ref());
+    match words {
+        Some(words) => counts.add_neutral_words(words.counts()),
+        None => {
+            for document in neutral {
+                counts.add_neutral(document.as_ref());
+            }
+        }
     }
     Measured {
         counts,

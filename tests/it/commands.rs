@@ -66,10 +66,16 @@ fn config_check_shows_every_error_with_its_line() {
                   [limits]\ndocuments = 0\n\n[politeness]\nmin_delay = \"soon\"\n";
     std::fs::write(&file, broken).unwrap();
     let file = file.to_str().unwrap();
-    let good = package("config/cats.toml");
-    let error =
-        Ran::of(spoor(&["config", "check", file, good.to_str().unwrap()]).current_dir(package("")))
-            .refused();
+    let good = folder.path().join("good.toml");
+    let cats = std::fs::read_to_string(package("config/cats.toml")).unwrap();
+    std::fs::write(&good, cats.replace("# contact = ", "contact = ")).unwrap();
+    let error = Ran::of(&mut spoor(&[
+        "config",
+        "check",
+        file,
+        good.to_str().unwrap(),
+    ]))
+    .refused();
     for part in [
         ":3:",
         "job.contakt",
@@ -84,9 +90,48 @@ fn config_check_shows_every_error_with_its_line() {
         assert!(error.contains(part), "`{part}` is missing in\n{error}");
     }
     assert_eq!(error.matches(file).count(), 4, "{error}");
-    let out =
-        Ran::of(spoor(&["config", "check", "config/cats.toml"]).current_dir(package(""))).good();
-    assert!(out.contains("config/cats.toml: in order"), "{out}");
+    let out = Ran::of(&mut spoor(&["config", "check", good.to_str().unwrap()])).good();
+    assert!(out.contains("good.toml: in order, 5 seeds"), "{out}");
+    // What a crawl would refuse, this refuses in the same words.
+    let cats = package("config/cats.toml");
+    let cats = cats.to_str().unwrap();
+    let checked = Ran::of(&mut spoor(&["config", "check", cats])).refused();
+    let crawled = Ran::of(&mut spoor(&["crawl", cats])).refused();
+    let line = |said: &str| {
+        let said = said.replace("spoor: ", "");
+        said.lines()
+            .find(|l| l.contains("job.contact: is not set"))
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(line(&checked), line(&crawled));
+    assert!(
+        line(&checked).starts_with(&format!("{cats}:6:")),
+        "{checked}"
+    );
+}
+
+#[test]
+fn a_cause_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = "No such file or directory";
+    for arguments in [
+        ["lab", "serve", "no-such-web"].as_slice(),
+        &["score", "--model", "no-such-model", "a text"],
+        &[
+            "lab",
+            "judge",
+            "no-such-job",
+            "--labels",
+            "no.tsv",
+            "--topic",
+            "x",
+        ],
+        &["crawl", "no-such.toml"],
+    ] {
+        let said = Ran::of(spoor(arguments).current_dir(folder.path())).refused();
+        assert_eq!(said.matches(missing).count(), 1, "{arguments:?}: {said}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! [`support`] runs the program and watches the wire. [`layers`] holds the crate
 //! map against the source, [`commands`] what each command says and how it ends,
+//! [`start`] that a few seeds are enough to begin,
 //! [`politeness`] what hosts are asked and when, [`robots`] what each answer for a
 //! robots.txt means, [`kill`] that nothing is lost or
 //! doubled whenever the process dies, [`examples`] that what the documents show
@@ -68,6 +69,7 @@ mod secrets;
 mod service;
 mod sitemaps;
 mod soak;
+mod start;
 mod support;
 mod takedown;
 mod terminal;

@@ -109,16 +109,25 @@ fn every_shipped_file_is_valid() {
             names.push(path.file_name().unwrap().to_string_lossy().into_owned());
         }
     }
-    for name in ["cats.toml", "reference.toml"] {
+    for name in ["cats.toml", "reference.toml", "thesis.toml"] {
         assert!(names.iter().any(|own| own == name), "{name} is missing");
     }
 }
 
 #[test]
-fn the_cat_job_is_the_thesis_s() {
-    let config = Config::load(&package("config/cats.toml")).unwrap();
+fn the_cat_job_has_the_defaults_and_the_thesis_its_own() {
+    let cats = Config::load(&package("config/cats.toml")).unwrap();
+    assert_eq!(cats.strategy, StrategySection::default());
+    assert_eq!(cats.buckets, Buckets::default());
+    assert_eq!(cats.train.neutral, Neutral::Builtin);
+    assert!(cats.seeds.urls.len() >= 5 && cats.seeds.files.is_empty());
+    assert_eq!(cats.job_folder(), package("config/jobs/cats"));
+    let config = Config::load(&package("config/thesis.toml")).unwrap();
     assert_eq!(
-        (config.train.positive.len(), config.train.neutral.len()),
+        (
+            config.train.positive.len(),
+            config.train.neutral.texts().len()
+        ),
         (7, 7)
     );
     assert_eq!(config.buckets.boundaries, Boundaries::Fixed);
@@ -129,10 +138,6 @@ fn the_cat_job_is_the_thesis_s() {
         ..StrategySection::default()
     };
     assert_eq!(config.strategy, strategy);
-    assert_eq!(config.seeds.files, [PathBuf::from("seeds/cats.txt")]);
-    let seeds = Seeds {
-        files: vec![package("seeds/cats.txt")],
-        ..Seeds::default()
-    };
-    assert!(seeds.read().unwrap().len() >= 10);
+    assert_eq!(config.seeds.files, [package("config/../seeds/cats.txt")]);
+    assert!(config.seeds.read().unwrap().len() >= 10);
 }

@@ -1,0 +1,78 @@
+//! Where a configuration was written, so that what is found wrong with it later can name
+//! the line, and so that its relative paths have a folder.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::errors::{ConfigError, Place};
+use super::section::{Key, Section, Walker};
+use super::values::Value;
+
+/// The file of a configuration and where its keys stand in it.
+///
+/// Two of them are always equal: two configurations with the same values are the same,
+/// wherever they were written.
+#[derive(Debug, Clone, Default)]
+pub struct Origin {
+    file: String,
+    folder: PathBuf,
+    places: BTreeMap<String, Place>,
+}
+
+impl PartialEq for Origin {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Origin {
+    pub(super) fn new(file: &str, places: BTreeMap<String, Place>) -> Self {
+        Self {
+            file: file.to_owned(),
+            folder: PathBuf::new(),
+            places,
+        }
+    }
+
+    /// The same with the folder that relative paths were taken as relative to.
+    pub(super) fn in_folder(mut self, folder: &Path) -> Self {
+        folder.clone_into(&mut self.folder);
+        self
+    }
+
+    /// What messages call the file; empty where the configuration was not read from one.
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    /// The folder that relative paths in the file are relative to; empty for the working
+    /// directory.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// An error about `key`, at the line where it is given, or else at its section.
+    pub fn error(&self, key: &str, message: impl Into<String>) -> ConfigError {
+        let section = key.split_once('.').map_or(key, |(section, _)| section);
+        let place = self.places.get(key).or_else(|| self.places.get(section));
+        ConfigError {
+            file: self.file.clone(),
+            place: place.copied(),
+            key: key.to_owned(),
+            message: message.into(),
+        }
+    }
+}
+
+/// The walk that makes relative paths relative to a folder.
+pub(super) struct Within<'a>(pub &'a Path);
+
+impl Walker for Within<'_> {
+    fn section<S: Section>(&mut self, section: &S) -> S {
+        section.walk(self)
+    }
+
+    fn key<T: Value>(&mut self, _: Key<T>, value: &T) -> T {
+        value.within_folder(self.0)
+    }
+}
