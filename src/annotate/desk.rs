@@ -21,6 +21,9 @@ use crate::store::{self, Hold, Sidecar};
 /// The longest side of a picture that is judged, in pixels.
 const SIDE: u32 = 1280;
 
+/// Keywords by which the topic is described.
+const MAX_KEYWORDS: usize = 8;
+
 /// The longest name of an annotator, in characters.
 const MAX_NAME: usize = 40;
 
@@ -95,6 +98,8 @@ pub struct Desk {
     entries: HashMap<String, Entry>,
     folder: PathBuf,
     job: String,
+    /// What the topic is about, in its own words, the most telling first.
+    topic: Vec<String>,
     section: Annotate,
     /// What is on a screen is not removed.
     _samples: Hold,
@@ -134,9 +139,22 @@ impl Desk {
                 .collect(),
             folder,
             job: config.job.name.as_str().to_owned(),
+            topic: Vec::new(),
             section: config.annotate.clone(),
             _samples: samples,
         })
+    }
+
+    /// The same, which says what the topic is about: its keywords, best first.
+    #[must_use]
+    pub fn about(self, keywords: impl IntoIterator<Item = String>) -> Self {
+        let topic = keywords.into_iter().take(MAX_KEYWORDS).collect();
+        Self { topic, ..self }
+    }
+
+    /// What the topic is about.
+    pub fn topic(&self) -> &[String] {
+        &self.topic
     }
 
     /// How many images there are to ask about, gold questions included.

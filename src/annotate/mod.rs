@@ -16,7 +16,8 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | the page; its parts are `/page.css` and `/page.js` |
-//! | `GET /setup` | `{"job", "classes", "text_classes", "two_phase"}` |
+//! | `GET /favicon.ico`, `/icon.svg` | the icon of the page |
+//! | `GET /setup` | `{"job", "topic", "classes", "text_classes", "two_phase"}` |
 //! | `POST /next` `{"annotator"}` | a [`Turn`] |
 //! | `POST /vote` `{"annotator", "image", "question", "answer"}` | the [`Turn`] after it; the vote is on the disk |
 //! | `POST /undo` `{"annotator"}` | a [`Turn`]: the question that was answered last |

@@ -200,6 +200,11 @@ async function begin() {
     return;
   }
   $("job").textContent = setup.job;
+  for (const line of document.querySelectorAll(".topic")) {
+    line.append("The topic is ", element("b", setup.job));
+    if (setup.topic.length) line.append(`: ${setup.topic.join(", ")}`);
+    line.hidden = false;
+  }
   if (!who) {
     view("start");
     $("name").focus();

@@ -60,6 +60,8 @@ pub async fn serve(
             "/page.js",
             get(|| part("text/javascript", include_str!("page.js"))),
         )
+        .route("/favicon.ico", get(icon))
+        .route("/icon.svg", get(icon))
         .route("/setup", get(setup))
         .route("/next", post(next))
         .route("/vote", post(vote))
@@ -95,10 +97,16 @@ async fn part(kind: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
+async fn icon() -> Response {
+    let kind = "image/svg+xml";
+    ([(header::CONTENT_TYPE, kind)], include_str!("icon.svg")).into_response()
+}
+
 /// What stays the same while the page is open.
 #[derive(Serialize)]
 struct Setup<'a> {
     job: &'a str,
+    topic: &'a [String],
     classes: Vec<&'a str>,
     text_classes: [&'a str; 4],
     two_phase: bool,
@@ -108,6 +116,7 @@ async fn setup(Shared(server): Shared<Arc<Server>>) -> Response {
     let section = server.desk.section();
     json(&Setup {
         job: server.desk.job(),
+        topic: server.desk.topic(),
         classes: section.classes.iter().map(|c| c.as_str()).collect(),
         text_classes: TEXT_CLASSES,
         two_phase: section.two_phase,

@@ -323,7 +323,7 @@ fn context(rest: &str) -> ImageContext {
 }
 
 #[test]
-fn the_words_to_judge_are_those_that_rank() {
+fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
     let scores = r#"{"alt":{"perplexity":1.0,"keyword":0.0,"weighted":1.0},"title":null,
         "file_name":null,"parents":[],"siblings":[]}"#;
     let shown = |rest: &str| -> Vec<(String, bool)> {
@@ -335,12 +335,34 @@ fn the_words_to_judge_are_those_that_rank() {
         r#"{{"alt":" A lamp ","parents":["A lamp","on","the rock"],"siblings":["next"],"scores":{scores}}}"#
     );
     let expected = [
-        ("A lamp", true),
         ("on", true),
+        ("A lamp", true),
         ("next", false),
         ("The page", false),
     ];
     assert_eq!(shown(&all), expected.map(|(t, j)| pair(t, j)));
+    // A caption goes before what merely stands around.
+    let captioned = format!(
+        r#"{{"alt":"A lamp","figcaption":"At Ushant","parents":["near","{}"],"scores":{scores}}}"#,
+        "far ".repeat(300)
+    );
+    let found = shown(&captioned);
+    assert_eq!(
+        found[..3],
+        [
+            pair("At Ushant", true),
+            pair("A lamp", true),
+            pair("near", false)
+        ]
+    );
+    assert!(found[3].0.starts_with("far far") && !found[3].1);
+    // An article around it is none, unless there is nothing else.
+    let article = "word ".repeat(100);
+    let inside = |rest: &str| shown(&format!(r#"{{"parents":["{article}"]{rest}}}"#));
+    let beside_alt = inside(&format!(r#","alt":"A lamp","scores":{scores}"#));
+    assert_eq!(beside_alt[0], pair("A lamp", true));
+    assert!(beside_alt[1].0.starts_with("word word") && !beside_alt[1].1);
+    assert!(inside("")[0].1);
     // An alternative text that was not rated is a file's name.
     let named = r#"{"alt":"img 12","title":"A rock"}"#;
     let expected = [("A rock", true), ("The page", false), ("img 12", false)];

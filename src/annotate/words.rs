@@ -7,6 +7,9 @@ use crate::page::{AltKind, ImageContext};
 /// Characters of one text that are shown; a parent may be the whole page.
 const MAX_CHARS: usize = 700;
 
+/// Characters above which a text that merely stands near is no caption, but an article.
+const MAX_CAPTION_CHARS: usize = 300;
+
 /// One text around an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Words {
@@ -18,9 +21,10 @@ pub struct Words {
     pub judged: bool,
 }
 
-/// The texts of a context, those to be judged first. These are the two that the
-/// default ranking stands on, the alternative text and parent 1 (the thesis's pairs);
-/// where there is neither, the nearest of the others.
+/// The texts of a context, those to be judged first: the caption, which is what stands
+/// nearest where the page calls nothing so and it is short, and the alternative text. Where there is
+/// neither, the nearest of the others. The longer text around the image, by which the
+/// default ranking rates it too, says most of other things, so it stands below.
 pub(super) fn of(context: &ImageContext) -> Vec<Words> {
     let texts = &context.texts;
     let nth = |list: &[String], n: usize| list.get(n).cloned();
@@ -34,24 +38,40 @@ pub(super) fn of(context: &ImageContext) -> Vec<Words> {
         Some(AltKind::Boilerplate) => "Alternative text, boilerplate",
         _ => "Alternative text, a file name",
     };
-    let mut siblings = texts.siblings.clone();
-    siblings.truncate(2);
-    let all = [
-        ("Alternative text", alt),
-        ("Text around it", nth(&texts.parents, 1)),
+    let near = [
         ("Caption of the figure", texts.figcaption.clone()),
         ("Caption", texts.caption.clone()),
+        ("Nearest text", nth(&texts.parents, 0)),
+        ("Text around it", nth(&texts.parents, 1)),
+    ];
+    // What says the same as the alternative text is no second text.
+    let said = alt.as_deref().map(cut);
+    let is_new = |text: &String| !text.trim().is_empty() && Some(cut(text)) != said;
+    let captions = texts.figcaption.iter().chain(&texts.caption).count();
+    let is_caption = |text: &String| is_new(text) && text.chars().count() <= MAX_CAPTION_CHARS;
+    let caption = near
+        .iter()
+        .find(|(_, text)| match captions {
+            0 => text.as_ref().is_some_and(is_caption),
+            _ => text.as_ref().is_some_and(is_new),
+        })
+        .cloned()
+        .unwrap_or(("Caption", None));
+    let mut siblings = texts.siblings.clone();
+    siblings.truncate(2);
+    let first = [caption, ("Alternative text", alt)];
+    let rest = [
         ("Tooltip", texts.title.clone()),
         ("Label", texts.aria_label.clone()),
-        ("Nearest text", nth(&texts.parents, 0)),
         ("Text beside it", nth(&siblings, 0)),
         ("Text beside it", nth(&siblings, 1)),
         ("Heading", texts.heading.clone()),
         ("Title of the page", context.page_title.clone()),
         (no_alt_label, no_alt),
     ];
+    let all = first.into_iter().chain(near).chain(rest);
     let mut words: Vec<Words> = Vec::new();
-    for (at, (label, text)) in all.into_iter().enumerate() {
+    for (at, (label, text)) in all.enumerate() {
         let Some(text) = text.map(|t| cut(&t)).filter(|t| !t.is_empty()) else {
             continue;
         };

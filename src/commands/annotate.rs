@@ -10,6 +10,7 @@ use clap::Args;
 use spoor::annotate::{self, Desk};
 use spoor::config::Config;
 use spoor::daemon;
+use spoor::train;
 use tokio::net::TcpListener;
 
 /// Serve a page on which people judge a job's images.
@@ -39,7 +40,13 @@ impl Annotate {
                  password; say --allow-remote if they may"
             );
         }
-        let desk = Desk::open(&config, self.top)?;
+        // Without a model there are no words for the topic but its name.
+        let keywords = train::keywords_in(&config.model_folder());
+        let keywords = keywords.map(|table| {
+            let ranked = table.ranked().iter();
+            ranked.map(|(word, _)| word.clone()).collect::<Vec<_>>()
+        });
+        let desk = Desk::open(&config, self.top)?.about(keywords.unwrap_or_default());
         daemon::runtime()?.block_on(async {
             // Before the address is told: whoever reads it may stop the server.
             let mut signals = daemon::Signals::listen().context("listening for signals")?;

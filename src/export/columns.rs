@@ -52,8 +52,8 @@ impl<'a> Sample<'a> {
 
     /// The text that describes it best, and where it stands. Of the texts that were
     /// written for the image the first that is there, in the order in which they
-    /// tend to describe: caption, alt, title, label. Then what stands nearest:
-    /// heading, parent, page title.
+    /// tend to describe: caption, alt, title, label. Then what stands nearest: the text
+    /// around it, the heading, the page title.
     pub(super) fn text(&self) -> Option<(&'static str, &'a str)> {
         let texts = &self.context.texts;
         let candidates = [
@@ -61,8 +61,8 @@ impl<'a> Sample<'a> {
             ("alt", alt(texts)),
             ("title", texts.title.as_deref()),
             ("aria_label", texts.aria_label.as_deref()),
-            ("heading", texts.heading.as_deref()),
             ("parent", texts.parents.first().map(String::as_str)),
+            ("heading", texts.heading.as_deref()),
             ("page_title", self.context.page_title.as_deref()),
         ];
         let present = |(from, text): (_, Option<&'a str>)| Some((from, text?));
@@ -264,7 +264,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             "text",
             Text,
             "The text that describes the image best, the first that is there of: `caption`, `alt`, \
-             `title`, `aria_label`, `heading`, the first of `parents`, `page_title`.",
+             `title`, `aria_label`, the first of `parents`, `heading`, `page_title`.",
             |s| text(s.text().map(|(_, text)| text)),
         ),
         Column::new("text_from", Text, "Which of these `text` is.", |s| {

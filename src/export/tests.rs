@@ -568,8 +568,8 @@ fn the_text_is_the_first_that_describes() {
             2 => texts.alt_kind = Some(AltKind::FileName),
             3 => texts.title = None,
             4 => texts.aria_label = None,
-            5 => texts.heading = None,
-            6 => texts.parents.clear(),
+            5 => texts.parents.clear(),
+            6 => texts.heading = None,
             _ => context.page_title = None,
         }
     }
@@ -585,8 +585,8 @@ fn the_text_is_the_first_that_describes() {
             "alt: alt",
             "title: title",
             "aria_label: label",
-            "heading: heading",
             "parent: parent",
+            "heading: heading",
             "page_title: page",
             "none",
         ]
