@@ -155,6 +155,7 @@ pub fn policy(config: &Config) -> Policy {
         ..Policy::new(&config.politeness, &config.network)
             .with_recrawl(&config.recrawl)
             .with_control(&config.control_sample, config.strategy.kind)
+            .with_images(&config.images)
             .with_consent(
                 &config.consent,
                 config.images.enabled || config.text.sentences,

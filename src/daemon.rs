@@ -23,7 +23,7 @@ use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
 use crate::frontier::store::StoreError;
-use crate::frontier::{self, Counts, Focus, Frontier};
+use crate::frontier::{self, Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::metrics::{Metrics, MetricsError};
 use crate::pipeline::{
     Control, Crawl, CrawlError, End, ImageRules, Languages, Learned, Pace, Reader, Reading,
@@ -111,6 +111,10 @@ pub struct Summary {
     pub nothing: Vec<Fruitless>,
     /// Hosts with something queued, and how many of them are given up for now.
     pub hosts: (usize, usize),
+    /// The account of the images, over all runs.
+    pub images: ImageLedger,
+    /// What of the images is still to be had.
+    pub images_left: ImagesLeft,
     /// The job's folder.
     pub folder: PathBuf,
 }
@@ -335,6 +339,8 @@ pub fn crawl(
         focus: frontier.focus(),
         active: Duration::from_millis(frontier.active()),
         hosts: frontier.hosts(),
+        images: frontier.images().clone(),
+        images_left: frontier.images_left()?,
         folder,
     };
     drop(exports);

@@ -16,7 +16,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::frontier::store::StoreError;
 use crate::frontier::view::View;
 use crate::frontier::{
-    Budget, Example, GroupRecord, HostRecord, Rating, RobotsState, State, UrlRecord,
+    Budget, Example, GroupRecord, HostRecord, Instead, Rating, RobotsState, State, UrlRecord,
 };
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::robots::Rule;
@@ -110,6 +110,15 @@ pub struct Known {
     /// What a learning crawl knows of it; `None` where it does not learn.
     #[serde(default)]
     pub learned: Option<LearnedLink>,
+    /// Of an image: the address of the same picture where there was none, so that this one
+    /// was tried.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
+    pub instead_of: Option<PageUrl>,
+    /// Of an image: the addresses that were tried in its place, or had come already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schema(value_type = Vec<String>)]
+    pub replaced_by: Vec<PageUrl>,
     /// The rule, limit or robots line that keeps it out, where it is dropped for one.
     pub decided_by: Option<String>,
 }
@@ -255,7 +264,13 @@ impl Role<'_> {
             false => None,
         };
         let learned = self.learned()?;
+        let instead = match self.kind {
+            TaskKind::Image => self.view.instead(self.url)?,
+            _ => Instead::default(),
+        };
         Ok(Known {
+            instead_of: instead.of,
+            replaced_by: instead.by,
             kind: self.kind,
             leased,
             control: self.view.is_control(self.url, self.kind)?,
@@ -368,6 +383,7 @@ impl Role<'_> {
                 let narrow = prefixes.narrow;
                 Some(format!("pages like {narrow} brought nothing new any more"))
             }
+            Reason::Gone => Some("there is no image at this address (404 or 410)".to_owned()),
             // An image that is not even asked for has no row in the log.
             Reason::Forbidden => {
                 let terms = self.view.terms(self.url, &self.terms.agent)?;

@@ -208,6 +208,8 @@ pub struct Extracted {
     /// address may come several times, with different words. Behind them those
     /// that the page only names in its metadata, each address once.
     pub images: Vec<ImageCandidate>,
+    /// Images that were left out because they are SVGs by name, which are never decoded.
+    pub svgs: u32,
     /// The terms of use that headers and markup state together.
     pub terms: Terms,
     /// The address that the page calls its own (RFC 6596), `None` where it names
@@ -296,6 +298,8 @@ pub struct ImageCandidate {
     pub width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub height: Option<u32>,
+    /// Other addresses that the page offers for the same picture, best first.
+    pub spares: Vec<PageUrl>,
     /// How the page embeds it.
     pub embedding: Embedding,
     /// The licences that JSON-LD gives the address, as in [`Terms`].
@@ -544,6 +548,8 @@ impl ImageScores {
 pub struct ScoredImage {
     /// Where its bytes are.
     pub url: PageUrl,
+    /// Other addresses that the page offers for the same picture, best first.
+    pub spares: Vec<PageUrl>,
     /// The words around it, rated.
     pub context: ImageContext,
 }
@@ -633,6 +639,9 @@ pub enum Reason {
     PrefixBudget,
     /// Its address, its host or its bytes were taken down (`spoor takedown`).
     Takedown,
+    /// There is no image at this address (404 or 410). Another size that the page offers
+    /// is asked for in its place.
+    Gone,
 }
 
 impl Reason {
@@ -666,6 +675,7 @@ impl Reason {
             Reason::DomainBudget => "domain_budget",
             Reason::PrefixBudget => "prefix_budget",
             Reason::Takedown => "takedown",
+            Reason::Gone => "gone",
         }
     }
 }

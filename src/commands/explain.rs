@@ -130,6 +130,16 @@ fn print_known(known: &Known, host: &HostReport) {
     if let Some(decided) = &known.decided_by {
         println!("decided    {}", inert::shown(decided));
     }
+    if let Some(gone) = &known.instead_of {
+        println!("instead    tried in the place of {gone}, where there is no image");
+    }
+    if !known.replaced_by.is_empty() {
+        let all: Vec<&str> = known.replaced_by.iter().map(PageUrl::as_str).collect();
+        println!(
+            "replaced   in its place, as its page offers it too: {}",
+            all.join(", ")
+        );
+    }
     if let Some(due) = known.due {
         println!("due        {}", due_text(due, known, host));
     }

@@ -10,6 +10,7 @@ use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::config::Limits;
 use spoor::daemon::{Fruitless, Summary};
+use spoor::frontier::{ImageLedger, ImagesLeft};
 use spoor::inert;
 use spoor::page::Bucket;
 use spoor::pipeline::{End, Stop, now, timestamp};
@@ -112,6 +113,9 @@ impl Told<'_> {
         if !self.is_idle() {
             writeln!(out, "It ended because {}.", self.reason())?;
         }
+        if let Some(left) = images_left(&summary.images_left) {
+            writeln!(out, "{left}")?;
+        }
         writeln!(out, "\nAll of it lies in {}", summary.folder.display())?;
         self.write_next(out)?;
         self.write_details(out)
@@ -203,7 +207,8 @@ impl Told<'_> {
             counts.fetches,
             summary.active.as_secs_f64()
         )?;
-        writeln!(out, "  images    {} kept", counts.images)?;
+        let aside = images_aside(&summary.images);
+        writeln!(out, "  images    {} kept{aside}", counts.images)?;
         if counts.sitemaps > 0 {
             writeln!(out, "  sitemaps  {} read", counts.sitemaps)?;
         }
@@ -316,6 +321,14 @@ impl Told<'_> {
             "seconds": summary.active.as_secs_f64(),
             "queued": queued,
             "queued_images": counts.queued_images,
+            "images_left": {
+                "images": summary.images_left.images,
+                "hosts": summary.images_left.hosts,
+                "parked": summary.images_left.parked,
+                "seconds": summary.images_left.millis.div_ceil(1_000),
+            },
+            "other_sizes": { "tried": summary.images.tried, "kept": summary.images.stood_in },
+            "svgs_left_out": summary.images.svgs,
             "waiting": counts.waiting,
             "watched": counts.watched,
             "dropped": dropped,
@@ -342,6 +355,51 @@ impl Told<'_> {
         println!("{}", inert::json(&serde_json::to_string(&line)?));
         Ok(())
     }
+}
+
+/// What is to be said of the images besides their number.
+fn images_aside(images: &ImageLedger) -> String {
+    let mut aside = String::new();
+    let (stood_in, svgs) = (images.stood_in, images.svgs);
+    if stood_in > 0 {
+        write!(
+            aside,
+            ", {stood_in} of them in another size because the best was gone"
+        )
+        .ok();
+    }
+    if svgs > 0 {
+        write!(aside, "; {svgs} SVGs left out").ok();
+    }
+    aside
+}
+
+/// How many images are still to be had, how long that takes, and how to go on without
+/// them; `None` where none are left.
+fn images_left(left: &ImagesLeft) -> Option<String> {
+    if left.images == 0 {
+        return None;
+    }
+    let images = things(left.images, "image");
+    let be = if left.images == 1 { "is" } else { "are" };
+    let mut text = format!(
+        "{images} {be} still queued on {}",
+        things(left.hosts, "host")
+    );
+    if left.images > left.parked {
+        let time = spoken(Duration::from_millis(left.millis));
+        write!(text, ", about {time} at the present pauses").ok();
+    }
+    if left.parked > 0 {
+        write!(
+            text,
+            " ({} on hosts that do not answer)",
+            counted(left.parked)
+        )
+        .ok();
+    }
+    text.push_str(": the next run fetches them; images.after_limit = false goes on without them");
+    Some(text)
 }
 
 fn things(n: u64, what: &str) -> String {

@@ -271,6 +271,8 @@ section! {
         parents: usize = 5, within 0..=20;
         /// How many sibling elements with text are kept.
         siblings: usize = 5, within 0..=20;
+        /// The share of the requests that go to images while both pages and images wait, so that whoever stops early has both; the best images come first. At 0 images wait until no page may be asked for, at 1 they go before all pages. Nobody waits for a turn: images on hosts of their own come as fast as these permit. No limit of pages counts them.
+        share: f64 = 0.33, within 0.0..=1.0;
         /// Whether the images of fetched pages are still brought home after limits.documents is reached.
         after_limit: bool = true;
     }

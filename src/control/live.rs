@@ -23,7 +23,7 @@ use crate::scope::Scope;
 
 /// What may change, in words for those who tried something else.
 const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
-    address_delay and domain_delay, network.concurrency and checkpoint.interval; change the job \
+    address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
     file and start the crawl anew for the rest";
 
 /// How long an answer waits for all links to be rated anew.
@@ -257,6 +257,10 @@ fn merged(old: &Config, new: &Config) -> Config {
             address_delay: old.politeness.address_delay,
             domain_delay: old.politeness.domain_delay,
             ..new.politeness.clone()
+        },
+        images: config::Images {
+            share: new.images.share,
+            ..old.images.clone()
         },
         network: config::Network {
             concurrency: new.network.concurrency,

@@ -31,8 +31,8 @@ const MAX_TARGET_BYTES: usize = 2_000;
 /// text afterwards is left empty. The texts of `article` are marked as chosen.
 ///
 /// A node's depth is bounded by the guard, and the walk keeps no stack of calls
-/// anyway. Elements with the attribute `hidden` or the style `display:none`, and
-/// what the text module calls an aside, give no text but do give links and
+/// anyway. Elements with the attribute `hidden` or the style `display:none`, the marks of
+/// wikis (`[edit]`, `[1]`), and what the text module calls an aside, give no text but do give links and
 /// images; `aria-hidden` is ignored, since it hides from readers aloud only.
 pub(super) fn walk(
     page: &PageUrl,
@@ -134,8 +134,12 @@ pub(super) struct Collector<'a> {
     declared: Vec<ImageCandidate>,
     /// Bytes of JSON-LD that are still read.
     json_room: usize,
-    /// The best of the `source` elements of the `picture` that is open, with its size.
-    source: Option<(f64, String)>,
+    /// Bytes of other addresses of images that are still kept.
+    spare_room: usize,
+    /// Images that were left out because they are SVGs by name.
+    svgs: u32,
+    /// What the `source` elements of the `picture` that is open offer.
+    source: Option<sources::Offer<'static>>,
     /// The last image file that a link around an image led to.
     larger: Option<PageUrl>,
     /// `noscript` elements that are open.
@@ -163,6 +167,8 @@ impl<'a> Collector<'a> {
             images: Vec::new(),
             declared: Vec::new(),
             json_room: json_ld::MAX_BYTES,
+            spare_room: options.max_address_bytes,
+            svgs: 0,
             source: None,
             larger: None,
             noscripts: 0,
@@ -207,15 +213,9 @@ impl<'a> Collector<'a> {
             "img" | "image" => self.image(attributes),
             "picture" => self.source = None,
             "source" => {
-                let best = sources::of_source(attributes, self.options.max_image);
-                if let Some(best) = best
-                    && self
-                        .source
-                        .as_ref()
-                        .is_none_or(|(size, _)| best.size > *size)
-                {
-                    self.source = Some((best.size, best.address.to_owned()));
-                }
+                let offer = sources::of_source(attributes, self.options.max_image);
+                let known = self.source.get_or_insert_default();
+                known.join(offer.into_owned());
             }
             "noscript" => self.noscripts += 1,
             "title" => self.in_title = true,
@@ -282,7 +282,7 @@ impl<'a> Collector<'a> {
             let fit = self.image_room / self.base.as_str().len().max(1);
             let read = json_ld::read(&self.base, json, room.min(fit));
             for image in read.images {
-                if self.has_room(&image) {
+                if !self.is_svg(&image) && self.has_room(&image) {
                     self.declared.push(image);
                 }
             }
@@ -302,6 +302,13 @@ impl<'a> Collector<'a> {
         left.is_some()
     }
 
+    /// Whether the image is an SVG by name; if so it counts as left out.
+    fn is_svg(&mut self, image: &ImageCandidate) -> bool {
+        let is_svg = sources::is_svg(image.url.as_str());
+        self.svgs = self.svgs.saturating_add(u32::from(is_svg));
+        is_svg
+    }
+
     /// The page, and where its blocks stand.
     pub(super) fn finish(mut self) -> (Extracted, Vec<Line>) {
         images::unite(&mut self.images, self.declared, self.options);
@@ -318,6 +325,7 @@ impl<'a> Collector<'a> {
             links: self.links.finish(&flow),
             flow,
             images: self.images,
+            svgs: self.svgs,
             terms: self.terms,
             canonical: self.canonical,
             prints: Prints::default(),
@@ -330,14 +338,13 @@ impl<'a> Collector<'a> {
         if !self.takes_images() {
             return;
         }
-        let picture = self.source.as_ref();
-        let picture = picture.map(|(size, address)| sources::Choice {
-            address,
-            size: *size,
-            found: &[Found::Picture],
-        });
-        let max = self.options.max_image;
-        let Some(image) = images::candidate(&self.base, attributes, picture, max) else {
+        let picture = self.source.clone();
+        let offer = images::offer(attributes, picture, self.options.max_image);
+        if offer.is_only_svg() {
+            self.svgs = self.svgs.saturating_add(1);
+            return;
+        }
+        let Some(image) = images::candidate(&self.base, attributes, offer) else {
             return;
         };
         let larger = self
@@ -356,9 +363,14 @@ impl<'a> Collector<'a> {
     }
 
     fn embed(&mut self, mut image: ImageCandidate) {
-        if !self.has_room(&image) {
+        if self.is_svg(&image) || !self.has_room(&image) {
             return;
         }
+        image.spares.retain(|spare| {
+            let left = self.spare_room.checked_sub(spare.as_str().len());
+            self.spare_room = left.unwrap_or(0);
+            left.is_some()
+        });
         let target = self.links.target();
         let target = target.filter(|to| to.as_str().len() <= MAX_TARGET_BYTES);
         image.embedding.link_target = target.cloned();
@@ -379,7 +391,7 @@ impl<'a> Collector<'a> {
                 && last.url == image.url
             {
                 last.embedding.found.push(found);
-            } else if self.has_room(&image) {
+            } else if !self.is_svg(&image) && self.has_room(&image) {
                 self.declared.push(image);
             }
         }
@@ -471,8 +483,20 @@ fn is_aside(element: &Element, role: Role) -> bool {
         || element.attrs().any(|(name, value)| match name {
             "hidden" => !value.trim().eq_ignore_ascii_case("until-found"),
             "style" => hides(value),
+            "class" => is_mark(element.name(), value),
             _ => false,
         })
+}
+
+/// Whether an element of these classes is one of the marks that wikis put into headings and
+/// sentences: the link that edits a section, and the number of a footnote.
+fn is_mark(name: &str, classes: &str) -> bool {
+    let mut classes = classes.split_ascii_whitespace();
+    classes.any(|class| match class {
+        "mw-editsection" => true,
+        "reference" => name == "sup",
+        _ => false,
+    })
 }
 
 fn hides(style: &str) -> bool {

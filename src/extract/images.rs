@@ -12,25 +12,47 @@ use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LIC
 use super::Options;
 use super::alt;
 use super::html::Attributes;
-use super::sources::{self, Choice};
+use super::sources::{self, Offer};
 use super::text::fold_some;
 
 /// Characters of an `alt`, `title` or other attribute that are kept.
 const MAX_ATTRIBUTE_CHARS: usize = 1_000;
 
-/// The candidate that an `img` element gives, without the words around it.
-///
-/// `picture` is what the enclosing `picture` offers. `None` where no address is
-/// http or https.
+/// What an `img` element offers, with what the enclosing `picture` offers.
+pub(super) fn offer<'a>(
+    attributes: &'a impl Attributes,
+    picture: Option<Offer<'a>>,
+    max: (u32, u32),
+) -> Offer<'a> {
+    let mut offer = sources::of_image(attributes, pixels(attributes, "width"), max);
+    if let Some(picture) = picture {
+        offer.join(picture);
+    }
+    offer
+}
+
+/// The candidate that an `img` element gives, without the words around it: the best of
+/// what it offers, and the rest to fall back on. `None` where no address is http or https.
 pub(super) fn candidate(
     base: &PageUrl,
     attributes: &impl Attributes,
-    picture: Option<Choice<'_>>,
-    max: (u32, u32),
+    offer: Offer<'_>,
 ) -> Option<ImageCandidate> {
-    let own = sources::of_image(attributes, pixels(attributes, "width"), max);
-    let choice = sources::larger(own, picture)?;
-    element(base, attributes, choice.address, choice.found)
+    let mut image: Option<ImageCandidate> = None;
+    for choice in offer.best_first() {
+        match &mut image {
+            None => image = element(base, attributes, &choice.address, choice.found),
+            Some(image) => {
+                if let Some(url) = resolve(base, &choice.address)
+                    && url != image.url
+                    && !image.spares.contains(&url)
+                {
+                    image.spares.push(url);
+                }
+            }
+        }
+    }
+    image
 }
 
 /// The candidate that the background of an element gives.
@@ -66,6 +88,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
             ..image.embedding.clone()
         },
         licences: Vec::new(),
+        spares: Vec::new(),
         texts,
         spans: Spans::default(),
     })
@@ -82,6 +105,7 @@ pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<Im
             ..Embedding::default()
         },
         licences: Vec::new(),
+        spares: Vec::new(),
         texts: ImageTexts {
             file_name: file_name_words(&url),
             ..ImageTexts::default()
@@ -110,6 +134,7 @@ struct Known {
     found: Vec<Found>,
     caption: Option<String>,
     licences: Vec<String>,
+    spares: Vec<PageUrl>,
 }
 
 /// Appends the images of the metadata, each address once and only where no element
@@ -125,6 +150,9 @@ pub(super) fn unite(
     for image in images.iter() {
         let known = seen.entry(image.url.clone()).or_default();
         known.found.extend(&image.embedding.found);
+        if known.spares.is_empty() {
+            known.spares.clone_from(&image.spares);
+        }
     }
     for mut image in declared {
         let caption = image.texts.caption.take();
@@ -157,6 +185,9 @@ pub(super) fn unite(
             continue;
         };
         image.embedding.found.clone_from(&known.found);
+        if image.spares.is_empty() {
+            image.spares.clone_from(&known.spares);
+        }
         let texts = known.licences.iter().chain(&known.caption);
         if let Some(left) = room.checked_sub(texts.map(String::len).sum()) {
             room = left;
@@ -189,6 +220,7 @@ fn element(
             link_target: None,
         },
         licences: Vec::new(),
+        spares: Vec::new(),
         texts: ImageTexts {
             alt_kind: alt.as_deref().and_then(|alt| alt::kind(alt, &url)),
             alt,

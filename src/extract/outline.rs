@@ -156,6 +156,7 @@ impl Outline {
             let siblings = self.siblings(place.slot, &next, text, options.siblings);
             let heading = place.headings.iter().flatten();
             let heading = heading.filter_map(|i| self.span_of(*i, text)).next();
+            let heading = heading.map(|span| without_edit(text, span));
             let caption = place.figure.and_then(|i| *self.captions.get(i)?);
             let caption = caption.and_then(|i| self.span_of(i, text));
             let all = parents.iter().chain(&siblings).map(|(_, span)| span);
@@ -271,6 +272,15 @@ impl Outline {
         }
         texts
     }
+}
+
+/// A heading without the link that edits its section, where only the words tell it.
+fn without_edit(text: &str, span: Span) -> Span {
+    let heading = text.get(span.clone()).unwrap_or_default();
+    let Some(rest) = heading.strip_suffix("[edit]") else {
+        return span;
+    };
+    span.start..span.start + rest.trim_end().len()
 }
 
 fn is_heading(name: &str) -> bool {

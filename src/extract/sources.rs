@@ -1,8 +1,10 @@
-//! Which of the addresses that an element offers is that of the image: lazy
-//! attributes, `srcset`, and the background images of CSS.
+//! The addresses at which an element offers its image, best first: lazy attributes,
+//! `srcset`, `src`, and the background images of CSS.
 //!
 //! This module chooses among texts; it resolves no address and knows nothing of
 //! the words around an image.
+
+use std::borrow::Cow;
 
 use cssparser::{Parser, Token};
 
@@ -29,85 +31,201 @@ const LAZY: [&str; 11] = [
 const LAZY_SETS: [&str; 3] = ["data-srcset", "data-lazy-srcset", "data-original-set"];
 /// Attributes in which they keep the address of a background.
 const LAZY_BACKGROUNDS: [&str; 3] = ["data-bg", "data-background", "data-background-image"];
+/// The type of an SVG.
+const SVG: &str = "image/svg+xml";
 /// Types of pictures that cannot be decoded, so that another `source` is better.
-const UNREADABLE: [&str; 5] = [
-    "image/avif",
-    "image/heic",
-    "image/heif",
-    "image/jxl",
-    "image/svg+xml",
-];
+const UNREADABLE: [&str; 5] = ["image/avif", "image/heic", "image/heif", "image/jxl", SVG];
+
+/// Addresses that are kept of those that an element offers, `src` not counted: a `srcset`
+/// may have thousands.
+const MAX_OFFERED: usize = 8;
+/// Names of query parameters by which a server that has an SVG is asked for a raster image.
+const RASTER_QUERIES: [&str; 7] = ["format", "fm", "h", "height", "size", "w", "width"];
 
 /// An address that is offered.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(super) struct Choice<'a> {
     /// As it stands on the page.
-    pub address: &'a str,
+    pub address: Cow<'a, str>,
     /// Width in pixels or density of pixels, whichever is said; 1 where neither
     /// is. A width is always the greater number.
     pub size: f64,
+    /// Whether the image can be as small as the job wants it.
+    pub fits: bool,
     /// Where it was found.
     pub found: &'static [Found],
 }
 
+impl Choice<'_> {
+    /// Whether this one is tried before `other`: the largest that fits, and where none
+    /// does, the smallest.
+    fn is_better_than(&self, other: &Choice<'_>) -> bool {
+        match (self.fits, other.fits) {
+            (true, true) => self.size > other.size,
+            (false, false) => self.size < other.size,
+            (fits, _) => fits,
+        }
+    }
+
+    fn into_owned(self) -> Choice<'static> {
+        Choice {
+            address: Cow::Owned(self.address.into_owned()),
+            ..self
+        }
+    }
+}
+
+/// The addresses at which an element offers one picture.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Offer<'a> {
+    /// Best first.
+    sizes: Vec<Choice<'a>>,
+    /// `src`, which comes last unless it is the largest.
+    src: Option<Choice<'a>>,
+    /// Whether an SVG was left out.
+    svg: bool,
+}
+
+impl<'a> Offer<'a> {
+    /// All of them, the one to ask first in front.
+    pub(super) fn best_first(self) -> Vec<Choice<'a>> {
+        let Self { mut sizes, src, .. } = self;
+        if sizes.first().is_some_and(|best| best.fits) {
+            sizes.retain(|choice| choice.fits);
+        }
+        let Some(src) = src else { return sizes };
+        let at = match sizes.first() {
+            Some(best) if best.size > src.size => sizes.len(),
+            _ => 0,
+        };
+        sizes.insert(at, src);
+        sizes
+    }
+
+    /// Whether all that it offers are SVGs.
+    pub(super) fn is_only_svg(&self) -> bool {
+        self.svg && self.sizes.is_empty() && self.src.is_none()
+    }
+
+    /// What another element offers of the same picture; of two that are as good, the one
+    /// that is here goes first.
+    pub(super) fn join(&mut self, other: Offer<'a>) {
+        for choice in other.sizes {
+            self.add(choice);
+        }
+        self.svg |= other.svg;
+    }
+
+    /// The same, free of the page.
+    pub(super) fn into_owned(self) -> Offer<'static> {
+        Offer {
+            sizes: self.sizes.into_iter().map(Choice::into_owned).collect(),
+            src: self.src.map(Choice::into_owned),
+            svg: self.svg,
+        }
+    }
+
+    fn add(&mut self, choice: Choice<'a>) {
+        if is_svg(&choice.address) {
+            self.svg = true;
+            return;
+        }
+        let worse = |known: &Choice<'_>| choice.is_better_than(known);
+        let at = self.sizes.iter().position(worse);
+        let at = at.unwrap_or(self.sizes.len());
+        if at < MAX_OFFERED {
+            self.sizes.insert(at, choice);
+            self.sizes.truncate(MAX_OFFERED);
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sizes.is_empty() && !self.svg
+    }
+}
+
 /// What an `img` offers: the addresses for a script that loads images late, since
-/// there is a stand-in elsewhere where there are any; else the best of `srcset`,
-/// where it is larger than `src`; else `src`. `width` is what the element
-/// declares.
+/// there is a stand-in elsewhere where there are any; else those of `srcset`, and `src`.
+/// `width` is what the element declares.
 pub(super) fn of_image<'a>(
     attributes: &'a impl Attributes,
     width: Option<u32>,
     max: (u32, u32),
-) -> Option<Choice<'a>> {
-    let set = |name: &&str, found| {
-        let (address, size) = best(attributes.get(name)?, width, max)?;
-        Some(Choice {
-            address,
-            size,
-            found,
-        })
-    };
+) -> Offer<'a> {
     let one = |name: &&str, found| {
         let address = attributes.get(name).filter(|a| usable(a))?;
         Some(Choice {
-            address,
+            address: Cow::Borrowed(address),
             size: 1.0,
+            fits: true,
             found,
         })
     };
-    let lazy_set = || {
-        let found: &[Found] = &[Found::Lazy, Found::Srcset];
-        LAZY_SETS.iter().find_map(|name| set(name, found))
-    };
-    let lazy = || LAZY.iter().find_map(|name| one(name, &[Found::Lazy]));
-    lazy_set().or_else(lazy).or_else(|| {
-        let src = one(&"src", &[Found::Img]);
-        let srcset = set(&"srcset", &[Found::Srcset]);
-        larger(src, srcset)
-    })
+    let mut offer = Offer::default();
+    for name in LAZY_SETS {
+        if offer.is_empty()
+            && let Some(set) = attributes.get(name)
+        {
+            add_set(&mut offer, set, width, max, &[Found::Lazy, Found::Srcset]);
+        }
+    }
+    let lazy = LAZY.iter().find_map(|name| one(name, &[Found::Lazy]));
+    if lazy.is_some() || !offer.is_empty() {
+        // Behind all sizes, as `src` is.
+        match lazy {
+            Some(lazy) if is_svg(&lazy.address) => offer.svg = true,
+            lazy => offer.src = lazy,
+        }
+        if offer.sizes.first().is_some_and(|best| best.size <= 1.0) {
+            offer.sizes.extend(offer.src.take());
+        }
+        return offer;
+    }
+    if let Some(set) = attributes.get("srcset") {
+        add_set(&mut offer, set, width, max, &[Found::Srcset]);
+    }
+    match one(&"src", &[Found::Img]) {
+        Some(src) if is_svg(&src.address) => offer.svg = true,
+        src => offer.src = src,
+    }
+    offer
 }
 
 /// What a `source` of a `picture` offers.
-pub(super) fn of_source(attributes: &impl Attributes, max: (u32, u32)) -> Option<Choice<'_>> {
+pub(super) fn of_source(attributes: &impl Attributes, max: (u32, u32)) -> Offer<'_> {
+    let mut offer = Offer::default();
     let media = attributes.get("type").unwrap_or_default().trim();
     if UNREADABLE.iter().any(|t| media.eq_ignore_ascii_case(t)) {
-        return None;
+        offer.svg = media.eq_ignore_ascii_case(SVG);
+        return offer;
     }
-    let mut sets = LAZY_SETS.iter().chain(&["srcset"]);
-    let (address, size) = sets.find_map(|name| best(attributes.get(name)?, None, max))?;
-    Some(Choice {
-        address,
-        size,
-        found: &[Found::Picture],
-    })
+    for name in LAZY_SETS.iter().chain(&["srcset"]) {
+        if offer.is_empty()
+            && let Some(set) = attributes.get(name)
+        {
+            add_set(&mut offer, set, None, max, &[Found::Picture]);
+        }
+    }
+    offer
 }
 
-/// The larger of two, the first where they are equal.
-pub(super) fn larger<'a>(a: Option<Choice<'a>>, b: Option<Choice<'a>>) -> Option<Choice<'a>> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(if b.size > a.size { b } else { a }),
-        (a, b) => a.or(b),
-    }
+/// Whether an address is that of an SVG by its name: it cannot be decoded, so it is not
+/// asked for.
+pub(super) fn is_svg(address: &str) -> bool {
+    let address = address.trim().split('#').next().unwrap_or_default();
+    let (path, query) = address.split_once('?').unwrap_or((address, ""));
+    let Some((_, extension)) = path.rsplit_once('.') else {
+        return false;
+    };
+    // Some servers draw an SVG in the size that is asked for.
+    let is_raster = |part: &str| {
+        let name = part.split('=').next().unwrap_or_default();
+        RASTER_QUERIES.iter().any(|q| name.eq_ignore_ascii_case(q))
+    };
+    ["svg", "svgz"]
+        .iter()
+        .any(|e| extension.eq_ignore_ascii_case(e))
+        && !query.split('&').any(is_raster)
 }
 
 /// The background image of an element, and where it was found.
@@ -184,17 +302,20 @@ fn css_url(css: &str, declarations: bool) -> Option<String> {
     None
 }
 
-/// The candidate of a `srcset` with the largest width or density (HTML standard,
-/// parsing a srcset attribute) and that number; one without a descriptor counts as
-/// `1x`. Larger ones than `max` are passed over while there is another; `width`
-/// is that of `1x`.
-fn best(set: &str, width: Option<u32>, max: (u32, u32)) -> Option<(&str, f64)> {
-    let mut best: Option<(bool, f64, &str)> = None;
+/// Adds the candidates of a `srcset` (HTML standard, parsing a srcset attribute); one
+/// without a descriptor counts as `1x`, and `width` is that of `1x`.
+fn add_set<'a>(
+    offer: &mut Offer<'a>,
+    set: &'a str,
+    width: Option<u32>,
+    max: (u32, u32),
+    found: &'static [Found],
+) {
     let mut rest = set;
     loop {
         rest = rest.trim_start_matches(|c: char| c == ',' || c.is_ascii_whitespace());
         if rest.is_empty() {
-            return best.map(|(_, size, url)| (url, size));
+            return;
         }
         let end = rest
             .find(|c: char| c.is_ascii_whitespace())
@@ -213,14 +334,12 @@ fn best(set: &str, width: Option<u32>, max: (u32, u32)) -> Option<(&str, f64)> {
             continue;
         }
         let (size, fits) = measure(descriptor, width, max);
-        let better = match best {
-            None => true,
-            Some((false, most, _)) => fits || size < most,
-            Some((true, most, _)) => fits && size > most,
-        };
-        if better {
-            best = Some((fits, size, url));
-        }
+        offer.add(Choice {
+            address: Cow::Borrowed(url),
+            size,
+            fits,
+            found,
+        });
     }
 }
 
@@ -256,6 +375,51 @@ mod tests {
 
     const NO_LIMIT: (u32, u32) = (20_000, 20_000);
 
+    /// The addresses of a set in the order in which they are asked for.
+    fn ranked(set: &str, width: Option<u32>, max: (u32, u32)) -> Vec<String> {
+        let mut offer = Offer::default();
+        add_set(&mut offer, set, width, max, &[Found::Srcset]);
+        let best_first = offer.best_first().into_iter();
+        best_first.map(|c| c.address.into_owned()).collect()
+    }
+
+    #[test]
+    fn the_order_of_a_set() {
+        for (set, expected) in [
+            ("a 1x, b 2x, c 1.5x", "b c a"),
+            ("a 1x, b 2x, c 2x", "b c a"),
+            ("a.svg 3x, b.svg.png 2x, c 1x", "b.svg.png c"),
+            ("a 300w, b 900w, c 30000w", "b a"),
+            ("a 40000w, b 30000w", "b a"),
+        ] {
+            assert_eq!(ranked(set, None, NO_LIMIT).join(" "), expected, "{set}");
+        }
+        let many: Vec<String> = (1..100).map(|n| format!("i{n} {n}w")).collect();
+        let kept = ranked(&many.join(", "), None, NO_LIMIT);
+        assert_eq!(
+            kept,
+            ["i99", "i98", "i97", "i96", "i95", "i94", "i93", "i92"]
+        );
+    }
+
+    #[test]
+    fn svgs_are_known_by_their_names() {
+        for (address, expected) in [
+            ("a.svg", true),
+            ("http://example.org/x/Logo.SVG?v=3#top", true),
+            ("a.svgz", true),
+            ("a.svg.png", false),
+            ("/svg/a", false),
+            ("/a.svg/120px-a.svg.png", false),
+            ("a.svg?width=300", false),
+            ("a.png?from=b.svg", false),
+            ("svg", false),
+            ("", false),
+        ] {
+            assert_eq!(is_svg(address), expected, "{address}");
+        }
+    }
+
     #[test]
     fn the_best_of_a_set() {
         for (set, expected) in [
@@ -271,8 +435,8 @@ mod tests {
             ("a.jpg NaNx, b.jpg infx, c.jpg 0.5x", Some("a.jpg")),
             ("a.jpg -5w, b.jpg ü, c.jpg w", Some("a.jpg")),
         ] {
-            let found = best(set, None, NO_LIMIT).map(|(url, _)| url);
-            assert_eq!(found, expected, "{set}");
+            let found = ranked(set, None, NO_LIMIT);
+            assert_eq!(found.first().map(String::as_str), expected, "{set}");
         }
     }
 
@@ -286,8 +450,8 @@ mod tests {
             ("a 1x, b 2x, c 3x", Some(400), "b"),
             ("a 1x, b 2x, c 3x", None, "c"),
         ] {
-            let found = best(set, width, max).map(|(url, _)| url);
-            assert_eq!(found, Some(expected), "{set}");
+            let found = ranked(set, width, max);
+            assert_eq!(found.first().map(String::as_str), Some(expected), "{set}");
         }
     }
 
@@ -331,7 +495,8 @@ mod tests {
             text in "\\PC{0,60}",
             css in "[a-z:;(){}'\"\\\\ü/]{0,12}background:url[(\\[]\\PC{0,40}",
         ) {
-            let _ = best(&text, Some(7), (100, 100));
+            let _ = ranked(&text, Some(7), (100, 100));
+            let _ = is_svg(&text);
             let _ = css_url(&css, true);
             let _ = css_url(&css, false);
         }

@@ -541,6 +541,58 @@ fn soup() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..60).prop_map(|pieces| pieces.concat())
 }
 
+#[test]
+fn other_sizes_are_kept_and_svgs_are_left_out() {
+    let html = "<img src=small.png srcset='mid.png 1.5x, /x/large.png 2x, mid.png 1.2x'>\
+        <picture><source type='image/svg+xml' srcset='p.svg'><source srcset='w.png 800w, n.png 400w'>\
+        <img src=p.png></picture>\
+        <img src=logo.svg srcset='logo.svg.png 2x'><img src=drawing.SVG#top>\
+        <img data-src=late.png src=blank.png srcset='blank2.png 2x'>\
+        <div style='background:url(back.svg)'></div>\
+        <noscript>&lt;img&gt;</noscript><meta property=og:image content=card.svg>\
+        <img src=/x/large.png>";
+    let page = page(html);
+    let name = |url: &PageUrl| url.path().rsplit('/').next().unwrap().to_owned();
+    let found: Vec<(String, String)> = page
+        .images
+        .iter()
+        .map(|image| {
+            let spares: Vec<String> = image.spares.iter().map(name).collect();
+            (name(&image.url), spares.join(" "))
+        })
+        .collect();
+    let found: Vec<(&str, &str)> = found.iter().map(|(a, b)| (&**a, &**b)).collect();
+    assert_eq!(
+        found,
+        [
+            ("large.png", "mid.png small.png"),
+            ("w.png", "n.png p.png"),
+            ("logo.svg.png", ""),
+            ("late.png", ""),
+            // The same address has the same others wherever it stands.
+            ("large.png", "mid.png small.png"),
+        ]
+    );
+    assert_eq!(page.svgs, 3);
+}
+
+#[test]
+fn headings_and_captions_lose_the_marks_of_wikis() {
+    let html = "<h2>Mars<span class='mw-editsection'>[<a href=/e>edit</a>]</span>\
+        <sup class='reference'><a href='#n1'>[1]</a></sup></h2>\
+        <figure><img src=a.png><figcaption>Ice clouds<sup class='noprint reference'>[2]</sup>, seen \
+        x<sup>2</sup></figcaption></figure>\
+        <h2>Unveiling[edit]</h2><p><img src=b.png> [edit] stays in prose</p>";
+    let page = page(html);
+    let texts = |n: usize| &page.images[n].texts;
+    assert_eq!(texts(0).heading.as_deref(), Some("Mars"));
+    assert_eq!(texts(0).figcaption.as_deref(), Some("Ice clouds, seen x2"));
+    assert_eq!(texts(1).heading.as_deref(), Some("Unveiling"));
+    assert!(texts(1).parents[0].starts_with("[edit] stays"));
+    // Links among them are links all the same.
+    assert!(page.links.iter().any(|link| link.url.path() == "/e"));
+}
+
 fn check(page: &Extracted) -> Result<(), TestCaseError> {
     for link in &page.links {
         prop_assert!(matches!(link.url.scheme(), "http" | "https"));

@@ -70,6 +70,8 @@ const TABLE: &[Row] = &[
 
     // It is gone, forbidden, or was never there.
     row(Robots, Status(400, 499),           Done),
+    row(Image,  Status(404, 404),           Drop(Reason::Gone)),
+    row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
 
     // 304 without a condition in the request is a cache's fault; the other 3xx
@@ -96,6 +98,7 @@ const fn row(kinds: Kinds, class: Class, then: Then) -> Row {
 /// The tasks a row is for.
 enum Kinds {
     All,
+    Image,
     Robots,
 }
 
@@ -103,6 +106,7 @@ impl Kinds {
     fn cover(&self, kind: TaskKind) -> bool {
         match self {
             All => true,
+            Image => kind == TaskKind::Image,
             Robots => kind == TaskKind::Robots,
         }
     }
@@ -299,10 +303,12 @@ mod tests {
             };
             let kind = match row.kinds {
                 All => "",
+                Image => ", of an image",
                 Robots => ", of a robots.txt",
             };
             let (then, reason) = match row.then {
                 Done => ("there are no rules", ""),
+                Drop(Reason::Gone) => ("drop, ask for its next size", "gone"),
                 Drop(reason) => ("drop", reason.name()),
                 Retry(reason) => ("retry", reason.name()),
                 BackOff(reason) => ("host waits, retry", reason.name()),

@@ -84,24 +84,27 @@ impl Change<'_> {
         Ok(())
     }
 
-    /// Marks the text where it was seen before it was known for what it is.
+    /// Marks the text where it was seen before it was known for what it is: at the image
+    /// of that address, or at what is there in its place.
     fn mark_earlier(&mut self, sight: &Sight, unknown: f64) -> Result<(), StoreError> {
-        let Some((url, known)) = self.follow_image(&sight.image)? else {
-            return Ok(());
-        };
-        if let Some(record) = known
-            && matches!(record.state, State::Done { .. })
-        {
-            let note = record.note.map(|note| (note, sight.page.clone()));
-            self.boilerplate.extend(note);
-            return Ok(());
-        }
-        let image = keys::url(&url, TaskKind::Image);
-        if let Some(packed) = self.get(&keys::context(&image, &sight.page))? {
-            let mut context = contexts::unpack(&packed)
-                .map_err(|why| super::codec::corrupt(self.store(), &image, why))?;
-            context.mark_boilerplate(unknown);
-            self.put_context(&image, &context)?;
+        for image in self.stand_ins(&sight.image)? {
+            let Some((url, known)) = self.follow_image(&image)? else {
+                continue;
+            };
+            if let Some(record) = known
+                && matches!(record.state, State::Done { .. })
+            {
+                let note = record.note.map(|note| (note, sight.page.clone()));
+                self.boilerplate.extend(note);
+                continue;
+            }
+            let image = keys::url(&url, TaskKind::Image);
+            if let Some(packed) = self.get(&keys::context(&image, &sight.page))? {
+                let mut words = contexts::unpack(&packed)
+                    .map_err(|why| super::codec::corrupt(self.store(), &image, why))?;
+                words.context.mark_boilerplate(unknown);
+                self.put_words(&image, &words)?;
+            }
         }
         Ok(())
     }

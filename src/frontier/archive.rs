@@ -3,7 +3,8 @@
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept, the control sample and what was drawn for it, by what links were rated.
+//! was kept, which address stands for which, the account of the images, the control
+//! sample and what was drawn for it, by what links were rated.
 //! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
 //! draw from are not among them, because they follow from the records of the URLs;
 //! importing builds them anew, and counts anew as well. So an import is consistent
@@ -29,13 +30,15 @@ pub(super) use building::tally;
 use salvage::scan_around_damage;
 
 use super::alts::AltRecord;
-use super::contexts::unpack;
+use super::contexts::{Words, unpack};
 use super::groups::GroupRecord;
 use super::keys::{self, Rank, class};
 use super::learning::Example;
+use super::ledger::ImageLedger;
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
 use super::rescore::Scores;
 use super::sample::Sample;
+use super::spares::Instead;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
@@ -112,6 +115,23 @@ enum Fact {
     Context {
         image: PageUrl,
         context: Box<ImageContext>,
+        /// Other addresses of the image that are not tried yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spares: Vec<PageUrl>,
+        /// The address before this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instead_of: Option<PageUrl>,
+    },
+    /// Which address of the same picture stands for which.
+    Instead {
+        image: PageUrl,
+        #[serde(flatten)]
+        record: Instead,
+    },
+    /// The account of the images.
+    Images {
+        #[serde(flatten)]
+        record: ImageLedger,
     },
     Document {
         id: u64,
@@ -428,6 +448,7 @@ fn can_be_written(fact: &Fact) -> bool {
     match fact {
         Fact::Url { record, .. } => has_finite_scores(record),
         Fact::Context { context, .. } => is_number(&**context),
+        Fact::Images { record } => is_number(record),
         Fact::Clues { clues, .. } => is_number(clues),
         Fact::Example { example, .. } => is_number(example),
         _ => true,
@@ -497,14 +518,27 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
             }
         }
         b'C' => {
-            let context = unpack(value).ok()?;
+            let Words {
+                context,
+                spares,
+                instead_of,
+            } = unpack(value).ok()?;
             let page = context.page.as_str().len();
             let image = key.get(1..key.len().checked_sub(page + 1)?)?;
             Fact::Context {
                 image: keys::url_of_key(image)?.0,
                 context: Box::new(context),
+                spares,
+                instead_of,
             }
         }
+        b'O' => Fact::Instead {
+            image: keys::url_of_key(key.get(1..)?)?.0,
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'Z' => Fact::Images {
+            record: postcard::from_bytes(value).ok()?,
+        },
         b'P' => {
             let (host, prefix) = keys::parts_of_prefix_key(key)?;
             Fact::Prefix {

@@ -6,11 +6,12 @@
 
 use std::collections::BTreeSet;
 
+use super::contexts::{self, Words};
 use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
-use super::{MAX_ANCHOR, NewImage, NewTask, Rating, codec, contexts, learning, rescope, rescore};
+use super::{MAX_ANCHOR, NewTask, Rating, codec, learning, rescope, rescore};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Reason, TaskKind};
 use crate::scope::Scope;
@@ -116,6 +117,11 @@ impl<'a> Change<'a> {
         }
     }
 
+    /// The rules that addresses are judged by.
+    pub fn scope(&self) -> &'a Scope {
+        self.scope
+    }
+
     /// What is stored, without what is pending.
     pub fn store(&self) -> &'a dyn Store {
         self.store
@@ -208,42 +214,6 @@ impl<'a> Change<'a> {
         self.add(&key, TaskKind::Sitemap, &new, origin)
     }
 
-    /// Adds an image with one context, or adds the context to what is known.
-    pub fn add_image(&mut self, new: &NewImage, origin: Origin) -> Result<(), StoreError> {
-        let Some((url, known)) = self.follow_image(&new.url)? else {
-            return Ok(());
-        };
-        match known.as_ref().map(|r| &r.state) {
-            Some(State::Done { .. }) => {
-                let note = known.and_then(|r| r.note);
-                self.extend.extend(note.map(|n| (n, new.context.clone())));
-                return Ok(());
-            }
-            Some(State::Dropped { reason }) if !matches!(reason, Reason::Razor | Reason::Scope) => {
-                return Ok(());
-            }
-            _ => {}
-        }
-        let key = keys::url(&url, TaskKind::Image);
-        // What is refused for good needs no words kept.
-        if self.scope.image(&url).is_ok() {
-            self.put_context(&key, &new.context)?;
-        }
-        let (score, bucket) = match self.rating {
-            Some(rating) => rating.image(new.context.document_perplexity),
-            None => (new.score, new.bucket),
-        };
-        let task = NewTask {
-            url,
-            bucket,
-            score,
-            parts: None,
-            anchor: None,
-            clues: None,
-        };
-        self.add(&key, TaskKind::Image, &task, origin)
-    }
-
     /// Takes back what a page said around an image, as it does not allow its use any
     /// more. An image that waits to be fetched is forgotten where it has no other
     /// words, as if it had never been met; one that is leased out is judged when it
@@ -296,7 +266,7 @@ impl<'a> Change<'a> {
         Ok(None)
     }
 
-    fn add(
+    pub fn add(
         &mut self,
         key: &[u8],
         kind: TaskKind,
@@ -523,10 +493,11 @@ impl<'a> Change<'a> {
         self.rest(key, &UrlRecord { state, ..record })
     }
 
-    /// Keeps a context until the image's bytes are there.
-    pub fn put_context(&mut self, image: &[u8], context: &ImageContext) -> Result<(), StoreError> {
-        let packed = contexts::pack(self.store, image, context)?;
-        self.batch.put(keys::context(image, &context.page), packed);
+    /// Keeps words until the image's bytes are there.
+    pub fn put_words(&mut self, image: &[u8], words: &Words) -> Result<(), StoreError> {
+        let packed = contexts::pack(self.store, image, words)?;
+        let key = keys::context(image, &words.context.page);
+        self.batch.put(key, packed);
         Ok(())
     }
 

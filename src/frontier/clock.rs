@@ -51,6 +51,8 @@ pub struct Policy {
     pub recrawl: Option<Recrawl>,
     /// How large the control sample is.
     pub control: Control,
+    /// The share of the requests that go to images while pages and images wait, 0 to 1.
+    pub image_share: f64,
 }
 
 impl Policy {
@@ -76,6 +78,16 @@ impl Policy {
             obeyed: Obeyed::default(),
             recrawl: None,
             control: Control::default(),
+            image_share: 0.33,
+        }
+    }
+
+    /// The same, with this share of the requests for images.
+    pub fn with_images(self, section: &config::Images) -> Self {
+        let image_share = section.share;
+        Self {
+            image_share,
+            ..self
         }
     }
 
@@ -167,6 +179,7 @@ pub(super) fn test_policy() -> Policy {
         obeyed: Obeyed::default(),
         recrawl: None,
         control: Control::default(),
+        image_share: 0.33,
     }
 }
 

@@ -6,12 +6,34 @@
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
 
+use serde::{Deserialize, Serialize};
+
 use super::store::{Store, StoreError};
 use super::{codec, keys};
+use crate::address::PageUrl;
 use crate::page::ImageContext;
+
+/// The words around an image on one page, and where else that page says the image is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Words {
+    #[serde(flatten)]
+    pub context: ImageContext,
+    /// Addresses that are not tried yet, best first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub spares: Vec<PageUrl>,
+    /// The address before this one, where there was no image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<PageUrl>,
+}
 
 /// The stored contexts of the image with the `U` key `image`, by page address.
 pub(super) fn of(store: &dyn Store, image: &[u8]) -> Result<Vec<ImageContext>, StoreError> {
+    let words = words_of(store, image)?.into_iter();
+    Ok(words.map(|words| words.context).collect())
+}
+
+/// The same, with the other addresses that the pages offer.
+pub(super) fn words_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Words>, StoreError> {
     let mut packed = Vec::new();
     store.scan(&keys::contexts_of(image), &[], &mut |key, value| {
         packed.push((key.to_vec(), value.to_vec()));
@@ -34,13 +56,9 @@ pub(super) fn keys_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Vec<u8>>, S
 }
 
 /// The bytes that are stored of a context of `image`.
-pub(super) fn pack(
-    store: &dyn Store,
-    image: &[u8],
-    context: &ImageContext,
-) -> Result<Vec<u8>, StoreError> {
+pub(super) fn pack(store: &dyn Store, image: &[u8], words: &Words) -> Result<Vec<u8>, StoreError> {
     let deflated = || -> std::io::Result<Vec<u8>> {
-        let json = serde_json::to_vec(context)?;
+        let json = serde_json::to_vec(words)?;
         let fast = flate2::Compression::fast();
         let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), fast);
         encoder.write_all(&json)?;
@@ -50,7 +68,7 @@ pub(super) fn pack(
 }
 
 /// Reverses [`pack`].
-pub(super) fn unpack(bytes: &[u8]) -> Result<ImageContext, String> {
+pub(super) fn unpack(bytes: &[u8]) -> Result<Words, String> {
     let mut json = Vec::new();
     flate2::read::DeflateDecoder::new(bytes)
         .read_to_end(&mut json)

@@ -19,6 +19,8 @@ pub struct Effects {
     pub links: Vec<NewTask>,
     /// Its images.
     pub images: Vec<NewImage>,
+    /// Images that were left out because they are SVGs by name.
+    pub svgs: u32,
     /// Images that it embeds and does not allow to use.
     pub withheld: Vec<PageUrl>,
     /// The sitemaps that an index of them lists.
@@ -185,6 +187,7 @@ impl Frontier {
         };
         let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
         change.book_fetch(task, first, on_topic, &settled)?;
+        change.book_turn(task.kind, self.policy.image_share, self.pages_closed);
         change.put_host(&task.host, &host)?;
         let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
         let finished = Finished {
@@ -316,6 +319,9 @@ impl Frontier {
         now: u64,
     ) -> Result<(), StoreError> {
         let ended = self.leases.remove(&lease);
+        if ended.as_ref().is_some_and(Lease::is_image) {
+            self.open_images = self.open_images.saturating_sub(1);
+        }
         if let Some(host) = self.schedule.host_mut(slot) {
             let of_host =
                 |l: Lease| matches!(l.errand, Errand::Robots { .. } | Errand::Tdmrep { .. });

@@ -25,6 +25,8 @@
 //! | `L` | [`Scores`](super::rescore::Scores): by what all links were rated |
 //! | `E U-key` | [`Clues`](crate::page::Clues) of a link that a learning crawl knows, and how far on topic it was where it was fetched |
 //! | `X` | what was learned, up to some example |
+//! | `O image-U-key` | [`Instead`](super::spares::Instead): which address of the same picture an image is asked for in place of |
+//! | `Z` | [`ImageLedger`](super::ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::learning::Example) since then |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
@@ -114,12 +116,14 @@ pub(super) const DRAWN: &[u8] = b"K";
 pub(super) const SCORES: &[u8] = b"L";
 pub(super) const LEARNED: &[u8] = b"X";
 pub(super) const EXAMPLES: &[u8] = b"Y";
+pub(super) const INSTEAD: &[u8] = b"O";
+pub(super) const IMAGES: &[u8] = b"Z";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 19] = [
-    SAMPLE, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, GROUPS, RECHECKS, b"P", b"G", b"I", ALTS,
-    DRAWN, SCORES, LEARNED, EXAMPLES, b"E", QUEUES,
+pub(super) const FACTS: [&[u8]; 21] = [
+    SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, INSTEAD, GROUPS, RECHECKS, b"P", b"G",
+    b"I", ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, b"E", QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -387,6 +391,11 @@ pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
 /// The place of this number in the list that the control sample is drawn from.
 pub(super) fn listed(number: u64) -> Vec<u8> {
     join(b'N', &number.to_be_bytes())
+}
+
+/// In place of which address an image is asked for, by its `U` key.
+pub(super) fn instead(image_key: &[u8]) -> Vec<u8> {
+    join(b'O', image_key)
 }
 
 /// The mark of a link that was drawn, by its `U` key.

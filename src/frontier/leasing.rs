@@ -8,9 +8,9 @@ use super::finish::unknown_lease;
 use super::groups::{GroupKey, GroupRecord, News};
 use super::keys::{self, class};
 use super::record::Located;
-use super::schedule::{Head, Slot};
+use super::schedule::{Head, Host, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec, rescope, traps};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, rescope, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, Task, TaskKind};
 
@@ -25,6 +25,8 @@ impl Frontier {
     /// Leases the next task, if any may be asked for now. Every lease must be
     /// answered by [`Frontier::finish`] or, for the files that speak for a host, by
     /// [`Frontier::finish_robots`] and [`Frontier::finish_tdmrep`].
+    ///
+    /// While pages and images wait, images have their share of the leases.
     ///
     /// A learning crawl leases no page while one is to be had in a moment that is much
     /// more likely on topic ([`Learning::patience`](super::Learning::patience)).
@@ -59,26 +61,44 @@ impl Frontier {
         self.schedule.wake(now, self.policy.connections);
         self.is_patient = false;
         for _ in 0..MAX_DROPS {
-            let drawn = match self.explores() {
-                Some(number) => self.schedule.any_ready(number, now),
-                None => None,
+            let Some((slot, image)) = self.choose(patient, now) else {
+                return Ok(None);
             };
-            let slot = match drawn {
-                Some(slot) => slot,
-                None => match self.schedule.best(now, self.policy.connections) {
-                    Some(slot) if !patient || self.is_worth_it(slot, now) => slot,
-                    Some(_) => {
-                        self.is_patient = true;
-                        return Ok(None);
-                    }
-                    None => return Ok(None),
-                },
-            };
-            if let Some(task) = self.lease_from(slot, now)? {
+            if let Some(task) = self.lease_from(slot, image, now)? {
                 return Ok(Some(task));
             }
         }
         Ok(None)
+    }
+
+    /// The host to ask next, and whether it is to be asked for an image.
+    fn choose(&mut self, patient: bool, now: u64) -> Option<(Slot, bool)> {
+        let connections = self.policy.connections;
+        let share = self.policy.image_share;
+        let is_due = |owed| ledger::is_due(owed, share);
+        if self.pages_held {
+            let slot = self.schedule.best_image(false, is_due, now, connections)?;
+            return Some((slot, true));
+        }
+        if self.is_image_turn()
+            && let Some(slot) = self.schedule.best_image(true, is_due, now, connections)
+        {
+            return Some((slot, true));
+        }
+        let drawn = self.explores();
+        if let Some(slot) = drawn.and_then(|number| self.schedule.any_ready(number, now)) {
+            return Some((slot, false));
+        }
+        let page = self.schedule.best(now, connections);
+        if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
+            return Some((slot, false));
+        }
+        // While no page is to be asked for, an image may be.
+        if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
+            return Some((slot, true));
+        }
+        self.is_patient = page.is_some();
+        None
     }
 
     /// When [`Frontier::lease`] may have something to give again, if nothing is
@@ -86,7 +106,8 @@ impl Frontier {
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
         let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
-        let is_ready = self.schedule.ready() > 0;
+        let images = self.schedule.is_ready_for_images();
+        let is_ready = images || (!self.pages_held && self.schedule.is_ready());
         if rejudging || (is_ready && !self.is_patient) {
             return Some(0);
         }
@@ -127,6 +148,17 @@ impl Frontier {
         Ok(())
     }
 
+    /// Whether only images are fetched any more, as the budget of pages is spent.
+    pub fn pages_are_closed(&self) -> bool {
+        self.pages_closed
+    }
+
+    /// While this is set only images and robots.txt are leased, as what is open may be all
+    /// that the budget of pages permits.
+    pub fn hold_pages(&mut self, held: bool) {
+        self.pages_held = held;
+    }
+
     /// Takes [`Frontier::close_pages`] back.
     ///
     /// # Errors
@@ -159,11 +191,20 @@ impl Frontier {
         learning.chance(head.rank.score()) >= worth
     }
 
-    fn lease_from(&mut self, slot: Slot, now: u64) -> Result<Option<Task>, StoreError> {
+    fn lease_from(
+        &mut self,
+        slot: Slot,
+        image: bool,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        let of = |host: &Host| match image {
+            true => host.image.clone(),
+            false => host.head.clone(),
+        };
         let Some((head, key)) = self
             .schedule
             .host(slot)
-            .and_then(|h| Some((h.head.clone()?, h.key.clone())))
+            .and_then(|h| Some((of(h)?, h.key.clone())))
         else {
             self.schedule.settle(slot, now, self.policy.connections);
             return Ok(None);
@@ -266,6 +307,10 @@ impl Frontier {
             errand,
             number: None,
         };
+        if matches!(lease.errand, Errand::Url { .. }) {
+            self.book_at_host(slot, lease.is_image());
+        }
+        self.open_images += usize::from(lease.is_image());
         self.leases.insert(self.last_lease, lease);
         self.refresh(slot, now)?;
         Ok((self.last_lease, locate))
@@ -403,11 +448,14 @@ impl Frontier {
         change.dequeue(kind, &host, &record);
         // Rules may be lifted again: a page that is known is not lost to them.
         let passing = reason == Reason::Robots;
+        let known = record.clone();
         self.visits
             .fail(&mut change, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
         if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
-            change.forget_contexts(&head.value)?;
+            change.rating = self.rating.as_deref();
+            let (url, _) = rescope::address_of(&*self.store, &head.value)?;
+            change.pass_on(&head.value, &url, &known, reason)?;
         }
         let change = change.gathered();
         self.commit_change(change, now)

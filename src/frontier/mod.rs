@@ -43,7 +43,8 @@
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `rescore` (other ratings), `learning` (ratings that
 //! change with every page), `visits` (again, and when),
-//! `alts` (texts that a host repeats), `sample` (links by chance) with `focus` (what they
+//! `alts` (texts that a host repeats), `spares` (other addresses of the same picture),
+//! `ledger` (what share of the requests goes to images), `sample` (links by chance) with `focus` (what they
 //! tell); beside them `kept` (bytes that were kept before), `archive`, `audit`, `mark`,
 //! `set_back`, `takedown` and `view`.
 //!
@@ -65,6 +66,7 @@ mod kept;
 mod keys;
 mod learning;
 mod leasing;
+mod ledger;
 mod mark;
 mod recheck;
 mod record;
@@ -76,6 +78,7 @@ mod sample;
 mod schedule;
 mod seen;
 mod set_back;
+mod spares;
 mod step;
 pub mod store;
 mod takedown;
@@ -108,6 +111,7 @@ pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use headline::{Headline, MIN_PAGES};
 pub use learning::{Example, Learning};
+pub use ledger::{ImageLedger, ImagesLeft};
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 use rescore::Scores;
@@ -116,6 +120,7 @@ pub use rules::RobotsAnswer;
 pub use sample::Control;
 pub use schedule::{HostStates, HostTurn};
 pub use seen::Questions;
+pub use spares::Instead;
 pub use takedown::TakenDown;
 pub use tdmrep::obeyed;
 pub use traps::Budget;
@@ -153,6 +158,9 @@ pub struct NewTask {
 pub struct NewImage {
     /// Its address.
     pub url: PageUrl,
+    /// Other addresses that the page offers for the same picture, best first. They are
+    /// asked for one after the other where there is none at the first.
+    pub spares: Vec<PageUrl>,
     /// As for a page.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.
@@ -200,6 +208,16 @@ struct Lease {
     number: Option<u64>,
 }
 
+impl Lease {
+    /// Whether an image is asked for.
+    fn is_image(&self) -> bool {
+        match &self.errand {
+            Errand::Url { key } => keys::kind_of_key(key) == Some(TaskKind::Image),
+            _ => false,
+        }
+    }
+}
+
 /// Refuses a store whose records are laid out as another version of spoor does.
 /// The format is the first field of its first record, and readable in any layout;
 /// where it cannot be read, whoever needs the record will say so.
@@ -227,6 +245,8 @@ pub struct Frontier {
     meta: Meta,
     schedule: Schedule,
     leases: HashMap<u64, Lease>,
+    /// Those of them that are for images.
+    open_images: usize,
     last_lease: u64,
     /// Whether what may be asked was not worth it when something was last to be leased.
     is_patient: bool,
@@ -243,6 +263,8 @@ pub struct Frontier {
     /// When the first of them is due.
     next_visit: Option<u64>,
     pages_closed: bool,
+    /// Only images are leased for the moment.
+    pages_held: bool,
     /// Whether some host's addresses are to be held against its new robots rules.
     rechecking: bool,
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
@@ -294,6 +316,7 @@ impl Frontier {
             meta,
             schedule: Schedule::default(),
             leases: HashMap::new(),
+            open_images: 0,
             last_lease: 0,
             is_patient: false,
             unclean_since,
@@ -301,6 +324,7 @@ impl Frontier {
             latest: now,
             next_waiting: None,
             pages_closed: false,
+            pages_held: false,
             rechecking: false,
             rules: HashMap::new(),
             rules_bytes: 0,
@@ -310,6 +334,7 @@ impl Frontier {
             rescored: Rescored::default(),
         };
         frontier.load_sample()?;
+        frontier.load_ledger()?;
         frontier.follow_clock(now)?;
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
@@ -365,6 +390,11 @@ impl Frontier {
     /// Number of open leases.
     pub fn leased(&self) -> usize {
         self.leases.len()
+    }
+
+    /// Those of them that are not for images.
+    pub fn leased_pages(&self) -> usize {
+        self.leases.len().saturating_sub(self.open_images)
     }
 
     /// Hosts in memory, and how many of them are given up for now.
@@ -434,6 +464,15 @@ impl Frontier {
         traps::budget(&*self.store, url)
     }
 
+    /// In the place of which address an image is asked for, and what is asked for in its
+    /// own.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
+        spares::instead(&*self.store, image)
+    }
+
     /// The contexts in which an image was met so far that no sidecar holds yet.
     ///
     /// # Errors
@@ -499,6 +538,10 @@ impl Frontier {
             let sample = codec::encode(&*self.store, &meta.sample)?;
             batch.put(keys::SAMPLE.to_vec(), sample);
         }
+        if meta.images != self.meta.images {
+            let images = codec::encode(&*self.store, &meta.images)?;
+            batch.put(keys::IMAGES.to_vec(), images);
+        }
         self.store.apply(batch)?;
         self.meta = meta;
         Ok(())
@@ -560,32 +603,26 @@ impl Frontier {
             return Ok(());
         };
         let mut head = self.first_of(host, class::ROBOTS)?;
+        let mut image = None;
         if head.is_none() {
-            let page = if self.pages_closed {
-                None
-            } else {
-                self.first_of(host, class::PAGE)?
-            };
-            let image = self.first_of(host, class::IMAGE)?;
-            head = match (page, image) {
-                (Some(p), Some(i)) if i.rank < p.rank => Some(i),
-                (Some(p), _) => Some(p),
-                (None, i) => i,
-            };
             // Nothing else is asked while the rules are under way.
-            let awaiting = |h: &Head| {
+            let may_be_asked = |h: &Head| {
                 let scheme = keys::scheme_of_key(&h.value);
-                host.asking == Some(scheme) || *host.record.robots(scheme) == RobotsState::Awaiting
+                host.asking != Some(scheme) && *host.record.robots(scheme) != RobotsState::Awaiting
             };
-            let control = match self.pages_closed {
-                true => None,
-                false => self.control_head(host)?,
-            };
-            head = control.or(head).filter(|h| !awaiting(h));
+            if !self.pages_closed {
+                head = self.control_head(host)?;
+                if head.is_none() {
+                    head = self.first_of(host, class::PAGE)?;
+                }
+            }
+            head = head.filter(may_be_asked);
+            image = self.first_of(host, class::IMAGE)?.filter(may_be_asked);
         }
         let connections = self.policy.connections;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.head = head;
+            host.image = image;
         }
         self.schedule.settle(slot, now, connections);
         Ok(())

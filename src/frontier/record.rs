@@ -8,6 +8,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize};
 
+use super::ledger::ImageLedger;
 use super::sample::Sample;
 use super::traps::Memory;
 use crate::page::{Bucket, LinkParts, Reason, Validators};
@@ -267,6 +268,9 @@ pub(super) struct Meta {
     /// The control sample. It has a record of its own, as this layout is published.
     #[serde(skip)]
     pub sample: Sample,
+    /// The account of the images, which has a record of its own for the same reason.
+    #[serde(skip)]
+    pub images: ImageLedger,
 }
 
 impl Default for Meta {
@@ -283,6 +287,7 @@ impl Default for Meta {
             scope: 0,
             rescope: None,
             sample: Sample::default(),
+            images: ImageLedger::default(),
         }
     }
 }

@@ -1,7 +1,8 @@
 //! The hosts in memory: who may be asked now, who later, and in which order.
 //!
 //! Every host that has something queued or leased has an entry, and stands in at
-//! most one of four ordered sets: *ready* by the rank of its head, *due* by the
+//! most one of four ordered sets: *ready* by the rank of its head (and of its next image, in
+//! a set of its own), *due* by the
 //! time it may be asked again, *parked* by the time it is tried again after it
 //! was given up, *held* by its rank at a group whose clock runs. Leasing is the
 //! first of the ready set, so priorities hold across hosts. All operations cost
@@ -39,7 +40,8 @@ pub(super) type Slot = usize;
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Idle,
-    Ready(Rank),
+    /// By the rank of the page that comes next, and by that of the image.
+    Ready(Option<Rank>, Option<Rank>),
     Due(u64),
     Parked(u64),
     Held(GroupKey, Rank),
@@ -57,7 +59,12 @@ enum Waiter {
 pub(super) struct Host {
     pub key: HostKey,
     pub record: HostRecord,
+    /// What comes next but for images.
     pub head: Option<Head>,
+    /// The image that comes next.
+    pub image: Option<Head>,
+    /// What images are owed of its requests.
+    pub image_owed: f64,
     /// Queue values that are leased out, one for each open request.
     pub leased: Vec<Vec<u8>>,
     /// The scheme whose robots.txt is being asked for, if one is.
@@ -72,6 +79,12 @@ pub(super) struct Host {
 }
 
 impl Host {
+    /// The better of what comes next.
+    fn rank(&self) -> Option<Rank> {
+        let heads = self.head.iter().chain(&self.image);
+        heads.map(|head| head.rank).min()
+    }
+
     /// When it may be asked again, in milliseconds since 1970.
     pub fn due(&self) -> u64 {
         self.record.due.max(self.paced)
@@ -114,6 +127,8 @@ pub(super) struct Schedule {
     by_key: HashMap<HostKey, Slot>,
     groups: Groups,
     ready: BTreeSet<(Rank, Slot)>,
+    /// Those that may be asked for an image, some of which stand in `ready` as well.
+    ready_images: BTreeSet<(Rank, Slot)>,
     due: BTreeSet<(u64, Waiter)>,
     /// Groups without hosts, by the end of their clocks.
     empty: BTreeSet<(u64, GroupKey)>,
@@ -148,6 +163,8 @@ impl Schedule {
             key: key.clone(),
             record,
             head: None,
+            image: None,
+            image_owed: 0.0,
             leased: Vec::new(),
             asking: None,
             paced: 0,
@@ -238,32 +255,38 @@ impl Schedule {
             true => host.groups.clone(),
             false => Vec::new(),
         };
-        match &host.head {
-            None if host.leased.is_empty() => self.forget(slot, now),
-            None => {}
-            Some(head) if host.leased.len() >= connections => {
+        if host.rank().is_none() {
+            if host.leased.is_empty() {
+                self.forget(slot, now);
+            }
+        } else if host.leased.len() >= connections {
+            if let Some(head) = &host.head {
                 self.resting.insert(slot, head, None, now);
             }
-            Some(head) => {
-                let due = host.due();
-                let parked = host.record.parked_until.filter(|until| *until > now);
-                host.place = if let Some(until) = parked {
-                    self.parked.insert((until, slot));
-                    Place::Parked(until)
-                } else if due > now {
-                    self.due.insert((due, Waiter::Host(slot)));
+        } else {
+            let due = host.due();
+            let parked = host.record.parked_until.filter(|until| *until > now);
+            host.place = if let Some(until) = parked {
+                self.parked.insert((until, slot));
+                Place::Parked(until)
+            } else if due > now {
+                self.due.insert((due, Waiter::Host(slot)));
+                if let Some(head) = &host.head {
                     self.resting.insert(slot, head, Some(due), now);
-                    Place::Due(due)
-                } else {
-                    self.ready.insert((head.rank, slot));
-                    for key in &host.groups {
-                        if let Some(group) = self.groups.get_mut(key) {
-                            group.ready += 1;
-                        }
+                }
+                Place::Due(due)
+            } else {
+                let rank = |head: &Option<Head>| head.as_ref().map(|head| head.rank);
+                let (page, image) = (rank(&host.head), rank(&host.image));
+                self.ready.extend(page.map(|rank| (rank, slot)));
+                self.ready_images.extend(image.map(|rank| (rank, slot)));
+                for key in &host.groups {
+                    if let Some(group) = self.groups.get_mut(key) {
+                        group.ready += 1;
                     }
-                    Place::Ready(head.rank)
-                };
-            }
+                }
+                Place::Ready(page, image)
+            };
         }
         for key in &groups {
             self.release(key, now, connections);
@@ -306,38 +329,71 @@ impl Schedule {
         }
     }
 
-    /// The host to ask next; those whose groups may not be asked yet are held.
+    /// The host to ask next for anything but an image; those whose groups may not be asked
+    /// yet are held.
     pub fn best(&mut self, now: u64, connections: usize) -> Option<Slot> {
         loop {
-            let (rank, slot) = *self.ready.first()?;
-            let groups = self.host(slot).map(|h| h.groups.clone());
-            let groups = groups.unwrap_or_default();
-            let runs = |key: &GroupKey| self.groups.get(key).filter(|g| g.record.due > now);
-            let blocking = groups.iter().find_map(|key| Some((key, runs(key)?)));
-            let Some((key, group)) = blocking else {
+            let (_, slot) = *self.ready.first()?;
+            if self.is_free(slot, now, connections) {
                 return Some(slot);
-            };
-            let (due, parked) = (group.record.due, group.record.parked);
-            self.take_out(slot);
-            if parked {
-                self.park(slot, due);
-            } else {
-                if let Some(group) = self.groups.get_mut(key) {
-                    group.held.insert((rank, slot));
-                }
-                self.plan(key);
-                if let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) {
-                    host.place = Place::Held(key.clone(), rank);
-                    if let Some(head) = &host.head {
-                        self.resting.insert(slot, head, Some(due), now);
-                    }
-                }
-            }
-            // Those held at the same group are parked with this one.
-            for other in groups.iter().filter(|other| parked || *other != key) {
-                self.release(other, now, connections);
             }
         }
+    }
+
+    /// The host to ask next for an image. Where it is only the `turn` of an image, the host
+    /// that is the best for pages is passed over unless `is_due` says of what its images
+    /// are owed that they are: its pages would never be asked for else.
+    pub fn best_image(
+        &mut self,
+        turn: bool,
+        is_due: impl Fn(f64) -> bool,
+        now: u64,
+        connections: usize,
+    ) -> Option<Slot> {
+        loop {
+            let best = self.ready.first().map(|(_, slot)| *slot);
+            let may = |slot: Slot| {
+                !turn || best != Some(slot) || self.host(slot).is_some_and(|h| is_due(h.image_owed))
+            };
+            let mut slots = self.ready_images.iter().map(|(_, slot)| *slot);
+            let slot = slots.find(|slot| may(*slot))?;
+            if self.is_free(slot, now, connections) {
+                return Some(slot);
+            }
+        }
+    }
+
+    /// Whether the groups of a host may be asked as well; where not, it is held.
+    fn is_free(&mut self, slot: Slot, now: u64, connections: usize) -> bool {
+        let host = self.host(slot);
+        let rank = host.and_then(Host::rank);
+        let groups = host.map(|h| h.groups.clone()).unwrap_or_default();
+        let runs = |key: &GroupKey| self.groups.get(key).filter(|g| g.record.due > now);
+        let blocking = groups.iter().find_map(|key| Some((key, runs(key)?)));
+        let (Some((key, group)), Some(rank)) = (blocking, rank) else {
+            return true;
+        };
+        let (due, parked) = (group.record.due, group.record.parked);
+        self.take_out(slot);
+        if parked {
+            self.park(slot, due);
+        } else {
+            if let Some(group) = self.groups.get_mut(key) {
+                group.held.insert((rank, slot));
+            }
+            self.plan(key);
+            if let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) {
+                host.place = Place::Held(key.clone(), rank);
+                if let Some(head) = &host.head {
+                    self.resting.insert(slot, head, Some(due), now);
+                }
+            }
+        }
+        // Those held at the same group are parked with this one.
+        for other in groups.iter().filter(|other| parked || *other != key) {
+            self.release(other, now, connections);
+        }
+        false
     }
 
     /// Parks a host that stands in no set.
@@ -367,8 +423,13 @@ impl Schedule {
                     group.held.remove(&(rank, slot));
                 }
             }
-            Place::Ready(rank) => {
-                self.ready.remove(&(rank, slot));
+            Place::Ready(page, image) => {
+                if let Some(rank) = page {
+                    self.ready.remove(&(rank, slot));
+                }
+                if let Some(rank) = image {
+                    self.ready_images.remove(&(rank, slot));
+                }
                 for key in &host.groups {
                     if let Some(group) = self.groups.get_mut(key) {
                         group.ready = group.ready.saturating_sub(1);
@@ -479,7 +540,7 @@ impl Schedule {
             states.open += usize::from(!host.leased.is_empty());
             match host.place {
                 Place::Idle => {}
-                Place::Ready(_) => states.ready += 1,
+                Place::Ready(..) => states.ready += 1,
                 Place::Due(_) => states.due += 1,
                 Place::Held(..) => states.held += 1,
                 Place::Parked(_) => states.parked += 1,
@@ -491,7 +552,12 @@ impl Schedule {
     /// The hosts whose turn comes next: those that may be asked by rank, then those whose
     /// clock runs by its end, then those that are given up; `most` of each.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
-        let ready = self.ready.iter().map(|(_, slot)| (*slot, "ready", 0));
+        let mut ready: Vec<(Rank, Slot)> = self.ready.iter().copied().take(most).collect();
+        let images = self.ready_images.iter().copied();
+        let alone = images.filter(|(_, slot)| self.host(*slot).is_some_and(|h| h.head.is_none()));
+        ready.extend(alone.take(most));
+        ready.sort_unstable();
+        let ready = ready.into_iter().map(|(_, slot)| (slot, "ready", 0));
         let due = self.due.iter().filter_map(|(at, waiter)| match waiter {
             Waiter::Host(slot) => Some((*slot, "due", *at)),
             Waiter::Group(_) => None,
@@ -511,11 +577,17 @@ impl Schedule {
         self.parked.len()
     }
 
-    pub fn ready(&self) -> usize {
-        self.ready.len()
+    /// Whether a host may be asked for anything but an image.
+    pub fn is_ready(&self) -> bool {
+        !self.ready.is_empty()
     }
 
-    /// One of the hosts that may be asked now, by a drawn number; `None` where there is
+    /// Whether a host may be asked for an image.
+    pub fn is_ready_for_images(&self) -> bool {
+        !self.ready_images.is_empty()
+    }
+
+    /// One of the hosts that may be asked for a page now, by a drawn number; `None` where there is
     /// none among those that are looked at.
     pub fn any_ready(&self, number: u64, now: u64) -> Option<Slot> {
         let count = self.slots.len();
@@ -525,7 +597,7 @@ impl Schedule {
         looked
             .filter_map(|slot| Some((slot, self.host(slot)?)))
             .find(|(_, host)| {
-                matches!(host.place, Place::Ready(_)) && !host.groups.iter().any(runs)
+                matches!(host.place, Place::Ready(Some(_), _)) && !host.groups.iter().any(runs)
             })
             .map(|(slot, _)| slot)
     }
@@ -576,7 +648,7 @@ mod tests {
         s.host_mut(better).unwrap().record.parked_until = Some(1_000);
         s.settle(better, 150, 1);
         assert_eq!(s.best(100, 1), Some(worse));
-        assert_eq!((s.parked(), s.ready(), s.active()), (1, 1, 3));
+        assert_eq!((s.parked(), s.ready.len(), s.active()), (1, 1, 3));
         s.wake(1_000, 1);
         assert_eq!((s.parked(), s.best(1_000, 1)), (0, Some(better)));
     }

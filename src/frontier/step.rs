@@ -6,7 +6,7 @@ use super::record::{HostRecord, State, UrlRecord};
 use super::store::StoreError;
 use super::traps::{Claim, Worth};
 use super::visits::{Ended, Visits};
-use super::{NewImage, NewTask, contexts};
+use super::{NewTask, contexts};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
 
@@ -66,6 +66,9 @@ impl Step<'_> {
             TaskKind::Image => {
                 change.meta.counts.images += 1;
                 change.forget_contexts(self.key)?;
+                if change.instead(&self.task.url)?.of.is_some() {
+                    change.meta.images.stood_in += 1;
+                }
             }
             TaskKind::Sitemap => {
                 change.meta.counts.sitemaps += 1;
@@ -145,6 +148,7 @@ impl Step<'_> {
                 change.add_page(link, origin)?;
             }
         }
+        change.meta.images.svgs += u64::from(effects.svgs);
         // Whatever is inserted takes a number.
         let before = change.meta.next_seq;
         let (images, unknown) = (&mut effects.images, effects.unknown);
@@ -240,14 +244,8 @@ impl Step<'_> {
         self.visited(Some(id), Ended::Moved);
         change.rest(self.key, &self.record)?;
         if self.task.kind == TaskKind::Image {
-            for context in contexts::of(change.store(), self.key)? {
-                let image = NewImage {
-                    url: to.clone(),
-                    bucket,
-                    score,
-                    context,
-                };
-                change.add_image(&image, origin)?;
+            for words in contexts::words_of(change.store(), self.key)? {
+                change.add_words(&to, words, (score, bucket), origin)?;
             }
             change.forget_contexts(self.key)?;
         } else if self.task.kind == TaskKind::Sitemap {
@@ -282,12 +280,13 @@ impl Step<'_> {
         passing: bool,
     ) -> Result<(Settled, Option<u64>), StoreError> {
         self.leave_queue(change);
-        if self.task.kind == TaskKind::Image {
-            change.forget_contexts(self.key)?;
-        }
+        let record = self.record.clone();
         let settled = self
             .visits
             .fail(change, self.key, self.record, reason, passing, self.now)?;
+        if self.task.kind == TaskKind::Image {
+            change.pass_on(self.key, &self.task.url, &record, reason)?;
+        }
         Ok((settled, None))
     }
 

@@ -13,9 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::alts::AltRecord;
 use super::change::{Change, count_dropped, uncount_dropped};
+use super::contexts::{self, Words};
 use super::record::{State, UrlRecord};
 use super::store::StoreError;
-use super::{Frontier, codec, keys};
+use super::{Frontier, Instead, codec, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Reason, TaskKind};
 use crate::scope::{HostRange, Scope, Target};
@@ -39,7 +40,10 @@ enum Step {
     Drop(Vec<u8>),
     Forget(Vec<u8>),
     Context(Vec<u8>),
+    Words(Vec<u8>, Box<Words>),
     Alt(Vec<u8>, AltRecord),
+    Instead(Vec<u8>, Instead),
+    Erase(Vec<u8>),
 }
 
 impl Frontier {
@@ -67,6 +71,7 @@ impl Frontier {
         steps.extend(words);
         steps.extend(bare.iter().map(|url| Step::Forget(key(url))));
         steps.extend(self.alts_of(scope, images)?);
+        steps.extend(self.stand_ins_of(scope, images)?);
         let mut done = TakenDown::default();
         for slice in steps.chunks(SLICE) {
             let meta = self.meta.clone();
@@ -198,7 +203,8 @@ impl Frontier {
             false => steps.push(Step::Forget(image)),
         };
         let mut corrupt = None;
-        self.store.scan(keys::CONTEXTS, &[], &mut |key, _| {
+        let mut rewritten = Vec::new();
+        self.store.scan(keys::CONTEXTS, &[], &mut |key, value| {
             let Some((of, page)) = keys::parts_of_context_key(key) else {
                 corrupt = Some(key.to_vec());
                 return ControlFlow::Break(());
@@ -210,7 +216,12 @@ impl Frontier {
             }
             match scope.taken_down(&page, TaskKind::Page) {
                 Some(_) => going.push(key.to_vec()),
-                None => stays = true,
+                None => {
+                    stays = true;
+                    let words = contexts::unpack(value).ok();
+                    let words = words.and_then(|words| without(scope, words));
+                    rewritten.extend(words.map(|w| Step::Words(of.to_vec(), Box::new(w))));
+                }
             }
             ControlFlow::Continue(())
         })?;
@@ -219,7 +230,49 @@ impl Frontier {
             return Err(codec::corrupt(&*self.store, &key, why));
         }
         end(image, going, stays);
-        Ok(steps)
+        // What is dropped below takes its words with it.
+        rewritten.append(&mut steps);
+        Ok(rewritten)
+    }
+
+    /// What says which address of a picture stands for which, without those that were
+    /// taken down.
+    fn stand_ins_of(&self, scope: &Scope, images: &[PageUrl]) -> Result<Vec<Step>, StoreError> {
+        let is_gone = |url: &PageUrl| {
+            scope.taken_down(url, TaskKind::Image).is_some() || images.contains(url)
+        };
+        let mut steps = Vec::new();
+        let mut failed = None;
+        self.store.scan(keys::INSTEAD, &[], &mut |key, value| {
+            let known: Instead = match codec::decode(&*self.store, key, value) {
+                Ok(record) => record,
+                Err(error) => {
+                    failed = Some(error);
+                    return ControlFlow::Break(());
+                }
+            };
+            let own = key.get(1..).and_then(keys::url_of_key);
+            if own.is_none_or(|(url, _)| is_gone(&url)) {
+                steps.push(Step::Erase(key.to_vec()));
+                return ControlFlow::Continue(());
+            }
+            let left = Instead {
+                of: known.of.clone().filter(|url| !is_gone(url)),
+                by: known
+                    .by
+                    .iter()
+                    .filter(|url| !is_gone(url))
+                    .cloned()
+                    .collect(),
+            };
+            if left == Instead::default() {
+                steps.push(Step::Erase(key.to_vec()));
+            } else if left != known {
+                steps.push(Step::Instead(key.to_vec(), left));
+            }
+            ControlFlow::Continue(())
+        })?;
+        failed.map_or(Ok(steps), Err)
     }
 
     /// The alt texts that were seen at images or on pages that were taken down, without
@@ -261,7 +314,13 @@ impl Frontier {
                 change.batch.delete(key.clone());
                 return Ok(());
             }
+            Step::Words(image, words) => return change.put_words(image, words),
             Step::Alt(key, record) => return change.write(key.clone(), record),
+            Step::Instead(key, record) => return change.write(key.clone(), record),
+            Step::Erase(key) => {
+                change.batch.delete(key.clone());
+                return Ok(());
+            }
             Step::Drop(key) => (key, true),
             Step::Forget(key) => (key, false),
         };
@@ -279,7 +338,7 @@ impl Frontier {
         }
         let left = self.withdraw(change, key, &url, kind, record)?;
         if kind == TaskKind::Image {
-            for context in super::contexts::keys_of(&*self.store, key)? {
+            for context in contexts::keys_of(&*self.store, key)? {
                 done.contexts += 1;
                 change.batch.delete(context);
             }
@@ -367,6 +426,18 @@ impl Frontier {
     pub fn page_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
         target(self, &self.scope.canonical(url), TaskKind::Page)
     }
+}
+
+/// Words without the addresses that were taken down; `None` where they have none.
+fn without(scope: &Scope, mut words: Words) -> Option<Words> {
+    let is_gone = |url: &PageUrl| scope.taken_down(url, TaskKind::Image).is_some();
+    let before = words.spares.len();
+    words.spares.retain(|url| !is_gone(url));
+    let of_gone = words.instead_of.as_ref().is_some_and(is_gone);
+    if of_gone {
+        words.instead_of = None;
+    }
+    (of_gone || words.spares.len() < before).then_some(words)
 }
 
 /// Redirects that are followed at most, as stored records may form a ring.

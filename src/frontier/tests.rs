@@ -41,6 +41,7 @@ macro_rules! over_all {
 mod alts;
 mod damage;
 mod groups;
+mod images;
 mod kept;
 mod learning;
 mod promises;
@@ -118,6 +119,7 @@ fn page(address: &str, score: f64) -> NewTask {
 
 fn image(address: &str, page: &str, score: f64) -> NewImage {
     NewImage {
+        spares: Vec::new(),
         url: url(address),
         bucket: (score <= 30_000.0).then_some(Bucket::High),
         score,

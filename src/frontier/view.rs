@@ -10,7 +10,7 @@ use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
 use super::tdmrep::TdmRecord;
-use super::{Budget, Frontier, codec, contexts, keys, traps};
+use super::{Budget, Frontier, Instead, codec, contexts, keys, spares, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
 use crate::robots::{Robots, tdm_terms};
@@ -199,6 +199,15 @@ impl<'a> View<'a> {
     pub fn contexts(&self, image: &PageUrl) -> Result<usize, StoreError> {
         let key = keys::url(image, TaskKind::Image);
         Ok(contexts::keys_of(self.store, &key)?.len())
+    }
+
+    /// In the place of which address an image is asked for, and what is asked for in its
+    /// own.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or the record is damaged.
+    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
+        spares::instead(self.store, image)
     }
 
     /// What the prefixes that an address belongs to have spent, and what is left.

@@ -13,7 +13,8 @@
 //! text written for this project, with two topics, noise, islands, link farms
 //! and traps, for the quick start and the tests), [`traps`] (sites without end,
 //! and what of them is worth a fetch), [`endless`] (a web of which every
-//! page is new, for crawls of any length), [`zoo`] (hostile servers, and what must
+//! page is new, for crawls of any length), [`gallery`] (pictures in several sizes, of which
+//! some are gone), [`zoo`] (hostile servers, and what must
 //! become of each).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's
@@ -27,6 +28,7 @@
 
 pub mod demo;
 pub mod endless;
+pub mod gallery;
 pub mod judge;
 pub mod picture;
 pub mod serve;

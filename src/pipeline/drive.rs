@@ -86,6 +86,9 @@ pub struct Arrival<B> {
 pub enum Permit {
     /// Go on.
     Lease,
+    /// Only images, which the crew has told the frontier; pages not before something in
+    /// flight is finished.
+    Images,
     /// Not before something in flight is finished.
     Wait,
     /// Never again: drain and end.
@@ -243,7 +246,7 @@ pub fn drive<C: Crew>(
         if stopped || permit == Permit::End {
             give_back(frontier, outage.stop(), now)?;
         } else if frontier.leased() == outage.held()
-            && permit != Permit::Wait
+            && !matches!(permit, Permit::Wait | Permit::Images)
             && !outage.has_unsent()
             // Those that are waited for are asked in a moment, or others are.
             && !frontier.is_patient()
@@ -268,7 +271,7 @@ pub fn drive<C: Crew>(
         }
         let wait = match permit {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
-            Permit::Lease => match room {
+            Permit::Lease | Permit::Images => match room {
                 Room::Free => wait_for(frontier, now),
                 Room::Enough => WINDOW_WAIT,
                 Room::Full => MAX_WAIT,
@@ -395,7 +398,7 @@ pub(super) fn lease_all<C: Crew>(
     loop {
         let permit = crew.permit(frontier, now)?;
         let room = room(frontier);
-        if permit != Permit::Lease || room != Room::Free {
+        if !matches!(permit, Permit::Lease | Permit::Images) || room != Room::Free {
             return Ok((permit, room));
         }
         match frontier.lease(now)? {

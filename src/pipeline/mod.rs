@@ -228,6 +228,10 @@ impl<'a> Crawl<'a> {
             Some(Brought::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
             _ => None,
         };
+        let instead = match arrival.task.kind {
+            TaskKind::Image => frontier.instead(&arrival.task.url)?.of,
+            _ => None,
+        };
         let outcome = arrival.outcome.clone();
         let Self {
             outputs, progress, ..
@@ -254,7 +258,8 @@ impl<'a> Crawl<'a> {
                     _ => None,
                 };
                 file = kept.map(|kept| kept.file);
-                let row = full_row(&arrival, &time, finished, file.as_deref(), text.as_ref());
+                let mut row = full_row(&arrival, &time, finished, file.as_deref(), text.as_ref());
+                row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 outputs.log(&row)?;
                 if backs_off(&arrival.outcome) {
                     outputs.sync_lines()?;
@@ -342,7 +347,9 @@ impl Crew for Crawl<'_> {
             return Ok(Permit::End);
         }
         let left = self.pages_in_reach(frontier).unwrap_or(u64::MAX);
-        if left > frontier.leased() as u64 {
+        let documents = counts.documents;
+        frontier.hold_pages(false);
+        if left > frontier.leased_pages() as u64 {
             // The limit that had closed them may have been raised.
             frontier.open_pages(now)?;
             self.reached = None;
@@ -350,9 +357,10 @@ impl Crew for Crawl<'_> {
         }
         if left > 0 {
             // What is in flight may fill the budget, so it must settle first.
-            return Ok(Permit::Wait);
+            frontier.hold_pages(true);
+            return Ok(Permit::Images);
         }
-        self.reached = Some(if over(self.limits.documents, counts.documents) {
+        self.reached = Some(if over(self.limits.documents, documents) {
             "limits.documents"
         } else {
             "limits.fetches"
@@ -537,6 +545,7 @@ fn full_row<'a>(
         row.off_language = page.off_language;
         row.truncated = page.truncated;
         row.forbidden = &page.forbidden;
+        row.svgs = page.svgs;
     }
     row.terms = match &arrival.brought {
         Some(Brought::Page(page)) => Some(&page.terms),
@@ -593,6 +602,8 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,
         },
+        instead_of: None,
+        svgs: 0,
         duplicate_of: None,
         near_copy_of: None,
         outcome,

@@ -96,6 +96,8 @@ pub struct PageBrought {
     pub links: Vec<NewTask>,
     /// Its images, each address once.
     pub images: Vec<NewImage>,
+    /// Images that were left out because they are SVGs by name.
+    pub svgs: u32,
     /// The perplexity of a run of unknown words.
     pub unknown: f64,
     /// Digest of the keyword table that its links are rated by.
@@ -139,6 +141,7 @@ impl PageBrought {
     pub fn give(&mut self, effects: &mut Effects) {
         effects.links = std::mem::take(&mut self.links);
         effects.images = std::mem::take(&mut self.images);
+        effects.svgs = self.svgs;
         effects.withheld = std::mem::take(&mut self.withheld);
         effects.unknown = self.unknown;
         effects.keywords = Some(self.keywords);
@@ -347,6 +350,7 @@ impl Reader {
         let (score, bucket) = Rating::image(self, document.perplexity);
         let images = images.into_iter().map(|image| NewImage {
             url: image.url,
+            spares: image.spares,
             bucket,
             score,
             context: image.context,
@@ -356,6 +360,10 @@ impl Reader {
             on_topic: !off_language && document.perplexity <= self.boundaries.medium,
             links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
+            svgs: match self.images.enabled {
+                true => extracted.svgs,
+                false => 0,
+            },
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
             reward,
@@ -404,7 +412,9 @@ impl Reader {
         let text = keeps(self.sentences, Use::Text);
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
-            let left_out = page.images.drain(..).map(|image| image.url);
+            // Its words may have moved on to another address.
+            let left_out = page.images.drain(..);
+            let left_out = left_out.flat_map(|i| std::iter::once(i.url).chain(i.spares));
             // Where none are wanted nobody has forbidden any.
             withheld.extend(left_out.filter(|_| self.images.enabled));
         }

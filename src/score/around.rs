@@ -131,6 +131,7 @@ mod tests {
             width: None,
             height: None,
             embedding: Default::default(),
+            spares: Vec::new(),
             licences: Vec::new(),
             texts: Default::default(),
             spans: Spans {

@@ -138,6 +138,7 @@ impl Scorer {
         let links = links.collect();
         let images = extracted.images.iter().map(|image| ScoredImage {
             url: image.url.clone(),
+            spares: image.spares.clone(),
             context: self.context(page_url, extracted, &document, image, &mut texts),
         });
         Scored {
@@ -418,6 +419,7 @@ mod tests {
             url: url(path),
             width: Some(640),
             height: None,
+            spares: vec![],
             embedding: Default::default(),
             licences: vec![],
             spans: Default::default(),

@@ -100,6 +100,13 @@ pub struct Row<'a> {
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,
+    /// Of an image: the address of the same picture where there was none, so that this one
+    /// was tried.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<&'a str>,
+    /// Images of a page that were left out because they are SVGs by name.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub svgs: u32,
     /// The page fetched before that this one names as its canonical address; nothing
     /// of this one was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -120,6 +127,14 @@ pub struct Row<'a> {
     /// The error in words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
+}
+
+#[allow(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands out references"
+)]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl Row<'_> {

@@ -122,6 +122,8 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         foreign: false,
         off_language: false,
         redirect: None,
+        instead_of: None,
+        svgs: 0,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

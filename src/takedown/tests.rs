@@ -261,6 +261,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
         for image in *images {
             let (bucket, score) = rated(1.0);
             effects.images.push(NewImage {
+                spares: Vec::new(),
                 url: url(image),
                 bucket,
                 score,
@@ -359,6 +360,8 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         foreign: false,
         off_language: false,
         redirect: None,
+        instead_of: None,
+        svgs: 0,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

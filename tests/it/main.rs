@@ -22,7 +22,8 @@
 //! and is told, [`logs`] what stands in the log, [`upkeep`] the care of a
 //! job's frontier, [`control`] what a job is asked and told while it runs,
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
-//! [`grow`] that a model grows by what was crawled, [`experiment`] that variants are
+//! [`grow`] that a model grows by what was crawled, [`images`] that images come in another size
+//! where the best is gone and have their share of the requests, [`experiment`] that variants are
 //! compared offline,
 //! [`dashboard`] what it shows on a page and tells Prometheus,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
@@ -54,6 +55,7 @@ mod faults;
 mod format;
 mod fuzz;
 mod grow;
+mod images;
 mod kill;
 mod layers;
 mod logs;

@@ -5,7 +5,7 @@ use super::{ArchiveError, Fact, Found};
 use crate::address::PageUrl;
 use crate::frontier::change::{class_of, rank_of};
 use crate::frontier::codec;
-use crate::frontier::contexts::pack;
+use crate::frontier::contexts::{Words, pack};
 use crate::frontier::keys::{self, Rank, class};
 use crate::frontier::record::{Counts, Meta, State, UrlRecord};
 use crate::frontier::sample::Sample;
@@ -51,10 +51,28 @@ impl Building {
                 self.batch.put(keys::rechecked(&host, &scheme), Vec::new());
             }
             Fact::Url { url, kind, record } => self.url(store, &url, kind, record)?,
-            Fact::Context { image, context } => {
+            Fact::Context {
+                image,
+                context,
+                spares,
+                instead_of,
+            } => {
                 let image = keys::url(&image, TaskKind::Image);
-                let packed = pack(store, &image, &context)?;
-                self.batch.put(keys::context(&image, &context.page), packed);
+                let key = keys::context(&image, &context.page);
+                let words = Words {
+                    context: *context,
+                    spares,
+                    instead_of,
+                };
+                self.batch.put(key, pack(store, &image, &words)?);
+            }
+            Fact::Instead { image, record } => {
+                let key = keys::instead(&keys::url(&image, TaskKind::Image));
+                self.batch.put(key, codec::encode(store, &record)?);
+            }
+            Fact::Images { record } => {
+                let bytes = codec::encode(store, &record)?;
+                self.batch.put(keys::IMAGES.to_vec(), bytes);
             }
             Fact::Document { id, url } => {
                 self.highest_id = self.highest_id.max(id);

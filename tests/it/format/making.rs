@@ -402,6 +402,7 @@ fn links() -> Vec<NewTask> {
 fn images() -> Vec<NewImage> {
     let addresses = ["http://i.org/kept.png", "http://i.org/wanted.png?w=2"];
     let image = |address: &str| NewImage {
+        spares: Vec::new(),
         url: url(address),
         bucket: Some(Bucket::Medium),
         score: 700.5,

@@ -464,6 +464,8 @@ fn row(title: &str) -> Row<'_> {
         foreign: false,
         off_language: false,
         redirect: None,
+        instead_of: None,
+        svgs: 0,
         duplicate_of: None,
         near_copy_of: None,
         outcome: "done",

@@ -1,0 +1,165 @@
+//! A small web of pictures that stand in several sizes, as most of the web's do: some
+//! sizes are gone, some pictures are SVGs by name, and many lie on a host of their own.
+//!
+//! Every page shows four pictures, one of each kind:
+//!
+//! | kind | the page offers | what is there |
+//! |---|---|---|
+//! | 0 | `srcset` of `2x` and `1.5x`, and `src` | 404, 410, and `src` |
+//! | 1 | `srcset` of two widths, and `src` | all |
+//! | 2 | an SVG in `src`, and a PNG of it in `srcset` | both |
+//! | 3 | a `picture` with an SVG, two widths, and `src` | 404, forbidden by robots.txt, and `src` |
+//!
+//! and a drawing that is an SVG alone, and the first picture of the web once more.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::serve::{Behaviour, Fault};
+use super::tree::{Lab, MemoryTree};
+
+/// How large the web is, and where its pictures lie.
+#[derive(Debug, Clone, Copy)]
+pub struct Shape {
+    /// How many pages there are.
+    pub pages: usize,
+    /// On how many hosts they stand: `p0.test` and so on.
+    pub hosts: usize,
+    /// Whether the sizes of `srcset` lie on `cdn.test`; else on the page's own host.
+    pub cdn: bool,
+}
+
+/// The web, and what a crawl must make of it.
+pub struct Gallery {
+    /// The web.
+    pub lab: Lab,
+    /// Its first page, from which all others are reached.
+    pub seed: String,
+    /// The images that are to be kept, with the pages that show them.
+    pub kept: BTreeMap<String, BTreeSet<String>>,
+    /// The sizes that are asked for first and are gone, each with what is asked for next.
+    pub gone: BTreeMap<String, String>,
+    /// Addresses that are never to be asked for.
+    pub never: BTreeSet<String>,
+}
+
+/// Makes the web; `text` gives the words of the paragraph or picture of a number.
+pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
+    let Shape { pages, hosts, cdn } = shape;
+    let hosts = hosts.max(1);
+    let host = |n: usize| format!("p{}.test", n % hosts);
+    let page = |n: usize| format!("http://{}/{n}", host(n));
+    let mut tree = MemoryTree::default();
+    let mut kept: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let (mut gone, mut never) = (BTreeMap::new(), BTreeSet::new());
+    let mut sizes_hosts = BTreeSet::new();
+    let mut first = None;
+    for n in 0..pages {
+        let own = host(n);
+        let sizes = match cdn {
+            true => "cdn.test".to_owned(),
+            false => own.clone(),
+        };
+        sizes_hosts.insert(sizes.clone());
+        let at = |folder: &str, end: &str| format!("http://{sizes}/{folder}/{n}{end}");
+        let small = |kind: usize| format!("http://{own}/s/{n}-{kind}.png");
+        let mut shown = Vec::new();
+        let mut keep = |url: &str, on: usize| {
+            kept.entry(url.to_owned()).or_default().insert(page(on));
+        };
+
+        let (large, middle) = (at("l", ".png"), at("m", ".png"));
+        let set = format!(
+            "<img src=\"{}\" srcset=\"{middle} 1.5x, {large} 2x\"",
+            small(0)
+        );
+        shown.push(format!("{set} alt=\"{}\">", text(4 * n)));
+        keep(&small(0), n);
+        gone.insert(large, middle.clone());
+        gone.insert(middle, small(0));
+        let (_, again) = first.get_or_insert((small(0), set));
+        if n > 0 {
+            shown.push(format!("{again} alt=\"{}\">", text(4 * n + 1)));
+            if let Some((url, _)) = &first {
+                keep(url, n);
+            }
+        }
+
+        let (wide, narrow) = (at("w", ".png"), at("x", ".png"));
+        shown.push(format!(
+            "<img src=\"{}\" srcset=\"{narrow} 450w, {wide} 900w\" alt=\"{}\">",
+            small(1),
+            text(4 * n + 1)
+        ));
+        keep(&wide, n);
+        tree.image(&wide, 160, 120);
+        tree.image(&narrow, 160, 120);
+        never.extend([narrow, small(1)]);
+
+        let (drawing, drawn) = (format!("http://{own}/d/{n}.svg"), at("d", ".svg.png"));
+        shown.push(format!(
+            "<img src=\"{drawing}\" srcset=\"{drawn} 2x\" alt=\"{}\">",
+            text(4 * n + 2)
+        ));
+        keep(&drawn, n);
+        tree.image(&drawn, 160, 120);
+
+        let (best, forbidden) = (at("q", ".png"), at("r", ".png"));
+        shown.push(format!(
+            "<picture><source type=\"image/svg+xml\" srcset=\"{}\">\
+             <source srcset=\"{best} 800w, {forbidden} 400w\">\
+             <img src=\"{}\" alt=\"{}\"></picture>",
+            at("v", ".svg"),
+            small(3),
+            text(4 * n + 3)
+        ));
+        keep(&small(3), n);
+        tree.image(&forbidden, 160, 120);
+        gone.insert(best, small(3));
+
+        let alone = format!("http://{own}/d/alone-{n}.svg");
+        shown.push(format!("<img src=\"{alone}\" alt=\"{}\">", text(n)));
+        never.extend([drawing.clone(), forbidden, at("v", ".svg"), alone.clone()]);
+        for svg in [drawing, alone] {
+            let path = svg.trim_start_matches(&format!("http://{own}"));
+            tree.insert_as(&own, path, "image/svg+xml", SVG);
+        }
+        for kind in [0, 1, 3] {
+            tree.image(&small(kind), 160, 120);
+        }
+        let links = (1..=3).map(|step| (n + step) % pages);
+        let links = links.map(|to| format!("<a href=\"{}\">{}</a>", page(to), text(to)));
+        let paragraphs = shown.iter().enumerate().map(|(i, picture)| {
+            format!(
+                "<div><p>{}</p>{picture}<p>{}</p></div>",
+                text(n + i),
+                text(n + i + 1)
+            )
+        });
+        let html = format!(
+            "<!DOCTYPE html><html lang=en><title>Pictures {n}</title><body>{}{}",
+            paragraphs.collect::<String>(),
+            links.collect::<Vec<_>>().join(" ")
+        );
+        tree.insert_as(&own, &format!("/{n}"), "text/html; charset=utf-8", html);
+    }
+    for host in &sizes_hosts {
+        tree.insert(host, "/robots.txt", "User-agent: *\nDisallow: /r/\n");
+    }
+    let lab = sizes_hosts
+        .iter()
+        .fold(Lab::from_memory(tree), |lab, host| {
+            lab.with_behaviour(Behaviour::of(host).under("/m/").fault(Fault::Status {
+                code: 410,
+                retry_after: None,
+            }))
+        });
+    Gallery {
+        lab,
+        seed: page(0),
+        kept,
+        gone,
+        never,
+    }
+}
+
+const SVG: &str = "<svg xmlns='http://www.w3.org/2000/svg' width='160' height='120'/>";
