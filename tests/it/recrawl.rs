@@ -399,7 +399,7 @@ fn a_page_outlives_an_hour_of_downtime() {
     web.wait_for("a.test/shaky", 8);
     web.wait_for("b.test/gone", 3);
     let out = stop(live);
-    assert!(out.contains("dropped   client_error 2"), "{out}");
+    assert!(out.contains("dropped   client_error 1, gone 1"), "{out}");
     assert!(out.contains("pages     2 done of "), "{out}");
     let rows = endings(&job, "http://a.test/shaky");
     let expected = [
