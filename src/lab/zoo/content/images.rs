@@ -138,7 +138,7 @@ const BROKEN: &[Row] = &[
 
 #[rustfmt::skip]
 const SVGS: &[Row] = &[
-    ("svg-image", "an SVG with a script, entities of files and of hosts, and a billion laughs", "/a.svg", "image/svg+xml", || whole(SVG)),
+    ("svg-image", "an SVG with a script, entities of files and of hosts, and a billion laughs", "/drawing", "image/svg+xml", || whole(SVG)),
     ("svg-as-png", "the same, called a PNG", "/a.png", "image/png", || whole(SVG)),
 ];
 
