@@ -1,52 +1,112 @@
-//! `spoor export JOB.toml --format FORMAT [--top N] [--to FOLDER] [--urls-only]`
+//! `spoor export JOB.toml --format FORMAT` for images, `--text` for documents.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use spoor::config::Config;
-use spoor::export::{self, Request};
+use spoor::export::{self, Request, Stage, TextExported, TextFormat, TextRequest};
+use spoor::language::Language;
 use spoor::steps::Step;
 
 use super::print_json;
 
-/// Write a job's images as a data set.
+/// Write a job's images, or with --text its documents, as a data set.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  spoor export job.toml --format imagefolder --top 2000
+  spoor export job.toml --text
+  spoor export job.toml --text --min-on-topic 0.5 --language en --format jsonl")]
 pub struct Export {
     /// The job's TOML file.
     job: PathBuf,
-    /// What to write.
-    #[arg(long)]
-    format: Format,
-    /// Write only the best N.
-    #[arg(long, value_name = "N")]
-    top: Option<NonZeroUsize>,
-    /// The folder to write, by default exports/FORMAT in the job's folder. An earlier
-    /// export there is replaced; anything else is left alone.
+    /// What to write: imagefolder, webdataset, parquet or jsonl for images; parquet (the
+    /// default), jsonl or txt with --text.
+    #[arg(long, required_unless_present = "text", hide_possible_values = true)]
+    format: Option<Format>,
+    /// The folder to write, by default exports/FORMAT or exports/text-FORMAT in the job's
+    /// folder. An earlier export there is replaced; anything else is left alone.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
-    /// Write the addresses of the images instead of their bytes.
-    #[arg(long)]
-    urls_only: bool,
     /// Print what was written as JSON.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    images: Images,
+    #[command(flatten)]
+    text: Text,
+}
+
+/// What is asked of images.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Images")]
+struct Images {
+    /// Write only the best N.
+    #[arg(long, value_name = "N", conflicts_with = "text")]
+    top: Option<NonZeroUsize>,
+    /// Write the addresses of the images instead of their bytes.
+    #[arg(long, conflicts_with = "text")]
+    urls_only: bool,
+}
+
+/// What is asked of documents.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Text")]
+struct Text {
+    /// Write the documents instead of the images: each page once with its newest text,
+    /// without copies and repeated lines.
+    #[arg(long)]
+    text: bool,
+    /// Write only documents that are about the topic with at least this probability, from
+    /// 0 to 1.
+    #[arg(long, value_name = "P", requires = "text", value_parser = share)]
+    min_on_topic: Option<f64>,
+    /// Write only documents in this language, as en; may be given several times.
+    #[arg(long, value_name = "CODE", requires = "text", value_parser = language)]
+    language: Vec<Language>,
+    /// Write only documents of at least N words.
+    #[arg(long, value_name = "N", requires = "text", default_value_t = 1)]
+    min_words: u32,
+    /// Leave out documents that share at least this part of their runs of five words with
+    /// an earlier one; 1 leaves out only what has the same runs.
+    #[arg(long, value_name = "SHARE", requires = "text", default_value_t = 0.8, value_parser = share)]
+    near: f64,
+    /// Leave the paragraphs in that a host repeats on many of its pages.
+    #[arg(long, requires = "text")]
+    keep_repeated: bool,
+    /// Compress the files of --format jsonl.
+    #[arg(long, requires = "text")]
+    gzip: bool,
 }
 
 /// A format.
-#[derive(Debug, Clone, Copy, ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub enum Format {
     /// Image files with metadata.jsonl, for Hugging Face datasets.
     ImageFolder,
     /// Tar files, for webdataset.
     WebDataset,
-    /// Parquet with the bytes in a column, for datasets, pandas and others.
+    /// Parquet, for datasets, pandas and others; the bytes of an image in a column.
     Parquet,
-    /// A line of JSON for each image, and the image files.
+    /// A line of JSON for each image, and the image files, or for each document.
     Jsonl,
+    /// Plain text, with --text: a paragraph is a line, an empty line parts documents.
+    Txt,
+}
+
+fn share(text: &str) -> Result<f64, String> {
+    let share = text.parse::<f64>().ok();
+    share
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "give a number from 0 to 1, as 0.5".to_owned())
+}
+
+fn language(text: &str) -> Result<Language, String> {
+    Language::of_code(text).map_err(|e| e.to_string())
 }
 
 impl Export {
@@ -54,21 +114,35 @@ impl Export {
         let config = Config::load(&self.job)?;
         let job = std::fs::read_to_string(&self.job)
             .with_context(|| format!("{}: reading failed", self.job.display()))?;
+        let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
+        match self.text.text {
+            true => self.documents(&config, &job, &date),
+            false => self.images(&config, &job, &date),
+        }
+    }
+
+    fn images(self, config: &Config, job: &str, date: &str) -> Result<()> {
+        let format = match self.format {
+            Some(Format::ImageFolder) => export::Format::ImageFolder,
+            Some(Format::WebDataset) => export::Format::WebDataset,
+            Some(Format::Parquet) => export::Format::Parquet,
+            Some(Format::Jsonl) => export::Format::JsonLines,
+            // clap asks for one.
+            Some(Format::Txt) | None => bail!(
+                "images are written with --format imagefolder, webdataset, parquet or jsonl; txt \
+                 is for documents, with --text"
+            ),
+        };
         let request = Request {
-            format: match self.format {
-                Format::ImageFolder => export::Format::ImageFolder,
-                Format::WebDataset => export::Format::WebDataset,
-                Format::Parquet => export::Format::Parquet,
-                Format::Jsonl => export::Format::JsonLines,
-            },
-            top: self.top,
+            format,
+            top: self.images.top,
             to: self.to,
-            urls_only: self.urls_only,
-            job: &job,
-            date: &jiff::Timestamp::now().strftime("%Y-%m-%d").to_string(),
+            urls_only: self.images.urls_only,
+            job,
+            date,
         };
         let mut step = None;
-        let exported = export::export(&config, &request, |done, total| {
+        let exported = export::export(config, &request, |done, total| {
             let begin = || Step::begin("writing images", Some(total as u64));
             step.get_or_insert_with(begin).reach(done as u64);
         });
@@ -92,5 +166,135 @@ impl Export {
             println!("gone or changed since the ranking: {}", exported.vanished);
         }
         Ok(())
+    }
+
+    fn documents(self, config: &Config, job: &str, date: &str) -> Result<()> {
+        let format = match self.format {
+            None | Some(Format::Parquet) => TextFormat::Parquet,
+            Some(Format::Jsonl) => TextFormat::JsonLines,
+            Some(Format::Txt) => TextFormat::Text,
+            Some(Format::ImageFolder | Format::WebDataset) => bail!(
+                "documents are written with --format parquet, jsonl or txt; imagefolder and \
+                 webdataset are for images, without --text"
+            ),
+        };
+        if self.text.gzip && format != TextFormat::JsonLines {
+            bail!("--gzip compresses the files of --format jsonl only");
+        }
+        let request = TextRequest {
+            min_on_topic: self.text.min_on_topic,
+            languages: self.text.language,
+            min_words: self.text.min_words,
+            near: self.text.near,
+            keep_repeated: self.text.keep_repeated,
+            gzip: self.text.gzip,
+            to: self.to,
+            job,
+            date,
+            ..TextRequest::new(format)
+        };
+        let mut step: Option<(Stage, Step)> = None;
+        let exported = export::export_text(config, &request, &mut |stage, done, total| {
+            if step.as_ref().is_none_or(|(begun, _)| *begun != stage) {
+                // The one before ends first.
+                drop(step.take());
+            }
+            let begin = || (stage, Step::begin(told(stage), total));
+            step.get_or_insert_with(begin).1.reach(done);
+        });
+        drop(step);
+        let exported = exported?;
+        match self.json {
+            true => print_json(&summary(&exported)),
+            false => {
+                print_table(&exported, &request);
+                Ok(())
+            }
+        }
+    }
+}
+
+/// What is shown of a stage.
+fn told(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Counting => "counting documents",
+        Stage::Choosing => "choosing documents",
+        Stage::Writing => "writing documents",
+    }
+}
+
+fn summary(exported: &TextExported) -> serde_json::Value {
+    let steps = exported.steps.iter().map(|step| {
+        json!({
+            "step": step.name,
+            "stays": step.bound,
+            "left_out": step.removed,
+            "left": step.left,
+        })
+    });
+    json!({
+        "documents": exported.documents,
+        "words": exported.words,
+        "files": exported.files,
+        "folder": exported.folder,
+        "read": exported.read,
+        "damaged": exported.damaged,
+        "steps": steps.collect::<Vec<_>>(),
+        "repeated_paragraphs": {
+            "left_out": exported.paragraphs,
+            "different": exported.different,
+            "documents": exported.shortened,
+        },
+    })
+}
+
+/// The way of the documents, one step a line, and how to load them.
+fn print_table(exported: &TextExported, request: &TextRequest<'_>) {
+    println!("{:<16}{:>10}{:>10}  stays", "", "left out", "left");
+    println!(
+        "{:<16}{:>10}{:>10}",
+        "documents",
+        "",
+        exported.read - exported.damaged
+    );
+    for step in &exported.steps {
+        let export::TextStep {
+            name,
+            bound,
+            removed,
+            left,
+        } = step;
+        println!("{name:<16}{removed:>10}{left:>10}  {bound}");
+    }
+    if exported.damaged > 0 {
+        println!("damaged lines of documents, not read: {}", exported.damaged);
+    }
+    if !request.keep_repeated {
+        println!(
+            "repeated paragraphs: {} left out of {} documents ({} different ones)",
+            exported.paragraphs, exported.shortened, exported.different
+        );
+    }
+    let folder = exported.folder.display();
+    let files = if exported.files == 1 { "file" } else { "files" };
+    println!(
+        "\n{} documents, {} words, {} {files}, written to {folder}",
+        exported.documents, exported.words, exported.files
+    );
+    println!("what was left out: {folder}/removed.jsonl; all about it: {folder}/README.md\n");
+    let gz = if request.gzip { ".gz" } else { "" };
+    println!("datasets  load_dataset(\"{folder}\", split=\"train\")");
+    match request.format {
+        TextFormat::Parquet => {
+            println!("pandas    pandas.read_parquet(\"{folder}/data\")");
+            println!("DuckDB    SELECT * FROM '{folder}/data/*.parquet'");
+        }
+        TextFormat::JsonLines => {
+            println!(
+                "pandas    pandas.read_json(\"{folder}/data/00000.jsonl{gz}\", lines=True, dtype=False, convert_dates=False)"
+            );
+            println!("DuckDB    SELECT * FROM '{folder}/data/*.jsonl{gz}'");
+        }
+        TextFormat::Text => println!("spoor     train.positive = [\"{folder}/data\"]"),
     }
 }

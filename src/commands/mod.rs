@@ -106,8 +106,8 @@ pub enum Command {
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
     Annotate(annotate::Annotate),
-    /// Write a job's best images and their words as a data set that other programs
-    /// read.
+    /// Write a job's best images and their words, or with --text its documents, as a
+    /// data set that other programs read.
     Export(export::Export),
     /// Print the JSON Schema of files that spoor writes.
     #[command(subcommand)]

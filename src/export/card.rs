@@ -39,7 +39,7 @@ pub(super) struct Tally {
     consent: Counts,
 }
 
-type Counts = BTreeMap<String, u64>;
+pub(super) type Counts = BTreeMap<String, u64>;
 
 impl Tally {
     pub(super) fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>, columns: &[Column]) {
@@ -155,20 +155,30 @@ fn features(
             (Format::ImageFolder, "file_name") => ("image", Kind::Image),
             (_, name) => (name, column.kind),
         };
-        let (key, kind) = match kind {
-            Kind::Image => ("dtype", "image"),
-            Kind::Time if format == Format::Parquet => ("dtype", "timestamp[ms, tz=UTC]"),
-            // JSON has no times.
-            Kind::Text | Kind::Time => ("dtype", "string"),
-            Kind::Whole => ("dtype", "int64"),
-            Kind::Number => ("dtype", "float64"),
-            Kind::Flag => ("dtype", "bool"),
-            Kind::Texts => ("list", "string"),
-            Kind::Numbers => ("list", "float64"),
-        };
-        writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")?;
+        feature(out, indent, name, kind, format == Format::Parquet)?;
     }
     Ok(())
+}
+
+/// A column's type as `datasets` names it; JSON has no times.
+pub(super) fn feature(
+    out: &mut dyn Write,
+    indent: &str,
+    name: &str,
+    kind: Kind,
+    has_times: bool,
+) -> io::Result<()> {
+    let (key, kind) = match kind {
+        Kind::Image => ("dtype", "image"),
+        Kind::Time if has_times => ("dtype", "timestamp[ms, tz=UTC]"),
+        Kind::Text | Kind::Time => ("dtype", "string"),
+        Kind::Whole => ("dtype", "int64"),
+        Kind::Number => ("dtype", "float64"),
+        Kind::Flag => ("dtype", "bool"),
+        Kind::Texts => ("list", "string"),
+        Kind::Numbers => ("list", "float64"),
+    };
+    writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")
 }
 
 fn body(
@@ -207,17 +217,23 @@ fn body(
         "## Reading it\n\n```python\n{}\n```\n",
         snippet(request)
     )?;
-    table(out, "Formats", "format", &tally.formats)?;
-    table(out, "Sources", "host of the page", &tally.hosts)?;
-    table(out, "Languages", "declared by the page", &tally.languages)?;
-    table(out, "Texts", "`text` is", &tally.texts)?;
+    table(out, "Formats", "format", "images", &tally.formats)?;
+    table(out, "Sources", "host of the page", "images", &tally.hosts)?;
+    table(
+        out,
+        "Languages",
+        "declared by the page",
+        "images",
+        &tally.languages,
+    )?;
+    table(out, "Texts", "`text` is", "images", &tally.texts)?;
     writeln!(
         out,
         "## Licences and consent\n\nThe images belong to those who made them. What their publishers \
          say of their use was recorded with each image, and stands in its columns. Who uses the \
          images answers for that use.\n"
     )?;
-    table(out, "Licences", "as given", &tally.licences)?;
+    table(out, "Licences", "as given", "images", &tally.licences)?;
     let consent = columns.iter().filter(|c| c.consent && c.name != "licences");
     let consent: Counts = consent
         .map(|c| {
@@ -227,7 +243,7 @@ fn body(
             )
         })
         .collect();
-    table(out, "Consent", "column that says so", &consent)?;
+    table(out, "Consent", "column that says so", "images", &consent)?;
     writeln!(out, "## Ranking\n\n| step | images |\n|---|---:|")?;
     for (step, left) in [
         ("initial", steps.initial),
@@ -309,24 +325,30 @@ fn snippet(request: &Request<'_>) -> String {
     snippet
 }
 
-/// A table of counts, the highest first.
-fn table(out: &mut dyn Write, title: &str, column: &str, counts: &Counts) -> io::Result<()> {
-    writeln!(out, "### {title}\n\n| {column} | images |\n|---|---:|")?;
+/// A table of counts of something, the highest first.
+pub(super) fn table(
+    out: &mut dyn Write,
+    title: &str,
+    column: &str,
+    of: &str,
+    counts: &Counts,
+) -> io::Result<()> {
+    writeln!(out, "### {title}\n\n| {column} | {of} |\n|---|---:|")?;
     let mut rows: Vec<(&String, &u64)> = counts.iter().collect();
     rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
     for (what, count) in rows.iter().take(ROWS) {
         writeln!(out, "| {} | {count} |", code(what))?;
     }
     if let Some(more) = rows.get(ROWS..).filter(|more| !more.is_empty()) {
-        let images: u64 = more.iter().map(|(_, count)| **count).sum();
-        writeln!(out, "| {} others | {images} |", more.len())?;
+        let all: u64 = more.iter().map(|(_, count)| **count).sum();
+        writeln!(out, "| {} others | {all} |", more.len())?;
     }
     writeln!(out)
 }
 
 /// A string from the web as a code span in a cell of a table: in one line, and with
 /// nothing that ends the span or the cell.
-fn code(text: &str) -> String {
+pub(super) fn code(text: &str) -> String {
     let tame = |c: char| match c {
         '`' => '\'',
         '|' => '¦',
@@ -343,20 +365,20 @@ fn code(text: &str) -> String {
 }
 
 /// A fence that nothing in the text closes (CommonMark 0.31 section 4.5).
-fn fence(text: &str) -> String {
+pub(super) fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
 
 /// The language of a tag as `de-at`, if it is a code that the hub may know.
-fn primary(tag: &str) -> Option<&str> {
+pub(super) fn primary(tag: &str) -> Option<&str> {
     let language = tag.split(['-', '_']).next()?;
     let letters = language.bytes().all(|b| b.is_ascii_lowercase());
     (letters && (2..=3).contains(&language.len())).then_some(language)
 }
 
 /// The hub's classes of size.
-fn size_category(samples: u64) -> &'static str {
+pub(super) fn size_category(samples: u64) -> &'static str {
     match samples {
         0..1_000 => "n<1K",
         1_000..10_000 => "1K<n<10K",

@@ -159,8 +159,8 @@ impl Serialize for Object<'_> {
 
 /// What [`Terms`] say, once for the page and once for the image: name, type, meaning
 /// and value of each. A new flag is a line here.
-type Term = (&'static str, Kind, &'static str, fn(&Terms) -> Value);
-const TERMS: &[Term] = &[
+pub(super) type Term = (&'static str, Kind, &'static str, fn(&Terms) -> Value);
+pub(super) const TERMS: &[Term] = &[
     ("noindex", Kind::Flag, "asks not to be kept", |t| {
         flag(t.directives.noindex)
     }),

@@ -1,6 +1,6 @@
-//! A job's best images and the words around them as a data set that other programs
-//! read: what Hugging Face `datasets`, `webdataset`, pandas and whatever reads
-//! Parquet take without a line of glue.
+//! A job's best images and the words around them, or its documents, as a data set that
+//! other programs read: what Hugging Face `datasets`, `webdataset`, pandas and whatever
+//! reads Parquet take without a line of glue.
 //!
 //! The images are those of the ranking, in its order. Of each the sidecar is read,
 //! the bytes are held against the sidecar's hash, and both are handed to the writer
@@ -14,7 +14,7 @@
 //!
 //! Reading order: this file, `columns` (what is said of an image), `place` (the
 //! folder), `lines` (imagefolder, JSON lines), `shards` (webdataset), `table`
-//! (Parquet), `card` (README.md).
+//! (Parquet), `card` (README.md), `text` (documents).
 
 mod card;
 mod columns;
@@ -22,6 +22,7 @@ mod lines;
 mod place;
 mod shards;
 mod table;
+mod text;
 
 #[cfg(test)]
 mod tests;
@@ -37,6 +38,7 @@ use self::card::Tally;
 use self::columns::{Column, Sample};
 use self::place::Place;
 pub use self::place::{MARK, is_export};
+pub use self::text::{Stage, TextExported, TextFormat, TextRequest, TextStep, export_text};
 use crate::config::Config;
 use crate::rank::{self, RankError, Ranked, Ranking};
 use crate::store::{self, OutputError, Sidecar};
@@ -111,8 +113,14 @@ pub enum ExportError {
     #[error(transparent)]
     Output(#[from] OutputError),
     /// Nothing is left of the ranking.
-    #[error("{}: no image to export; `spoor rank` shows at which step they are left out", .0.display())]
+    #[error("{}: no image to export; `spoor rank` shows at which step they are left out, and `--text` exports the documents", .0.display())]
     Empty(PathBuf),
+    /// There are no documents.
+    #[error("{}: no documents to export; `spoor crawl` keeps them in documents/, and jobs that an older spoor crawled have none", .0.display())]
+    NoDocuments(PathBuf),
+    /// No document is left.
+    #[error("{}: no document is left to export ({}); ask for less", .0.display(), .1)]
+    NoText(PathBuf, String),
     /// An image folder without images.
     #[error(
         "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
@@ -220,7 +228,7 @@ fn write(
     });
     written.map_err(io(&path, "writing"))?;
     Ok(Exported {
-        folder: place.finish(request.format)?,
+        folder: place.finish(request.format.name())?,
         samples: tally.samples,
         bytes: tally.bytes,
         vanished: tally.vanished,
@@ -237,7 +245,7 @@ fn writer(
         Format::ImageFolder => Box::new(lines::Lines::create(folder, "metadata.jsonl", columns)?),
         Format::JsonLines => Box::new(lines::Lines::create(folder, "data.jsonl", columns)?),
         Format::WebDataset => Box::new(shards::Shards::new(folder, columns)),
-        Format::Parquet => Box::new(table::Table::create(folder, columns)?),
+        Format::Parquet => Box::new(table::Pictures::create(folder, columns)?),
     })
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{ExportError, Format, io};
+use super::{ExportError, io};
 use crate::store::sync_folder;
 
 /// The file by which an export is known; readers of data sets pass over files whose
@@ -67,12 +67,13 @@ impl Place {
     }
 
     /// Puts the folder in its place, on the disk and whole, and returns where it is.
+    /// The mark names the `format`.
     ///
     /// # Errors
     /// [`ExportError::Occupied`], [`ExportError::Io`].
-    pub(super) fn finish(mut self, format: Format) -> Result<PathBuf, ExportError> {
+    pub(super) fn finish(mut self, format: &str) -> Result<PathBuf, ExportError> {
         let version = env!("CARGO_PKG_VERSION");
-        let written = writeln!(self.mark, "spoor {version}, {}", format.name());
+        let written = writeln!(self.mark, "spoor {version}, {format}");
         written.map_err(io(&self.partial.join(MARK), "writing"))?;
         sync_folder(&self.partial).map_err(|e| ExportError::Io {
             path: self.partial.clone(),

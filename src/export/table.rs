@@ -1,4 +1,4 @@
-//! Parquet files, the image as a struct of bytes and path and marked as an image for
+//! Parquet files; an image is a struct of bytes and path and marked as an image for
 //! Hugging Face `datasets`.
 
 use std::fs::File;
@@ -19,16 +19,42 @@ use parquet::schema::types::ColumnPath;
 use super::columns::{Column, Kind, Sample, Value};
 use super::{ExportError, SHARD_BYTES, Writer, io};
 
-/// Samples are collected until they have this many bytes or are this many.
+/// Rows are collected until they have this many bytes or are this many.
 const BATCH_BYTES: usize = 8 << 20;
 const BATCH_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
 /// A row group is closed at this size; the writer holds one in memory.
 const GROUP_BYTES: usize = 64 << 20;
 
+/// The images of an export with their columns.
+pub(super) struct Pictures {
+    columns: Vec<Column>,
+    table: Table,
+}
+
+impl Pictures {
+    pub(super) fn create(folder: &Path, columns: Vec<Column>) -> Result<Self, ExportError> {
+        let names = columns.iter().map(|c| (c.name.as_ref(), c.kind));
+        let table = Table::create(folder, names)?;
+        Ok(Self { columns, table })
+    }
+}
+
+impl Writer for Pictures {
+    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+        let values = self.columns.iter().map(|column| column.value(sample));
+        self.table.add(values, bytes)
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), ExportError> {
+        self.table.finish().map(drop)
+    }
+}
+
+/// Rows of columns in files of one size, in the folder `data`.
 pub(super) struct Table {
     folder: PathBuf,
-    columns: Vec<Column>,
+    kinds: Vec<Kind>,
     schema: Arc<Schema>,
     open: Option<Shard>,
     begun: u32,
@@ -44,24 +70,27 @@ struct Shard {
 }
 
 impl Table {
-    pub(super) fn create(folder: &Path, columns: Vec<Column>) -> Result<Self, ExportError> {
+    pub(super) fn create<'a>(
+        folder: &Path,
+        columns: impl Iterator<Item = (&'a str, Kind)>,
+    ) -> Result<Self, ExportError> {
         // A folder of nothing but Parquet, so that it can be read as a whole.
         let folder = folder.join("data");
         std::fs::create_dir(&folder).map_err(io(&folder, "making the folder"))?;
-        let fields = columns
-            .iter()
-            .map(|c| Field::new(c.name.as_ref(), data_type(c.kind), true));
-        let schema = Schema::new(fields.collect::<Vec<_>>());
+        let (fields, kinds): (Vec<Field>, Vec<Kind>) = columns
+            .map(|(name, kind)| (Field::new(name, data_type(kind), true), kind))
+            .unzip();
+        let schema = Schema::new(fields);
         let mut metadata = std::collections::HashMap::new();
-        if columns.iter().any(|c| c.kind == Kind::Image) {
+        if kinds.contains(&Kind::Image) {
             // What is not named here has the type that its column has.
             let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
             metadata.insert("huggingface".to_owned(), features.to_owned());
         }
         Ok(Self {
             folder,
-            rows: columns.iter().map(|_| Vec::new()).collect(),
-            columns,
+            rows: kinds.iter().map(|_| Vec::new()).collect(),
+            kinds,
             schema: Arc::new(schema.with_metadata(metadata)),
             open: None,
             begun: 0,
@@ -77,10 +106,10 @@ impl Table {
         let images = std::mem::take(&mut self.images);
         self.held = 0;
         let arrays: Vec<ArrayRef> = self
-            .columns
+            .kinds
             .iter()
             .zip(&mut self.rows)
-            .map(|(column, values)| array(column.kind, std::mem::take(values), &images))
+            .map(|(kind, values)| array(*kind, std::mem::take(values), &images))
             .collect();
         let mut shard = match self.open.take() {
             Some(open) => open,
@@ -120,24 +149,32 @@ impl Table {
             .map_err(|e| io(&path, "creating")(std::io::Error::other(e)))?;
         Ok(Shard { path, out })
     }
-}
 
-impl Writer for Table {
-    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
-        for (column, values) in self.columns.iter().zip(&mut self.rows) {
-            values.push(column.value(sample));
+    /// Adds a row with a value for each column, and the bytes of its image.
+    pub(super) fn add(
+        &mut self,
+        values: impl Iterator<Item = Value>,
+        image: Option<&[u8]>,
+    ) -> Result<(), ExportError> {
+        for (value, values) in values.zip(&mut self.rows) {
+            if let Value::Text(Some(text)) = &value {
+                self.held += text.len();
+            }
+            values.push(value);
         }
-        self.held += bytes.map_or(0, <[u8]>::len);
-        self.images.push(bytes.map(<[u8]>::to_vec));
+        self.held += image.map_or(0, <[u8]>::len);
+        self.images.push(image.map(<[u8]>::to_vec));
         match self.held >= BATCH_BYTES || self.images.len() >= BATCH_ROWS {
             true => self.write_batch(),
             false => Ok(()),
         }
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+    /// Writes what is still held back, and returns how many files there are.
+    pub(super) fn finish(mut self) -> Result<u32, ExportError> {
         self.write_batch()?;
-        self.open.take().map_or(Ok(()), close)
+        self.open.take().map_or(Ok(()), close)?;
+        Ok(self.begun)
     }
 }
 

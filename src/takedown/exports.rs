@@ -25,7 +25,14 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, 
     if needles.is_empty() || !exports.is_dir() {
         return Ok(found);
     }
-    let search = AhoCorasick::new(needles).map_err(|e| TakedownError::Needles(e.to_string()))?;
+    // An address may hold what JSON writes otherwise, as a backslash in its query.
+    let escaped = needles.iter().filter_map(|needle| {
+        let json = serde_json::to_string(needle).ok()?;
+        let json = json.trim_matches('"');
+        (json != needle).then(|| json.to_owned())
+    });
+    let all = needles.iter().cloned().chain(escaped);
+    let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
     for entry in fs::read_dir(&exports).map_err(io(&exports, "listing"))? {
         let entry = entry.map_err(io(&exports, "listing"))?;
         let name = format!("{FOLDER}/{}", entry.file_name().to_string_lossy());
@@ -109,5 +116,28 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     match removed {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(io(&path, "removing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_found_as_json_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("a", "{\"url\":\"http://a.test/?x=\\\\y\"}"),
+            ("b", "http://a.test/?x=\\y"),
+            ("c", "http://a.test/?x=y"),
+        ] {
+            let export = folder.path().join(FOLDER).join(name);
+            fs::create_dir_all(&export).unwrap();
+            fs::write(export.join("data.jsonl"), text).unwrap();
+        }
+        let needles = ["http://a.test/?x=\\y".to_owned()];
+        let found = holding(folder.path(), &needles).unwrap();
+        assert_eq!(found, ["exports/a", "exports/b"]);
+        assert_eq!(holding(folder.path(), &[]).unwrap(), [""; 0]);
     }
 }

@@ -14,7 +14,7 @@ use crate::support::texts::{image, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
 /// Of all that may stand in a text, what formats put together by hand break on.
-const HOSTILE: &str = "nul \u{0} line\nend\r\n\u{7} \u{7f} \u{85} \u{2028} \u{202e} \"q\" \\ ``` | <b> {x}: , \t# 2026-01-01 \u{1f680}";
+pub const HOSTILE: &str = "nul \u{0} line\nend\r\n\u{7} \u{7f} \u{85} \u{2028} \u{202e} \"q\" \\ ``` | <b> {x}: , \t# 2026-01-01 \u{1f680}";
 
 /// A job with an image of each of these names.
 const NAMES: [&str; 6] = ["a.jpg", "b.png", "c.gif", "d.webp", "e.bmp", "f.jpg"];
@@ -111,7 +111,7 @@ fn expected(job: &Job, bytes: bool) -> Vec<Value> {
 }
 
 /// The Python with the packages, if there is one.
-fn python() -> Option<PathBuf> {
+pub fn python() -> Option<PathBuf> {
     let usual = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/python/bin/python");
     match std::env::var_os("SPOOR_PYTHON") {
         // Who names one wants the test to run.

@@ -51,6 +51,7 @@ mod dashboard;
 mod examples;
 mod experiment;
 mod export;
+mod export_text;
 mod faults;
 mod format;
 mod fuzz;

@@ -1,7 +1,9 @@
 """Loads an export with the packages it is made for, as their users would, and
 prints what they see: for each way of loading a line of JSON, with the samples in
 order as rank, text, caption, parents, when fetched, the digest of the file, and
-format and size of the decoded picture.
+format and size of the decoded picture. Of an export of text, whose formats begin with
+"text-", they are address, text, words, authors, probability and when fetched; of plain
+text the text alone.
 
     load.py FORMAT FOLDER
 
@@ -22,6 +24,7 @@ cache = tempfile.TemporaryDirectory()
 os.environ["HF_HOME"] = cache.name
 
 import datasets  # noqa: E402
+import duckdb  # noqa: E402
 import pandas  # noqa: E402
 import PIL.Image  # noqa: E402
 import pyarrow.parquet  # noqa: E402
@@ -109,8 +112,56 @@ def of_table(table):
         yield sample(row, row["image"]["bytes"] if "image" in row else None)
 
 
+def document(row):
+    return {
+        "url": row["url"],
+        "title": given(row["title"]),
+        "text": row["text"],
+        "words": int(row["words"]),
+        "authors": list(row["authors"]),
+        "on_topic": given(row["on_topic"]),
+        "published": given(row["published"]),
+        "fetched": moment(row["fetched"]),
+        "noai": bool(row["noai"]),
+    }
+
+
+def of_documents(table):
+    return [document(row) for _, row in table.iterrows()]
+
+
+def of_duckdb(pattern):
+    """The rows of all files, in the order of the names of these."""
+    duckdb.sql("SET TimeZone = 'UTC'")
+    return of_documents(duckdb.sql(f"SELECT * FROM '{pattern}'").df())
+
+
+def text_ways(form, folder):
+    """Each way of loading documents, by name."""
+    loaded = datasets.load_dataset(folder, split="train")
+    if form == "text-txt":
+        yield "datasets", [row["text"] for row in loaded]
+        return
+    yield "datasets", [document(row) for row in loaded]
+    data = os.path.join(folder, "data")
+    if form == "text-parquet":
+        yield "pandas", of_documents(pandas.read_parquet(data))
+        yield "pyarrow", of_documents(pyarrow.parquet.read_table(data).to_pandas())
+        yield "duckdb", of_duckdb(os.path.join(data, "*.parquet"))
+    elif form == "text-jsonl":
+        files = sorted(glob.glob(os.path.join(data, "*.jsonl*")))
+        read = dict(lines=True, dtype=False, convert_dates=False)
+        yield "pandas", of_documents(pandas.concat(pandas.read_json(f, **read) for f in files))
+        yield "duckdb", of_duckdb(os.path.join(data, "*.jsonl*"))
+    else:
+        sys.exit(f"{form}: no format of an export")
+
+
 def ways(form, folder):
     """Each way of loading, by name."""
+    if form.startswith("text-"):
+        yield from text_ways(form, folder)
+        return
     # By the front matter of the data card.
     yield "datasets", of_dataset(datasets.load_dataset(folder, split="train"))
     if form == "imagefolder":

@@ -1,0 +1,315 @@
+//! The data card of a corpus: `README.md` with the front matter that the Hugging Face hub
+//! and its `datasets` read, and the rest for people.
+//!
+//! What comes from the web stands in code spans, which show it as it is, and in the front
+//! matter not at all.
+
+use std::io::{self, Write};
+
+use super::super::card::{Counts, code, feature, fence, primary, size_category, table};
+use super::super::columns::Value;
+use super::columns::{self, Column, Sample, TEXT};
+use super::{TextExported, TextFormat, TextRequest, copies, paragraphs, removed, write as formats};
+
+/// What the documents of an export have in common.
+#[derive(Default)]
+pub(super) struct Tally {
+    pub(super) documents: u64,
+    pub(super) words: u64,
+    /// Documents that lost repeated paragraphs, whatever became of them.
+    pub(super) shortened: u64,
+    hosts: Counts,
+    languages: Counts,
+    licences: Counts,
+    years: Counts,
+    /// Tenths of the probability to be on topic, and last those of which none is known.
+    on_topic: [u64; 11],
+    /// By column, documents of whose publishers something was said.
+    consent: Counts,
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, sample: &Sample<'_>, columns: &[Column]) {
+        let count = |counts: &mut Counts, what: &str| {
+            *counts.entry(what.to_owned()).or_default() += 1;
+        };
+        let document = sample.document;
+        self.documents += 1;
+        self.words += u64::from(sample.words);
+        count(&mut self.hosts, sample.host);
+        let language = document.language.as_deref();
+        count(&mut self.languages, language.unwrap_or("not recognised"));
+        let year = document.published.as_deref().and_then(|p| p.get(..4));
+        count(&mut self.years, year.unwrap_or("not given"));
+        let tenth = document
+            .on_topic
+            .map_or(10, |p| ((p * 10.0) as usize).min(9));
+        if let Some(count) = self.on_topic.get_mut(tenth) {
+            *count += 1;
+        }
+        for licence in &document.licences {
+            count(&mut self.licences, licence);
+        }
+        if document.licences.is_empty() {
+            count(&mut self.licences, "none given");
+        }
+        for column in columns.iter().filter(|c| c.consent && c.name != "licences") {
+            match column.value(sample) {
+                Value::Flag(Some(true)) | Value::Text(Some(_)) => {
+                    count(&mut self.consent, column.name);
+                }
+                Value::Texts(all) if !all.is_empty() => count(&mut self.consent, column.name),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Writes the card.
+pub(super) fn write(
+    out: &mut dyn Write,
+    name: &str,
+    request: &TextRequest<'_>,
+    exported: &TextExported,
+    tally: &Tally,
+) -> io::Result<()> {
+    let columns = columns::columns();
+    front_matter(out, name, request, &columns, tally)?;
+    let version = env!("CARGO_PKG_VERSION");
+    writeln!(
+        out,
+        "# {}\n\nThe main text of pages from the web, of a crawl that follows one topic. Written by \
+         spoor {version} on {}.\n",
+        code(name),
+        request.date
+    )?;
+    let (documents, words) = (tally.documents, tally.words);
+    let hosts = tally.hosts.len();
+    writeln!(
+        out,
+        "{documents} documents of {words} words, from {hosts} hosts.\n"
+    )?;
+    let snippet = snippet(request);
+    writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")?;
+    if request.format == TextFormat::Text {
+        writeln!(
+            out,
+            "A paragraph is a line, and an empty line parts two documents. Characters that steer a \
+             terminal or turn the direction of writing are left out. `{}` says in the same order \
+             where each document lies (`file`, `from`, `bytes`), and has all columns but the text.\n",
+            formats::INDEX
+        )?;
+    }
+    table(
+        out,
+        "Sources",
+        "host of the page",
+        "documents",
+        &tally.hosts,
+    )?;
+    table(
+        out,
+        "Languages",
+        "as recognised",
+        "documents",
+        &tally.languages,
+    )?;
+    table(out, "Years", "published", "documents", &tally.years)?;
+    on_topic(out, tally)?;
+    consent(out, &columns, tally)?;
+    steps(out, request, exported)?;
+    writeln!(
+        out,
+        "\n## Columns\n\n| column | type | meaning |\n|---|---|---|"
+    )?;
+    for column in columns.iter().filter(|c| is_written(request, c)) {
+        let Column { name, about, .. } = column;
+        writeln!(out, "| `{name}` | {} | {about} |", column.kind.name())?;
+    }
+    let fence = fence(request.job);
+    let job = request.job.trim_end();
+    writeln!(out, "\n## The job\n\n{fence}toml\n{job}\n{fence}")
+}
+
+fn is_written(request: &TextRequest<'_>, column: &Column) -> bool {
+    request.format != TextFormat::Text || column.name != TEXT
+}
+
+fn front_matter(
+    out: &mut dyn Write,
+    name: &str,
+    request: &TextRequest<'_>,
+    columns: &[Column],
+    tally: &Tally,
+) -> io::Result<()> {
+    // A string of JSON is one of YAML, but for what YAML takes for no text.
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    writeln!(out, "---\npretty_name: {}", serde_json::Value::from(name))?;
+    // What the publishers say of each document stands in the columns.
+    writeln!(out, "license: unknown\ntask_categories:\n- text-generation")?;
+    let mut languages: Vec<&str> = tally.languages.keys().filter_map(|l| primary(l)).collect();
+    languages.dedup();
+    if !languages.is_empty() {
+        writeln!(out, "language:")?;
+        for language in languages {
+            writeln!(out, "- \"{language}\"")?;
+        }
+    }
+    writeln!(
+        out,
+        "size_categories:\n- {}",
+        size_category(tally.documents)
+    )?;
+    writeln!(
+        out,
+        "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path:\n    - \"{}\"",
+        pattern(request)
+    )?;
+    if request.format == TextFormat::Text {
+        writeln!(out, "  sample_by: paragraph")?;
+    }
+    // Without the types, a reader takes them from the first documents and fails at the
+    // first that is different.
+    writeln!(out, "dataset_info:\n  features:")?;
+    let has_times = request.format == TextFormat::Parquet;
+    let only_text = request.format == TextFormat::Text;
+    for column in columns.iter().filter(|c| !only_text || c.name == TEXT) {
+        feature(out, "  ", column.name, column.kind, has_times)?;
+    }
+    writeln!(out, "---\n")
+}
+
+/// The files of data.
+fn pattern(request: &TextRequest<'_>) -> &'static str {
+    match (request.format, request.gzip) {
+        (TextFormat::Parquet, _) => "data/*.parquet",
+        (TextFormat::JsonLines, false) => "data/*.jsonl",
+        (TextFormat::JsonLines, true) => "data/*.jsonl.gz",
+        (TextFormat::Text, _) => "data/*.txt",
+    }
+}
+
+fn snippet(request: &TextRequest<'_>) -> String {
+    let mut lines = String::from(
+        "from datasets import load_dataset\n\
+         documents = load_dataset(\"FOLDER\", split=\"train\")",
+    );
+    let gz = if request.gzip { ".gz" } else { "" };
+    match request.format {
+        TextFormat::Parquet => lines.push_str(
+            "\n\nimport pandas\n\
+             documents = pandas.read_parquet(\"FOLDER/data\")\n\n\
+             import duckdb\n\
+             documents = duckdb.sql(\"SELECT * FROM 'FOLDER/data/*.parquet'\")",
+        ),
+        TextFormat::JsonLines => lines.push_str(&format!(
+            "\n\nimport pandas\n\
+             # Without these pandas makes numbers and dates of texts that look like some.\n\
+             documents = pandas.read_json(\"FOLDER/data/00000.jsonl{gz}\", lines=True, dtype=False, \
+             convert_dates=False)\n\n\
+             import duckdb\n\
+             documents = duckdb.sql(\"SELECT * FROM 'FOLDER/data/*.jsonl{gz}'\")"
+        )),
+        TextFormat::Text => lines.push_str(
+            "\n\n# In a job file of spoor, as text about a topic:\n# [train]\n\
+             # positive = [\"FOLDER/data\"]",
+        ),
+    }
+    lines
+}
+
+fn on_topic(out: &mut dyn Write, tally: &Tally) -> io::Result<()> {
+    writeln!(
+        out,
+        "### On topic\n\nHow probable it is that a document is about the topic.\n\n\
+         | probability | documents |\n|---|---:|"
+    )?;
+    for (tenth, count) in tally.on_topic.iter().enumerate() {
+        match tenth {
+            10 => writeln!(out, "| not known | {count} |\n")?,
+            _ => writeln!(
+                out,
+                "| 0.{tenth} to {:.1} | {count} |",
+                (tenth + 1) as f64 / 10.0
+            )?,
+        }
+    }
+    Ok(())
+}
+
+fn consent(out: &mut dyn Write, columns: &[Column], tally: &Tally) -> io::Result<()> {
+    writeln!(
+        out,
+        "## Licences and consent\n\nThe texts belong to those who wrote them. What their publishers \
+         say of their use was recorded with each document, and stands in its columns. Who uses the \
+         texts answers for that use.\n"
+    )?;
+    table(out, "Licences", "as given", "documents", &tally.licences)?;
+    let consent = columns.iter().filter(|c| c.consent && c.name != "licences");
+    let consent: Counts = consent
+        .map(|c| {
+            let count = tally.consent.get(c.name).copied().unwrap_or(0);
+            (c.name.to_owned(), count)
+        })
+        .collect();
+    table(out, "Consent", "column that says so", "documents", &consent)
+}
+
+fn steps(
+    out: &mut dyn Write,
+    request: &TextRequest<'_>,
+    exported: &TextExported,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "## How it was made\n\nThe crawl kept {} documents. Of these the following were left out; \
+         `{}` names each with the value and the bound.\n\n\
+         | step | stays | left out | left |\n|---|---|---:|---:|",
+        exported.read - exported.damaged,
+        removed::FILE,
+    )?;
+    for step in &exported.steps {
+        let super::TextStep {
+            name,
+            bound,
+            removed,
+            left,
+        } = step;
+        writeln!(out, "| {name} | {bound} | {removed} | {left} |")?;
+    }
+    if exported.damaged > 0 {
+        writeln!(
+            out,
+            "\n{} more were damaged and could not be read.",
+            exported.damaged
+        )?;
+    }
+    match request.keep_repeated {
+        true => writeln!(
+            out,
+            "\nParagraphs that a host repeats on many of its pages were left in, as asked for."
+        )?,
+        false => writeln!(
+            out,
+            "\nBetween exact copies and short ones, {} paragraphs ({} different ones) were left out of \
+             {} documents, as their host repeats them: those that stand on at least {} of its pages \
+             here and on one in {}. Case and numbers do not count, and where {} words or more stand \
+             apart from numbers, neither do the words beside these. All other paragraphs are unchanged \
+             and in their order.",
+            exported.paragraphs,
+            exported.different,
+            exported.shortened,
+            paragraphs::PAGES,
+            paragraphs::ONE_IN,
+            paragraphs::PLAIN,
+        )?,
+    }
+    writeln!(
+        out,
+        "\nCopies are told by the words: near copies are texts of which at least {} of the shingles of \
+         {} words are the same (Jaccard similarity, computed from all shingles). Of copies the one \
+         that was crawled first stays.",
+        request.near,
+        copies::SHINGLE,
+    )
+}

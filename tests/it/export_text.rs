@@ -1,0 +1,223 @@
+//! `spoor export --text`, loaded with the programs that the formats are for.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::{Value, json};
+use spoor::lab::Lab;
+use spoor::page::Terms;
+use spoor::store::Document;
+
+use crate::export::{HOSTILE, python};
+use crate::support::texts::{other, page, some, topical, tree};
+use crate::support::{Job, JobText, Ran, Wire, spoor};
+
+/// A job that was never crawled, with these documents in its folder.
+fn with_documents(documents: &[Document]) -> (Job, Wire) {
+    let web = tree(&[("a.test/", page("Lights", "", &[some(topical(), 0, 4)]))]);
+    let wire = Wire::serve(Lab::from_memory(web));
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    if !documents.is_empty() {
+        let folder = job.folder().join("documents");
+        std::fs::create_dir_all(&folder).unwrap();
+        let frames = documents.iter().map(|d| d.to_frame().unwrap());
+        let frames: Vec<Vec<u8>> = frames.collect();
+        std::fs::write(folder.join("00000.jsonl.zst"), frames.concat()).unwrap();
+    }
+    (job, wire)
+}
+
+fn document(n: usize, text: &str) -> Document {
+    Document {
+        url: format!("http://a.test/{n}"),
+        fetched: "2026-01-02T03:04:05.678Z".to_owned(),
+        language: Some("en".to_owned()),
+        language_certainty: Some(0.5),
+        charset_used: "UTF-8".to_owned(),
+        extractor: "article".to_owned(),
+        words: u32::try_from(text.split_whitespace().count()).unwrap(),
+        hash: Document::hash_of(text),
+        text: text.to_owned(),
+        ..Document::default()
+    }
+}
+
+fn exported(job: &Job, more: &[&str]) -> Ran {
+    let file = job.file();
+    let mut arguments = vec!["export", file.to_str().unwrap(), "--text"];
+    arguments.extend(more);
+    Ran::of(&mut spoor(&arguments))
+}
+
+#[test]
+fn exports_of_text_are_what_python_and_duckdb_read() {
+    let Some(python) = python() else {
+        eprintln!(
+            "SKIPPED: no Python with the packages of tests/python/requirements.txt; \
+             `.ci/run` installs one in target/python, SPOOR_PYTHON names another"
+        );
+        return;
+    };
+    // The first documents lack what later ones have, and what looks like a number or a
+    // date is text: a reader that concludes from the first what all are is found out.
+    let mut documents: Vec<Document> = (0..40)
+        .map(|n| document(n, &some(other(), n * 7, 3)))
+        .collect();
+    documents[30].title = Some("2026".to_owned());
+    documents[31].published = Some("2024".to_owned());
+    documents[32].published = Some("2024-05-17T08:30:00+02:00".to_owned());
+    documents[33].title = Some(HOSTILE.to_owned());
+    documents[34].authors = vec!["Ada".to_owned(), HOSTILE.to_owned()];
+    documents[35].on_topic = Some(0.25);
+    documents[36].on_topic = Some(1.0);
+    let mut terms = Terms::default();
+    terms.directives.noai = true;
+    documents[37].terms = Some(terms);
+    let hostile = format!("{HOSTILE}\n\n{}", some(topical(), 3, 3));
+    documents[38] = document(38, &hostile);
+    documents[39] = document(
+        39,
+        &format!("{}\n\n\"Fog,\" she said: 007.", "x".repeat(3 << 20)),
+    );
+    let (job, _wire) = with_documents(&documents);
+    let expected: Vec<Value> = documents
+        .iter()
+        .map(|d| {
+            json!({
+                "url": d.url,
+                "title": d.title,
+                "text": d.text,
+                "words": d.words,
+                "authors": d.authors,
+                "on_topic": d.on_topic,
+                "published": d.published,
+                "fetched": "2026-01-02T03:04:05",
+                "noai": d.terms.as_ref().is_some_and(|t| t.directives.noai),
+            })
+        })
+        .collect();
+    for (format, more, ways) in [
+        (
+            "parquet",
+            &[][..],
+            &["datasets", "pandas", "pyarrow", "duckdb"][..],
+        ),
+        ("jsonl", &[], &["datasets", "pandas", "duckdb"]),
+        ("jsonl", &["--gzip"], &["datasets", "pandas", "duckdb"]),
+        ("txt", &[], &["datasets"]),
+    ] {
+        // Names that mean a split to `datasets` must mean nothing here.
+        let to = job.folder().join("test/val").join(format);
+        let mut arguments = vec![
+            "--format",
+            format,
+            "--near",
+            "1",
+            "--to",
+            to.to_str().unwrap(),
+        ];
+        arguments.extend(more);
+        let out = exported(&job, &arguments).good();
+        assert!(out.contains("\n40 documents, "), "{out}");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/python/load.py");
+        let mut command = Command::new(&python);
+        command.arg(script).arg(format!("text-{format}")).arg(&to);
+        let seen = Ran::of(&mut command).good();
+        let seen: Vec<Value> = seen
+            .lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect();
+        let names: Vec<&str> = seen.iter().map(|s| s["way"].as_str().unwrap()).collect();
+        assert_eq!(names, ways, "{format}");
+        for way in &seen {
+            let samples = way["samples"].as_array().unwrap();
+            assert_eq!(samples.len(), expected.len(), "{format} by {}", way["way"]);
+            for (seen, expected) in samples.iter().zip(&expected) {
+                let of = format!("{format} by {}", way["way"]);
+                match format {
+                    // A paragraph is a line there, and what steers a terminal is gone.
+                    "txt" if expected["url"] == "http://a.test/38" => {
+                        assert!(seen.as_str().unwrap().contains("```"), "{of}");
+                    }
+                    "txt" => {
+                        let text = expected["text"].as_str().unwrap();
+                        let lines: Vec<&str> = text.split("\n\n").map(str::trim).collect();
+                        assert_eq!(seen.as_str().unwrap().trim_end(), lines.join("\n"), "{of}");
+                    }
+                    _ => assert_eq!(seen, expected, "{of}"),
+                }
+            }
+        }
+    }
+}
+
+/// What a command says that refuses: code 2 is for a wrong command line.
+fn refusal(ran: Ran) -> String {
+    match ran.status.code() {
+        Some(2) => ran.err,
+        _ => ran.refused(),
+    }
+}
+
+#[test]
+fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
+    let mut documents: Vec<Document> = (0..6)
+        .map(|n| document(n, &format!("Home\n\n{}", some(other(), n * 7, 3))))
+        .collect();
+    documents[4].text = documents[3].text.clone();
+    documents[5].language = Some("de".to_owned());
+    documents.push(document(7, &some(topical(), 0, 4)));
+    let (job, _wire) = with_documents(&documents);
+    let out = exported(&job, &["--language", "eng", "--keep-repeated"]).good();
+    let rows: Vec<Vec<&str>> = out
+        .lines()
+        .map(|l| l.split_whitespace().collect())
+        .collect();
+    let rows: Vec<String> = rows.iter().map(|words| words.join(" ")).collect();
+    let folder = job.folder().join("exports/text-parquet");
+    for row in [
+        "documents 7",
+        "other language 1 6 en",
+        "exact copy 1 5 the first with a text",
+        &format!("DuckDB SELECT * FROM '{}/data/*.parquet'", folder.display()),
+    ] {
+        assert!(rows.iter().any(|r| r == row), "{row:?} is not in {out}");
+    }
+    assert!(out.contains("\n5 documents, "), "{out}");
+    let out = exported(&job, &["--json", "--format", "jsonl"]).good();
+    let out: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((&out["documents"], &out["read"]), (&json!(6), &json!(7)));
+    assert_eq!(out["repeated_paragraphs"]["left_out"], 5);
+    assert_eq!(out["steps"][1]["step"], "exact copy");
+
+    for (arguments, says) in [
+        (
+            &["--format", "imagefolder"][..],
+            "--format parquet, jsonl or txt",
+        ),
+        (&["--format", "txt", "--gzip"], "--format jsonl only"),
+        (&["--min-on-topic", "50"], "from 0 to 1"),
+        (&["--language", "klingon"], "klingon"),
+        (&["--top", "3"], "--top"),
+        (&["--min-on-topic", "0.5"], "7 not on topic"),
+    ] {
+        let error = refusal(exported(&job, arguments));
+        assert!(error.contains(says), "{error}");
+    }
+    let file = job.file();
+    let images = |more: &[&str]| {
+        let mut arguments = vec!["export", file.to_str().unwrap()];
+        arguments.extend(more);
+        refusal(Ran::of(&mut spoor(&arguments)))
+    };
+    assert!(images(&["--format", "txt"]).contains("--text"));
+    assert!(images(&["--format", "jsonl", "--keep-repeated"]).contains("--text"));
+    assert!(images(&[]).contains("--format"));
+    let (empty, _wire) = with_documents(&[]);
+    let error = exported(&empty, &[]).refused();
+    assert!(error.contains("no documents to export"), "{error}");
+}
