@@ -55,7 +55,7 @@
 //! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train, steps |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
-//! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, store |
+//! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
 //! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train, steps |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |

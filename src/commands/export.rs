@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use spoor::config::Config;
-use spoor::export::{self, Request, Stage, TextExported, TextFormat, TextRequest};
+use spoor::export::{self, Request, TextExported, TextFormat, TextRequest};
 use spoor::language::Language;
 use spoor::steps::Step;
 
@@ -193,17 +193,7 @@ impl Export {
             date,
             ..TextRequest::new(format)
         };
-        let mut step: Option<(Stage, Step)> = None;
-        let exported = export::export_text(config, &request, &mut |stage, done, total| {
-            if step.as_ref().is_none_or(|(begun, _)| *begun != stage) {
-                // The one before ends first.
-                drop(step.take());
-            }
-            let begin = || (stage, Step::begin(told(stage), total));
-            step.get_or_insert_with(begin).1.reach(done);
-        });
-        drop(step);
-        let exported = exported?;
+        let exported = export::export_text(config, &request)?;
         match self.json {
             true => print_json(&summary(&exported)),
             false => {
@@ -211,15 +201,6 @@ impl Export {
                 Ok(())
             }
         }
-    }
-}
-
-/// What is shown of a stage.
-fn told(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Counting => "counting documents",
-        Stage::Choosing => "choosing documents",
-        Stage::Writing => "writing documents",
     }
 }
 

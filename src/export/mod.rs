@@ -38,7 +38,7 @@ use self::card::Tally;
 use self::columns::{Column, Sample};
 use self::place::Place;
 pub use self::place::{MARK, is_export};
-pub use self::text::{Stage, TextExported, TextFormat, TextRequest, TextStep, export_text};
+pub use self::text::{TextExported, TextFormat, TextRequest, TextStep, export_text};
 use crate::config::Config;
 use crate::rank::{self, RankError, Ranked, Ranking};
 use crate::store::{self, OutputError, Sidecar};

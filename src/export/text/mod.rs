@@ -119,17 +119,6 @@ impl TextRequest<'_> {
     }
 }
 
-/// What an export is at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stage {
-    /// Counting the documents, whose number is not known yet.
-    Counting,
-    /// Choosing among them.
-    Choosing,
-    /// Writing those that stay.
-    Writing,
-}
-
 /// What was written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextExported {
@@ -168,28 +157,26 @@ pub struct TextStep {
     pub left: u64,
 }
 
-/// Exports a job's documents. `progress` is told how many documents a stage has done and
-/// of how many, where that is known.
+/// Exports a job's documents.
 ///
 /// # Errors
 /// [`ExportError`]; the folder is then what it was before.
 pub fn export_text(
     config: &Config,
     request: &TextRequest<'_>,
-    progress: &mut dyn FnMut(Stage, u64, Option<u64>),
 ) -> Result<TextExported, ExportError> {
     let folder = config.job_folder();
     let _samples = store::read_samples(&folder)?;
     let usual = || folder.join("exports").join(request.name());
     let place = Place::prepare(&request.to.clone().unwrap_or_else(usual))?;
-    let survey = Survey::of(&folder, progress)?;
+    let survey = Survey::of(&folder)?;
     if survey.newest.is_empty() {
         return Err(ExportError::NoDocuments(folder));
     }
     let mut work = Work::new(&folder, request, place, survey);
     let mut removed = Removed::create(work.place.path())?;
-    let chosen = work.choose(&mut removed, progress)?;
-    let (tally, files, repeated) = work.write(chosen, &mut removed, progress)?;
+    let chosen = work.choose(&mut removed)?;
+    let (tally, files, repeated) = work.write(chosen, &mut removed)?;
     let steps = work.steps();
     if tally.documents == 0 {
         return Err(ExportError::NoText(folder, told(&steps)));

@@ -14,9 +14,10 @@ use super::copies::{Copies, Found};
 use super::paragraphs::{Counter, Repeated};
 use super::removed::{Left, Measure, Removed, Step};
 use super::spool::Spool;
-use super::{Stage, TextRequest, TextStep, write};
+use super::{TextRequest, TextStep, write};
 use crate::address::PageUrl;
 use crate::language::Language;
+use crate::steps::Step as Progress;
 use crate::store::{self, Document};
 
 /// Which line is the newest of each address.
@@ -28,15 +29,13 @@ pub(super) struct Survey {
 }
 
 impl Survey {
-    pub(super) fn of(
-        folder: &Path,
-        progress: &mut dyn FnMut(Stage, u64, Option<u64>),
-    ) -> Result<Self, ExportError> {
+    pub(super) fn of(folder: &Path) -> Result<Self, ExportError> {
         let mut found = Self {
             read: 0,
             damaged: 0,
             newest: FxHashMap::default(),
         };
+        let mut progress = Progress::begin("counting documents", None);
         for item in store::documents(folder)? {
             match item {
                 Ok(document) => {
@@ -48,7 +47,7 @@ impl Survey {
                 }
             }
             found.read += 1;
-            progress(Stage::Counting, found.read, None);
+            progress.reach(found.read);
         }
         Ok(found)
     }
@@ -114,11 +113,7 @@ impl<'a> Work<'a> {
     }
 
     /// Chooses the newest and wanted documents that are no exact copies.
-    pub(super) fn choose(
-        &mut self,
-        removed: &mut Removed,
-        progress: &mut dyn FnMut(Stage, u64, Option<u64>),
-    ) -> Result<Chosen, ExportError> {
+    pub(super) fn choose(&mut self, removed: &mut Removed) -> Result<Chosen, ExportError> {
         let folder = self.place.path().to_owned();
         let counter = Counter::create(&folder).map_err(io(&folder, "creating"))?;
         let urls = Spool::create(&folder.join(".addresses")).map_err(io(&folder, "creating"))?;
@@ -127,8 +122,10 @@ impl<'a> Work<'a> {
             urls,
             counter,
         };
+        let all = Some(self.survey.read);
+        let mut progress = Progress::begin("choosing documents", all);
         for (number, document) in self.survey.documents(self.source)? {
-            progress(Stage::Choosing, number + 1, Some(self.survey.read));
+            progress.reach(number + 1);
             if let Some(left) = self.refused(number, &document) {
                 self.leave_out(removed, &left.1, left.0)?;
                 continue;
@@ -185,7 +182,6 @@ impl<'a> Work<'a> {
         &mut self,
         chosen: Chosen,
         removed: &mut Removed,
-        progress: &mut dyn FnMut(Stage, u64, Option<u64>),
     ) -> Result<(Tally, u32, Repeated), ExportError> {
         let folder = self.place.path().to_owned();
         let Chosen {
@@ -201,8 +197,10 @@ impl<'a> Work<'a> {
         let columns = columns::columns();
         let mut writer = write::writer(self.request, &folder, &columns)?;
         let mut tally = Tally::default();
+        let all = Some(self.survey.read);
+        let mut progress = Progress::begin("writing documents", all);
         for (number, document) in self.survey.documents(self.source)? {
-            progress(Stage::Writing, number + 1, Some(self.survey.read));
+            progress.reach(number + 1);
             let first = firsts.get(&text_key(&document.text));
             let Some(first) = first.filter(|first| first.number == number) else {
                 continue;

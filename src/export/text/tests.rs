@@ -72,7 +72,7 @@ impl Job {
     }
 
     fn export(&self, request: &TextRequest<'_>) -> Result<TextExported, ExportError> {
-        export_text(&self.config, request, &mut |_, _, _| ())
+        export_text(&self.config, request)
     }
 }
 
