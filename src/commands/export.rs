@@ -272,7 +272,7 @@ fn print_table(exported: &TextExported, request: &TextRequest<'_>) {
         }
         TextFormat::JsonLines => {
             println!(
-                "pandas    pandas.read_json(\"{folder}/data/00000.jsonl{gz}\", lines=True, dtype=False, convert_dates=False)"
+                "pandas    pandas.read_json(\"{folder}/data/00000.jsonl{gz}\", lines=True, dtype=False)"
             );
             println!("DuckDB    SELECT * FROM '{folder}/data/*.jsonl{gz}'");
         }

@@ -150,9 +150,10 @@ def text_ways(form, folder):
         yield "duckdb", of_duckdb(os.path.join(data, "*.parquet"))
     elif form == "text-jsonl":
         files = sorted(glob.glob(os.path.join(data, "*.jsonl*")))
-        read = dict(lines=True, dtype=False, convert_dates=False)
-        yield "pandas", of_documents(pandas.concat(pandas.read_json(f, **read) for f in files))
-        yield "duckdb", of_duckdb(os.path.join(data, "*.jsonl*"))
+        tables = [pandas.read_json(file, lines=True, dtype=False) for file in files]
+        yield "pandas", of_documents(pandas.concat(tables))
+        ending = "*.jsonl.gz" if files[0].endswith(".gz") else "*.jsonl"
+        yield "duckdb", of_duckdb(os.path.join(data, ending))
     else:
         sys.exit(f"{form}: no format of an export")
 

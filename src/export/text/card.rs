@@ -204,9 +204,8 @@ fn snippet(request: &TextRequest<'_>) -> String {
         ),
         TextFormat::JsonLines => lines.push_str(&format!(
             "\n\nimport pandas\n\
-             # Without these pandas makes numbers and dates of texts that look like some.\n\
-             documents = pandas.read_json(\"FOLDER/data/00000.jsonl{gz}\", lines=True, dtype=False, \
-             convert_dates=False)\n\n\
+             # Without dtype=False pandas makes numbers and dates of texts that look like some.\n\
+             documents = pandas.read_json(\"FOLDER/data/00000.jsonl{gz}\", lines=True, dtype=False)\n\n\
              import duckdb\n\
              documents = duckdb.sql(\"SELECT * FROM 'FOLDER/data/*.jsonl{gz}'\")"
         )),
