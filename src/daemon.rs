@@ -6,6 +6,7 @@
 
 mod nothing;
 mod service;
+mod view;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use tokio::runtime::{Handle, Runtime};
 use crate::checkpoint::{self, Exports, OpenError, OpenJob};
 use crate::config::{Boundaries as BoundariesChoice, Config, ConfigErrors, ContactMissing};
 use crate::config::{StrategyKind, StrategySection};
-use crate::control::{self, Changes, Desk, MakeReader, Ratings, Who};
+use crate::control::{self, AccessError, Changes, Desk, MakeReader, Ratings, Who};
 use crate::explain::Terms;
 use crate::extract;
 use crate::fetch::{self, Fetcher, SetupError};
@@ -82,6 +83,9 @@ pub enum DaemonError {
     /// The store failed at the end.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The control API must not, or cannot, be opened as the job says.
+    #[error(transparent)]
+    Access(#[from] AccessError),
     /// Every request would have failed in the same way.
     #[error("stopped, and nothing is lost: {0}")]
     Hopeless(String),
@@ -224,17 +228,15 @@ pub fn crawl(
     mut control: Control,
     desk: Desk,
 ) -> Result<Summary, DaemonError> {
-    let Ready {
-        seeds,
-        token,
-        warnings,
-    } = ready::for_crawl(config)?;
+    let Ready { seeds, warnings } = ready::for_crawl(config)?;
     for warning in warnings {
         tracing::warn!("{warning}");
     }
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
-    let model = model(config, runtime, observer)?;
+    let entrance = view::open(config, observer)?;
+    let mut served = control::serve(runtime, desk.clone(), entrance);
+    let model = model(config, runtime, &mut view::Told::of(observer, &desk))?;
     let metrics = Metrics::new()?;
     let learned = Learned::new(&config.strategy);
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
@@ -284,24 +286,17 @@ pub fn crawl(
         tracing::warn!("{text}");
         observer.say(&text);
     }
-    let listen = config.control.listen.map(|address| (address, token));
-    let served = match control::serve(runtime, &folder, desk.clone(), listen) {
-        Ok(served) => Some(served),
-        Err(error) => {
-            tracing::warn!(
-                "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
-                 reach it",
-                folder.display()
-            );
-            None
-        }
-    };
-    if let Some(address) = served.as_ref().and_then(|served| served.address) {
-        observer.say(&format!("control API on http://{address}/"));
+    if let Err(error) = served.open_socket(runtime, &folder) {
+        tracing::warn!(
+            "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+             reach it",
+            folder.display()
+        );
     }
     let mut service = Service::ready();
     let watch = control.watch();
     let mut troubles = Troubles::default();
+    let watching = desk.clone();
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
@@ -319,12 +314,23 @@ pub fn crawl(
         observer.crawl(frontier, row, &watch.now());
     };
     let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
-    let stop = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew)?;
+    let driven = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew);
+    let stop = match driven {
+        Ok(stop) => stop,
+        Err(error) => {
+            let error = DaemonError::from(error);
+            watching.end(&frontier, Err(&error.to_string()));
+            served.close(runtime);
+            return Err(error);
+        }
+    };
     let end = match (stop, crew.limit_reached()) {
         (Some(_), _) => End::Stopped,
         (None, Some(limit)) => End::Limit(limit),
         (None, None) => End::Exhausted,
     };
+    let hopeless = watch.now().hopeless;
+    watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
     let nothing = match frontier.counts().documents {
         0 => troubles.of_seeds(&frontier, &terms(config), &seeds)?,
         _ => Vec::new(),
@@ -345,11 +351,9 @@ pub fn crawl(
     };
     drop(exports);
     frontier.close()?;
-    if let Some(served) = served {
-        served.close(runtime);
-    }
+    served.close(runtime);
     drop(lock);
-    match watch.now().hopeless {
+    match hopeless {
         Some(why) => Err(DaemonError::Hopeless(why)),
         None => Ok(summary),
     }

@@ -57,10 +57,11 @@
 //! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
 //! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
-//! | `report` | what jobs brought home as tables and plots, in HTML and Markdown | address, annotate, atomic, config, inert, lm, page, store, train, steps |
+//! | `report` | what jobs found and brought home, with pictures, tables and plots, in HTML and Markdown | address, annotate, atomic, config, frontier, inert, lm, page, picture, store, train, steps |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
 //! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
+//! | `ui` | all jobs of a folder on one page: how they stand, what they brought, their reports | config, control, inert, page, picture, report, store |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `ready` | what a job must have before it may train or crawl, all that is missing at once | address, config, control, fetch, scope, train |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
@@ -121,3 +122,4 @@ pub mod steps;
 pub mod store;
 pub mod takedown;
 pub mod train;
+pub mod ui;

@@ -24,8 +24,6 @@ pub struct Ready {
     /// Every seed of `seeds.urls` and `seeds.files`, each once; those of `seeds.watch` are
     /// not among them.
     pub seeds: Vec<PageUrl>,
-    /// What requests to the control API over TCP must bring.
-    pub token: Option<Token>,
     /// What keeps nothing from running and is probably not meant so.
     pub warnings: Vec<ConfigError>,
 }
@@ -62,19 +60,11 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
         texts(config, &mut errors);
     }
     authorities(config, &mut errors);
-    let token = match Token::of(&config.control) {
-        Ok(token) => token,
-        Err(error) => {
-            errors.push(access(config, &error));
-            None
-        }
-    };
+    if let Err(error) = Token::of(&config.control) {
+        errors.push(access(config, &error));
+    }
     match errors.is_empty() {
-        true => Ok(Ready {
-            seeds,
-            token,
-            warnings,
-        }),
+        true => Ok(Ready { seeds, warnings }),
         false => Err(ConfigErrors::new(subject(config), errors)),
     }
 }

@@ -65,6 +65,7 @@ fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u
     let mut progress = Progress::crawl(&config, None);
     let control = Control::default();
     let desk = daemon::desk(&config, &control);
+    desk.name_file(job);
     daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
     let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk);
     progress.finish();

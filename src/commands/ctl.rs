@@ -188,6 +188,9 @@ fn print_status(status: &Status) {
     let state = serde_json::to_value(status.state).unwrap_or_default();
     let state = state.as_str().unwrap_or_default();
     println!("state     {state} since {}", status.since);
+    if let Some(link) = &status.link {
+        println!("dashboard {link}");
+    }
     println!(
         "pages     {} done of {} fetches in {:.1} s",
         status.pages, status.fetches, status.active_seconds

@@ -27,6 +27,7 @@ mod store;
 mod summary;
 mod takedown;
 mod train;
+mod ui;
 
 use std::path::PathBuf;
 
@@ -116,6 +117,8 @@ pub enum Command {
     Agreement(agreement::Agreement),
     /// Write the figures of a job, or of several side by side, as HTML and Markdown.
     Report(report::Report),
+    /// Show all jobs of a folder on one page of this machine, with their reports.
+    Ui(ui::Ui),
     /// Remove samples from a job that does not run, and never fetch them again.
     Takedown(takedown::Takedown),
     /// Rate a text with a model.
@@ -163,7 +166,12 @@ impl Command {
     pub fn serves(&self) -> bool {
         matches!(
             self,
-            Self::Demo(_) | Self::Train(_) | Self::Crawl(_) | Self::Annotate(_) | Self::Lab(_)
+            Self::Demo(_)
+                | Self::Train(_)
+                | Self::Crawl(_)
+                | Self::Annotate(_)
+                | Self::Ui(_)
+                | Self::Lab(_)
         )
     }
 }
@@ -209,6 +217,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Schema(schema) => schema.run(),
         Command::Agreement(agreement) => agreement.run(),
         Command::Report(report) => report.run(),
+        Command::Ui(ui) => ui.run(),
         Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),

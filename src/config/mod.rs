@@ -10,7 +10,7 @@
 //! Reading order: `sections` declares every key with its type, default,
 //! range and meaning, through the macro of `section`, which makes of each
 //! declaration a struct and one walk over its keys. `values` says what a kind of
-//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `rules`,
+//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `listen`, `rules`,
 //! `neutral`, `texts` and `formula` those that a crawler brings. `reading` is the walk that reads a file,
 //! `checks` what must hold between keys, `errors` how it is told,
 //! `origin` where a configuration was written, and `reference` the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
@@ -23,6 +23,7 @@ mod checks;
 mod errors;
 mod formula;
 mod kinds;
+mod listen;
 mod neutral;
 mod origin;
 mod reading;
@@ -48,6 +49,7 @@ pub use kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
+pub use listen::Listen;
 pub use neutral::Neutral;
 pub use origin::Origin;
 pub use reference::reference;

@@ -1,7 +1,6 @@
 //! Every section with every key: the one place where a key is declared. The doc
 //! comments are what `spoor config reference` prints.
 
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -10,6 +9,7 @@ use super::kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, Parameter, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
 };
+use super::listen::Listen;
 use super::neutral::Neutral;
 use super::rules::{ConnectTo, ScopeRule};
 use super::section::{Key, Section, Walker, above, section};
@@ -381,8 +381,8 @@ section! {
 section! {
     /// How a running crawl is asked and told what to do. It always answers its owner on the socket `control.sock` in the job's folder; the API over TCP is the same.
     pub struct Control = "control" {
-        /// The address that it listens on too; without it, none. One beyond this machine is refused unless there is a token. Nothing is encrypted: put a TLS proxy in front of it, or take a tunnel.
-        listen: Option<SocketAddr> = None;
+        /// Where it answers over TCP, with the dashboard. "auto" takes 127.0.0.1:8470, or the next port that is free, and a token of the run's own: `spoor crawl` prints the link that has it, and nobody else on the machine gets in. On an address of your own the crawl refuses to start where the port is taken; everybody on this machine may ask and steer there unless there is a token, and one beyond this machine is refused without. Nothing is encrypted: put a TLS proxy in front of it, or take a tunnel. false switches it off.
+        listen: Listen = Listen::Auto;
         /// A file with the token that every request over TCP must bring: 16 visible characters or more, in a file that not everybody can read. Without it the variable SPOOR_CONTROL_TOKEN is taken where it is set.
         token_file: Option<PathBuf> = None;
     }

@@ -10,7 +10,7 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::book::{Kept, Packet, Yield};
+use super::book::{Kept, Packet, Seen, Yield};
 use super::routes::Problem;
 use super::{ControlError, Desk};
 use crate::frontier::{Curve, Focus, HostTurn, Tally};
@@ -49,18 +49,32 @@ pub struct Board {
     pub hosts: Vec<Turn>,
     /// The last images.
     pub images: Vec<Shown>,
+    /// The last pages, the latest first, and those that could not be had.
+    #[serde(default)]
+    pub pages: Vec<Seen>,
 }
 
 /// What was found by score, and what by chance (the control sample).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FocusNow {
+    /// What was found, in one sentence.
+    #[serde(default)]
+    pub sentence: String,
+    /// The share of the pages that were chosen which are on topic; absent where it is too
+    /// early to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The same of those drawn by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn_share: Option<f64>,
     /// Over the course of the crawl; points that span equally many fetches.
     pub points: Vec<Chosen>,
     /// Of the last points.
     pub recent: Chosen,
     /// Of all.
     pub total: Chosen,
-    /// How many times as often a page is on topic where its link was chosen by score.
+    /// How many times as often a page is on topic where its link was chosen by score;
+    /// absent where it is too early to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
     /// The lower end of its 95 % interval.
@@ -129,17 +143,20 @@ impl From<Focus> for Chosen {
     }
 }
 
-impl From<&Curve> for FocusNow {
-    fn from(curve: &Curve) -> Self {
+impl FocusNow {
+    fn of(curve: &Curve, topic: &str) -> Self {
         let total = curve.total();
-        let interval = total.gain_interval();
+        let headline = total.headline(topic);
         Self {
+            sentence: headline.to_string(),
+            share: headline.share,
+            drawn_share: headline.drawn_share,
             points: curve.points().iter().map(|p| Chosen::from(*p)).collect(),
             recent: curve.recent(LATELY).into(),
             total: total.into(),
-            gain: total.gain(),
-            gain_low: interval.map(|(low, _)| low),
-            gain_high: interval.map(|(_, high)| high).filter(|h| h.is_finite()),
+            gain: headline.gain,
+            gain_low: headline.gain_interval.map(|(low, _)| low),
+            gain_high: headline.gain_interval.and_then(|(_, high)| high),
         }
     }
 }
@@ -228,33 +245,52 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`].
     pub async fn board(&self) -> Result<Board, ControlError> {
-        let look = |run: &mut Steering<'_>| {
-            let curve = run.frontier.focus_curve().clone();
-            (curve, run.frontier.turns(TURNS))
+        let (curve, turns) = match self.0.life.preparing() {
+            Some(_) => Default::default(),
+            None => {
+                let look = |run: &mut Steering<'_>| {
+                    let curve = run.frontier.focus_curve().clone();
+                    (curve, run.frontier.turns(TURNS))
+                };
+                match self.steer(look).await {
+                    Err(ControlError::Ended) => return Ok(self.farewell().await?.board.clone()),
+                    looked => looked?,
+                }
+            }
         };
-        let (curve, turns) = self.steer(look).await?;
-        let now = now();
-        let (perplexity, best, kept) = {
-            let earlier = self.0.earlier.get().cloned().unwrap_or_default();
+        let desk = self.clone();
+        let made = tokio::task::spawn_blocking(move || desk.board_of(&curve, turns, now()));
+        // The task only fails where the process ends.
+        made.await.map_err(|_| ControlError::Ended)
+    }
+
+    /// What the crawl brought, with what only the run itself knows. Reads files.
+    pub(super) fn board_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Board {
+        let earlier = self.0.earlier.get().cloned().unwrap_or_default();
+        let (perplexity, best, kept, pages) = {
             let book = self.book();
             let kept: Vec<Kept> = book.images(&earlier).cloned().collect();
-            (book.packets(&earlier), book.best(&earlier, HOSTS), kept)
+            let pages: Vec<Seen> = book.pages(&earlier).cloned().collect();
+            (
+                book.packets(&earlier),
+                book.best(&earlier, HOSTS),
+                kept,
+                pages,
+            )
         };
-        let folder = self.0.folder.clone();
-        let read = move || -> Vec<Shown> {
-            let shown = |kept: Kept| {
-                let sidecar = Sidecar::load(&folder, &kept.file).ok();
-                shown(kept, sidecar.as_ref())
-            };
-            kept.into_iter().map(shown).collect()
+        let folder = &self.0.folder;
+        let shown = |kept: Kept| {
+            let sidecar = Sidecar::load(folder, &kept.file).ok();
+            shown(kept, sidecar.as_ref())
         };
-        Ok(Board {
-            focus: FocusNow::from(&curve),
+        Board {
+            focus: FocusNow::of(curve, &self.0.topic),
             perplexity,
             best,
             hosts: turns.into_iter().map(|t| Turn::of(t, now)).collect(),
-            images: tokio::task::spawn_blocking(read).await.unwrap_or_default(),
-        })
+            images: kept.into_iter().map(shown).collect(),
+            pages,
+        }
     }
 
     /// The metrics of the crawl.

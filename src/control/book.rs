@@ -1,5 +1,5 @@
 //! What a crawl brought, kept small: the perplexity of its pages in packets, the hosts
-//! that yield, the last images. Of this run it is told row by row; what runs before
+//! that yield, the last images, the last pages. Of this run it is told row by row; what runs before
 //! brought is read once from the log.
 
 use std::collections::{HashMap, VecDeque};
@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::PageUrl;
+use crate::inert;
 use crate::page::TaskKind;
 use crate::store::Row;
 
@@ -27,6 +28,12 @@ const MAX_HOSTS: usize = 4_000;
 
 /// Images that are remembered.
 pub(super) const IMAGES: usize = 24;
+
+/// Pages that are remembered.
+const PAGES: usize = 30;
+
+/// Characters of a title or an address that are shown.
+const MAX_SHOWN: usize = 200;
 
 /// Pages that were fetched one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -50,6 +57,26 @@ pub struct Yield {
     pub on_topic: u64,
 }
 
+/// A page that was asked for, and what is said of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Seen {
+    /// When it was finished, RFC 3339 in UTC.
+    pub time: String,
+    /// Its address, with what would steer a terminal written out, as all words here.
+    pub url: String,
+    /// Its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Whether it is on topic; absent where no page came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic: Option<bool>,
+    /// How likely it is on topic, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub probability: Option<f64>,
+    /// Why it was asked for, or why it could not be had, in words.
+    pub reason: String,
+}
+
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
@@ -68,23 +95,89 @@ pub(super) struct Book {
     span: u64,
     hosts: HashMap<String, (u64, u64)>,
     images: VecDeque<Kept>,
+    seen: VecDeque<Seen>,
 }
 
 /// The keys of a row of the log that are of interest.
 #[derive(Deserialize)]
 struct Line {
+    #[serde(default)]
+    time: String,
     kind: TaskKind,
     url: PageUrl,
     outcome: String,
     document: Option<Document>,
+    on_topic: Option<bool>,
+    on_topic_probability: Option<f64>,
+    title: Option<String>,
     #[serde(default)]
-    on_topic: bool,
+    bucket: String,
+    #[serde(default)]
+    control: bool,
+    via: Option<String>,
+    status: Option<u16>,
+    reason: Option<String>,
     file: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct Document {
     perplexity: f64,
+}
+
+/// What of a row is of interest, wherever it comes from.
+struct Told<'a> {
+    time: &'a str,
+    kind: TaskKind,
+    url: &'a PageUrl,
+    outcome: &'a str,
+    perplexity: Option<f64>,
+    on_topic: Option<bool>,
+    probability: Option<f64>,
+    title: Option<&'a str>,
+    bucket: &'a str,
+    control: bool,
+    via: Option<&'a str>,
+    status: Option<u16>,
+    reason: Option<&'a str>,
+    file: Option<&'a str>,
+}
+
+impl Told<'_> {
+    /// Why the page was asked for, or why it could not be had.
+    fn reason(&self) -> String {
+        if self.outcome != "done" {
+            let why = self.reason.unwrap_or(self.outcome).replace('_', " ");
+            let why = match self.outcome {
+                "retrying" => format!("{why}; tried again later"),
+                "redirected" => "leads to another address".to_owned(),
+                _ => why,
+            };
+            return match self.status.filter(|status| *status >= 400) {
+                Some(status) => format!("{why} (status {status})"),
+                None => why,
+            };
+        }
+        let from = |via: &str| PageUrl::parse(via).ok().map(|url| url.host().to_owned());
+        match (self.bucket, self.control, self.via.and_then(from)) {
+            ("seed", ..) => "a seed".to_owned(),
+            (_, true, _) => "drawn by chance, to compare with".to_owned(),
+            (_, _, Some(host)) if host == self.url.host() => "linked from its own site".to_owned(),
+            (_, _, Some(host)) => format!("linked from {host}"),
+            _ => "listed by its site".to_owned(),
+        }
+    }
+}
+
+/// Words of strangers, cut to what is shown.
+fn cut(text: &str) -> String {
+    let short: String = text.chars().take(MAX_SHOWN).collect();
+    let end = if short.len() < text.len() {
+        "\u{2026}"
+    } else {
+        ""
+    };
+    format!("{}{end}", inert::shown(&short))
 }
 
 impl Book {
@@ -100,12 +193,24 @@ impl Book {
         let mut lines = BufReader::new(file.take(length));
         let mut line = Vec::new();
         while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            if let Ok(row) = serde_json::from_slice::<Line>(&line)
-                && row.outcome == "done"
-            {
-                let perplexity = row.document.map(|document| document.perplexity);
-                let url = &row.url;
-                book.task(row.kind, url, perplexity, row.on_topic, row.file.as_deref());
+            if let Ok(row) = serde_json::from_slice::<Line>(&line) {
+                book.task(&Told {
+                    time: &row.time,
+                    kind: row.kind,
+                    url: &row.url,
+                    outcome: &row.outcome,
+                    perplexity: row.document.as_ref().map(|d| d.perplexity),
+                    // Logs of older versions say nothing of a page that is not.
+                    on_topic: row.on_topic.or(row.document.is_some().then_some(false)),
+                    probability: row.on_topic_probability,
+                    title: row.title.as_deref(),
+                    bucket: &row.bucket,
+                    control: row.control,
+                    via: row.via.as_deref(),
+                    status: row.status,
+                    reason: row.reason.as_deref(),
+                    file: row.file.as_deref(),
+                });
             }
             line.clear();
         }
@@ -114,30 +219,51 @@ impl Book {
 
     /// Takes note of a finished task.
     pub fn row(&mut self, row: &Row<'_>) {
-        if row.outcome == "done"
-            && let Ok(url) = PageUrl::parse(row.url)
-        {
-            let perplexity = row.document.map(|document| document.perplexity);
-            self.task(row.kind, &url, perplexity, row.on_topic, row.file);
+        if let Ok(url) = PageUrl::parse(row.url) {
+            self.task(&Told {
+                time: row.time,
+                kind: row.kind,
+                url: &url,
+                outcome: row.outcome,
+                perplexity: row.document.map(|document| document.perplexity),
+                on_topic: row.document.is_some().then_some(row.on_topic),
+                probability: None,
+                title: row.title,
+                bucket: row.bucket,
+                control: row.control,
+                via: row.via,
+                status: row.status,
+                reason: row.reason,
+                file: row.file,
+            });
         }
     }
 
-    fn task(
-        &mut self,
-        kind: TaskKind,
-        url: &PageUrl,
-        perplexity: Option<f64>,
-        on_topic: bool,
-        file: Option<&str>,
-    ) {
-        match (kind, perplexity, file) {
-            (TaskKind::Page, Some(perplexity), _) => self.page(url.host(), perplexity, on_topic),
+    fn task(&mut self, told: &Told<'_>) {
+        if told.kind == TaskKind::Page && !matches!(told.outcome, "postponed" | "unchanged") {
+            self.seen.truncate(PAGES - 1);
+            self.seen.push_front(Seen {
+                time: told.time.to_owned(),
+                url: cut(told.url.as_str()),
+                title: told.title.map(cut).filter(|title| !title.trim().is_empty()),
+                on_topic: told.on_topic,
+                probability: told.probability,
+                reason: told.reason(),
+            });
+        }
+        if told.outcome != "done" {
+            return;
+        }
+        match (told.kind, told.perplexity, told.file) {
+            (TaskKind::Page, Some(perplexity), _) => {
+                self.page(told.url.host(), perplexity, told.on_topic == Some(true));
+            }
             (TaskKind::Image, _, Some(file)) => {
                 self.images.truncate(IMAGES - 1);
                 self.images.push_front(Kept {
                     id: format!("{:016x}", xxh3_64(file.as_bytes())),
                     file: file.to_owned(),
-                    host: url.host().to_owned(),
+                    host: told.url.host().to_owned(),
                 });
             }
             _ => {}
@@ -206,6 +332,11 @@ impl Book {
         best.sort_by(|a, b| (b.on_topic, a.pages, &a.host).cmp(&(a.on_topic, b.pages, &b.host)));
         best.truncate(most);
         best
+    }
+
+    /// The last pages, the latest first.
+    pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Seen> {
+        self.seen.iter().chain(&earlier.seen).take(PAGES)
     }
 
     /// The last images, the latest first.
@@ -283,9 +414,9 @@ mod tests {
         let log = folder.path().join("crawl.jsonl");
         let mut file = File::create(&log).unwrap();
         for line in [
-            r#"{"kind":"page","url":"http://a.test/1","outcome":"done","document":{"perplexity":50.0},"on_topic":true}"#,
+            r#"{"kind":"page","url":"http://a.test/1","outcome":"done","document":{"perplexity":50.0},"on_topic":true,"title":"A \u202etitle","via":"http://b.test/"}"#,
             "{torn",
-            r#"{"kind":"page","url":"http://a.test/2","outcome":"dropped"}"#,
+            r#"{"kind":"page","url":"http://a.test/2","outcome":"dropped","reason":"client_error","status":404}"#,
             r#"{"kind":"image","url":"http://b.test/i.png","outcome":"done","file":"images/i.png"}"#,
         ] {
             writeln!(file, "{line}").unwrap();
@@ -296,5 +427,18 @@ mod tests {
         assert_eq!(book.best(&Book::default(), 9).len(), 1);
         assert_eq!(book.images[0].file, "images/i.png");
         assert!(Book::of_log(&folder.path().join("none")).packets.is_empty());
+        let pages: Vec<(&str, Option<bool>, &str)> = book
+            .seen
+            .iter()
+            .map(|page| (page.url.as_str(), page.on_topic, page.reason.as_str()))
+            .collect();
+        assert_eq!(
+            pages,
+            [
+                ("http://a.test/2", None, "client error (status 404)"),
+                ("http://a.test/1", Some(true), "linked from b.test"),
+            ]
+        );
+        assert_eq!(book.seen[1].title.as_deref(), Some("A \\u{202e}title"));
     }
 }

@@ -1,9 +1,11 @@
 //! Who may ask over TCP. The socket in the job's folder needs none of this: only its
 //! owner can open it.
 //!
-//! Without a token this machine alone is listened to, and everybody on it may ask; with
-//! one, only who has it. Either way no web page that somebody has open here gets in (see
-//! `origin`). No token is ever written anywhere.
+//! With a token only who has it gets in. Where the operator names an address of this
+//! machine and no token, everybody on this machine may ask. Either way no web page that
+//! somebody has open here gets in (see `origin`). A token of the operator's is never
+//! written anywhere. One that a run has made for itself stands in the link that
+//! `spoor crawl` prints, and is answered on the socket of its owner; it ends with the run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,7 +24,7 @@ use utoipa::ToSchema;
 
 use super::board;
 use super::routes::{self, Problem};
-use crate::config;
+use crate::config::{self, Listen};
 use crate::origin::{self, Sender};
 
 /// The variable that a token is taken from where no file is named.
@@ -36,11 +38,6 @@ const LONGEST: u64 = 4096;
 
 /// What is answered without a token.
 const LOGIN: &str = "/login";
-
-/// Whether a path is answered without a token: the page that asks for it, and no more.
-fn is_open(path: &str) -> bool {
-    path == LOGIN || board::PARTS.contains(&path)
-}
 
 /// A secret that lets its bearer steer a crawl. It shows itself nowhere.
 #[derive(Clone)]
@@ -78,6 +75,17 @@ pub enum AccessError {
         "{0} holds no token: {SHORTEST} to {LONGEST} visible ASCII characters on one line, as `openssl rand -hex 32` prints"
     )]
     NoToken(String),
+    /// Another program listens there.
+    #[error(
+        "control.listen = \"{address}\" cannot be listened on: {source}; stop what listens there, name \
+         another address, or write \"auto\" for the next port that is free"
+    )]
+    Taken {
+        /// The address of the job file.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
 }
 
 impl Token {
@@ -101,7 +109,7 @@ impl Token {
             (None, None) => None,
         };
         match section.listen {
-            Some(address) if token.is_none() && !address.ip().is_loopback() => {
+            Listen::At(address) if token.is_none() && !address.ip().is_loopback() => {
                 Err(AccessError::Open(address))
             }
             _ => Ok(token),
@@ -133,6 +141,18 @@ impl Token {
         Self::parse(&text, &path.display().to_string())
     }
 
+    /// One that nobody can guess; `None` where the system has no random numbers.
+    pub(super) fn random() -> Option<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).ok()?;
+        Some(Self(base16ct::lower::encode_string(&bytes)))
+    }
+
+    /// The address of a server with the token behind it, where no request carries it.
+    pub(super) fn link(&self, address: std::net::SocketAddr) -> String {
+        format!("http://{address}/#token={}", self.0)
+    }
+
     /// The token as a header carries it.
     pub(super) fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
@@ -161,8 +181,10 @@ impl Token {
 
 /// What is asked of those who come over TCP.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(crate) struct Guard {
     token: Option<Token>,
+    /// What is answered without a token: the page that asks for it, and no more.
+    open: &'static [&'static str],
     /// Whether others than this machine may ask.
     remote: bool,
     cookie: String,
@@ -173,9 +195,22 @@ impl Guard {
     pub fn new(address: std::net::SocketAddr, token: Option<Token>) -> Self {
         Self {
             token,
+            open: &board::PARTS,
             remote: !address.ip().is_loopback(),
             cookie: format!("spoor-{}", address.port()),
         }
+    }
+
+    /// The same for a server whose page has these parts.
+    pub fn open_for(self, parts: &'static [&'static str]) -> Self {
+        Self {
+            open: parts,
+            ..self
+        }
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        path == LOGIN || self.open.contains(&path)
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -203,7 +238,7 @@ impl Guard {
 }
 
 /// Lets pass who may ask, and puts the headers on the answer.
-pub(super) async fn guard(
+pub(crate) async fn guard(
     State(guard): State<Arc<Guard>>,
     mut request: Request,
     next: Next,
@@ -223,11 +258,13 @@ pub(super) async fn guard(
                 "ask from a page of this server, or with a program",
             ))
         }
-        Some(_) if !is_open(request.uri().path()) && !guard.knows(headers) => Some(Problem::new(
-            StatusCode::UNAUTHORIZED,
-            "the token is missing or wrong",
-            "send it as Authorization: Bearer, or log in with POST /login",
-        )),
+        Some(_) if !guard.is_open(request.uri().path()) && !guard.knows(headers) => {
+            Some(Problem::new(
+                StatusCode::UNAUTHORIZED,
+                "the token is missing or wrong",
+                "send it as Authorization: Bearer, or log in with POST /login",
+            ))
+        }
         Some(_) => None,
     };
     let mut response = match refusal {
@@ -259,7 +296,7 @@ pub(super) struct Login {
 #[utoipa::path(post, path = "/login", request_body = Login,
     responses((status = 204, description = "The cookie is set, where a token is asked for at all"),
         (status = "default", body = Problem)))]
-pub(super) async fn login(
+pub(crate) async fn login(
     guard: Option<Extension<Arc<Guard>>>,
     body: Bytes,
 ) -> Result<Response, Problem> {
@@ -274,7 +311,8 @@ pub(super) async fn login(
         return Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "the token is wrong",
-            "take it from the file that control.token_file names",
+            "take the link that `spoor crawl` or `spoor ctl JOB status` prints, or the token of \
+             the file that control.token_file names",
         ));
     }
     let Guard { cookie, .. } = &*guard;
@@ -291,7 +329,7 @@ mod tests {
 
     fn section(listen: &str, token_file: Option<&Path>) -> config::Control {
         config::Control {
-            listen: Some(listen.parse().unwrap()),
+            listen: Listen::At(listen.parse().unwrap()),
             token_file: token_file.map(Path::to_owned),
         }
     }

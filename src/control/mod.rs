@@ -1,6 +1,6 @@
 //! The control API: a running crawl is asked and told over HTTP, by the owner of the
 //! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`),
-//! and, where `[control]` says so, over TCP.
+//! and over TCP, unless `[control]` says otherwise.
 //!
 //! | request | answer |
 //! |---|---|
@@ -12,6 +12,7 @@
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
 //! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
 //! | `GET /api/openapi.json` | all of this, for programs |
 //! | `GET /` | the dashboard, a page for people |
@@ -20,7 +21,8 @@
 //!
 //! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
 //! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
-//! of changes), `book` (what the crawl brought), `board` (the dashboard), `routes`, `guard` (who may ask), `server`, `socket`, `client`.
+//! of changes), `book` (what the crawl brought), `board` (the dashboard), `life` (before the crawl and at its end), `routes`,
+//! `guard` (who may ask), `entrance` (the address), `server`, `socket`, `client`.
 //!
 //! Every question is a closure that is run on the thread which owns the frontier,
 //! between two rounds of its loop; so this module never touches the store itself,
@@ -31,7 +33,9 @@ mod audit;
 mod board;
 mod book;
 mod client;
+mod entrance;
 mod guard;
+mod life;
 mod live;
 mod ratings;
 mod routes;
@@ -60,17 +64,22 @@ use crate::pipeline::{Asker, Control, Steering, Stop, Stopper, now, timestamp};
 use crate::store::Row;
 
 use book::Book;
+use life::Life;
 
 pub use audit::Entry;
 pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
-pub use book::{Packet, Yield};
+pub use book::{Packet, Seen, Yield};
 pub use client::{Client, Followed};
+pub use entrance::Entrance;
 pub use guard::{AccessError, Token};
+pub(crate) use guard::{Guard, guard, login};
+pub use life::{Ending, Farewell, NextStep, ending};
 pub use live::{Change, Changes, InForce, limits};
 pub use ratings::{MakeReader, Ratings, Rerated};
 pub use routes::{Problem, openapi};
+pub(crate) use server::accept;
 pub use server::{Served, serve};
-pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status};
+pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
 pub use tail::Lost;
 
 /// Seeds that are added between two rounds of a crawl's loop.
@@ -125,6 +134,9 @@ pub enum ControlError {
     /// Too many follow the log.
     #[error("{0} readers follow the log already; close one of them")]
     Readers(usize),
+    /// There is no frontier to ask yet.
+    #[error("the crawl has not begun: {0}")]
+    Preparing(String),
     /// The run ended before it answered.
     #[error("the crawl has ended")]
     Ended,
@@ -198,6 +210,8 @@ struct Inner {
     /// Held while a change is made, so that two are made one after the other.
     in_force: Mutex<Arc<Config>>,
     folder: PathBuf,
+    /// What the crawl is about, as it stands in sentences.
+    topic: String,
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
     /// What this run brought, and what the runs before it did.
@@ -208,6 +222,11 @@ struct Inner {
     ratings: OnceLock<Ratings>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
+    life: Life,
+    /// The job file, as the operator named it.
+    file: OnceLock<String>,
+    /// What a browser is given to come in.
+    link: OnceLock<String>,
 }
 
 impl Desk {
@@ -218,6 +237,7 @@ impl Desk {
             asker: control.asker(),
             stopper: control.stopper(),
             terms,
+            topic: config.job.name.as_str().to_owned(),
             in_force: Mutex::new(Arc::new(config.clone())),
             pulse: std::sync::Mutex::new(status::Pulse::new(now())),
             tail: tail::Tail::new(&folder),
@@ -226,6 +246,9 @@ impl Desk {
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
             decoding: Mutex::new(()),
+            life: Life::new(),
+            file: OnceLock::new(),
+            link: OnceLock::new(),
             folder,
         }))
     }
@@ -243,11 +266,18 @@ impl Desk {
     /// then on, and what earlier runs of the job brought is read beside it.
     pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
         self.0.metrics.set(metrics).ok();
+        self.0.forget_ending();
+        self.0.life.begin();
         let desk = self.clone();
         runtime.spawn_blocking(move || {
             let book = Book::of_log(&desk.0.folder.join("logs/crawl.jsonl"));
             desk.0.earlier.set(Arc::new(book)).ok();
         });
+    }
+
+    /// Names the job file as the operator did, for the commands that are told at the end.
+    pub fn name_file(&self, file: &Path) {
+        self.0.file.set(file.display().to_string()).ok();
     }
 
     /// From now on what rates the links may be changed.
@@ -261,6 +291,7 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`] or [`ControlError::Store`].
     pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
+        self.has_begun()?;
         let terms = self.0.terms.clone();
         let answer = self.0.asker.ask(move |frontier| {
             let rating = frontier.rating().cloned();
@@ -275,6 +306,7 @@ impl Desk {
     /// # Errors
     /// As [`Desk::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
+        self.has_begun()?;
         let answer = self
             .0
             .asker
@@ -290,6 +322,7 @@ impl Desk {
     /// [`ControlError::Ended`], or [`ControlError::Io`] where it cannot be remembered;
     /// then nothing is paused.
     pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
         let path = self.0.folder.join(PAUSED);
         let text = format!("since {} by {}\n", timestamp(now()), who.0);
         write(&path, &text).await?;
@@ -307,6 +340,7 @@ impl Desk {
     /// # Errors
     /// As [`Desk::pause`].
     pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
         let path = self.0.folder.join(PAUSED);
         match tokio::fs::remove_file(&path).await {
             Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
@@ -329,6 +363,7 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`].
     pub async fn stop(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
         let asked = self.0.asker.steer(|run| run.phase.stopping.is_none());
         let changed = asked.await.ok_or(ControlError::Ended)?;
         if changed {
@@ -344,6 +379,7 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`].
     pub async fn checkpoint(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
         let done = self.0.asker.checkpoint().await;
         done.ok_or(ControlError::Ended)?;
         self.record(Entry::of(who, "checkpoint")).await;
@@ -357,6 +393,7 @@ impl Desk {
     /// # Errors
     /// As [`Desk::explain`]; those before the failure are added.
     pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
+        self.has_begun()?;
         let mut all = Vec::with_capacity(seeds.urls.len());
         for part in seeds.urls.chunks(SEEDS_AT_ONCE) {
             let part = part.to_vec();
@@ -397,6 +434,7 @@ impl Desk {
         &self,
         question: impl FnOnce(&mut Steering<'_>) -> T + Send + 'static,
     ) -> Result<T, ControlError> {
+        self.has_begun()?;
         let answer = self.0.asker.steer(question).await;
         answer.ok_or(ControlError::Ended)
     }

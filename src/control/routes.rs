@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use axum::body::Bytes;
 use axum::extract::{Path as UrlPath, RawQuery, State};
@@ -24,9 +24,10 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use super::guard::Guard;
 use super::tail::Line;
 use super::{Change, Changes, ControlError, Desk, Done, InForce, Lost, NewSeeds, Seeded, Who};
-use super::{Entry, Status};
+use super::{Entry, Farewell, Status};
 use crate::address::PageUrl;
 use crate::config::Config;
 use crate::explain::{Explanation, HostReport};
@@ -94,10 +95,10 @@ impl ToSchema for NewValues {
     info(
         title = "spoor control API",
         description = "Asks and steers a running crawl. On the Unix domain socket of the job's \
-            folder nothing more is needed; over TCP, where the operator has set a token, every \
+            folder nothing more is needed; over TCP, where there is a token, every \
             request brings it (`Authorization: Bearer`) or the cookie that `POST /login` sets."
     ),
-    components(schemas(Lost, Entry))
+    components(schemas(Lost, Entry, Farewell))
 )]
 struct Document;
 
@@ -113,7 +114,7 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn new(status: StatusCode, error: impl Into<String>, advice: &str) -> Self {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>, advice: &str) -> Self {
         Self {
             error: error.into(),
             advice: advice.to_owned(),
@@ -140,6 +141,10 @@ impl From<ControlError> for Problem {
                 "correct what is named, then try again",
             ),
             E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
+            E::Preparing(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "try again when it has; Ctrl-C where it was started ends it",
+            ),
             E::Ended => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start the crawl to ask again",
@@ -188,6 +193,7 @@ pub(super) fn api() -> OpenApiRouter<Desk> {
         .routes(routes!(follow))
         .routes(routes!(super::board::board))
         .routes(routes!(super::board::metrics))
+        .routes(routes!(super::life::end))
         .routes(routes!(document))
         .routes(routes!(super::guard::login))
 }
@@ -200,8 +206,13 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 /// How the crawl stands.
 #[utoipa::path(get, path = "/api/status",
     responses((status = 200, body = Status), (status = "default", body = Problem)))]
-async fn status(State(desk): State<Desk>) -> Answer<Status> {
-    Ok(Json(desk.status().await?))
+async fn status(State(desk): State<Desk>, guard: Option<Extension<Arc<Guard>>>) -> Answer<Status> {
+    let mut status = desk.status().await?;
+    if guard.is_some() {
+        // The token of the link is told to the owner of the socket alone.
+        status.link = None;
+    }
+    Ok(Json(status))
 }
 
 /// Asks for nothing more until it is resumed; what is in flight finishes. The pause

@@ -23,6 +23,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
+use super::entrance::Entrance;
 use super::guard::{Guard, Token, guard};
 use super::routes::{self, Problem};
 use super::{Desk, Who};
@@ -53,7 +54,7 @@ pub struct Served {
     /// Where it listens over TCP.
     pub address: Option<SocketAddr>,
     #[cfg(unix)]
-    _socket: super::socket::Socket,
+    _socket: Option<super::socket::Socket>,
 }
 
 impl fmt::Debug for Served {
@@ -62,52 +63,66 @@ impl fmt::Debug for Served {
     }
 }
 
-/// Opens the control API of the job in `folder`, whose lock this process must hold: on
-/// the socket there, and over TCP where `listen` says so.
-///
-/// # Errors
-/// What the system said, and of what; the crawl can do without.
-pub fn serve(
-    runtime: &Handle,
-    folder: &Path,
-    desk: Desk,
-    listen: Option<(SocketAddr, Option<Token>)>,
-) -> io::Result<Served> {
+/// Opens the control API over TCP, where there is an entrance. [`Served::open_socket`] opens it
+/// for the owner of the job's folder.
+pub fn serve(runtime: &Handle, desk: Desk, entrance: Option<Entrance>) -> Served {
     let _entered = runtime.enter();
-    let (closing, closes) = watch::channel(false);
-    let mut tasks = Vec::new();
-    let mut address = None;
-    if let Some((wanted, token)) = listen {
-        let named = |e: io::Error| io::Error::new(e.kind(), format!("listening on {wanted}: {e}"));
-        let listener = std::net::TcpListener::bind(wanted).map_err(named)?;
-        listener.set_nonblocking(true)?;
-        let listener = TcpListener::from_std(listener)?;
-        let own = listener.local_addr()?;
-        address = Some(own);
-        let guarded = Arc::new(Guard::new(own, token));
-        let router = router(desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
-        tasks.push(runtime.spawn(accepting(listener, router, closes.clone())));
-    }
-    #[cfg(unix)]
-    let _socket = {
-        let (socket, listener) = super::socket::open(folder)?;
-        tasks.push(runtime.spawn(accepting(listener, router(desk.clone()), closes)));
-        socket
-    };
-    #[cfg(not(unix))]
-    let _ = folder;
-    Ok(Served {
+    let mut served = Served {
         desk,
-        closing,
-        tasks,
-        address,
+        closing: watch::Sender::new(false),
+        tasks: Vec::new(),
+        address: None,
         #[cfg(unix)]
-        _socket,
-    })
+        _socket: None,
+    };
+    if let Some(entrance) = entrance
+        && let Err(error) = served.open_tcp(runtime, entrance)
+    {
+        tracing::warn!("no dashboard: {error}");
+    }
+    served
 }
 
 impl Served {
-    /// Accepts nothing more and lets the answers that are on their way arrive. Must be
+    fn open_tcp(&mut self, runtime: &Handle, entrance: Entrance) -> io::Result<()> {
+        let Entrance {
+            listener,
+            token,
+            address,
+            link,
+        } = entrance;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        self.address = Some(address);
+        self.desk.0.link.set(link).ok();
+        let guarded = Arc::new(Guard::new(address, token));
+        let router =
+            router(self.desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
+        let accepting = accepting(listener, router, self.closing.subscribe());
+        self.tasks.push(runtime.spawn(accepting));
+        Ok(())
+    }
+
+    /// Opens the socket of the job in `folder`, whose lock this process must hold.
+    ///
+    /// # Errors
+    /// What the system said; the crawl can do without.
+    pub fn open_socket(&mut self, runtime: &Handle, folder: &Path) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            let _entered = runtime.enter();
+            let (socket, listener) = super::socket::open(folder)?;
+            let router = router(self.desk.clone());
+            let accepting = accepting(listener, router, self.closing.subscribe());
+            self.tasks.push(runtime.spawn(accepting));
+            self._socket = Some(socket);
+        }
+        #[cfg(not(unix))]
+        let _ = (runtime, folder);
+        Ok(())
+    }
+
+    /// Closes the API: accepts nothing more and lets the answers that are on their way arrive. Must be
     /// called on a thread that may block.
     pub fn close(mut self, runtime: &Handle) {
         self.desk.end_tails();
@@ -193,6 +208,33 @@ async fn in_time(request: Request, next: Next) -> Response {
         )
         .into_response(),
     }
+}
+
+/// Serves another page of this machine with the same bounds until `stop` resolves; the
+/// router is made for the address and the token of the entrance.
+///
+/// # Errors
+/// What the system said of the listener.
+pub(crate) async fn accept(
+    entrance: Entrance,
+    stop: impl Future<Output = ()> + Send + 'static,
+    router: impl FnOnce(SocketAddr, Option<Token>) -> Router,
+) -> io::Result<()> {
+    let Entrance {
+        listener,
+        token,
+        address,
+        ..
+    } = entrance;
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    let (closing, closes) = watch::channel(false);
+    let accepting = tokio::spawn(accepting(listener, router(address, token), closes));
+    stop.await;
+    closing.send_replace(true);
+    // What is still open then ends with the process.
+    tokio::time::timeout(END, accepting).await.ok();
+    Ok(())
 }
 
 /// Accepts until the API closes, then lets what is open finish.

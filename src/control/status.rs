@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk};
-use crate::frontier::Counts;
+use super::{ControlError, Desk, Ending};
+use crate::config::Config;
+use crate::frontier::{Counts, Frontier};
 use crate::page::{Bucket, TaskKind};
 use crate::pipeline::{Steering, now, timestamp};
 use crate::store::Row;
@@ -18,10 +19,16 @@ const WINDOW: u64 = 60_000;
 /// The least time between two samples of the counters, in milliseconds.
 const SAMPLE: u64 = 1_000;
 
+/// From so many seconds on the speed of the last minute says how long it will take.
+const STEADY: f64 = 5.0;
+
 /// Whether a crawl goes on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
+    /// The model is trained or read, and the job is opened; nothing is asked for yet.
+    #[default]
+    Starting,
     /// It goes on.
     Running,
     /// Nothing is asked for until it is resumed.
@@ -30,10 +37,12 @@ pub enum Stage {
     Draining,
     /// The network is taken to be gone; it goes on by itself.
     Outage,
+    /// It has ended.
+    Ended,
 }
 
 /// How a crawl stands. Counters are over all runs of the job where nothing else is said.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The job's name.
     pub job: String,
@@ -45,6 +54,22 @@ pub struct Status {
     pub since: String,
     /// When this run began, RFC 3339 in UTC.
     pub started: String,
+    /// What is done before the crawl begins, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// Why it ended, and what may come next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ending>,
+    /// The link to the dashboard, with the token where the run made one; only the owner of
+    /// the socket is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// How far it is to each limit, in the order of the job file.
+    #[serde(default)]
+    pub toward: Vec<Toward>,
+    /// Hosts whose robots.txt was asked for in this run.
+    #[serde(default)]
+    pub robots: u64,
     /// Time spent crawling in seconds; pauses do not count.
     pub active_seconds: f64,
     /// Pages fetched with success, each counted once.
@@ -83,6 +108,21 @@ pub struct Status {
     /// The keys of `[limits]` that have a value, as in `GET /api/config`.
     #[schema(value_type = Object)]
     pub limits: serde_json::Value,
+}
+
+/// How far it is to a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Toward {
+    /// The key, as `limits.documents`.
+    pub key: String,
+    /// How much of it is used up: pages, requests, bytes or seconds.
+    pub done: f64,
+    /// The limit.
+    pub of: f64,
+    /// How long it takes to get there as fast as in the last minute, in seconds; absent
+    /// where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<f64>,
 }
 
 /// What is queued: pages and sitemaps by class, and images.
@@ -159,6 +199,7 @@ pub(super) struct Pulse {
     /// Counters and when they stood so, oldest first.
     samples: VecDeque<(u64, [u64; 4])>,
     errors: BTreeMap<&'static str, u64>,
+    robots: u64,
 }
 
 impl Pulse {
@@ -167,6 +208,7 @@ impl Pulse {
             begun: now,
             samples: VecDeque::new(),
             errors: BTreeMap::new(),
+            robots: 0,
         }
     }
 
@@ -176,6 +218,9 @@ impl Pulse {
         let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
         if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
             *self.errors.entry(reason).or_default() += 1;
+        }
+        if row.is_some_and(|row| row.kind == TaskKind::Robots) {
+            self.robots += 1;
         }
         if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {
             self.samples.push_back((now, figures(counts)));
@@ -229,24 +274,34 @@ impl Desk {
     /// # Errors
     /// [`ControlError::Ended`].
     pub async fn status(&self) -> Result<Status, ControlError> {
-        let desk = self.clone();
-        let answer = self.0.asker.steer(move |run| desk.look(run));
-        let mut status = answer.await.ok_or(ControlError::Ended)?;
-        let config = self.in_force().await;
-        status.job = config.job.name.as_str().to_owned();
-        if let Some(limits) = super::live::values(&config).get_mut("limits") {
+        let mut status = match self.0.life.preparing() {
+            Some((since, doing)) => self.early(since, doing),
+            None => {
+                let desk = self.clone();
+                match self.steer(move |run| desk.look(run)).await {
+                    Err(ControlError::Ended) => return Ok(self.farewell().await?.status.clone()),
+                    looked => looked?,
+                }
+            }
+        };
+        self.complete(&mut status, &*self.in_force().await);
+        Ok(status)
+    }
+
+    /// What of the status the run itself does not know.
+    pub(super) fn complete(&self, status: &mut Status, config: &Config) {
+        config.job.name.as_str().clone_into(&mut status.job);
+        if let Some(limits) = super::live::values(config).get_mut("limits") {
             status.limits = limits.take();
         }
+        status.link = self.0.link.get().cloned();
+        status.toward = toward(status, config);
         status.disk = disk(&self.0.folder);
         status.memory = memory();
-        Ok(status)
     }
 
     /// What of the status only the run itself knows.
     fn look(&self, run: &Steering<'_>) -> Status {
-        let now = now();
-        let counts = run.frontier.counts();
-        let pulse = self.pulse();
         let phase = &run.phase;
         let (state, since) = match (phase.stopping, phase.paused, run.outage) {
             (Some(since), ..) => (Stage::Draining, since),
@@ -254,22 +309,30 @@ impl Desk {
             (.., Some(since)) => (Stage::Outage, since),
             _ => (Stage::Running, phase.running),
         };
-        let hosts = run.frontier.hosts_by_state();
+        self.figures(run.frontier, state, since)
+    }
+
+    /// The counters of a frontier that is in this state since then.
+    pub(super) fn figures(&self, frontier: &Frontier, state: Stage, since: u64) -> Status {
+        let now = now();
+        let counts = frontier.counts();
+        let pulse = self.pulse();
+        let hosts = frontier.hosts_by_state();
         let named = |(reason, n): (&str, u64)| (reason.to_owned(), n);
         let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
         Status {
-            job: String::new(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state,
             since: timestamp(since),
             started: timestamp(pulse.begun),
-            active_seconds: run.frontier.active() as f64 / 1000.0,
+            robots: pulse.robots,
+            active_seconds: frontier.active() as f64 / 1000.0,
             pages: counts.documents,
             images: counts.images,
             fetches: counts.fetches,
             sitemaps: counts.sitemaps,
             bytes: counts.bytes,
-            in_flight: run.frontier.leased(),
+            in_flight: frontier.leased(),
             queued: queued(counts),
             waiting: counts.waiting,
             watched: counts.watched,
@@ -284,11 +347,55 @@ impl Desk {
                 open: hosts.open,
             },
             rates: pulse.rates(counts, now),
-            disk: None,
-            memory: None,
             limits: serde_json::json!({}),
+            ..Status::default()
         }
     }
+}
+
+/// How far it is to each limit that the job has.
+fn toward(status: &Status, config: &Config) -> Vec<Toward> {
+    let Rates {
+        seconds,
+        pages,
+        fetches,
+        bytes,
+        ..
+    } = status.rates;
+    let running = status.state == Stage::Running;
+    let at = |key: &str, done: f64, of: Option<f64>, a_minute: f64| {
+        let of = of?;
+        let known = running && seconds >= STEADY && a_minute > 0.0;
+        Some(Toward {
+            key: format!("limits.{key}"),
+            done,
+            of,
+            seconds_left: known.then(|| (of - done).max(0.0) * 60.0 / a_minute),
+        })
+    };
+    let limits = &config.limits;
+    let whole = |n: Option<u64>| n.map(|n| n as f64);
+    let size = limits.bytes.map(|size| size.bytes() as f64);
+    let time = limits.time.map(|time| time.as_secs_f64());
+    [
+        at(
+            "documents",
+            status.pages as f64,
+            whole(limits.documents),
+            pages,
+        ),
+        at(
+            "fetches",
+            status.fetches as f64,
+            whole(limits.fetches),
+            fetches,
+        ),
+        at("bytes", status.bytes as f64, size, bytes),
+        at("time", status.active_seconds, time, 60.0),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 fn queued(counts: &Counts) -> Queued {

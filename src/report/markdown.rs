@@ -3,8 +3,8 @@
 
 use std::fmt::Write;
 
-use super::Report;
 use super::sections::{self, Section, Table};
+use super::{Figures, Passage, Report, Verdict};
 use crate::inert;
 
 /// The page.
@@ -15,8 +15,24 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
         names.join(", "),
         report.time
     );
+    for job in &report.jobs {
+        if report.jobs.len() > 1 {
+            out.push_str(&format!("\n## {}\n", plain(&job.name)));
+        }
+        for line in lead(job) {
+            out.push_str(&format!("\n{}\n", plain(&line)));
+        }
+        for Passage {
+            url, title, text, ..
+        } in &job.verdict.passages
+        {
+            let from = plain(title.as_deref().unwrap_or(url));
+            out.push_str(&format!("\n> {}\n>\n> {from}\n", plain(text)));
+        }
+    }
+    out.push_str("\n## Details\n");
     for section in sections {
-        out.push_str(&format!("\n## {}\n", section.title));
+        out.push_str(&format!("\n### {}\n", section.title));
         for text in &section.text {
             out.push_str(&format!("\n{}\n", plain(text)));
         }
@@ -30,6 +46,39 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
         }
     }
     out
+}
+
+/// What a job found, in lines.
+fn lead(job: &Figures) -> Vec<String> {
+    let Verdict {
+        sentence,
+        documents,
+        pictures,
+        ..
+    } = &job.verdict;
+    let mut lines = vec![sentence.clone()];
+    lines.extend(job.gain());
+    let text = match documents.count {
+        0 => String::new(),
+        n => format!(
+            ", {} documents with {} words",
+            sections::count(n),
+            sections::count(documents.words)
+        ),
+    };
+    let with = pictures.iter().filter(|p| p.words.is_some()).count();
+    let shown = match pictures.len() {
+        0 => String::new(),
+        n => format!(" ({with} of the best {n} with a caption or another text of their own)"),
+    };
+    lines.push(format!(
+        "{} pages of {} sites{text}, {} images{shown}.",
+        sections::count(job.pages),
+        sections::count(job.hosts),
+        sections::count(job.images)
+    ));
+    lines.extend(job.manners());
+    lines
 }
 
 fn push(out: &mut String, table: &Table) {
@@ -63,9 +112,20 @@ fn plain(text: &str) -> String {
 }
 
 impl Report {
-    /// The first table, for a terminal.
+    /// What was found, and the first table, for a terminal.
     pub fn summary(&self) -> String {
         let mut out = String::new();
+        for job in &self.jobs {
+            let name = match self.jobs.len() {
+                1 => String::new(),
+                _ => format!("{}: ", job.name),
+            };
+            for (n, line) in lead(job).iter().enumerate() {
+                let name = if n == 0 { name.as_str() } else { "" };
+                out.push_str(&format!("{name}{}\n", inert::shown(line)));
+            }
+            out.push('\n');
+        }
         for table in sections::summary(self) {
             let rows = std::iter::once(&table.head).chain(&table.rows);
             let width = |n: usize| {

@@ -1,4 +1,5 @@
-//! What one job or several brought home, as figures, tables and plots.
+//! What one job or several brought home: first what was found, with pictures and a few
+//! passages, then figures, tables and plots.
 //!
 //! [`report`] reads what jobs have written (the log, the sentences, the votes, a model)
 //! and gives plain data; [`Report::write`] makes of it `report.html`, a file that needs
@@ -11,11 +12,11 @@
 //! is no damage. Any other damage is named in the report, by file and line, and the rest
 //! is counted.
 //!
-//! The report knows neither the frontier nor the network, and shows no words of strangers
-//! but names of hosts and types: no titles, no addresses of pages, no images, so that
-//! nothing in it is to be taken down.
+//! The report knows neither the frontier's store nor the network; of `frontier` it takes
+//! the arithmetic of what was found alone. It shows pictures and words of strangers, so a
+//! takedown removes the report that lies in the job's folder.
 //!
-//! Reading order: this file, `tally` (counting in bounded memory), `judged` (classes of
+//! Reading order: this file, `verdict` (what was found), `tally` (counting in bounded memory), `judged` (classes of
 //! images), `politeness`, `rows` (the log), `text` (sentences and their perplexity),
 //! `sections` (figures to tables and plots), `plot`, `html`, `markdown`.
 
@@ -30,6 +31,7 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod text;
+mod verdict;
 
 use std::fmt;
 use std::io::{self, Write};
@@ -41,6 +43,7 @@ pub use self::politeness::Politeness;
 pub use self::rows::{BucketFigures, Ending, HostFigures, KindFigures};
 pub use self::tally::{Counted, Series};
 pub use self::text::{ModelUse, Packet, Perplexity};
+pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
 use crate::atomic;
 use crate::config::Config;
 use crate::store::{self, OutputError};
@@ -89,6 +92,8 @@ pub struct Figures {
     pub name: String,
     /// Its `strategy.kind`.
     pub strategy: &'static str,
+    /// What was found: the report begins with it.
+    pub verdict: Verdict,
     /// When the first request was made, in milliseconds since 1970.
     pub begun: Option<u64>,
     /// When the last was finished, in milliseconds since 1970.
@@ -193,7 +198,8 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
         {
             figures.name = free;
         }
-        rows::read(&mut figures, config);
+        let focus = rows::read(&mut figures, config);
+        verdict::read(&mut figures, config, &focus);
         text::read(&mut figures, config, &mut models);
         read.push(figures);
     }

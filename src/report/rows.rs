@@ -14,6 +14,7 @@ use super::tally::{Series, Steps, Tally};
 use super::{Figures, judged, lines};
 use crate::address::PageUrl;
 use crate::config::Config;
+use crate::frontier::Focus;
 use crate::page::{Bucket, DocumentScore, TaskKind};
 use crate::steps::Step;
 
@@ -70,6 +71,8 @@ pub struct HostFigures {
     pub requests: u64,
     /// Pages that were kept.
     pub pages: u64,
+    /// Those that are on topic.
+    pub on_topic: u64,
     /// Images that were kept.
     pub images: u64,
     /// Bytes of all decoded bodies.
@@ -97,6 +100,11 @@ struct Line<'a> {
     bucket: Bucket,
     document: Option<DocumentScore>,
     file: Option<serde::de::IgnoredAny>,
+    on_topic: Option<bool>,
+    #[serde(default)]
+    control: bool,
+    /// Said of a page that was visited again.
+    changed: Option<bool>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
     reason: Option<String>,
@@ -127,6 +135,7 @@ impl Mean {
 struct Host {
     requests: u64,
     pages: u64,
+    on_topic: u64,
     images: u64,
     bytes: u64,
     mean: Mean,
@@ -147,10 +156,12 @@ struct Rows {
     politeness: Politeness,
     images: Option<Steps<u64>>,
     classes: BTreeMap<String, Steps<u64>>,
+    focus: Focus,
 }
 
-/// Reads `logs/crawl.jsonl` into `figures`; no file is an empty one.
-pub(super) fn read(figures: &mut Figures, config: &Config) {
+/// Reads `logs/crawl.jsonl` into `figures`, and returns what was found by choice and by
+/// chance; no file is an empty one.
+pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
     let judged = judged::classes(config).unwrap_or_else(|error| {
         figures.troubles.add(error);
         HashMap::new()
@@ -158,10 +169,11 @@ pub(super) fn read(figures: &mut Figures, config: &Config) {
     let path = config.job_folder().join("logs").join("crawl.jsonl");
     let file = match File::open(&path) {
         Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Focus::default(),
         Err(error) => {
             let trouble = format!("{}: cannot be read: {error}", path.display());
-            return figures.troubles.add(trouble);
+            figures.troubles.add(trouble);
+            return Focus::default();
         }
     };
     let mut rows = Rows::default();
@@ -204,7 +216,9 @@ pub(super) fn read(figures: &mut Figures, config: &Config) {
         let trouble = format!("{}: not read to its end: {error}", path.display());
         figures.troubles.add(trouble);
     }
+    let focus = rows.focus;
     rows.finish(figures);
+    focus
 }
 
 impl Line<'_> {
@@ -269,6 +283,17 @@ impl Rows {
         };
         host.requests += 1;
         host.bytes += line.bytes;
+        // As the frontier counts: links that were followed for the first time, to their end.
+        let is_link = line.kind == TaskKind::Page && line.bucket != Bucket::Seed;
+        let ended = matches!(line.outcome.as_ref(), "done" | "dropped");
+        if is_link && ended && line.changed.is_none() {
+            let tally = match line.control {
+                true => &mut self.focus.control,
+                false => &mut self.focus.focused,
+            };
+            tally.fetches += 1;
+            tally.on_topic += u64::from(line.on_topic == Some(true));
+        }
         let times = (line.asked, line.delay, now);
         let Self { politeness, .. } = self;
         politeness.take(name, &mut host.last, times, may_overlap);
@@ -279,6 +304,7 @@ impl Rows {
             TaskKind::Image => host.images += 1,
             TaskKind::Page => {
                 host.pages += 1;
+                host.on_topic += u64::from(line.on_topic == Some(true));
                 host.mean.add(line.document.as_ref());
                 let (pages, mean) = self.buckets.entry(line.bucket).or_default();
                 *pages += 1;
@@ -349,6 +375,7 @@ impl Rows {
                 host,
                 requests: h.requests,
                 pages: h.pages,
+                on_topic: h.on_topic,
                 images: h.images,
                 bytes: h.bytes,
                 perplexity: h.mean.value(),

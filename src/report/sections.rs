@@ -183,7 +183,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
         lines: lines.collect(),
     };
     let caption = "Perplexity of each packet of sentences, in the order they were crawled; both \
-                   axes are logarithmic, and lower is closer to the topic (figure 5.1). Towards the \
+                   axes are logarithmic, and lower is closer to the topic (as figure 5.1 of Werner's thesis of 2015). Towards the \
                    right, where packets crowd, neighbours are drawn as one.";
     section.draw("perplexity.svg", caption.to_owned(), &plot);
     section
@@ -245,7 +245,7 @@ fn images(jobs: &[Figures]) -> Section {
         kept.map(|j| (j.name.clone(), &j.images_over_time))
             .collect(),
     );
-    let caption = "Images that were kept, over time (figure 5.2).";
+    let caption = "Images that were kept, over time (as figure 5.2 of Werner's thesis of 2015).";
     section.draw("images.svg", caption.to_owned(), &kept);
     for (n, job) in (1..).zip(jobs) {
         let classes = job.classes_over_time.iter();
@@ -253,7 +253,7 @@ fn images(jobs: &[Figures]) -> Section {
         let name = &job.name;
         let caption = format!(
             "{name}: images that people judged, by the class most of them chose, over the time \
-             at which they were kept (figure 5.5)."
+             at which they were kept (as figure 5.5 of Werner's thesis of 2015)."
         );
         section.draw(&format!("classes-{n}.svg"), caption, &classes);
     }
@@ -395,11 +395,23 @@ fn errors(jobs: &[Figures]) -> Section {
 
 fn hosts(jobs: &[Figures]) -> Section {
     if let [job] = jobs {
-        let names = ["host", "pages", "images", "requests", "MB", "perplexity"];
+        let names = [
+            "host",
+            "pages",
+            "on topic",
+            "images",
+            "requests",
+            "MB",
+            "perplexity",
+        ];
         let rows = job.top_hosts.iter().map(|host| {
             vec![
                 host.host.clone(),
                 count(host.pages),
+                match host.pages {
+                    0 => "-".to_owned(),
+                    n => format!("{:.0} %", 100.0 * host.on_topic as f64 / n as f64),
+                },
                 count(host.images),
                 count(host.requests),
                 decimal(host.bytes as f64 / 1e6),
@@ -503,7 +515,7 @@ impl Section {
 }
 
 /// A number with a comma between thousands.
-fn count(n: u64) -> String {
+pub(super) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -516,7 +528,7 @@ fn count(n: u64) -> String {
 }
 
 /// A number with as many places as matter.
-fn decimal(value: f64) -> String {
+pub(super) fn decimal(value: f64) -> String {
     match value {
         v if !v.is_finite() => "-".to_owned(),
         v if v >= 100.0 => count(v.round() as u64),
@@ -526,7 +538,7 @@ fn decimal(value: f64) -> String {
 }
 
 /// A time in days, hours, minutes and seconds.
-fn duration(seconds: f64) -> String {
+pub(super) fn duration(seconds: f64) -> String {
     if seconds < 60.0 {
         return format!("{seconds:.1} s");
     }

@@ -14,15 +14,26 @@ use super::{TakedownError, io};
 /// The folder of the exports in a job's folder, with one of its own for each.
 const FOLDER: &str = "exports";
 
+/// The folder of the job's report, which shows pictures and passages made anew, so that
+/// nothing in it can be searched for. It is quickly made again.
+const REPORT: &str = "report";
+
 /// Kinds of files in which text does not stand as it is.
 const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
 
 /// The exports in a job's folder in which one of `needles` stands: addresses, paths
-/// or hashes of removed samples. One that cannot be searched is among them too.
+/// or hashes of removed samples. One that cannot be searched is among them too, as the
+/// report is.
 pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, TakedownError> {
     let exports = folder.join(FOLDER);
     let mut found = Vec::new();
-    if needles.is_empty() || !exports.is_dir() {
+    if needles.is_empty() {
+        return Ok(found);
+    }
+    if folder.join(REPORT).is_dir() {
+        found.push(REPORT.to_owned());
+    }
+    if !exports.is_dir() {
         return Ok(found);
     }
     // An address may hold what JSON writes otherwise, as a backslash in its query.

@@ -6,11 +6,12 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use spoor::lab::{Behaviour, Lab};
 
+use crate::support::process::GUARD;
 use crate::support::texts::{plain, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -49,9 +50,24 @@ fn job(wire: &Wire, control: &str) -> Job {
 pub fn start(job: &Job) -> (Live, String) {
     let file = job.file();
     let mut live = Live::start(&mut spoor(&["-vv", "crawl", file.to_str().unwrap()]));
-    let address = live.says_after("control API on http://");
+    let address = live.says_after("dashboard on http://");
     let address = address.trim_end().trim_end_matches('/').to_owned();
+    // The page is there before the crawl is, and a killed one may have left its socket.
+    let deadline = Instant::now() + GUARD;
+    while !answers(job) {
+        assert!(Instant::now() < deadline, "the crawl never began");
+    }
     (live, address)
+}
+
+fn answers(job: &Job) -> bool {
+    match UnixStream::connect(job.folder().join("control.sock")) {
+        Ok(stream) => {
+            let status = talk(stream, "GET /api/status", "Host: x\r\n", "");
+            status.json()["state"] != "starting"
+        }
+        Err(_) => false,
+    }
 }
 
 #[derive(Debug)]
@@ -366,6 +382,104 @@ fn only_the_token_gets_in_and_no_other_site() {
 }
 
 #[test]
+fn by_default_only_the_link_that_is_printed_opens_the_page() {
+    let wire = web();
+    let job = job(&wire, "");
+    let file = job.file();
+    let mut live = Live::start(&mut spoor(&["-vv", "crawl", file.to_str().unwrap()]));
+    let link = live.says_after("dashboard on http://");
+    wire.wait_for("a.test/");
+    let (address, token) = link.trim_end().split_once("/#token=").unwrap();
+    assert!(
+        address.starts_with("127.0.0.1:") && token.len() == 32,
+        "{link}"
+    );
+    for line in [
+        "GET /api/status",
+        "GET /api/log",
+        "GET /metrics",
+        "POST /api/stop",
+    ] {
+        tcp(address, line, "", "").refused(401);
+    }
+    let bearer = format!("Authorization: Bearer {token}\r\n");
+    let foreign = format!("{bearer}Origin: http://evil.test\r\n");
+    tcp(address, "POST /api/stop", &foreign, "").refused(403);
+    let renamed = format!("{bearer}Host: evil.test\r\n");
+    tcp(address, "GET /api/status", &renamed, "").refused(403);
+    let seen = tcp(address, "GET /api/status", &bearer, "").json();
+    assert!(
+        seen.get("link").is_none(),
+        "whoever has the token needs no link: {seen}"
+    );
+    assert_eq!(
+        status(&job)["link"],
+        format!("http://{address}/#token={token}")
+    );
+    let out = ctl(&job, &["status"]).good();
+    assert!(out.contains(token), "the owner is told again: {out}");
+
+    // A second crawl takes another port, and a token of its own.
+    let other_job = self::job(&wire, "");
+    let (_other, other) = start(&other_job);
+    assert!(
+        !other.starts_with(address) && !other.contains(token),
+        "{other}"
+    );
+
+    // Whoever waits for the end is told how it ended, with the last figures.
+    let mut waiting = TcpStream::connect(address).unwrap();
+    let ask = format!("GET /api/end HTTP/1.1\r\nHost: {address}\r\n{bearer}\r\n");
+    waiting.write_all(ask.as_bytes()).unwrap();
+    let mut lines = BufReader::new(waiting).lines();
+    let head = lines.next().unwrap().unwrap();
+    assert!(head.contains("200"), "{head}");
+    ctl(&job, &["stop"]).good();
+    let last = lines.find_map(|line| Some(line.ok()?.strip_prefix("data: ")?.to_owned()));
+    let last: Value = serde_json::from_str(&last.unwrap()).unwrap();
+    let ended = &last["status"]["ended"];
+    assert_eq!(
+        (&last["status"]["state"], &ended["why"]),
+        (&"ended".into(), &"stopped".into())
+    );
+    let command = ended["next"][0]["command"].as_str().unwrap();
+    assert_eq!(command, format!("spoor report {}", file.display()));
+    assert!(last["status"]["pages"].as_u64() > Some(0), "{last}");
+    assert!(
+        !last["board"]["pages"].as_array().unwrap().is_empty(),
+        "{last}"
+    );
+    live.ended().good();
+    let written = std::fs::read_dir(job.folder().join("logs")).unwrap();
+    for path in written.map(|entry| entry.unwrap().path()) {
+        let text = std::fs::read_to_string(&path).unwrap();
+        assert!(!text.contains(token), "the token is in {}", path.display());
+    }
+}
+
+#[test]
+fn a_port_that_was_named_is_taken_or_refused_and_false_takes_none() {
+    let wire = web();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let blocked = job(&wire, &format!("listen = {address:?}"));
+    let said = Ran::of(&mut blocked.crawl()).refused();
+    assert!(
+        said.contains(&address) && said.contains("write \"auto\""),
+        "{said}"
+    );
+
+    let off = job(&wire, "listen = false");
+    let file = off.file();
+    let live = Live::start(&mut spoor(&["-v", "crawl", file.to_str().unwrap()]));
+    wire.wait_for("a.test/");
+    assert!(status(&off).get("link").is_none());
+    ctl(&off, &["stop"]).good();
+    let ran = live.ended();
+    assert!(!ran.err.contains("dashboard on"), "{}", ran.err);
+}
+
+#[test]
 fn others_are_listened_to_only_with_a_token() {
     let wire = web();
     let job = job(&wire, "listen = \"0.0.0.0:0\"");
@@ -475,6 +589,8 @@ fn the_document_says_what_the_routes_answer() {
     // The stream is followed in another test.
     let stream = left.remove("GET /api/log/follow").unwrap();
     assert!(stream["responses"]["200"]["content"]["text/event-stream"].is_object());
+    let end = left.remove("GET /api/end").unwrap();
+    assert!(end["responses"]["200"]["content"]["text/event-stream"].is_object());
     assert!(left.is_empty(), "documented and not asked here: {left:?}");
 }
 

@@ -113,7 +113,10 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         browser.goto(&format!("http://{address}/")).await;
         browser.see("#board:not([hidden])").await;
         let before = browser.until(&figure("pages")).await;
-        assert_eq!(browser.js("return document.title").await, "job - spoor");
+        assert_eq!(
+            browser.js("return document.title").await,
+            "crawling: job - spoor"
+        );
         let before = before.as_u64().unwrap();
         let more = format!("{0} > {before} && {0}", figure("pages"));
         let later = browser.until(&more).await.as_u64().unwrap();
@@ -154,7 +157,21 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         assert_eq!(status(&job)["state"], "running");
         browser.click("#stop").await;
         browser.click("#sure-yes").await;
-        browser.see("#state.gone").await;
+        // The page outlives the crawl, and says how it ended.
+        browser.see("#over:not([hidden])").await;
+        let told = "return [document.getElementById('state').textContent, \
+             document.getElementById('notice').hidden, \
+             document.getElementById('acts').hidden, \
+             document.querySelectorAll('#pages .verdict').length > 0, \
+             document.querySelector('#next code').textContent.startsWith('spoor report ')]";
+        assert_eq!(
+            browser.js(told).await,
+            json!(["stopped", true, true, true, true])
+        );
+        browser
+            .until("document.getElementById('h-over').textContent.startsWith('Stopped: ')")
+            .await;
+        assert_eq!(browser.complaints().await, [""; 0]);
     });
     assert!(live.ended().stopped().contains("goes on where it stopped"));
 }
@@ -191,7 +208,7 @@ async fn gallery(browser: &Browser) {
         .await;
     assert_eq!(
         made,
-        json!([true, "job - spoor", 1, ["IMG", "LI", "P"], true])
+        json!([true, "crawling: job - spoor", 1, ["IMG", "LI", "P"], true])
     );
     let served = "const done = arguments[arguments.length - 1]; \
          const ask = async i => { const a = await fetch(i.src); \
@@ -238,6 +255,40 @@ async fn steer(browser: &Browser, job: &Job, wire: &Wire) {
 }
 
 #[test]
+fn a_crawl_that_is_killed_is_not_said_to_have_ended() {
+    if !can_browse() {
+        return;
+    }
+    let wire = web();
+    let rest = "[control]\n";
+    let text = JobText {
+        seeds: &["http://a.test/"],
+        politeness: "min_delay = 1\ndelay_factor = 0\nretries = 0",
+        rest,
+        ..JobText::default()
+    };
+    let job = Job::new(&wire, &text);
+    let (mut live, link) = start(&job);
+    in_a_browser(async {
+        let browser = Browser::open().await;
+        browser.goto(&format!("http://{link}")).await;
+        // The link logs in, and its token is in no address any more.
+        browser.see("#board:not([hidden])").await;
+        let url = browser.client.current_url().await.unwrap();
+        assert_eq!(url.fragment(), None, "{url}");
+        browser.see("#first:not([hidden]) li.done").await;
+        browser.see("#pages .verdict").await;
+        assert!(live.kill());
+        browser.see("#state.gone").await;
+        let told = "return [document.getElementById('over').hidden, \
+             document.getElementById('acts').hidden, \
+             document.getElementById('notice').textContent.includes('does not answer'), \
+             document.querySelectorAll('#pages .verdict').length > 0]";
+        assert_eq!(browser.js(told).await, json!([true, true, true, true]));
+    });
+}
+
+#[test]
 fn the_page_asks_for_the_token_and_answers_to_no_other_name() {
     let wire = web();
     let folder = tempfile::tempdir().unwrap();
@@ -253,7 +304,7 @@ fn the_page_asks_for_the_token_and_answers_to_no_other_name() {
         assert!(!answer.body.contains("a.test"), "{part}");
         tcp(&address, &line, "Host: evil.test\r\n", "").refused(403);
     }
-    for part in ["/api/board", "/metrics", "/dashboard/image/0"] {
+    for part in ["/api/board", "/api/end", "/metrics", "/dashboard/image/0"] {
         tcp(&address, &format!("GET {part}"), "", "").refused(401);
     }
     if !can_browse() {

@@ -25,7 +25,8 @@
 //! [`grow`] that a model grows by what was crawled, [`images`] that images come in another size
 //! where the best is gone and have their share of the requests, [`experiment`] that variants are
 //! compared offline,
-//! [`dashboard`] what it shows on a page and tells Prometheus,
+//! [`dashboard`] what it shows on a page and tells Prometheus, [`ui`] what all jobs of a
+//! folder show on one,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
 //! hostile servers cost what they state and no more, [`soak`] that a long crawl takes
 //! no more memory than a short one, [`terminal`] what people, log files and scripts see of
@@ -79,5 +80,6 @@ mod terminal;
 mod texts;
 mod traps;
 mod troubled;
+mod ui;
 mod upkeep;
 mod zoo;

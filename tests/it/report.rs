@@ -172,12 +172,28 @@ fn one_job_reports_beside_its_results_while_it_is_half_done() {
     std::fs::write(&log, &text[..half]).unwrap();
     let rows = text[..half].matches('\n').count();
     let printed = report(&[&job], &[]).good();
-    assert!(printed.starts_with("               "), "{printed}");
+    // The verdict comes first, then the figures.
+    let sentence = ["Of 100 pages it chose, ", "Too early to tell how many "];
+    assert!(sentence.iter().any(|s| printed.starts_with(s)), "{printed}");
+    assert!(printed.contains("It was polite: all of "), "{printed}");
     assert!(printed.contains("Sentences"), "{printed}");
     let html = read(&job.folder().join("report/report.html"));
     assert!(!html.contains("What could not be read"));
+    let first = html.find("class=\"sentence\"").unwrap();
+    assert!(first < html.find("Details").unwrap());
+    let pictures = html.matches("<img src=\"data:image/jpeg;base64,").count();
+    assert!((1..=18).contains(&pictures), "{pictures}");
+    assert_eq!(html.matches("src=").count(), pictures, "nothing is loaded");
+    assert!(
+        !html.contains("(figure 5"),
+        "of no thesis that is not named"
+    );
     let json: Value = serde_json::from_str(&report(&[&job], &["--json"]).good()).unwrap();
     assert_eq!(json["jobs"][0]["rows"], rows);
+    let verdict = &json["jobs"][0]["verdict"];
+    assert!(printed.starts_with(verdict["sentence"].as_str().unwrap()));
+    assert_eq!(verdict["pictures"].as_array().unwrap().len(), pictures);
+    assert!(verdict["pictures"][0].get("data").is_none());
     let lm = spoor::train::Model::load(
         &spoor::config::Config::load(&job.file())
             .unwrap()

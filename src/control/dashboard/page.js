@@ -141,7 +141,7 @@ function focusPlot(focus) {
     end += focused.fetches + drawn.fetches;
     // The last span has only begun; a few links would make a jump of it.
     const whole = i === 0 || 2 * focused.fetches >= focus.points[i - 1].focused.fetches;
-    if (focused.fetches && whole) points.push([end, focused.on_topic / focused.fetches]);
+    if (focused.fetches && whole) points.push([end, share(focused)]);
     seen = { fetches: seen.fetches + drawn.fetches, on_topic: seen.on_topic + drawn.on_topic };
     if (seen.fetches) { control.push([end, ...wilson(seen)]); shares.push([end, seen.on_topic / seen.fetches]); }
   });
@@ -151,7 +151,7 @@ function focusPlot(focus) {
   const highest = Math.max(...points.map(([, y]) => y), ...shares.map(([, y]) => y), control.at(-1)?.[2] ?? 0);
   const top = [0.05, 0.1, 0.2, 0.4, 0.6, 0.8].find((t) => t >= highest) ?? 1;
   const drawn = plot($("focus-plot"), {
-    titleX: "links fetched", titleY: "on topic",
+    titleX: "links followed", titleY: "on topic",
     x: [Math.min(first, end - 1), end], y: [0, top], formatX: (v) => short.format(v), formatY: (v) => `${Math.round(100 * v)} %`,
   });
   if (control.length > 1) {
@@ -200,17 +200,39 @@ function empty(svg) {
 
 // Figures -------------------------------------------------------------------------------
 
+const STATES = {
+  starting: "starting", running: "crawling", paused: "paused", draining: "stopping",
+  outage: "no network", ended: "finished",
+};
+const LIMITS = { documents: "pages", fetches: "requests", bytes: "received", time: "of crawling" };
+const MANY = 10;
+
+const share = (t) => t.share ?? (t.fetches ? t.on_topic / t.fetches : null);
+const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
+
+let job;
+let ended = false;
+
 function show(status) {
+  job = status.job;
+  const name = ended && status.ended ? ENDS[status.ended.why] : STATES[status.state];
   $("job").textContent = status.job;
-  document.title = `${status.job} - spoor`;
+  document.title = `${name ?? status.state}: ${status.job} - spoor`;
   const state = $("state");
-  state.textContent = status.state;
-  state.className = `pill ${status.state}`;
+  const text = name ?? status.state;
+  if (state.textContent !== text) state.textContent = text;
+  state.className = `pill ${status.ended?.why === "failed" ? "failed" : status.state}`;
   const seconds = Math.max(0, (Date.now() - Date.parse(status.since)) / 1000);
-  $("since").textContent = `for ${duration(seconds)}`;
+  $("since").textContent = ended
+    ? `at ${clock(status.since)}, after ${duration(status.active_seconds)} of crawling`
+    : status.state === "outage" ? `for ${duration(seconds)}; it goes on by itself` : `for ${duration(seconds)}`;
+  const live = ["running", "paused", "outage", "draining"].includes(status.state);
+  $("acts").hidden = !live;
   $("pause").hidden = status.state === "paused";
   $("resume").hidden = status.state !== "paused";
   for (const id of ["pause", "resume", "seed", "stop"]) $(id).disabled = status.state === "draining";
+  totals(status);
+  first(status);
   const { rates, hosts, queued } = status;
   pairs($("speed"), [
     ["pages a minute", rate(rates.pages)],
@@ -218,9 +240,9 @@ function show(status) {
     ["received a minute", bytes(rates.bytes)],
     ["pages", number.format(status.pages)],
     ["images", number.format(status.images)],
-    ["fetches", number.format(status.fetches)],
+    ["requests for pages", number.format(status.fetches)],
     ["received", bytes(status.bytes)],
-    ["requests in flight", number.format(status.in_flight)],
+    ["requests open now", number.format(status.in_flight)],
     ["time spent crawling", duration(status.active_seconds)],
   ]);
   const health = [];
@@ -232,35 +254,104 @@ function show(status) {
   pairs($("errors"), sorted.slice(0, 8).map(([name, n]) => [name.replaceAll("_", " "), number.format(n)]));
   const bars = $("queue");
   bars.replaceChildren();
-  const rows = [...Object.entries(queued), ["waiting", status.waiting]];
+  const rows = [...Object.entries(queued), ["to be tried again", status.waiting]];
   const most = Math.max(1, ...rows.map(([, n]) => n));
   for (const [name, n] of rows) {
     element("span", name, bars);
     element("progress", null, bars, { max: most, value: n, "aria-label": `${name}: ${n}` });
     element("span", number.format(n), bars, { class: "num" });
   }
-  $("host-counts").textContent = `${number.format(hosts.active)} active: ${number.format(hosts.ready)} ready, ${number.format(hosts.due + hosts.held)} wait for their clock, ${number.format(hosts.open)} open, ${number.format(hosts.parked)} parked`;
+  $("host-counts").textContent = `${number.format(hosts.active)} sites have something queued: ${number.format(hosts.ready)} may be asked now, ${number.format(hosts.due + hosts.held)} wait for their pause to end, ${number.format(hosts.open)} are being asked, ${number.format(hosts.parked)} do not answer and are left alone for now`;
+}
+
+function totals(status) {
+  $("n-pages").textContent = number.format(status.pages);
+  $("n-images").textContent = number.format(status.images);
+  const average = status.active_seconds > 0 ? (60 * status.pages) / status.active_seconds : 0;
+  $("n-rate").textContent = ended ? rate(average) : rate(status.rates.pages);
+  $("n-rate-note").textContent = ended ? "pages a minute, on average" : "pages a minute";
+  const list = $("limits");
+  list.replaceChildren();
+  const amount = (key, n) => (key === "bytes" ? bytes(n) : key === "time" ? duration(n) : number.format(n));
+  // What comes first ends the crawl; when the others would come is of no use.
+  const soonest = Math.min(...(status.toward ?? []).map((limit) => limit.seconds_left ?? Infinity));
+  for (const { key, done, of, seconds_left: left } of status.toward ?? []) {
+    const name = key.replace("limits.", "");
+    const row = element("div", null, list, { class: "limit" });
+    const words = `${amount(name, done)} of ${amount(name, of)} ${LIMITS[name] ?? name}`;
+    element("span", words, row);
+    const rest = done >= of ? "reached" : left == null || left > soonest ? "" : `about ${duration(left)} left`;
+    element("span", ended && done < of ? "" : rest, row);
+    element("progress", null, row, { max: of, value: Math.min(done, of), "aria-label": words });
+  }
+  if (!list.children.length && !ended) element("p", "The job has no limit: it goes on until nothing is left, or until it is stopped.", list, { class: "none" });
+}
+
+// What stands on the page before there is anything to see.
+function first(status) {
+  $("first").hidden = ended || status.pages >= MANY;
+  if ($("first").hidden) return;
+  const begun = status.state !== "starting";
+  const steps = [
+    [begun, begun ? "The model of the topic is there" : `The model of the topic is made or read: ${status.doing ?? "starting"}`],
+    [status.robots > 0, status.robots > 0
+      ? `robots.txt of ${number.format(status.robots)} ${status.robots === 1 ? "site" : "sites"} is read: what it forbids is left alone`
+      : "robots.txt of each seed's site is read first: what it forbids is left alone"],
+    [status.pages > 0, status.pages > 0 ? `${number.format(status.pages)} ${status.pages === 1 ? "page" : "pages"} fetched and judged` : "The seeds are fetched and judged: on topic or not"],
+    [status.pages > 0 && status.queued.high + status.queued.medium + status.queued.normal + status.queued.low > 0, "Their links are rated; the most promising are followed first"],
+    [status.images > 0, "Images are fetched with the words around them"],
+  ];
+  const list = $("steps");
+  list.replaceChildren();
+  const current = steps.findIndex(([done]) => !done);
+  steps.forEach(([done, text], i) => element("li", text, list, { class: done ? "done" : i === current ? "now" : "todo" }));
 }
 
 function showBoard(board) {
   const { focus } = board;
-  const tally = (t) => (t.fetches ? t.on_topic / t.fetches : null);
-  $("focused").textContent = percent(tally(focus.recent.focused));
-  const control = focus.total.control;
-  $("focused-note").textContent = `of the links chosen by score lately; ${percent(tally(focus.total.focused))} since the start`;
-  $("control").textContent = percent(tally(control));
-  $("control-note").textContent = control.fetches
-    ? `of the control sample since the start (${number.format(control.fetches)} links drawn by chance; 95 %: ${wilson(control).map(percent).join(" to ")})`
-    : "of the control sample: no link drawn yet";
-  $("gain").textContent = focus.gain == null ? "–" : times(focus.gain);
-  $("gain-note").textContent = focus.gain_low == null
-    ? "gain of focusing"
-    : `gain of focusing since the start (95 %: ${times(focus.gain_low)} ${focus.gain_high == null ? "or more" : `to ${times(focus.gain_high)}`})`;
+  if (focus.sentence) $("sentence").textContent = focus.sentence;
+  const chosen = focus.share ?? null;
+  $("n-topic").textContent = chosen == null ? "–" : percent(chosen);
+  $("focus-note").textContent = focusNote(focus);
   focusPlot(focus);
   curvePlot(board.perplexity);
-  table($("best"), board.best, (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
-  table($("hosts"), board.hosts, (h) => [h.host, h.state, h.due_in >= 1000 ? `in ${duration(h.due_in / 1000)}` : h.due_in > 0 ? "in under 1 s" : "now"]);
+  table($("best"), board.best.slice(0, 10), (h) => [h.host, `${number.format(h.on_topic)} (${percent(h.on_topic / h.pages)})`, number.format(h.pages)]);
+  table($("hosts"), board.hosts, (h) => [h.host, h.state === "parked" ? "does not answer" : h.state === "due" ? "pauses" : h.state, h.due_in >= 1000 ? `in ${duration(h.due_in / 1000)}` : h.due_in > 0 ? "in under 1 s" : "now"]);
   gallery(board.images);
+  pages(board.pages ?? []);
+}
+
+// Nothing is compared before there is enough to compare.
+function focusNote(focus) {
+  const drawn = focus.total.control.fetches;
+  if (focus.gain != null && focus.gain_low != null) {
+    const range = focus.gain_high == null ? `at least ${times(focus.gain_low)}` : `${times(focus.gain_low)} to ${times(focus.gain_high)}`;
+    return `It finds ${times(focus.gain)} as many pages on topic as chance would (95 % sure: ${range}).`;
+  }
+  if (focus.drawn_share === 0 && focus.gain_low != null)
+    return `Of ${number.format(drawn)} links drawn by chance none was on topic: choosing finds at least ${times(focus.gain_low)} as many, 95 % sure.`;
+  return `A few links are drawn by chance, to see what choosing is worth: ${number.format(drawn)} so far. It is too early to compare.`;
+}
+
+function pages(all) {
+  const list = $("pages");
+  list.replaceChildren();
+  for (const page of all) {
+    const item = element("li", null, list);
+    const [kind, verdict] = page.on_topic == null ? ["fail", "no page"]
+      : page.on_topic ? ["yes", "on topic"] : ["no", "off topic"];
+    const sure = page.probability == null ? "" : ` ${Math.round(100 * page.probability)}\u00a0%`;
+    element("span", verdict + sure, item, { class: `verdict ${kind}` });
+    const what = element("span", null, item, { class: "what" });
+    element("bdi", page.title ?? page.url, what, { class: "name", title: page.url });
+    const from = element("span", null, what, { class: "from" });
+    element("bdi", page.url.replace(/^https?:\/\/([^/]*).*$/, "$1"), from);
+    from.append(` · ${page.reason}`);
+    const when = page.time ? clock(page.time) : "";
+    element("time", when, item);
+  }
+  if (!all.length) element("li", "none yet", list, { class: "none" });
+  $("more").hidden = all.length <= 8;
 }
 
 function table(body, rows, cells) {
@@ -324,14 +415,67 @@ $("login").addEventListener("submit", async (event) => {
   $("token").value = "";
   refresh();
 });
+$("more").addEventListener("click", () => {
+  const short = $("pages").classList.toggle("short");
+  $("more").textContent = short ? "Show more" : "Show fewer";
+});
+// Plots are drawn to the size they have, which is none while they are folded away.
+$("details").addEventListener("toggle", () => { if (last) curvePlot(last.perplexity); });
+
+// The end -------------------------------------------------------------------------------
+
+const ENDS = { limit: "finished", exhausted: "finished", stopped: "stopped", failed: "failed" };
+
+// The crawl says itself that it has ended, and with which figures; a connection that
+// merely breaks says nothing.
+let end;
+
+function watchEnd() {
+  if (end || ended) return;
+  end = new EventSource("/api/end");
+  end.addEventListener("end", (event) => {
+    end.close();
+    const { status, board } = JSON.parse(event.data);
+    farewell(status, board);
+  });
+  // A refusal is final for this stream, as where the token is gone; a break is not.
+  end.addEventListener("error", () => { if (end?.readyState === EventSource.CLOSED) end = null; });
+}
+
+function farewell(status, board) {
+  ended = true;
+  latest += 1;
+  clearTimeout(timer);
+  notice("");
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  const { why, text, next } = status.ended;
+  last = { ...board, hosts: [] };
+  show(status);
+  showBoard(last);
+  const plural = (n, word) => `${number.format(n)} ${word}${n === 1 ? "" : "s"}`;
+  const name = ENDS[why] ?? "ended";
+  $("h-over").textContent = `${name[0].toUpperCase()}${name.slice(1)}: ${plural(status.pages, "page")}, ${plural(status.images, "image")}`;
+  $("h-head").textContent = "In the end";
+  $("over-text").textContent = `${text[0].toUpperCase()}${text.slice(1)}. These are the last figures; the process has ended.`;
+  const list = $("next");
+  list.replaceChildren();
+  for (const step of next) {
+    element("code", step.command, element("dt", null, list));
+    element("dd", step.gives, list);
+  }
+  $("over").hidden = false;
+  $("board").hidden = false;
+}
 
 // Asking again and again ----------------------------------------------------------------
 
 let timer;
 let round = 0;
 let latest = 0;
+let last;
 
 async function refresh() {
+  if (ended) return;
   // A button asks anew at once; what was asked before must neither overwrite the answer
   // nor go on beside it.
   const own = (latest += 1);
@@ -339,33 +483,67 @@ async function refresh() {
   try {
     const status = await ask("/api/status");
     if (own !== latest) return;
-    show(status);
-    for (const id of ["board", "acts"]) $(id).hidden = false;
+    if (job !== undefined && status.job !== job) {
+      // Another crawl has taken the port since.
+      lost(`Another crawl, ${status.job}, answers here now. Load the page again to see it.`);
+      return;
+    }
+    $("board").hidden = false;
     $("login").hidden = true;
+    show(status);
+    watchEnd();
     // The figures change with every second, the plots hardly.
-    if (round % 3 === 0) {
+    if (round % 3 === 0 || status.pages < MANY) {
       const board = await ask("/api/board");
       if (own !== latest) return;
+      last = board;
       showBoard(board);
     }
     round += 1;
     if ($("notice").dataset.gone) { notice(""); delete $("notice").dataset.gone; }
   } catch (error) {
     if (own !== latest) return;
-    if (error.status === 401) {
+    if (error.status === 401 && job === undefined) {
       for (const id of ["board", "acts"]) $(id).hidden = true;
       $("login").hidden = false;
       round = 0;
       return;
     }
-    $("state").textContent = "no answer";
-    $("state").className = "pill gone";
-    $("notice").dataset.gone = "yes";
-    notice(error instanceof Refusal ? error.message : "The crawl does not answer: it has ended, or cannot be reached. This page goes on by itself when it is back.");
+    lost(error.status === 401
+      ? "A new run answers here. Open the link that it printed."
+      : error instanceof Refusal ? error.message
+        : "The crawl does not answer any more. It may have been killed, or this machine cannot reach it; nothing that was fetched is lost. Below are the last figures. The page goes on by itself when the crawl is back.");
   }
   timer = setTimeout(refresh, document.hidden ? 15000 : 2000);
 }
 
+// No word of an end came: the figures stay, and nothing is claimed.
+function lost(text) {
+  $("state").textContent = "no answer";
+  $("state").className = "pill gone";
+  $("since").textContent = "";
+  $("acts").hidden = true;
+  $("notice").dataset.gone = "yes";
+  notice(text);
+}
+
+// The link that the crawl printed brings the token behind a #, which no browser sends
+// along; it is taken out of the address, so that it is in no history.
+async function enter() {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token) {
+    history.replaceState(null, "", location.pathname);
+    try {
+      await ask("/login", { method: "POST", body: JSON.stringify({ token }) });
+    } catch (error) {
+      notice(error.status === 401 ? "The token of this link is of another run. Open the link that the crawl printed last." : error.message);
+    }
+  }
+  refresh();
+}
+
 document.addEventListener("visibilitychange", () => { if (!document.hidden) refresh(); });
-addEventListener("resize", () => { round = 0; });
-refresh();
+addEventListener("resize", () => { round = 0; if (ended && last) showBoard(last); });
+addEventListener("hashchange", enter);
+$("pages").classList.add("short");
+enter();

@@ -82,6 +82,11 @@ impl Job {
             true => "",
             false => "[control_sample]\nshare = 0\n",
         };
+        // A page that nobody looks at costs a port.
+        let page = match rest.contains("[control]") {
+            true => "",
+            false => "[control]\nlisten = false\n",
+        };
         // Most tests hold the order of a crawl against scores that do not change.
         let strategy = match rest.contains("[strategy]") {
             true => "",
@@ -92,7 +97,7 @@ impl Job {
              [seeds]\nurls = {seeds:?}\n\
              [model]\nname = \"{model}\"\nfolder = {models:?}\n\
              [network]\nconnect_to = [\"*.test:80:{}\"]\n{network}\n\
-             [politeness]\n{politeness}\n{consent}{control}{strategy}{rest}\n",
+             [politeness]\n{politeness}\n{consent}{control}{page}{strategy}{rest}\n",
             self.root.path(),
             addr,
         );

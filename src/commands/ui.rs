@@ -1,0 +1,56 @@
+//! `spoor ui [FOLDER] [--listen ADDRESS]`
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use spoor::config::{Control, Listen};
+use spoor::control::Entrance;
+use spoor::{daemon, ui};
+
+/// The port that is tried first.
+const PORT: u16 = 8460;
+
+/// Show all jobs of a folder on one page of this machine.
+#[derive(Debug, Args)]
+pub struct Ui {
+    /// The folder in which jobs have their folders.
+    #[arg(default_value = "jobs", value_name = "FOLDER")]
+    folder: PathBuf,
+    /// Where to listen, on this machine; without it 127.0.0.1:8460, or the next port that
+    /// is free. An address that is named asks for the token in SPOOR_CONTROL_TOKEN alone.
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<SocketAddr>,
+}
+
+impl Ui {
+    pub fn run(self) -> Result<()> {
+        let section = Control {
+            listen: match self.listen {
+                Some(address) if !address.ip().is_loopback() => bail!(
+                    "--listen {address}: the page is for this machine alone; take a tunnel (ssh -L) to see \
+                     it from another one"
+                ),
+                Some(address) => Listen::At(address),
+                None => Listen::Auto,
+            },
+            token_file: None,
+        };
+        let entrance =
+            Entrance::open_from(&section, PORT)?.context("no port can be listened on")?;
+        daemon::runtime()?.block_on(async {
+            // Before the address is told: whoever reads it may stop the server.
+            let mut signals = daemon::Signals::listen().context("listening for signals")?;
+            println!("the jobs in {} on {}", self.folder.display(), entrance.link);
+            // The first line is what scripts wait for.
+            std::io::stdout().flush().context("printing the address")?;
+            let stop = async move {
+                signals.next().await;
+            };
+            let served = ui::serve(self.folder, entrance, stop).await;
+            served.context("serving the page")
+        })
+    }
+}

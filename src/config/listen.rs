@@ -1,0 +1,57 @@
+//! Where a running crawl answers over TCP.
+
+use std::net::SocketAddr;
+
+use toml::Spanned;
+use toml::de::DeValue;
+
+use super::values::{TextValue, Value, Wrong, found, keep, quoted};
+
+/// Where a running crawl answers over TCP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listen {
+    /// On a port of this machine that is free, behind a token of the run's own: `"auto"`.
+    Auto,
+    /// On this address and no other.
+    At(SocketAddr),
+    /// Nowhere: `false`.
+    Off,
+}
+
+const AUTO: &str = "auto";
+
+impl Value for Listen {
+    type Unit = Self;
+
+    fn kind() -> String {
+        format!("{}, \"{AUTO}\" or false", <SocketAddr as Value>::kind())
+    }
+    fn form() -> String {
+        format!("\"{AUTO}\", false, or {}", <SocketAddr as Value>::form())
+    }
+    fn example() -> String {
+        quoted(AUTO)
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let result = match value.get_ref() {
+            DeValue::String(text) if text == AUTO => Ok(Self::Auto),
+            DeValue::String(text) => SocketAddr::from_text(text).map(Self::At),
+            DeValue::Boolean(false) => Ok(Self::Off),
+            DeValue::Boolean(true) => Err(format!(
+                "true says no address; write \"{AUTO}\" or one of your own"
+            )),
+            other => Err(format!("{} is not {}", found(other), Self::kind())),
+        };
+        keep(result, value.span(), wrong)
+    }
+    fn show(&self) -> Option<String> {
+        Some(match self {
+            Self::Auto => quoted(AUTO),
+            Self::At(address) => quoted(&address.text()),
+            Self::Off => "false".to_owned(),
+        })
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+}

@@ -1,0 +1,135 @@
+//! The address over TCP, which is taken before anything else is done: the link that leads
+//! there is the first that a crawl says.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+
+use super::guard::{AccessError, Token};
+use crate::config::{self, Listen};
+
+/// The port that is tried first where the operator names none.
+const PORT: u16 = 8470;
+
+/// As many ports are tried.
+const TRIES: u16 = 100;
+
+/// An address that is listened on, and who may come in.
+#[derive(Debug)]
+pub struct Entrance {
+    pub(super) listener: TcpListener,
+    pub(super) token: Option<Token>,
+    /// Where it is.
+    pub address: SocketAddr,
+    /// What a browser is given to come in.
+    pub link: String,
+}
+
+impl Entrance {
+    /// Listens as `section` says; `None` where it says nowhere, and where the operator named
+    /// no address and the system gives none. Nobody is answered yet.
+    ///
+    /// # Errors
+    /// [`AccessError`], where the operator named an address or a token that will not do.
+    pub fn open(section: &config::Control) -> Result<Option<Self>, AccessError> {
+        Self::open_from(section, PORT)
+    }
+
+    /// The same, with another port that is tried first where none is named.
+    ///
+    /// # Errors
+    /// As [`Entrance::open`].
+    pub fn open_from(section: &config::Control, port: u16) -> Result<Option<Self>, AccessError> {
+        let token = Token::of(section)?;
+        match section.listen {
+            Listen::Off => Ok(None),
+            Listen::At(wanted) => {
+                let taken = |source| AccessError::Taken {
+                    address: wanted,
+                    source,
+                };
+                let listener = TcpListener::bind(wanted).map_err(taken)?;
+                let address = listener.local_addr().map_err(taken)?;
+                Ok(Some(Self {
+                    listener,
+                    token,
+                    address,
+                    link: format!("http://{address}/"),
+                }))
+            }
+            Listen::Auto => {
+                let listener = match free(port) {
+                    Ok(listener) => listener,
+                    Err(error) => return Ok(without(&error.to_string())),
+                };
+                let Ok(address) = listener.local_addr() else {
+                    return Ok(without("the system does not say which port it gave"));
+                };
+                // What the operator keeps secret stands in no link. Without any secret
+                // everybody on this machine could steer the crawl.
+                let (token, link) = match (token, Token::random()) {
+                    (Some(own), _) => (own, format!("http://{address}/")),
+                    (None, Some(made)) => {
+                        let link = made.link(address);
+                        (made, link)
+                    }
+                    (None, None) => return Ok(without("the system has no random numbers")),
+                };
+                Ok(Some(Self {
+                    listener,
+                    token: Some(token),
+                    address,
+                    link,
+                }))
+            }
+        }
+    }
+}
+
+/// The crawl goes on without a page.
+fn without(why: &str) -> Option<Entrance> {
+    tracing::warn!("no dashboard: {why}; `spoor ctl` reaches the crawl all the same");
+    None
+}
+
+/// Listens on the first port from this one on that is free, or else on any.
+fn free(first: u16) -> std::io::Result<TcpListener> {
+    let mut last = std::io::Error::other("no port was tried");
+    for port in (first..first.saturating_add(TRIES)).chain([0]) {
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn section(listen: Listen) -> config::Control {
+        config::Control {
+            listen,
+            token_file: None,
+        }
+    }
+
+    #[test]
+    fn a_taken_port_is_passed_over_unless_it_was_named() {
+        let first = Entrance::open(&section(Listen::Auto)).unwrap().unwrap();
+        let second = Entrance::open(&section(Listen::Auto)).unwrap().unwrap();
+        assert_ne!(first.address, second.address);
+        for entrance in [&first, &second] {
+            assert!(entrance.address.ip().is_loopback());
+            let start = format!("http://{}/#token=", entrance.address);
+            let token = entrance.link.strip_prefix(&start).unwrap();
+            assert_eq!(token.len(), 32);
+            assert!(!format!("{:?}", entrance.token).contains(token));
+        }
+        assert_ne!(first.link, second.link);
+        let error = Entrance::open(&section(Listen::At(first.address))).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(&first.address.to_string()), "{said}");
+        assert!(said.contains("write \"auto\""), "{said}");
+        assert!(Entrance::open(&section(Listen::Off)).unwrap().is_none());
+    }
+}
