@@ -169,6 +169,99 @@ fn figures_of_a_log_by_hand() {
 }
 
 #[test]
+fn the_verdict_is_told_first_and_only_when_there_is_enough() {
+    let job = Job::new("");
+    let page = |n: u64, more: &str| {
+        let document =
+            ",\"document\":{\"perplexity\":100.0,\"keyword\":0.1,\"sentences\":3,\"tokens\":20}";
+        let url = format!("http://{}.test/{n}", if n % 2 == 0 { "a" } else { "b" });
+        row(n * 100, "page", &url, "done", &format!("{document}{more}"))
+    };
+    let mut rows: Vec<String> = (0..40)
+        .map(|n| page(n, if n < 30 { ",\"on_topic\":true" } else { "" }))
+        .collect();
+    rows.push(page(40, ",\"control\":true"));
+    // A seed and a later visit count for nobody.
+    rows.push(page(41, ",\"on_topic\":true").replace("\"high\"", "\"seed\""));
+    rows.push(page(42, ",\"on_topic\":true,\"changed\":false"));
+    job.log(&rows[..9]);
+    let early = job.figures().verdict;
+    assert!(
+        early.sentence.starts_with("Too early to tell"),
+        "{}",
+        early.sentence
+    );
+    job.log(&rows);
+    std::fs::create_dir_all(job.config.job_folder().join("documents")).unwrap();
+    let document = |url: &str, on_topic: f64, text: &str| {
+        let document = crate::store::Document {
+            url: url.to_owned(),
+            title: Some("<b>Title</b>".to_owned()),
+            words: 7,
+            text: text.to_owned(),
+            on_topic: Some(on_topic),
+            ..crate::store::Document::default()
+        };
+        document.to_frame().unwrap()
+    };
+    let long = "A lighthouse stands on the rock, and its keeper writes. ".repeat(20);
+    let frames = [
+        document("http://a.test/1", 0.4, &format!("Menu\n\n{long}")),
+        document("http://a.test/2", 0.9, &format!("Better: {long}")),
+        document("http://b.test/1", 0.6, &long),
+        document("http://c.test/1", 0.6, "short"),
+    ];
+    job.put("documents/00000.jsonl.zst", frames.concat());
+    let figures = job.figures();
+    assert_eq!(figures.troubles, Troubles::default());
+    let verdict = &figures.verdict;
+    let headline = verdict.headline.as_ref().unwrap();
+    assert_eq!((headline.pages, headline.drawn), (40, 1));
+    assert_eq!(headline.share, Some(0.75));
+    assert!(
+        verdict
+            .sentence
+            .starts_with("Of 100 pages it chose, 75 are about fixture")
+    );
+    assert!(
+        figures.gain().unwrap().starts_with("Too early to tell"),
+        "one link was drawn"
+    );
+    assert_eq!((verdict.documents.count, verdict.documents.words), (4, 28));
+    let shown: Vec<&str> = verdict.passages.iter().map(|p| p.url.as_str()).collect();
+    assert_eq!(
+        shown,
+        ["http://a.test/2", "http://b.test/1"],
+        "one of each site, the best first"
+    );
+    let text = &verdict.passages[0].text;
+    assert!(
+        text.starts_with("Better: A") && text.ends_with('\u{2026}') && text.chars().count() <= 425
+    );
+    let out = job.root.path().join("out");
+    let report = report(std::slice::from_ref(&job.config), None).unwrap();
+    let [html, markdown] = report.write(&out).unwrap();
+    let html = std::fs::read_to_string(html).unwrap();
+    let place = |part: &str| {
+        html.find(part)
+            .unwrap_or_else(|| panic!("no {part} in {html}"))
+    };
+    let order = [
+        "Of 100 pages it chose, 75",
+        "4</dd>",
+        "Better: A",
+        "The sites that gave most",
+        "Details",
+        "URIs",
+    ];
+    assert!(order.map(place).is_sorted(), "{html}");
+    assert!(html.contains("&lt;b&gt;Title&lt;/b&gt;") && !html.contains("<b>"));
+    let markdown = std::fs::read_to_string(markdown).unwrap();
+    assert!(markdown.find("Of 100 pages").unwrap() < markdown.find("## Details").unwrap());
+    assert!(report.summary().starts_with("Of 100 pages it chose, 75"));
+}
+
+#[test]
 fn requests_that_may_overlap_are_measured_from_beginning_to_beginning() {
     let rows = [
         row(5000, "page", "http://a.test/", "done", &asked(1000, 1000)),

@@ -85,7 +85,7 @@ function card(job) {
   }
   const acts = element("div", null, item, { class: "acts" });
   if (job.dashboard) element("a", "Open the dashboard", acts, { href: job.dashboard, class: "main", target: "_blank", rel: "noreferrer" });
-  if (job.report) element("a", `Read the report of ${ago(job.report)}`, acts, { href: path(job, "report"), class: job.dashboard ? "" : "main", target: "_blank" });
+  if (job.report) element("a", "Read the report", acts, { href: path(job, "report"), class: job.dashboard ? "" : "main", target: "_blank", rel: "noreferrer", title: `made ${ago(job.report)}` });
   if (job.file) {
     const make = element("button", making.has(job.name) ? "Making the report…" : job.report ? "Make it again" : "Make the report", acts, { type: "button" });
     make.disabled = making.has(job.name);
