@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::daemon::{self, DaemonError};
 use crate::extract::{self, ExtractError};
 use crate::frontier::store::{SledStore, StoreError};
-use crate::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
+use crate::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::metrics::Metrics;
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::pipeline::{
@@ -271,7 +271,9 @@ impl Looker {
     }
 }
 
-/// Tokens of a text below which nobody can tell whether it is on topic.
+/// Tokens of a text below which its words do not tell whether it is on topic. On the lab web
+/// the words of two pieces of text, one on topic, are in the right order for 93 % of pairs of
+/// 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
 pub const ENOUGH: usize = 50;
 
 /// What a crawl would be asked to do with a seed.
@@ -325,6 +327,9 @@ fn fetch(
             Control::default(),
             &mut crew,
         )?;
+        if crew.page.is_none() && crew.why.is_none() {
+            crew.why = dropped(&frontier, url)?;
+        }
         Ok(crew)
     };
     let looked = looked();
@@ -334,6 +339,26 @@ fn fetch(
         url: url.clone(),
         why: crew.why.unwrap_or("its host does not answer".to_owned()),
     })
+}
+
+/// Why a page was never asked for, if the frontier knows.
+fn dropped(frontier: &Frontier, url: &PageUrl) -> Result<Option<String>, StoreError> {
+    let mut url = url.clone();
+    // More than any chain of redirects the frontier follows, and an end for a loop.
+    for _ in 0..32 {
+        match frontier
+            .look_up(&url, TaskKind::Page)?
+            .map(|record| record.state)
+        {
+            Some(State::Dropped { reason }) => return Ok(Some(reason.name().to_owned())),
+            Some(State::Redirected { to, .. }) => match PageUrl::from_stored(&to) {
+                Ok(to) => url = to,
+                Err(_) => return Ok(None),
+            },
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
 }
 
 #[derive(Default)]

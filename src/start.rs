@@ -109,9 +109,17 @@ impl Start {
     /// # Errors
     /// [`StartError`]; nothing is written then.
     pub fn place(&self, folder: &Path) -> Result<Placed, StartError> {
-        let name = self
-            .name()
-            .map_err(|why| StartError::Asked(self.with_wrong_seeds(why)))?;
+        let name = match self.name() {
+            Ok(name) => name,
+            Err(why) => {
+                let mut wrong = self.wrong(folder, None);
+                // That no name can be made of a wrong seed is no news.
+                if self.name.is_some() || self.wrong_seeds().is_empty() {
+                    wrong.push(why);
+                }
+                return Err(StartError::Asked(wrong));
+            }
+        };
         let file = folder.join(format!("{}.toml", name.as_str()));
         if file.exists() {
             return self.found(folder, &file, &name);
@@ -171,9 +179,22 @@ impl Start {
         name: &Name,
         known: Option<&str>,
     ) -> Result<String, StartError> {
-        let mut wrong = self.wrong_seeds();
+        let mut wrong = self.wrong(folder, known);
         let contact = self.contact.as_deref().or(known);
-        if contact.is_none() {
+        let (sections, wrong_values) = self.sections(name, contact.unwrap_or_default());
+        wrong.extend(wrong_values);
+        if !wrong.is_empty() {
+            return Err(StartError::Asked(wrong));
+        }
+        let text = rendered(&sections);
+        parsed(&text)?;
+        Ok(text)
+    }
+
+    /// What is wrong with seeds, contact and texts.
+    fn wrong(&self, folder: &Path, known: Option<&str>) -> Vec<String> {
+        let mut wrong = self.wrong_seeds();
+        if self.contact.is_none() && known.is_none() {
             wrong.push(
                 "--contact is missing: the operators of web sites must be able to reach you, and \
                  every request carries it; add --contact me@example.org, or an https address"
@@ -185,14 +206,7 @@ impl Start {
                 wrong.push(format!("--text {text}: {error}"));
             }
         }
-        let (sections, wrong_values) = self.sections(name, contact.unwrap_or_default());
-        wrong.extend(wrong_values);
-        if !wrong.is_empty() {
-            return Err(StartError::Asked(wrong));
-        }
-        let text = rendered(&sections);
-        parsed(&text)?;
-        Ok(text)
+        wrong
     }
 
     fn wrong_seeds(&self) -> Vec<String> {
@@ -205,15 +219,6 @@ impl Start {
             Some(format!("--seed: {error}"))
         });
         wrong.collect()
-    }
-
-    /// A name that cannot be made of a seed is no news where that seed is wrong.
-    fn with_wrong_seeds(&self, why: String) -> Vec<String> {
-        let wrong = self.wrong_seeds();
-        match wrong.is_empty() {
-            true => vec![why],
-            false => wrong,
-        }
     }
 
     fn sections(&self, name: &Name, contact: &str) -> (Sections, Vec<String>) {
@@ -276,6 +281,15 @@ impl Start {
                     ),
                 ],
             ),
+            (
+                "text".to_owned(),
+                vec![line(
+                    "extractor",
+                    quoted("density"),
+                    "Which part of a page is its text: running text without menus, which seeds' \
+                     pages are full of too. \"all\" takes everything.",
+                )],
+            ),
             ("limits".to_owned(), limits),
         ];
         let mut wrong = Vec::new();
@@ -294,7 +308,8 @@ fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
     let (full, value) = set.split_once('=').ok_or(form)?;
     let (section, key) = full.trim().split_once('.').ok_or(form)?;
     let value = value.trim();
-    let is_toml = |text: &str| format!("x = {text}").parse::<toml::Table>().is_ok();
+    let is_toml =
+        |text: &str| !text.contains('\n') && format!("x = {text}").parse::<toml::Table>().is_ok();
     let value = match is_toml(value) {
         true => value.to_owned(),
         // A word or a path need not be quoted.
@@ -457,7 +472,7 @@ mod tests {
         // Every key has its comment.
         let lines: Vec<&str> = text.lines().collect();
         let keys = lines.windows(2).filter(|pair| pair[1].contains(" = "));
-        assert_eq!(keys.clone().count(), 6);
+        assert_eq!(keys.clone().count(), 7);
         assert!(keys.clone().all(|pair| pair[0].starts_with("# ")), "{text}");
         assert!(!place(&start(), &folder).unwrap().written);
         // The contact is known by now.

@@ -6,8 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 use spoor::lab::{Lab, MemoryTree};
 
-use crate::support::texts::{link, page, some, topical};
-use crate::support::{Ran, Wire, spoor};
+use crate::support::texts::{self, image, link, page, some, topical};
+use crate::support::{Job, JobText, Ran, Wire, spoor};
 
 /// Pages about the topic, each with enough text to learn from and a link to the next.
 fn web() -> Wire {
@@ -211,4 +211,134 @@ fn too_little_text_is_refused_by_number() {
     let mut train = spoor(&["train", "short.toml"]);
     let said = Ran::of(train.current_dir(folder.path())).refused();
     assert!(said.contains("hold 2 sentences"), "{said}");
+}
+
+#[test]
+fn a_short_text_is_too_short_to_tell() {
+    let (models, model) = texts::model();
+    let model = models.join(model);
+    let score = |arguments: &[&str], text: &str| {
+        let mut all = vec!["score", "--model", model.to_str().unwrap()];
+        all.extend(arguments);
+        all.push(text);
+        Ran::of(&mut spoor(&all))
+    };
+    let said = score(&[], "The keeper lights the great lamp.").good();
+    assert!(said.contains("too short to tell: 6 words"), "{said}");
+    assert!(!said.contains("bucket"), "{said}");
+    let said = score(&["--json"], "The keeper lights the great lamp.").good();
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["too_short"], true);
+    assert_eq!(said["on_topic"], Value::Null);
+    assert_eq!(said["bucket"], Value::Null);
+    let long = some(topical(), 0, 20);
+    let said: Value = serde_json::from_str(&score(&["--json"], &long).good()).unwrap();
+    assert!(said["on_topic"].as_f64().unwrap() > 0.5, "{said}");
+    for empty in ["", " 12 . "] {
+        let said = score(&[], empty).refused();
+        assert!(said.contains("no word to rate"), "{said}");
+    }
+}
+
+#[test]
+fn a_page_is_looked_at_as_a_crawl_would() {
+    let (models, model) = texts::model();
+    let mut tree = MemoryTree::default();
+    let body = page(
+        "A lamp",
+        "",
+        &[
+            some(topical(), 0, 20),
+            link("/next.html", &some(topical(), 3, 1)),
+            link("http://else.test/x.html", &some(topical(), 4, 1)),
+            image("/lamp.png", &some(topical(), 5, 1)),
+        ],
+    );
+    tree.insert("lamps.test", "/open.html", body.clone());
+    tree.insert("lamps.test", "/shut/page.html", body.clone());
+    tree.insert(
+        "lamps.test",
+        "/robots.txt",
+        "User-agent: *\nDisallow: /shut/\n",
+    );
+    tree.redirect("http://lamps.test/old.html", "http://lamps.test/open.html");
+    let wire = Wire::serve(Lab::from_memory(tree));
+    let job = Job::new(
+        &wire,
+        &JobText {
+            rest: "[scope]\naccept = [\"host:lamps.test\"]\n",
+            ..JobText::default()
+        },
+    );
+    let file = job.file();
+    let look = |url: &str| {
+        Ran::of(&mut spoor(&[
+            "score",
+            file.to_str().unwrap(),
+            "--url",
+            url,
+            "--json",
+        ]))
+    };
+    let seen: Value = serde_json::from_str(&look("http://lamps.test/old.html").good()).unwrap();
+    assert_eq!(seen["url"], "http://lamps.test/open.html");
+    assert_eq!(seen["title"], "A lamp");
+    assert!(seen["on_topic"].as_f64().unwrap() > 0.5, "{seen:#}");
+    assert!(seen["sentences"].as_u64().unwrap() >= 15, "{seen:#}");
+    let links = seen["links"].as_array().unwrap();
+    let followed = |at: usize| {
+        (
+            links[at]["url"].as_str().unwrap(),
+            links[at]["followed"].as_bool(),
+        )
+    };
+    assert_eq!(followed(0), ("http://lamps.test/next.html", Some(true)));
+    assert_eq!(followed(1), ("http://else.test/x.html", Some(false)));
+    assert!(
+        links[1]["why"].as_str().unwrap().contains("scope.accept"),
+        "{seen:#}"
+    );
+    assert_eq!(seen["images"][0]["url"], "http://lamps.test/lamp.png");
+    // Nothing but robots.txt and the page was asked for, and nothing was kept.
+    let asked: Vec<String> = wire.requests().iter().map(|seen| seen.address()).collect();
+    assert_eq!(
+        asked,
+        [
+            "lamps.test/robots.txt",
+            "lamps.test/old.html",
+            "lamps.test/open.html"
+        ]
+    );
+    assert!(!job.folder().exists());
+
+    let said = look("http://lamps.test/shut/page.html").refused();
+    assert!(said.contains("was not fetched: robots"), "{said}");
+
+    let saved = tempfile::tempdir().unwrap();
+    let saved_page = saved.path().join("page.html");
+    std::fs::write(&saved_page, body).unwrap();
+    let model = models.join(model);
+    let arguments = [
+        "score",
+        model.to_str().unwrap(),
+        "--file",
+        saved_page.to_str().unwrap(),
+    ];
+    let said = Ran::of(&mut spoor(&arguments)).good();
+    for part in [
+        "title      A lamp",
+        "links      2 of 2 would be followed",
+        "follow",
+        "lamp.png",
+    ] {
+        assert!(said.contains(part), "`{part}` is missing in\n{said}");
+    }
+    let arguments = [
+        "score",
+        model.to_str().unwrap(),
+        "--url",
+        "http://lamps.test/open.html",
+    ];
+    let said = Ran::of(&mut spoor(&arguments)).refused();
+    assert!(said.contains("name the job"), "{said}");
 }
