@@ -158,7 +158,7 @@ pub fn policy(config: &Config) -> Policy {
             .with_images(&config.images)
             .with_consent(
                 &config.consent,
-                config.images.enabled || config.text.sentences,
+                config.images.enabled || config.text.sentences || config.text.documents,
             )
     }
 }

@@ -489,6 +489,10 @@ pub fn reader(
             max_nesting: config.text.max_nesting,
             max_image: (images.max_width, images.max_height),
             extractor: config.text.extractor,
+            documents: config
+                .text
+                .documents
+                .then_some(config.text.documents_extractor),
             ..extract::Options::default()
         },
         scorer: match learns {
@@ -505,6 +509,7 @@ pub fn reader(
             min_bytes: images.min_bytes.as_len(),
         },
         sentences: config.text.sentences,
+        documents: config.text.documents,
         languages: Languages {
             model: model.facts.language,
             permitted: config.text.languages.clone(),

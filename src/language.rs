@@ -25,6 +25,8 @@ pub const MAX_BYTES: usize = 1 << 10;
 const DRAWN: usize = 8;
 /// Letters below which nothing is recognised.
 pub const MIN_LETTERS: usize = 60;
+/// The certainty above which a language is recognised, as whatlang has it.
+const CERTAIN: f64 = 0.9;
 /// Bytes of a block below which it is no running text, but a menu or a name, unless a
 /// page has nothing else.
 const RUNNING_BYTES: usize = 60;
@@ -172,6 +174,27 @@ impl TryFrom<String> for Language {
 /// the whole page. Blocks of a few words are passed over unless there are no others: menus
 /// and names are in the language of the site, or in none.
 pub fn recognise<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Language> {
+    guess(blocks).and_then(Guess::certain)
+}
+
+/// What a text is most like, and how certain that is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Guess {
+    /// The language.
+    pub language: Language,
+    /// From 0 to 1.
+    pub certainty: f64,
+}
+
+impl Guess {
+    /// The language, where somebody may act on it.
+    pub fn certain(self) -> Option<Language> {
+        (self.certainty > CERTAIN).then_some(self.language)
+    }
+}
+
+/// The same with what is not certain; `None` where there is too little text.
+pub fn guess<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Guess> {
     let running = blocks.clone().filter(|block| block.len() >= RUNNING_BYTES);
     let text = match sample(&running.collect::<Vec<_>>()) {
         none if none.is_empty() => sample(&blocks.collect::<Vec<_>>()),
@@ -181,7 +204,10 @@ pub fn recognise<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<La
         return None;
     }
     let info = whatlang::detect(&text)?;
-    info.is_reliable().then(|| Language(info.lang()))
+    Some(Guess {
+        language: Language(info.lang()),
+        certainty: info.confidence(),
+    })
 }
 
 /// The beginnings of some of the blocks, a line each, [`MAX_BYTES`] at most.

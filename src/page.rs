@@ -15,11 +15,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::address::{HostKey, PageUrl};
-use crate::language::Language;
+use crate::language::{Guess, Language};
 
 pub use clues::{Clues, Part, Words};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
-pub use text::{Extractor, TextShare};
+pub use text::{Extractor, MainText, Metadata, TextShare};
 
 /// What a task asks for. All stand under the same host clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -188,8 +188,16 @@ pub struct Extracted {
     /// The language that its text is in, recognised from the letters; `None` where that
     /// is not certain.
     pub recognised: Option<Language>,
+    /// The language that its text is most like, and how certain that is.
+    pub guessed: Option<Guess>,
     /// Name of the encoding the bytes were decoded with, as `UTF-8`.
     pub charset: String,
+    /// Name of the encoding that the header or the page declares.
+    pub declared_charset: Option<String>,
+    /// What the page says of itself.
+    pub metadata: Metadata,
+    /// Its main text as written, where that is wanted.
+    pub main: Option<MainText>,
     /// The text by block-level element, in document order, white space folded,
     /// none empty. A sentence never crosses a block. Those blocks that the extractor
     /// chose; links, images and the words around them are of the whole page.

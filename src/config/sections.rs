@@ -283,9 +283,13 @@ section! {
     pub struct Text = "text" {
         /// Whether the sentences of the pages are written to sentences/*.txt.gz.
         sentences: bool = true;
+        /// Whether each page is written to documents/*.jsonl.zst as a document: its main text as its author wrote it, with address, dates, title, authors, language, rating, licence and terms of use.
+        documents: bool = true;
+        /// What of an HTML page is the text of its document, by the same names as `extractor`. Navigation is left out by default, whatever is rated. Where little would be left, all is taken; the document says which it was. `article` costs about as much as reading the page does; `density` and `all` cost next to nothing.
+        documents_extractor: Extractor = Extractor::Article;
         /// What of an HTML page is its text: `all` of it; the `article`, its main content as the reader modes of browsers find it; or the segments of some `density` (words a line) and those that speak of what the title speaks of. Only that is scored and kept as sentences; links, images and the words around them are always of the whole page. Where little would be left (fewer than 50 words, or one in twenty), all is taken; the log says which it was. Training reads HTML in the same way.
         extractor: Extractor = Extractor::All;
-        /// The languages of the pages that are kept, recognised from the text and not from what pages say of themselves; empty for any. Neither sentences nor images are kept of a page that is in another one for certain; pages whose language is not certain are kept.
+        /// The languages of the pages that are kept, recognised from the text and not from what pages say of themselves; empty for any. Neither text nor images are kept of a page that is in another one for certain; pages whose language is not certain are kept.
         languages: Vec<Language> = Vec::new();
         /// Whether the links of pages in other languages than these are followed. They are rated as on a page of unknown words.
         follow_foreign: bool = true;
@@ -297,11 +301,11 @@ section! {
 }
 
 section! {
-    /// Which terms of use are obeyed. All that publishers say is recorded with each sample, in the sidecars and the crawl log, whatever is obeyed. Where they forbid the use of a page its sentences and images are left out, and where they forbid that of an image it is not fetched or not kept; links are followed all the same, but for those that `nofollow` speaks of.
+    /// Which terms of use are obeyed. All that publishers say is recorded with each sample, in the sidecars and the crawl log, whatever is obeyed. Where they forbid the use of a page its sentences, its document and its images are left out, and where they forbid that of an image it is not fetched or not kept; links are followed all the same, but for those that `nofollow` speaks of.
     pub struct Consent = "consent" {
         /// The signals that are obeyed: `robots` is noindex, noai, noml, noimageindex and noimageai of X-Robots-Tag headers and meta robots, the last two for images only; `tdm` is a reservation by the TDM Reservation Protocol; `content-signal` is ai-train=no of a Content-Signal line, or train-ai=n of a Content-Usage line, in robots.txt. An empty list obeys none.
         obey: Vec<Signal> = vec![Signal::Robots, Signal::Tdm, Signal::ContentSignal];
-        /// Whether each host is asked for its /.well-known/tdmrep.json before its first page or image. No host is asked where the job keeps neither images nor sentences.
+        /// Whether each host is asked for its /.well-known/tdmrep.json before its first page or image. No host is asked where the job keeps neither images nor text.
         tdmrep: bool = true;
     }
 }

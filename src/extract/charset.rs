@@ -32,15 +32,19 @@ pub(super) struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// The encoding that the body is to be decoded with.
-    pub(super) fn encoding(&self) -> &'static Encoding {
-        if let Some((encoding, _)) = Encoding::for_bom(self.body) {
-            return encoding;
-        }
+    /// The encoding that the header or the markup declares.
+    pub(super) fn declared(&self) -> Option<&'static Encoding> {
         self.content_type
             .and_then(of_header)
             .or_else(|| self.markup.then(|| of_markup(self.body)).flatten())
-            .unwrap_or_else(|| detect(self.body, self.host))
+    }
+
+    /// The encoding that the body is to be decoded with, where this one is `declared`.
+    pub(super) fn encoding(&self, declared: Option<&'static Encoding>) -> &'static Encoding {
+        match Encoding::for_bom(self.body) {
+            Some((encoding, _)) => encoding,
+            None => declared.unwrap_or_else(|| detect(self.body, self.host)),
+        }
     }
 
     /// The text, undecodable bytes replaced by U+FFFD, without a byte order mark.
@@ -217,7 +221,7 @@ mod tests {
             markup: true,
             host: "www.example.org",
         };
-        let encoding = source.encoding();
+        let encoding = source.encoding(source.declared());
         (encoding.name(), source.decode(encoding, 1 << 20))
     }
 

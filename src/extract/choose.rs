@@ -1,11 +1,12 @@
 //! Which blocks are the text of a page, and which language that is in.
 
-use crate::language;
-use crate::page::{Extracted, Extractor, TextShare};
+use crate::language::{self, Guess};
+use crate::page::{Extracted, Extractor, MainText, TextShare};
 
 use super::density;
+use super::main_text::laid_out;
 use super::prints::prints;
-use super::text::Line;
+use super::text::{Layout, Line};
 
 /// Words that an extractor must leave, where the page has so many.
 const MIN_WORDS: u64 = 50;
@@ -13,40 +14,71 @@ const MIN_WORDS: u64 = 50;
 const MIN_SHARE: f64 = 0.05;
 
 /// Leaves the blocks that the extractor chooses, all of them where it would leave too
-/// little, and recognises their language. The prints are of all blocks. `lines` tells
-/// where each block stands.
-pub(super) fn text(page: &mut Extracted, lines: &[Line], extractor: Extractor) {
+/// little, and recognises their language. The prints are of all blocks. `layout` tells
+/// where each block stands, and `flow` is their text as one. `documents` is the extractor
+/// of the main text that is kept as written, where it is wanted.
+pub(super) fn text(
+    page: &mut Extracted,
+    flow: &str,
+    layout: &Layout,
+    extractor: Extractor,
+    documents: Option<Extractor>,
+) {
     let (prints, words) = prints(&page.blocks);
     page.prints = prints;
+    let (chosen, share) = choice(page, layout, &words, extractor);
+    page.main = documents.map(|wanted| {
+        let (kept, share) = match wanted == extractor {
+            true => (chosen.clone(), share),
+            false => choice(page, layout, &words, wanted),
+        };
+        let kept = |number: usize| match &kept {
+            Some(kept) => kept.get(number).copied().unwrap_or(false),
+            None => true,
+        };
+        let text = laid_out(flow, layout, kept);
+        MainText { text, share }
+    });
+    if let Some(kept) = chosen {
+        part(page, &kept);
+    }
+    page.text = share;
+    page.guessed = language::guess(page.blocks.iter().map(String::as_str));
+    page.recognised = page.guessed.and_then(Guess::certain);
+}
+
+/// Which blocks an extractor chooses; none are named where all are taken.
+fn choice(
+    page: &Extracted,
+    layout: &Layout,
+    words: &[u32],
+    extractor: Extractor,
+) -> (Option<Vec<bool>>, TextShare) {
     let of: u64 = words.iter().map(|n| u64::from(*n)).sum();
     let chosen = match extractor {
         Extractor::All => None,
-        Extractor::Article => Some(in_article(&page.blocks, lines)),
+        Extractor::Article => Some(in_article(&page.blocks, &layout.lines)),
         Extractor::Density => {
             let title = page.title.as_deref();
-            Some(density::dense(&page.blocks, lines, &words, title))
+            Some(density::dense(&page.blocks, &layout.lines, words, title))
         }
     };
-    let left = chosen.as_ref().map(|kept| {
+    let left = |kept: &[bool]| {
         let words = words.iter().zip(kept).filter(|(_, kept)| **kept);
         words.map(|(n, _)| u64::from(*n)).sum::<u64>()
-    });
-    let enough = |left: u64| left >= MIN_WORDS && left as f64 >= of as f64 * MIN_SHARE;
-    let (extractor, left) = match left.filter(|left| enough(*left)) {
-        Some(left) => (extractor, left),
-        None => (Extractor::All, of),
     };
-    if let Some(kept) = chosen
-        && extractor != Extractor::All
-    {
-        part(page, &kept);
-    }
-    page.text = TextShare {
+    let enough = |left: u64| left >= MIN_WORDS && left as f64 >= of as f64 * MIN_SHARE;
+    let chosen = chosen.map(|kept| (left(&kept), kept));
+    let (chosen, extractor, left) = match chosen.filter(|(left, _)| enough(*left)) {
+        Some((left, kept)) => (Some(kept), extractor, left),
+        None => (None, Extractor::All, of),
+    };
+    let share = TextShare {
         extractor,
         words: u32::try_from(left).unwrap_or(u32::MAX),
         of: u32::try_from(of).unwrap_or(u32::MAX),
     };
-    page.recognised = language::recognise(page.blocks.iter().map(String::as_str));
+    (chosen, share)
 }
 
 /// Parts the blocks that are kept from the others, and moves the places of the links

@@ -87,7 +87,10 @@ mod tests {
     }
 
     fn line(above: u32) -> Line {
-        Line { above, chosen: 0 }
+        Line {
+            above,
+            ..Line::default()
+        }
     }
 
     const LONG: &str = "the keeper of the light climbs up to the lamp every evening at dusk \

@@ -14,11 +14,12 @@ use super::Options;
 use super::images;
 use super::json_ld;
 use super::links::Links;
+use super::metadata::{Marks, Says};
 use super::outline::Outline;
 use super::path::Path;
 use super::sources;
 use super::terms;
-use super::text::{Flow, Folder, Line, Role, role};
+use super::text::{Flow, Folder, Layout, Role, role};
 
 /// Characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
@@ -39,7 +40,7 @@ pub(super) fn walk(
     html: &Html,
     options: &Options,
     article: Option<&HashSet<NodeId>>,
-) -> (Extracted, Vec<Line>) {
+) -> (Extracted, Layout) {
     let mut collector = Collector::new(page, base(page, html), options);
     let mut outline = Outline::default();
     let mut path = Path::default();
@@ -93,9 +94,9 @@ pub(super) fn walk(
             }
         }
     }
-    let (mut extracted, lines) = collector.finish();
+    let (mut extracted, layout) = collector.finish();
     outline.surround(&extracted.flow, &mut extracted.images, options);
-    (extracted, lines)
+    (extracted, layout)
 }
 
 /// The attributes of an element.
@@ -153,7 +154,28 @@ pub(super) struct Collector<'a> {
     /// Where the first `link` that names the canonical address leads.
     canonical: Option<PageUrl>,
     in_body: bool,
+    /// What the page says of itself.
+    says: Says,
+    /// Elements that are open and whose text is wanted.
+    awaited: Vec<Awaited>,
 }
+
+/// An open element whose text says something, or is none of the author's words.
+#[derive(Debug)]
+struct Awaited {
+    name: String,
+    /// Open elements of this name within it, itself included.
+    depth: usize,
+    /// Length of the flow at its beginning.
+    from: usize,
+    /// What its text is; `None` where it is to be left out of the main text.
+    marks: Option<Marks>,
+}
+
+/// Elements whose text is wanted at the same time.
+const MAX_AWAITED: usize = 8;
+/// The longest text of such an element; one that holds more was never closed.
+const MAX_AWAITED_BYTES: usize = 300;
 
 impl<'a> Collector<'a> {
     /// Nothing gathered yet. Addresses resolve against `base`.
@@ -180,6 +202,8 @@ impl<'a> Collector<'a> {
             terms: Terms::default(),
             canonical: None,
             in_body: false,
+            says: Says::default(),
+            awaited: Vec::new(),
         }
     }
 
@@ -191,6 +215,10 @@ impl<'a> Collector<'a> {
     /// An element begins that lies in no [`Role::Void`].
     pub(super) fn open(&mut self, name: &str, role: Role, attributes: &impl Attributes) {
         self.flow.open(role);
+        if matches!(role, Role::Block | Role::Preformatted) {
+            self.flow.enter(name);
+        }
+        self.await_text(name, attributes);
         self.in_body |= role == Role::Block && !matches!(name, "html" | "head");
         if role != Role::Inline && role != Role::Aside {
             self.links.space();
@@ -243,8 +271,10 @@ impl<'a> Collector<'a> {
     pub(super) fn close(&mut self, name: &str, role: Role) {
         self.flow.close(role);
         if matches!(role, Role::Block | Role::Preformatted) {
+            self.flow.leave();
             self.links.space();
         }
+        self.close_awaited(name);
         match name {
             "a" => self.links.close(self.flow.len()),
             "h1" | "h2" | "h3" | "h4" | "h5" | "h6" => self.links.headed(self.flow.len()),
@@ -256,6 +286,53 @@ impl<'a> Collector<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Notes where an element begins whose text is wanted.
+    fn await_text(&mut self, name: &str, attributes: &impl Attributes) {
+        for awaited in &mut self.awaited {
+            awaited.depth += usize::from(awaited.name == name);
+        }
+        let marks = self.says.element(name, attributes);
+        let is_extra = match name {
+            "span" => has_class(attributes, "mw-editsection"),
+            "sup" => has_class(attributes, "reference"),
+            _ => false,
+        };
+        if (marks.is_some() || is_extra) && self.awaited.len() < MAX_AWAITED {
+            self.awaited.push(Awaited {
+                name: name.to_owned(),
+                depth: 1,
+                from: self.flow.len(),
+                marks: marks.filter(|_| !is_extra),
+            });
+        }
+    }
+
+    fn close_awaited(&mut self, name: &str) {
+        let Self {
+            awaited,
+            flow,
+            says,
+            ..
+        } = self;
+        if awaited.is_empty() {
+            return;
+        }
+        awaited.retain_mut(|open| {
+            open.depth -= usize::from(open.name == name);
+            if open.depth > 0 {
+                return true;
+            }
+            let range = open.from..flow.len();
+            if range.len() <= MAX_AWAITED_BYTES {
+                match open.marks {
+                    Some(marks) => says.text(marks, flow.as_str().get(range).unwrap_or_default()),
+                    None => flow.cut(range),
+                }
+            }
+            false
+        });
     }
 
     /// Text stands here, of an aside or of the page's prose.
@@ -287,6 +364,9 @@ impl<'a> Collector<'a> {
                 }
             }
             self.terms.license(read.licences);
+            if let Some(article) = read.article {
+                self.says.article(&article);
+            }
         }
     }
 
@@ -310,15 +390,20 @@ impl<'a> Collector<'a> {
     }
 
     /// The page, and where its blocks stand.
-    pub(super) fn finish(mut self) -> (Extracted, Vec<Line>) {
+    pub(super) fn finish(mut self) -> (Extracted, Layout) {
         images::unite(&mut self.images, self.declared, self.options);
         let blocks = self.flow.blocks();
-        let (flow, lines) = self.flow.into_parts();
+        let (flow, layout) = self.flow.into_parts();
+        let title = Some(self.title.finish()).filter(|title| !title.is_empty());
         let extracted = Extracted {
-            title: Some(self.title.finish()).filter(|title| !title.is_empty()),
+            metadata: self.says.finish(title.as_deref()),
+            title,
             language: self.root_language.or(self.meta_language),
             recognised: None,
+            guessed: None,
             charset: String::new(),
+            declared_charset: None,
+            main: None,
             blocks,
             left_out: Vec::new(),
             text: TextShare::default(),
@@ -330,7 +415,7 @@ impl<'a> Collector<'a> {
             canonical: self.canonical,
             prints: Prints::default(),
         };
-        (extracted, lines)
+        (extracted, layout)
     }
 
     fn image(&mut self, attributes: &impl Attributes) {
@@ -446,7 +531,9 @@ impl<'a> Collector<'a> {
             .iter()
             .filter_map(|a| attributes.get(a))
         {
-            self.image_of_meta(&key.trim().to_ascii_lowercase(), content);
+            let key = key.trim().to_ascii_lowercase();
+            self.image_of_meta(&key, content);
+            self.says.meta(&key, content);
         }
         match attributes.get("http-equiv").map(str::trim) {
             Some(name) if name.eq_ignore_ascii_case("refresh") => {
@@ -476,6 +563,13 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
         .filter(|element| element.name() == "base")
         .find_map(|element| element.get("href"))
         .map_or_else(|| page.clone(), |href| base_of(page, href))
+}
+
+fn has_class(attributes: &impl Attributes, wanted: &str) -> bool {
+    let classes = attributes.get("class").unwrap_or_default();
+    classes
+        .split_ascii_whitespace()
+        .any(|class| class == wanted)
 }
 
 fn is_aside(element: &Element, role: Role) -> bool {

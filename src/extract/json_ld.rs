@@ -1,9 +1,11 @@
-//! Images and licences that a page describes in JSON-LD with the words of schema.org.
+//! Images, licences and articles that a page describes in JSON-LD with the words of schema.org.
 //!
 //! Nothing is expanded by a context: `@type` and the properties are looked for by
 //! the names that pages use. What is no JSON gives no image.
 
-use serde_json::Value;
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
 
 use crate::address::PageUrl;
 use crate::page::{Found, ImageCandidate, MAX_LICENCES};
@@ -31,7 +33,39 @@ pub(super) struct Read {
     pub images: Vec<ImageCandidate>,
     /// What the property `license` of anything but images names.
     pub licences: Vec<String>,
+    /// What is said of the page itself.
+    pub article: Option<Article>,
 }
+
+/// An article or a page, as it is described.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Article {
+    /// `datePublished` as written.
+    pub published: Option<String>,
+    /// `dateModified` as written.
+    pub modified: Option<String>,
+    /// Names of the authors.
+    pub authors: Vec<String>,
+    /// `headline`.
+    pub headline: Option<String>,
+}
+
+/// Articles and authors that are looked at.
+const MAX_DESCRIBED: usize = 100;
+
+/// Kinds of things that a page may be, besides those whose names end with `Article`.
+const ARTICLES: [&str; 9] = [
+    "BlogPosting",
+    "LiveBlogPosting",
+    "SocialMediaPosting",
+    "Report",
+    "Recipe",
+    "HowTo",
+    "QAPage",
+    "Chapter",
+    "Thesis",
+];
+const PAGES: [&str; 4] = ["WebPage", "ItemPage", "AboutPage", "CreativeWork"];
 
 /// Reads a script, with at most `max` images.
 pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
@@ -39,8 +73,107 @@ pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
     // Deeper than 128 levels is an error, so the recursion below is bounded too.
     if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
         walk(base, &value, false, max, &mut found);
+        found.article = article(base, &value);
     }
     found
+}
+
+/// What is said of the page itself: of the article that has its address, or of the only
+/// one; where there is none, of the page. Of several articles none is the page.
+fn article(page: &PageUrl, value: &Value) -> Option<Article> {
+    let mut seen = Described::default();
+    describe(value, &mut seen);
+    let is_own = |object: &&&Map<String, Value>| {
+        let address = |value: &Value| match value {
+            Value::Object(object) => object.get("@id").and_then(Value::as_str).map(str::to_owned),
+            value => value.as_str().map(str::to_owned),
+        };
+        let mut keys = ["url", "mainEntityOfPage", "@id"].iter();
+        keys.any(|key| {
+            let address = object.get(*key).and_then(address);
+            address.is_some_and(|a| page.join(&a).is_ok_and(|a| a == *page))
+        })
+    };
+    let own = seen.articles.iter().find(is_own).copied();
+    let only = match (seen.articles.as_slice(), seen.pages.as_slice()) {
+        ([only], _) => Some(*only),
+        ([], [first, ..]) => Some(*first),
+        _ => None,
+    };
+    let object = own.or(only)?;
+    let text = |key: &str| object.get(key).and_then(Value::as_str).map(str::to_owned);
+    let mut authors = Vec::new();
+    let creator = || object.get("creator");
+    if let Some(value) = object.get("author").or_else(creator) {
+        name_authors(value, &seen.named, &mut authors);
+    }
+    Some(Article {
+        published: text("datePublished"),
+        modified: text("dateModified"),
+        authors,
+        headline: text("headline"),
+    })
+}
+
+#[derive(Default)]
+struct Described<'a> {
+    articles: Vec<&'a Map<String, Value>>,
+    pages: Vec<&'a Map<String, Value>>,
+    /// Names by `@id`.
+    named: HashMap<&'a str, &'a str>,
+}
+
+/// Finds what is described, but for what stands within a comment or a review.
+fn describe<'a>(value: &'a Value, seen: &mut Described<'a>) {
+    match value {
+        Value::Array(values) => values.iter().for_each(|value| describe(value, seen)),
+        Value::Object(object) => {
+            let is = |wanted: &dyn Fn(&str) -> bool| {
+                object
+                    .get("@type")
+                    .is_some_and(|kind| has_type(kind, wanted))
+            };
+            if is(&|kind| matches!(kind, "Comment" | "Review" | "Answer" | "UserComments")) {
+                return;
+            }
+            let room = |list: &Vec<_>| list.len() < MAX_DESCRIBED;
+            if is(&|kind| kind.ends_with("Article") || ARTICLES.contains(&kind)) {
+                if room(&seen.articles) {
+                    seen.articles.push(object);
+                }
+            } else if is(&|kind| PAGES.contains(&kind)) && room(&seen.pages) {
+                seen.pages.push(object);
+            }
+            let text = |key: &str| object.get(key).and_then(Value::as_str);
+            if let (Some(id), Some(name)) = (text("@id"), text("name"))
+                && seen.named.len() < MAX_DESCRIBED
+            {
+                seen.named.insert(id, name);
+            }
+            object.values().for_each(|value| describe(value, seen));
+        }
+        _ => {}
+    }
+}
+
+/// An author is a name, an object with one, a reference to an object, or a list of these.
+fn name_authors(value: &Value, named: &HashMap<&str, &str>, found: &mut Vec<String>) {
+    if found.len() >= MAX_DESCRIBED {
+        return;
+    }
+    match value {
+        Value::Array(values) => {
+            for value in values.iter().take(MAX_DESCRIBED) {
+                name_authors(value, named, found);
+            }
+        }
+        Value::Object(object) => {
+            let text = |key: &str| object.get(key).and_then(Value::as_str);
+            let reference = || named.get(text("@id")?).copied();
+            found.extend(text("name").or_else(reference).map(str::to_owned));
+        }
+        value => found.extend(value.as_str().map(str::to_owned)),
+    }
 }
 
 /// `is_image`: the value is that of a property `image`.
@@ -108,9 +241,14 @@ fn name_licences(base: &PageUrl, value: &Value, found: &mut Vec<String>) {
 }
 
 fn is_image_object(kind: &Value) -> bool {
+    has_type(kind, &|name| name == "ImageObject")
+}
+
+/// Whether a `@type` is one that is wanted.
+fn has_type(kind: &Value, wanted: &dyn Fn(&str) -> bool) -> bool {
     let is = |kind: &Value| {
         let name = kind.as_str().unwrap_or_default();
-        name.rsplit(['/', ':']).next() == Some("ImageObject")
+        name.rsplit(['/', ':']).next().is_some_and(wanted)
     };
     match kind {
         Value::Array(kinds) => kinds.iter().any(is),

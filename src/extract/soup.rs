@@ -14,13 +14,13 @@ use crate::page::Extracted;
 use super::Options;
 use super::html::{Attributes, Collector, base_of};
 use super::json_ld;
-use super::text::{Line, Role, role};
+use super::text::{Layout, Role, role};
 
 /// Attributes of one tag that are kept.
 const MAX_ATTRIBUTES: usize = 64;
 
 /// What the tokens give, as [`super::html::walk`].
-pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted, Vec<Line>) {
+pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
     let mut soup = Soup {
         collector: Collector::new(page, base(page, html), options),
         tag: Tag::default(),

@@ -1,6 +1,8 @@
 //! Text: folding of white space, what each element means for it, and the flow of
 //! a page from which blocks are cut.
 
+use crate::page::Span;
+
 /// What an element means for the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
@@ -47,10 +49,15 @@ pub(super) fn role(name: &str) -> Role {
 /// The blocks of plain text: a blank line ends one. White space is folded, none
 /// is empty.
 pub fn plain_text(text: &str) -> Vec<String> {
+    plain_flow(text).blocks()
+}
+
+/// The flow of plain text.
+pub(super) fn plain_flow(text: &str) -> Flow {
     let mut flow = Flow::default();
     flow.open(Role::Preformatted);
     flow.text(text);
-    flow.blocks()
+    flow
 }
 
 /// The text folded into one line of at most `max_chars` characters.
@@ -224,18 +231,52 @@ pub(super) struct Flow {
     /// All line ends since the last word.
     ends: u32,
     preformatted: u32,
-    lines: Vec<Line>,
+    layout: Layout,
+    /// What kind of block the text that comes next stands in.
+    here: Spot,
+    rows: u32,
+    cells: u32,
     /// The text that comes next was chosen by who looks at elements.
     pub(super) chosen: bool,
 }
 
+/// How the text of a flow is laid out on its page.
+#[derive(Debug, Default)]
+pub(super) struct Layout {
+    /// Where its blocks stand, one entry for each line of the flow.
+    pub(super) lines: Vec<Line>,
+    /// Places of the flow, in order, at which a line ends that ends no block.
+    pub(super) breaks: Vec<u32>,
+    /// Parts of the flow, in order, that are none of the author's words.
+    pub(super) cuts: Vec<Span>,
+}
+
+/// What kind of block a text stands in.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Spot {
+    /// A paragraph, a heading or whatever else is no item and no cell.
+    #[default]
+    Paragraph,
+    /// An item of a list.
+    Item,
+    /// A cell of a table, by number of its row and its own.
+    Cell {
+        /// Number of the row.
+        row: u32,
+        /// Number of the cell.
+        cell: u32,
+    },
+}
+
 /// Where a block of text stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Line {
     /// Empty lines between it and the block before.
     pub(super) above: u32,
     /// How many bytes of it were chosen.
     pub(super) chosen: u32,
+    /// What kind of block it is.
+    pub(super) spot: Spot,
 }
 
 impl Default for Flow {
@@ -245,13 +286,47 @@ impl Default for Flow {
             breaks: 0,
             ends: 0,
             preformatted: 0,
-            lines: Vec::new(),
+            layout: Layout::default(),
+            here: Spot::default(),
+            rows: 0,
+            cells: 0,
             chosen: false,
         }
     }
 }
 
 impl Flow {
+    /// What follows stands in a block of this name.
+    pub(super) fn enter(&mut self, name: &str) {
+        self.here = match name {
+            "li" | "dd" | "dt" => Spot::Item,
+            "tr" => {
+                self.rows = self.rows.saturating_add(1);
+                Spot::Paragraph
+            }
+            "td" | "th" => {
+                self.cells = self.cells.saturating_add(1);
+                Spot::Cell {
+                    row: self.rows,
+                    cell: self.cells,
+                }
+            }
+            _ => Spot::Paragraph,
+        };
+    }
+
+    /// What follows stands behind a block.
+    pub(super) fn leave(&mut self) {
+        self.here = Spot::Paragraph;
+    }
+
+    /// A part of the text so far is none of the author's words.
+    pub(super) fn cut(&mut self, part: Span) {
+        if !part.is_empty() && self.layout.cuts.last().is_none_or(|c| c.end <= part.start) {
+            self.layout.cuts.push(part);
+        }
+    }
+
     /// An element begins.
     pub(super) fn open(&mut self, role: Role) {
         match role {
@@ -307,9 +382,9 @@ impl Flow {
         self.as_str().lines().map(str::to_owned).collect()
     }
 
-    /// The text, and where the blocks stand: one entry for each of [`Flow::blocks`].
-    pub(super) fn into_parts(self) -> (String, Vec<Line>) {
-        (self.folder.finish(), self.lines)
+    /// The text, and how it is laid out.
+    pub(super) fn into_parts(self) -> (String, Layout) {
+        (self.folder.finish(), self.layout)
     }
 
     fn part(&mut self, text: &str) {
@@ -321,12 +396,13 @@ impl Flow {
             return;
         }
         if begins {
-            self.lines.push(Line {
+            self.layout.lines.push(Line {
                 above: self.ends.saturating_sub(1),
                 chosen: 0,
+                spot: self.here,
             });
         }
-        if let Some(line) = self.lines.last_mut()
+        if let Some(line) = self.layout.lines.last_mut()
             && self.chosen
         {
             let added = u32::try_from(added).unwrap_or(u32::MAX);
@@ -348,6 +424,10 @@ impl Flow {
             self.folder.line();
         } else {
             self.folder.space();
+            let at = u32::try_from(self.len()).unwrap_or(u32::MAX);
+            if at > 0 && self.layout.breaks.last() != Some(&at) {
+                self.layout.breaks.push(at);
+            }
         }
     }
 }
@@ -394,8 +474,8 @@ mod tests {
                 flow.close(*role);
             }
             flow.text("x");
-            let last = flow.lines.last().unwrap();
-            (flow.lines.len(), last.above)
+            let last = flow.layout.lines.last().unwrap();
+            (flow.layout.lines.len(), last.above)
         };
         assert_eq!(above(&[]), (1, 0));
         assert_eq!(
@@ -406,7 +486,7 @@ mod tests {
         assert_eq!(above(&[Role::Break, Role::Break]), (2, 1));
         assert_eq!(above(&[Role::Block]), (3, 1));
         assert_eq!(above(&[Role::Block, Role::Preformatted]), (4, 3));
-        assert_eq!(flow.lines.len(), flow.blocks().len());
+        assert_eq!(flow.layout.lines.len(), flow.blocks().len());
     }
 
     proptest! {

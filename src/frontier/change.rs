@@ -56,6 +56,10 @@ pub(super) struct Change<'a> {
     pub visit: Option<(u64, bool)>,
     /// Whether the page that is finished has another text than before.
     pub changed: Option<bool>,
+    /// The note of a page at an earlier visit.
+    pub earlier: Option<String>,
+    /// Whether the page is visited again.
+    pub comes_again: bool,
     /// The page that a finished one is a copy of by its own word.
     pub duplicate_of: Option<PageUrl>,
     /// The page that a finished one is a copy of by its text.
@@ -88,6 +92,8 @@ impl<'a> Change<'a> {
             withheld: Vec::new(),
             visit: None,
             changed: None,
+            earlier: None,
+            comes_again: false,
             duplicate_of: None,
             near_copy_of: None,
         }

@@ -88,6 +88,10 @@ pub struct Finished {
     /// Whether the text is another one than at the visit before; `None` where
     /// there was none or no text came.
     pub changed: Option<bool>,
+    /// The note that was given with the page at an earlier visit.
+    pub earlier: Option<String>,
+    /// Whether the page is visited again, so that a note may be wanted then.
+    pub comes_again: bool,
     /// Contexts on this page of images that are kept already, with the note that
     /// was given when they were.
     pub extend: Vec<(String, ImageContext)>,
@@ -194,6 +198,8 @@ impl Frontier {
             settled,
             id,
             changed: change.changed,
+            earlier: change.earlier.take(),
+            comes_again: change.comes_again,
             extend: std::mem::take(&mut change.extend),
             boilerplate: std::mem::take(&mut change.boilerplate),
             withheld: std::mem::take(&mut change.withheld),

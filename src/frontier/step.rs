@@ -100,7 +100,7 @@ impl Step<'_> {
         let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
         self.record.simhash = simhash;
         // The words of the anchor have served.
-        self.record.note = None;
+        change.earlier = self.record.note.take().filter(|_| again);
         self.record.state = State::Done { id };
         let claim = match effects.canonical.as_ref().filter(|_| !again) {
             Some(named) => change.claim(url, named, self.record.hops, simhash)?,
@@ -128,6 +128,7 @@ impl Step<'_> {
             validators: &effects.validators,
         };
         change.changed = self.visited(Some(id), ended);
+        change.comes_again = self.record.visit.is_some();
         change.rest(self.key, &self.record)?;
         if !again {
             change.meta.counts.documents += 1;

@@ -36,3 +36,25 @@ pub struct TextShare {
     /// The words of the whole page.
     pub of: u32,
 }
+
+/// The main text of a page as its author wrote it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MainText {
+    /// The text; an empty line parts two paragraphs.
+    pub text: String,
+    /// Which part of the page's text it is.
+    pub share: TextShare,
+}
+
+/// What a page says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metadata {
+    /// When it was published, in ISO 8601 as exact as the page is.
+    pub published: Option<String>,
+    /// When it was changed last, likewise.
+    pub modified: Option<String>,
+    /// What it calls itself, without the name of the site where that can be told.
+    pub title: Option<String>,
+    /// Who wrote it, in its order.
+    pub authors: Vec<String>,
+}

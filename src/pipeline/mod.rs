@@ -13,6 +13,7 @@
 //! No stage imports another one, and none asks the network or the clock behind
 //! the pipeline's back.
 
+mod documents;
 mod drive;
 mod outage;
 mod rating;
@@ -236,8 +237,7 @@ impl<'a> Crawl<'a> {
         let Self {
             outputs, progress, ..
         } = self;
-        let mut file = None;
-        let mut text = None;
+        let mut places = Places::default();
         let finished = frontier.finish(
             &arrival.task,
             outcome,
@@ -249,16 +249,9 @@ impl<'a> Crawl<'a> {
                     contexts,
                     earlier: earlier.as_deref(),
                 };
-                let kept;
-                (kept, text) = write(outputs, &arrival, met, &time, finished)?;
-                let first_of = match (&kept, &arrival.brought) {
-                    (Some(Kept { first: true, .. }), Some(Brought::Image { info, .. })) => {
-                        Some(info.sha256.clone())
-                    }
-                    _ => None,
-                };
-                file = kept.map(|kept| kept.file);
-                let mut row = full_row(&arrival, &time, finished, file.as_deref(), text.as_ref());
+                let first_of;
+                (places, first_of) = write(outputs, &arrival, met, &time, finished)?;
+                let mut row = full_row(&arrival, &time, finished, &places);
                 row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 outputs.log(&row)?;
                 if backs_off(&arrival.outcome) {
@@ -266,12 +259,12 @@ impl<'a> Crawl<'a> {
                 }
                 Ok::<_, CrawlError>(Written {
                     stamp: outputs.stamp(),
-                    note: file.clone(),
+                    note: places.note.clone(),
                     first_of,
                 })
             },
         )?;
-        let row = full_row(&arrival, &time, &finished, file.as_deref(), text.as_ref());
+        let row = full_row(&arrival, &time, &finished, &places);
         count(&self.metrics, &row, arrival.elapsed);
         progress(frontier, Some(&row));
         Ok(())
@@ -442,14 +435,26 @@ struct Met<'a> {
     earlier: Option<&'a str>,
 }
 
-/// Writes what a task brought; returns where an image and where sentences lie.
+/// Where what a task brought lies.
+#[derive(Debug, Default)]
+struct Places {
+    /// The image, as a path below the job's folder.
+    file: Option<String>,
+    sentences: Option<TextPlace>,
+    document: Option<TextPlace>,
+    /// What the frontier is to note.
+    note: Option<String>,
+}
+
+/// Writes what a task brought; returns where it lies, and the digest of an image whose
+/// bytes are met for the first time.
 fn write(
     outputs: &mut Outputs,
     arrival: &Arrival<Brought>,
     met: Met<'_>,
     time: &str,
     finished: &Finished,
-) -> Result<(Option<Kept>, Option<TextPlace>), OutputError> {
+) -> Result<(Places, Option<String>), OutputError> {
     // The text is the same as at the visit before, which wrote it. An alt text, an
     // image or the terms of use may be others all the same.
     let again = finished.changed == Some(false);
@@ -467,16 +472,22 @@ fn write(
             outputs.mark_boilerplate(file, on, page.unknown)?;
         }
     }
+    let mut places = Places::default();
     if finished.settled != Settled::Done {
-        return Ok((None, None));
+        return Ok((places, None));
     }
     match &arrival.brought {
         Some(Brought::Page(page)) => {
-            let text = match again {
-                true => None,
-                false => outputs.sentences(&page.sentences)?,
-            };
-            Ok((None, text))
+            places.note = finished.earlier.clone();
+            if !again {
+                places.sentences = outputs.sentences(&page.sentences)?;
+            }
+            if let Some(found) = page.kept.as_ref().filter(|_| !again) {
+                let document = documents::settled(found, &arrival.task, time, finished);
+                places.document = Some(outputs.document(&document)?);
+                places.note = finished.comes_again.then(|| documents::note(&document));
+            }
+            Ok((places, None))
         }
         Some(Brought::Image {
             bytes,
@@ -493,7 +504,10 @@ fn write(
                 fetched: time,
                 contexts: met.contexts,
             };
-            Ok((Some(outputs.image_or_link(new, met.earlier)?), None))
+            let Kept { file, first } = outputs.image_or_link(new, met.earlier)?;
+            places.note = Some(file.clone());
+            places.file = Some(file);
+            Ok((places, first.then(|| info.sha256.clone())))
         }
         Some(
             Brought::Forbidden { .. }
@@ -502,7 +516,7 @@ fn write(
             | Brought::Sitemap(_)
             | Brought::Tdmrep(_),
         )
-        | None => Ok((None, None)),
+        | None => Ok((places, None)),
     }
 }
 
@@ -523,14 +537,14 @@ fn full_row<'a>(
     arrival: &'a Arrival<Brought>,
     time: &'a str,
     finished: &'a Finished,
-    file: Option<&'a str>,
-    text: Option<&'a TextPlace>,
+    places: &'a Places,
 ) -> Row<'a> {
     let mut row = row(arrival, time, &finished.settled);
-    row.sentences = text;
+    row.sentences = places.sentences.as_ref();
+    row.documents = places.document.as_ref();
     row.id = finished.id;
     row.changed = finished.changed;
-    row.file = file;
+    row.file = places.file.as_deref();
     row.duplicate_of = finished.duplicate_of.as_ref().map(PageUrl::as_str);
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
@@ -598,6 +612,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         truncated: false,
         file: None,
         sentences: None,
+        documents: None,
         redirect: match &arrival.outcome {
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,

@@ -67,6 +67,7 @@ fn reader(strategy: Strategy) -> Reader {
             min_bytes: 0,
         },
         sentences: true,
+        documents: true,
         languages: Default::default(),
         obeyed: Obeyed::default(),
         metrics: crate::metrics::Metrics::new().unwrap(),
@@ -181,6 +182,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
     assert_eq!(links(&page), ["/plain", "/yes"]);
     let silent = Reader {
         sentences: false,
+        documents: false,
         ..r.clone()
     };
     assert!(read_with(&silent, &[], "", "").sentences.is_empty());

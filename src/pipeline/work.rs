@@ -22,8 +22,10 @@ use crate::page::{
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
 
+use super::documents;
 use super::rating::Learned;
 use crate::sitemap;
+use crate::store::Document;
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
 const LARGE_PAGE: usize = 256 << 10;
@@ -104,6 +106,9 @@ pub struct PageBrought {
     pub keywords: u64,
     /// Its normalised sentences, a line each.
     pub sentences: String,
+    /// Its document, as far as it is known before the task is settled; `None` where none
+    /// is kept.
+    pub kept: Option<Box<Document>>,
     /// Its title.
     pub title: Option<String>,
     /// Which part of its text was rated and kept.
@@ -120,8 +125,8 @@ pub struct PageBrought {
     pub charset: String,
     /// What its host, the answer and the page itself say of its use.
     pub terms: Terms,
-    /// What of it forbade to keep something that the job keeps: its sentences, its
-    /// images or both.
+    /// What of it forbade to keep something that the job keeps: its text, its images or
+    /// both.
     pub forbidden: Vec<&'static str>,
     /// Its images, where it forbids their use.
     pub withheld: Vec<PageUrl>,
@@ -231,6 +236,8 @@ pub struct Reader {
     pub images: ImageRules,
     /// Whether sentences are kept.
     pub sentences: bool,
+    /// Whether documents are kept.
+    pub documents: bool,
     /// Which languages are expected and wanted.
     pub languages: Languages,
     /// Which terms of use are obeyed.
@@ -355,10 +362,17 @@ impl Reader {
             score,
             context: image.context,
         });
+        let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
+        let may_keep = keeps_text && !off_language;
+        let kept = match may_keep && self.documents {
+            true => documents::of_page(url, &mut extracted, &document, reward),
+            false => None,
+        };
         let page = PageBrought {
             document,
+            kept: kept.map(Box::new),
             on_topic: !off_language && document.perplexity <= self.boundaries.medium,
-            links: best_of_each(links, |l| &l.url, |a, b| a.score < b.score),
+            links,
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             svgs: match self.images.enabled {
                 true => extracted.svgs,
@@ -367,7 +381,7 @@ impl Reader {
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
             reward,
-            sentences: match keeps_text && !off_language {
+            sentences: match may_keep && self.sentences {
                 true => sentences,
                 false => String::new(),
             },
@@ -390,7 +404,7 @@ impl Reader {
     }
 
     /// Leaves out what the page forbids and what is not wanted, before anything
-    /// is rated; returns whether its sentences are kept, what forbade anything, and
+    /// is rated; returns whether its text may be kept, what forbade anything, and
     /// the images that it forbade to use.
     fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>, Vec<PageUrl>) {
         if page.terms.directives.nofollow {
@@ -409,7 +423,7 @@ impl Reader {
             }
             keeps
         };
-        let text = keeps(self.sentences, Use::Text);
+        let text = keeps(self.sentences || self.documents, Use::Text);
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
             // Its words may have moved on to another address.

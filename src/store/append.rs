@@ -72,48 +72,45 @@ impl Appender {
     pub fn sync(&self) -> Result<(), OutputError> {
         self.file.sync_data().map_err(io(&self.path, "syncing"))
     }
-
-    /// Appends text as one gzip member. The member carries no time, so equal
-    /// texts give equal bytes.
-    pub fn append_gzip(&mut self, text: &str) -> Result<(), OutputError> {
-        let mut encoder = GzBuilder::new()
-            .mtime(0)
-            .write(Vec::new(), Compression::default());
-        encoder
-            .write_all(text.as_bytes())
-            .map_err(io(&self.path, "compressing"))?;
-        let member = encoder.finish().map_err(io(&self.path, "compressing"))?;
-        self.append(&member)
-    }
 }
 
-/// The number of the first sentence file after all that exist.
-pub(super) fn next_segment(folder: &Path) -> Result<u32, OutputError> {
-    let last = segments(folder)?.into_iter().max();
+/// Text as one gzip member (RFC 1952 section 2.2), so that any cut between two members
+/// leaves a whole file. It carries no time, so equal texts give equal bytes.
+pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+/// The number of the first file after all that exist.
+pub(super) fn next_segment(folder: &Path, suffix: &str) -> Result<u32, OutputError> {
+    let last = segments(folder, suffix)?.into_iter().max();
     Ok(last.map_or(0, |n| n.saturating_add(1)))
 }
 
-/// Name of the sentence file with that number.
-pub(super) fn segment_name(number: u32) -> String {
-    format!("{number:05}.txt.gz")
+/// Name of the file with that number.
+pub(super) fn segment_name(number: u32, suffix: &str) -> String {
+    format!("{number:05}{suffix}")
 }
 
-/// Whether this is the name of a sentence file; other people's files have other names, as
+/// The number of such a file by its name; other people's files have other names, as
 /// `7.txt.gz` or `+7.txt.gz`.
-pub(super) fn is_segment(name: &str) -> bool {
-    number_of(name).is_some()
+pub(super) fn segment_number(name: &str, suffix: &str) -> Option<u32> {
+    let number = name.strip_suffix(suffix)?.parse().ok()?;
+    (name == segment_name(number, suffix)).then_some(number)
 }
 
-fn number_of(name: &str) -> Option<u32> {
-    let number = name.strip_suffix(".txt.gz")?.parse().ok()?;
-    (name == segment_name(number)).then_some(number)
-}
-
-/// Removes sentence files that the frontier does not know of.
-pub(super) fn remove_segments_from(folder: &Path, first: u32) -> Result<(), OutputError> {
-    for number in segments(folder)? {
+/// Removes files that the frontier does not know of.
+pub(super) fn remove_segments_from(
+    folder: &Path,
+    suffix: &str,
+    first: u32,
+) -> Result<(), OutputError> {
+    for number in segments(folder, suffix)? {
         if number >= first {
-            let path = folder.join(segment_name(number));
+            let path = folder.join(segment_name(number, suffix));
             std::fs::remove_file(&path).map_err(io(&path, "removing"))?;
         }
     }
@@ -129,11 +126,13 @@ fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
     Ok(last.first().copied())
 }
 
-fn segments(folder: &Path) -> Result<Vec<u32>, OutputError> {
+/// The numbers of such files in a folder, in no order.
+pub(super) fn segments(folder: &Path, suffix: &str) -> Result<Vec<u32>, OutputError> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
         let entry = entry.map_err(io(folder, "listing"))?;
-        numbers.extend(entry.file_name().to_str().and_then(number_of));
+        let name = entry.file_name();
+        numbers.extend(name.to_str().and_then(|name| segment_number(name, suffix)));
     }
     Ok(numbers)
 }

@@ -7,16 +7,86 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{OutputError, io};
+use super::append::{segment_name, segment_number, segments};
+use super::output::{Form, Output};
+use super::remove::{Rewritten, Taken};
+use super::{OutputError, TextPlace, io};
 use crate::inert;
 use crate::page::Terms;
+
+/// The documents as an output of a crawl.
+pub(super) struct DocumentLines;
+
+impl Output for DocumentLines {
+    fn name(&self) -> &'static str {
+        "documents"
+    }
+
+    fn form(&self) -> Form {
+        Form::Pieces {
+            folder: DOCUMENTS,
+            suffix: SUFFIX,
+        }
+    }
+
+    /// A line says itself of which page it is, so it is found also where the log has lost
+    /// its row. Lines that stay no longer name pages that go.
+    fn rewrite(
+        &self,
+        path: &Path,
+        taken: &Taken<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Rewritten, OutputError> {
+        let mut segment = Segment::open(path.to_owned())?;
+        let mut raw = File::open(path).map_err(io(path, "opening"))?;
+        let mut done = Rewritten::default();
+        // What was read of the file and is not yet decided on is copied as it stands.
+        let mut settled = 0;
+        loop {
+            let (from, read) = match segment.frame(false) {
+                Ok(None) => break,
+                Ok(Some((from, text))) => (from, serde_json::from_slice::<Document>(&text).ok()),
+                Err(OutputError::Document { at, .. }) => (at, None),
+                Err(error) => return Err(error),
+            };
+            let bytes = segment.from.at - from;
+            done.copy(&mut raw, path, settled, from, out)?;
+            settled = from + bytes;
+            let read = match read {
+                _ if taken.goes(from) => {
+                    done.remove(from, bytes, None);
+                    continue;
+                }
+                Some(document) if (taken.page)(&document.url) => {
+                    done.remove(from, bytes, Some(&document.url));
+                    continue;
+                }
+                Some(document) => document,
+                None => {
+                    done.unreadable += bytes;
+                    done.copy(&mut raw, path, from, settled, out)?;
+                    continue;
+                }
+            };
+            match read.without(taken.page) {
+                None => done.copy(&mut raw, path, from, settled, out)?,
+                Some(changed) => {
+                    let frame = changed.to_frame().map_err(io(path, "compressing"))?;
+                    out.write_all(&frame).map_err(io(path, "rewriting"))?;
+                    done.replace(from, bytes, frame.len() as u64);
+                }
+            }
+        }
+        Ok(done)
+    }
+}
 
 /// The folder of the documents, in a job's folder.
 pub const DOCUMENTS: &str = "documents";
@@ -159,8 +229,20 @@ impl Document {
         let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
         encoder.include_checksum(true)?;
         encoder.set_pledged_src_size(Some(line.len() as u64))?;
-        std::io::Write::write_all(&mut encoder, line.as_bytes())?;
+        encoder.write_all(line.as_bytes())?;
         encoder.finish()
+    }
+
+    /// The document without the addresses that are `gone`; `None` where it names none.
+    fn without(mut self, gone: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let mut named = false;
+        for address in [&mut self.canonical, &mut self.via, &mut self.near_copy_of] {
+            if address.as_deref().is_some_and(gone) {
+                *address = None;
+                named = true;
+            }
+        }
+        named.then_some(self)
     }
 }
 
@@ -175,18 +257,13 @@ impl Document {
 /// [`OutputError::Io`] where the folder cannot be listed.
 pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
     let folder = folder.join(DOCUMENTS);
-    let mut names = Vec::new();
-    match std::fs::read_dir(&folder) {
-        Err(e) if e.kind() == ErrorKind::NotFound => {}
-        listed => {
-            for entry in listed.map_err(io(&folder, "listing"))? {
-                let entry = entry.map_err(io(&folder, "listing"))?;
-                names.extend(number_of(&entry.file_name().to_string_lossy()));
-            }
-        }
-    }
-    names.sort_unstable();
-    let files: VecDeque<PathBuf> = names.into_iter().map(|n| folder.join(name(n))).collect();
+    let mut numbers = match folder.is_dir() {
+        true => segments(&folder, SUFFIX)?,
+        false => Vec::new(),
+    };
+    numbers.sort_unstable();
+    let paths = numbers.into_iter().map(|n| folder.join(name(n)));
+    let files: VecDeque<PathBuf> = paths.collect();
     Ok(Documents {
         files,
         open: None,
@@ -196,12 +273,27 @@ pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
 
 /// Name of the file of documents with that number.
 fn name(number: u32) -> String {
-    format!("{number:05}{SUFFIX}")
+    segment_name(number, SUFFIX)
 }
 
-fn number_of(file: &str) -> Option<u32> {
-    let number = file.strip_suffix(SUFFIX)?.parse().ok()?;
-    (file == name(number)).then_some(number)
+/// The document that lies at a place.
+///
+/// # Errors
+/// [`OutputError`] names the file, also where no document lies there.
+pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputError> {
+    let path = folder.join(DOCUMENTS).join(&place.file);
+    // A log may have been changed by strangers, and must not lead out of the folder.
+    if segment_number(&place.file, SUFFIX).is_none() {
+        let why = "no name of a file of documents".to_owned();
+        return Err(damaged(&path, place.from, why));
+    }
+    let mut file = File::open(&path).map_err(io(&path, "opening"))?;
+    file.seek(SeekFrom::Start(place.from))
+        .map_err(io(&path, "reading"))?;
+    let wrong = |why: String| damaged(&path, place.from, why);
+    let frame = BufReader::new(file.take(place.bytes));
+    let text = decoded(frame).map_err(|e| wrong(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| wrong(format!("no document: {e}")))
 }
 
 /// The documents of a job. An item is an error where a line or a file is damaged; what
@@ -210,7 +302,7 @@ fn number_of(file: &str) -> Option<u32> {
 pub struct Documents {
     files: VecDeque<PathBuf>,
     open: Option<Segment>,
-    /// Lines of the frame that was read last, and where it begins.
+    /// Lines of the frame that was read last.
     lines: VecDeque<Result<Document, OutputError>>,
 }
 
@@ -291,7 +383,7 @@ impl Segment {
 }
 
 /// One frame, decoded.
-fn decoded(from: &mut impl BufRead) -> std::io::Result<Vec<u8>> {
+fn decoded(from: impl BufRead) -> std::io::Result<Vec<u8>> {
     let mut decoder = zstd::Decoder::with_buffer(from)?.single_frame();
     let mut text = Vec::new();
     (&mut decoder).take(MAX_LINE + 1).read_to_end(&mut text)?;

@@ -1,12 +1,49 @@
 //! Rows: a finished task in `logs/crawl.jsonl`, an image and its context in
 //! `images.tsv`.
 
+use std::path::Path;
+
 use serde::Serialize;
 
-use super::{Sidecar, TextPlace};
+use super::output::{Form, Output};
+use super::{OutputError, Sidecar, TextPlace, undo};
 use crate::address::UrlId;
 use crate::inert;
 use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore, TextShare};
+
+/// A finished task a line.
+pub(super) struct Log;
+
+impl Output for Log {
+    fn name(&self) -> &'static str {
+        "log"
+    }
+
+    fn form(&self) -> Form {
+        Form::Lines("logs/crawl.jsonl")
+    }
+}
+
+/// An image in one context a row.
+pub(super) struct Images;
+
+impl Output for Images {
+    fn name(&self) -> &'static str {
+        "images"
+    }
+
+    fn form(&self) -> Form {
+        Form::Lines("images.tsv")
+    }
+
+    fn header(&self) -> &'static str {
+        IMAGES_HEADER
+    }
+
+    fn undo_after(&self, folder: &Path, length: u64) -> Result<(), OutputError> {
+        undo::images_after(folder, length)
+    }
+}
 
 /// A finished task, as a line of JSON. Absent values are left out.
 #[derive(Debug, Clone, Serialize)]
@@ -97,6 +134,9 @@ pub struct Row<'a> {
     /// Where the sentences of the page lie.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sentences: Option<&'a TextPlace>,
+    /// Where the document of the page lies, in `documents/`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub documents: Option<&'a TextPlace>,
     /// Where it pointed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,

@@ -1,4 +1,4 @@
-//! The outputs of a job: images with sidecars, sentences, the crawl log.
+//! The outputs of a job: images with sidecars, documents, sentences, the crawl log.
 //!
 //! Everything that grows is append-only, and written through to the operating
 //! system before the frontier commits. [`Outputs::stamp`] says how long each
@@ -15,7 +15,8 @@
 //!
 //! The outputs decide nothing: they do not rate, choose or queue.
 //!
-//! Reading order: this file, `append` (files that grow), `log` (rows), `names`
+//! Reading order: this file, `output` (the list of what grows), `append` (files that grow),
+//! `log` (rows), `names`
 //! (where an image lies), `sidecar`, `document`, `schema` (what these two may contain),
 //! `undo`, `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
 //! which page).
@@ -24,6 +25,7 @@ mod append;
 mod document;
 mod log;
 mod names;
+mod output;
 mod remove;
 mod samples;
 mod schema;
@@ -33,15 +35,16 @@ mod tests;
 mod texts;
 mod undo;
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-pub use self::document::{DOCUMENTS, Document, Documents, Replaced, documents};
+pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
 pub use self::log::Row;
 pub(crate) use self::log::cell;
 pub use self::remove::{
-    Rewriting, count_rows, forget_first, grows, image_row_names, remove_contexts, remove_image,
+    Leaving, Rewriting, Shares, count_rows, forget_first, image_row_names, remove_contexts,
+    remove_image,
 };
 pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
@@ -50,7 +53,7 @@ pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
-use append::Appender;
+use output::{OUTPUTS, Open, Output, Stamp};
 
 /// Why an output cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -112,39 +115,6 @@ pub enum OutputError {
     },
 }
 
-/// Lengths of the growing files, in bytes.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Stamp {
-    log: u64,
-    images: u64,
-    segment: u32,
-    sentences: u64,
-}
-
-impl Stamp {
-    /// With the generation of the outputs behind it, where it is not the first.
-    fn to_bytes(&self, generation: u64) -> Vec<u8> {
-        // Numbers always encode.
-        let mut bytes = postcard::to_stdvec(self).unwrap_or_default();
-        if generation > 0 {
-            bytes.extend(postcard::to_stdvec(&generation).unwrap_or_default());
-        }
-        bytes
-    }
-
-    fn read(bytes: &[u8]) -> Result<(Self, u64), OutputError> {
-        let wrong = |e: postcard::Error| OutputError::Stamp { why: e.to_string() };
-        match postcard::take_from_bytes(bytes).map_err(wrong)? {
-            (stamp, []) => Ok((stamp, 0)),
-            (stamp, rest) => Ok((stamp, postcard::from_bytes(rest).map_err(wrong)?)),
-        }
-    }
-}
-
-/// Sentences are collected in files of this size, compressed, so that a corpus
-/// can be read and moved in pieces.
-const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
-
 /// An image that is ready to be kept.
 #[derive(Debug)]
 pub struct NewImageFile<'a> {
@@ -176,10 +146,8 @@ pub struct Kept {
 /// The open outputs of a job.
 pub struct Outputs {
     folder: PathBuf,
-    log: Appender,
-    images: Appender,
-    sentences: Option<Appender>,
-    segment: u32,
+    /// By the name of each.
+    open: BTreeMap<&'static str, Open>,
     /// How often rows were removed from them.
     generation: u64,
 }
@@ -188,8 +156,8 @@ impl Outputs {
     /// Opens the outputs in a job's folder. `stamp` is what [`Outputs::stamp`]
     /// gave at the last commit: all beyond is cut off. An empty one means that no
     /// frontier knows these files, so what lies there is kept and added to;
-    /// sentences begin a new file then, as the last one may end in the middle of
-    /// a gzip member. The same holds where the stamp is of before rows were removed
+    /// texts begin a new file then, as the last one may end in the middle of
+    /// a page. The same holds where the stamp is of before rows were removed
     /// ([`Rewriting`]): its lengths mean nothing any more.
     ///
     /// # Errors
@@ -199,62 +167,52 @@ impl Outputs {
         let known: Option<Stamp> = match stamp {
             [] => None,
             bytes => {
-                let (stamp, of) = Stamp::read(bytes)?;
-                if of != generation {
+                let stamp = Stamp::read(bytes)?;
+                if stamp.generation != generation {
                     tracing::warn!(
                         path = %folder.display(),
                         "the frontier is of before a takedown: what was fetched since is fetched again, and its rows are kept"
                     );
                 }
-                (of == generation).then_some(stamp)
+                (stamp.generation == generation).then_some(stamp)
             }
         };
-        let logs = folder.join("logs");
-        make_folder(&logs)?;
         make_folder(&folder.join("images"))?;
-        make_folder(&folder.join("sentences"))?;
-        if let Some(known) = &known {
-            undo::images_after(folder, known.images)?;
+        let mut open = BTreeMap::new();
+        for output in OUTPUTS {
+            let position = known.as_ref().map(|stamp| stamp.of(output));
+            open.insert(output.name(), Open::at(output, folder, position)?);
         }
-        let log = Appender::open(logs.join("crawl.jsonl"), known.as_ref().map(|k| k.log))?;
-        let mut images =
-            Appender::open(folder.join("images.tsv"), known.as_ref().map(|k| k.images))?;
-        if images.length() == 0 {
-            images.append(log::IMAGES_HEADER.as_bytes())?;
-        }
-        let segment = match &known {
-            Some(known) => known.segment,
-            None => append::next_segment(&folder.join("sentences"))?,
-        };
-        let mut outputs = Self {
+        Ok(Self {
             folder: folder.to_owned(),
-            log,
-            images,
-            sentences: None,
-            segment,
+            open,
             generation,
-        };
-        if let Some(known) = known {
-            let has_segment = known.sentences > 0;
-            let unknown = known.segment.saturating_add(u32::from(has_segment));
-            append::remove_segments_from(&folder.join("sentences"), unknown)?;
-            if has_segment {
-                let length = Some(known.sentences);
-                outputs.sentences = Some(Appender::open(outputs.segment_path(), length)?);
-            }
-        }
-        Ok(outputs)
+        })
     }
 
     /// Where the outputs stand now.
     pub fn stamp(&self) -> Vec<u8> {
+        let open = self.open.iter();
         let stamp = Stamp {
-            log: self.log.length(),
-            images: self.images.length(),
-            segment: self.segment,
-            sentences: self.sentences.as_ref().map_or(0, Appender::length),
+            generation: self.generation,
+            outputs: open
+                .map(|(name, open)| ((*name).to_owned(), open.position()))
+                .collect(),
         };
-        stamp.to_bytes(self.generation)
+        stamp.to_bytes()
+    }
+
+    /// Appends to an output, and says where that lies.
+    fn append(
+        &mut self,
+        output: &'static dyn Output,
+        bytes: &[u8],
+    ) -> Result<TextPlace, OutputError> {
+        let open = match self.open.entry(output.name()) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
+        };
+        open.append(bytes)
     }
 
     /// Appends a line to `logs/crawl.jsonl`.
@@ -262,12 +220,12 @@ impl Outputs {
     /// # Errors
     /// [`OutputError::Io`].
     pub fn log(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
-        self.log.append(format!("{}\n", row.to_json()).as_bytes())
+        let line = format!("{}\n", row.to_json());
+        self.append(&log::Log, line.as_bytes()).map(drop)
     }
 
     /// Appends sentences, one a line with its end, to `sentences/*.txt.gz`. Each call makes a
-    /// gzip member of its own (RFC 1952 section 2.2), so that any cut between
-    /// two calls leaves a whole file. Returns where they lie, if there are any.
+    /// gzip member of its own. Returns where they lie, if there are any.
     ///
     /// # Errors
     /// [`OutputError::Io`].
@@ -275,28 +233,19 @@ impl Outputs {
         if sentences.is_empty() {
             return Ok(None);
         }
-        if self
-            .sentences
-            .as_ref()
-            .is_some_and(|s| s.length() >= SEGMENT_BYTES)
-        {
-            self.sentences = None;
-            self.segment = self.segment.saturating_add(1);
-        }
-        let file = match &mut self.sentences {
-            Some(file) => file,
-            None => {
-                let file = Appender::open(self.segment_path(), None)?;
-                self.sentences.insert(file)
-            }
-        };
-        let from = file.length();
-        file.append_gzip(sentences)?;
-        Ok(Some(TextPlace {
-            file: append::segment_name(self.segment),
-            from,
-            bytes: file.length() - from,
-        }))
+        let path = self.folder.join("sentences");
+        let member = append::gzip(sentences).map_err(io(&path, "compressing"))?;
+        self.append(&texts::Sentences, &member).map(Some)
+    }
+
+    /// Appends a document to `documents/*.jsonl.zst`, and says where it lies.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`].
+    pub fn document(&mut self, document: &Document) -> Result<TextPlace, OutputError> {
+        let path = self.folder.join(DOCUMENTS);
+        let frame = document.to_frame().map_err(io(&path, "compressing"))?;
+        self.append(&document::DocumentLines, &frame)
     }
 
     /// Keeps an image: its bytes, its sidecar, a row for each context. Returns
@@ -333,7 +282,7 @@ impl Outputs {
         for context in new.contexts {
             sidecar.add(context);
         }
-        self.images.append(rows.as_bytes())?;
+        self.append(&log::Images, rows.as_bytes())?;
         let path = self.folder.join(&file);
         let linked = match earlier {
             Some(earlier) => link_whole(&self.folder.join(earlier), &path)?,
@@ -434,7 +383,7 @@ impl Outputs {
 
     fn put(&mut self, mut sidecar: Sidecar, context: ImageContext) -> Result<(), OutputError> {
         let row = log::image_row(&sidecar, &context);
-        self.images.append(row.as_bytes())?;
+        self.append(&log::Images, row.as_bytes())?;
         match sidecar.add(context) {
             true => sidecar.save(&self.folder),
             false => Ok(()),
@@ -452,24 +401,17 @@ impl Outputs {
         sync_folder(&self.folder)
     }
 
-    /// The same for what grows only: log, rows and sentences.
+    /// The same for what grows only: log, rows and texts.
     ///
     /// # Errors
     /// [`OutputError::Io`].
     pub fn sync_lines(&self) -> Result<(), OutputError> {
-        let files = [&self.log, &self.images].into_iter();
-        files.chain(&self.sentences).try_for_each(Appender::sync)
+        self.open.values().try_for_each(Open::sync)
     }
 
     /// The job's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
-    }
-
-    fn segment_path(&self) -> PathBuf {
-        self.folder
-            .join("sentences")
-            .join(append::segment_name(self.segment))
     }
 }
 

@@ -7,6 +7,7 @@ use flate2::read::MultiGzDecoder;
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 
+use super::output::SEGMENT_BYTES;
 use super::*;
 use crate::page::{ImageScores, ImageTexts, TaskKind, TextScore};
 
@@ -117,6 +118,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         truncated: false,
         file: None,
         sentences: None,
+        documents: None,
         text: None,
         recognised: None,
         foreign: false,

@@ -1,5 +1,5 @@
-//! Which sentences are of which page: the log's row of a page names the gzip member that
-//! holds them, and this reads both.
+//! Sentences, and which are of which page: the log's row of a page names the gzip member
+//! that holds them, and this reads both.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
+use super::output::{Form, Output};
 use super::{OutputError, append, io};
 use crate::address::PageUrl;
 use crate::page::{DocumentScore, TaskKind};
@@ -17,13 +18,33 @@ use crate::page::{DocumentScore, TaskKind};
 const MAX_ROW: u64 = 16 << 20;
 const MAX_TEXT: u64 = 64 << 20;
 
-/// Where the sentences of a page lie: one gzip member (RFC 1952 section 2.2) of a file
-/// below `sentences/`.
+/// The folder of the sentences, in a job's folder.
+const FOLDER: &str = "sentences";
+const SUFFIX: &str = ".txt.gz";
+
+/// A normalised sentence a line; those of each page are a gzip member of their own.
+pub(super) struct Sentences;
+
+impl Output for Sentences {
+    fn name(&self) -> &'static str {
+        "sentences"
+    }
+
+    fn form(&self) -> Form {
+        Form::Pieces {
+            folder: FOLDER,
+            suffix: SUFFIX,
+        }
+    }
+}
+
+/// Where the text of a page lies: one gzip member (RFC 1952 section 2.2) of a file below
+/// `sentences/`, or one zstd frame of a file below `documents/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextPlace {
-    /// The file's name.
+    /// The file's name in its folder.
     pub file: String,
-    /// The member's first byte.
+    /// The first byte of the page's part.
     pub from: u64,
     /// Its bytes.
     pub bytes: u64,
@@ -145,10 +166,10 @@ pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, Out
 
 /// A log may have been changed by strangers, and must not lead out of the folder.
 fn path_of(folder: &Path, name: &str) -> Result<PathBuf, OutputError> {
-    let path = folder.join("sentences").join(name);
-    match append::is_segment(name) {
-        true => Ok(path),
-        false => Err(io(&path, "reading")(std::io::Error::new(
+    let path = folder.join(FOLDER).join(name);
+    match append::segment_number(name, SUFFIX) {
+        Some(_) => Ok(path),
+        None => Err(io(&path, "reading")(std::io::Error::new(
             ErrorKind::InvalidData,
             "no name of a file of sentences",
         ))),

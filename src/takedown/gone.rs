@@ -10,7 +10,7 @@ use super::receipt::{GoneContexts, GoneImage, Receipt};
 use crate::address::PageUrl;
 use crate::page::TaskKind;
 use crate::scope::{Scope, Target};
-use crate::store::{Sidecar, image_row_names};
+use crate::store::{Leaving, Sidecar, image_row_names};
 
 /// What is covered, by the scope or because it was found to go.
 pub(super) struct Gone<'a> {
@@ -95,21 +95,6 @@ impl<'a> Gone<'a> {
         false
     }
 
-    /// Whether a row of one of the files that grow goes.
-    pub fn row(&self, table: &str, row: &str) -> bool {
-        if table == "images.tsv" {
-            return image_row_names(row).is_some_and(|(file, url, page)| {
-                self.file(file) || self.image(url) || self.page(page)
-            });
-        }
-        serde_json::from_str::<LogRow>(row).is_ok_and(|row| match row.kind {
-            TaskKind::Image => {
-                self.image(&row.url) || row.file.is_some_and(|file| self.file(&file))
-            }
-            kind => self.address(&row.url, kind),
-        })
-    }
-
     /// Whether the image file at this path goes.
     pub fn file(&self, file: &str) -> bool {
         self.files.contains(file)
@@ -125,11 +110,6 @@ impl<'a> Gone<'a> {
         self.urls.contains(url) || self.address(url, TaskKind::Image)
     }
 
-    /// Whether the page at this address goes.
-    pub fn page(&self, url: &str) -> bool {
-        self.address(url, TaskKind::Page)
-    }
-
     fn address(&self, url: &str, kind: TaskKind) -> bool {
         let target = self.covering(url, kind);
         let covered = target.is_some();
@@ -141,5 +121,25 @@ impl<'a> Gone<'a> {
         let url = PageUrl::parse(url).ok()?;
         let order = self.scope.taken_down(&url, kind)?;
         Some(order.target.clone())
+    }
+}
+
+impl Leaving for Gone<'_> {
+    fn row(&self, table: &str, row: &str) -> bool {
+        if table == "images.tsv" {
+            return image_row_names(row).is_some_and(|(file, url, page)| {
+                self.file(file) || self.image(url) || self.page(page)
+            });
+        }
+        serde_json::from_str::<LogRow>(row).is_ok_and(|row| match row.kind {
+            TaskKind::Image => {
+                self.image(&row.url) || row.file.is_some_and(|file| self.file(&file))
+            }
+            kind => self.address(&row.url, kind),
+        })
+    }
+
+    fn page(&self, url: &str) -> bool {
+        self.address(url, TaskKind::Page)
     }
 }

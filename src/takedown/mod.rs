@@ -3,8 +3,8 @@
 //! What is asked for (addresses, hosts, bytes) is first forbidden: it joins the list
 //! in the job's folder that every opening of the job reads, and that the scope
 //! judges by. Only then is anything removed, and everywhere the job keeps it:
-//! images with their sidecars, the words of pages in other sidecars, rows of the
-//! tables and of the log, votes, records of the frontier, exports.
+//! images with their sidecars, the words of pages in other sidecars, sentences and
+//! documents, rows of the tables and of the log, votes, records of the frontier, exports.
 //!
 //! # What a crash costs
 //!
@@ -15,8 +15,8 @@
 //!
 //! # What it cannot do
 //!
-//! Sentences do not say which page they are of. The receipt says so, and never
-//! claims more than what was removed.
+//! Sentences of which the log has no row cannot be told to be of a page. The receipt says
+//! so, and never claims more than what was removed.
 //!
 //! This module knows no network and decides nothing about addresses: that is the
 //! scope's. Reading order: this file, `gone` (what is covered), `tables`,
@@ -29,7 +29,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs::{self, File};
 use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ use crate::frontier::store::StoreError;
 use crate::page::TaskKind;
 use crate::pipeline::timestamp;
 use crate::scope::{HostRange, Order, Scope, Takedowns, Target};
-use crate::store::{self, OutputError, Rewriting, Sidecar};
+use crate::store::{self, Leaving, OutputError, Rewriting, Sidecar};
 
 use gone::Gone;
 pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
@@ -237,14 +237,7 @@ impl Work<'_> {
         (self.watch)("planned")?;
 
         let gone = Gone::new(&scope, &self.folder, &receipt);
-        let grown = receipt.rows.keys().any(|table| store::grows(table));
-        let rewriting = match grown {
-            true => {
-                Rewriting::prepare(&self.folder, &self.stamp, |table, row| gone.row(table, row))?
-            }
-            false => None,
-        };
-        if let Some(rewriting) = rewriting {
+        if let Some(rewriting) = Rewriting::prepare(&self.folder, &self.stamp, &gone)? {
             (self.watch)("journal")?;
             self.stamp = rewriting.stamp().to_vec();
             self.frontier.set_stamp(self.stamp.clone())?;
@@ -327,8 +320,9 @@ impl Work<'_> {
             }
         }
         let gone = Gone::new(&scope, &self.folder, &receipt).with_found(gone);
-        let rows = store::count_rows(&self.folder, |table, row| gone.row(table, row))?;
-        receipt.rows = rows.into_iter().map(|(t, n)| (t.to_owned(), n)).collect();
+        let shares = store::count_rows(&self.folder, &gone)?;
+        (receipt.rows, receipt.pages) = (shares.rows, shares.pages);
+        receipt.unnamed = shares.unnamed;
         for table in tables::of(&self.folder)? {
             let rows = tables::without(&self.folder, &table, &gone, false)?;
             receipt.rows.insert(table, rows);
@@ -337,7 +331,7 @@ impl Work<'_> {
         let (bytes, bare) = by_cause(&receipt, &gone);
         let frontier = &mut self.frontier;
         receipt.frontier = frontier.take_down(&scope, &bytes, &bare, self.now, true)?;
-        receipt.exports = exports::holding(&self.folder, &needles(&receipt))?;
+        receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
         let mut also = receipt.exports.clone();
         if !receipt.is_empty() {
             also.extend(checkpoint::exports_of(&self.folder));
@@ -352,7 +346,7 @@ impl Work<'_> {
                 receipt.not_found.push(target.clone());
             }
         }
-        self.remains(&mut receipt);
+        self.remains(&mut receipt, &shares.untold);
         Ok((receipt, scope))
     }
 
@@ -425,19 +419,18 @@ impl Work<'_> {
         }
     }
 
-    /// Says what stays, as nothing tells whose it is or as it lies elsewhere.
-    fn remains(&self, receipt: &mut Receipt) {
+    /// Says what stays, as nothing tells whose it is or as it lies elsewhere. `untold` has
+    /// the bytes of texts by file of which nothing tells whose they are.
+    fn remains(&self, receipt: &mut Receipt, untold: &BTreeMap<String, u64>) {
         let remains = &mut receipt.remains;
         let of_bytes = |target: &Target| matches!(target, Target::Sha256(_));
-        let sentences = fs::read_dir(self.folder.join("sentences"));
-        let files = sentences.map_or(0, Iterator::count);
-        if files > 0 && !receipt.asked.iter().all(of_bytes) {
-            remains.push(format!(
-                "sentences: the lines of the {files} files in sentences/ do not say which page \
-                 they are of, so those of these pages cannot be told apart and are still there; \
-                 filter or remove these files by hand (a crawl goes on in a new one), or crawl \
-                 the job anew in another folder"
-            ));
+        if !receipt.asked.iter().all(of_bytes) {
+            remains.extend(untold.iter().map(|(file, bytes)| {
+                format!(
+                    "{file}: nothing says which pages {bytes} bytes of it are of, as the log has \
+                     no row for them; if that may be one of these, remove the file"
+                )
+            }));
         }
         remains.push(format!(
             "the model in {}, if it was trained on such pages, and every copy or export outside \
@@ -507,10 +500,11 @@ fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) 
     (with(true), with(false))
 }
 
-/// What an export that holds a removed sample has in it. The bytes alone tell only
+/// What an export that holds a removed sample has in it; `pages` are those whose text was
+/// kept. The bytes alone tell only
 /// where no other image has them.
-fn needles(receipt: &Receipt) -> Vec<String> {
-    let mut needles = Vec::new();
+fn needles(receipt: &Receipt, pages: BTreeSet<String>) -> Vec<String> {
+    let mut needles: Vec<String> = pages.into_iter().collect();
     let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
     for image in &receipt.images {
         needles.extend([image.file.clone(), image.url.clone()]);

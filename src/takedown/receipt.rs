@@ -44,6 +44,14 @@ pub struct Receipt {
     pub copies: Vec<Copy>,
     /// Rows that were removed, by the path of the table below the job's folder.
     pub rows: BTreeMap<String, u64>,
+    /// Pages whose text was removed (sentences, documents), by the path of the file below
+    /// the job's folder.
+    #[serde(default)]
+    pub pages: BTreeMap<String, u64>,
+    /// Rows of the log and documents that stay, and no longer say that they were found on
+    /// or stand for one of these pages.
+    #[serde(default)]
+    pub unnamed: u64,
     /// What changed in the frontier.
     pub frontier: TakenDown,
     /// Exports that were removed whole, as paths below the job's folder;
@@ -117,10 +125,16 @@ impl Receipt {
         add_new(&mut self.copies, earlier.copies, |copy| &copy.file);
         add_new(&mut self.exports, earlier.exports, |export| export);
         add_new(&mut self.files, earlier.files, |file| &file.file);
-        for (table, rows) in earlier.rows {
-            let known = self.rows.entry(table).or_default();
-            *known = rows.max(*known);
+        for (own, before) in [
+            (&mut self.rows, earlier.rows),
+            (&mut self.pages, earlier.pages),
+        ] {
+            for (table, rows) in before {
+                let known = own.entry(table).or_default();
+                *known = rows.max(*known);
+            }
         }
+        self.unnamed = self.unnamed.max(earlier.unnamed);
         let (own, before) = (&mut self.frontier, earlier.frontier);
         own.addresses = own.addresses.max(before.addresses);
         own.contexts = own.contexts.max(before.contexts);
@@ -138,6 +152,8 @@ impl Receipt {
         self.images.is_empty()
             && self.contexts.is_empty()
             && self.rows.is_empty()
+            && self.pages.is_empty()
+            && self.unnamed == 0
             && self.exports.is_empty()
             && self.frontier == TakenDown::default()
     }
@@ -195,6 +211,18 @@ impl fmt::Display for Receipt {
         section(f, &format!("rows {did}"), &rows, |(table, rows)| {
             format!("{rows} of {table}")
         })?;
+        let pages: Vec<_> = self.pages.iter().collect();
+        let title = format!("texts of pages {did}");
+        section(f, &title, &pages, |(file, pages)| {
+            format!("{pages} of {file}")
+        })?;
+        if self.unnamed > 0 {
+            writeln!(
+                f,
+                "rows and documents that stay and no longer name these pages: {}",
+                self.unnamed
+            )?;
+        }
         let TakenDown {
             addresses,
             contexts,

@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::{Gone, TakedownError, io};
 use crate::atomic;
+use crate::store::Leaving;
 
 /// What of a job's folder is looked through besides the files that grow, as paths
 /// below it: the tables, and what a process left of one that was killed writing it.

@@ -11,7 +11,8 @@ use crate::frontier::{Effects, NewImage, NewTask, RobotsAnswer, State, Written};
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
 use crate::picture::ImageInfo;
 use crate::scope::Sha256Hex;
-use crate::store::{NewImageFile, Row};
+use crate::store::sentences_at;
+use crate::store::{Document, NewImageFile, Row, TextPlace, document_at, documents};
 
 const SECOND: Duration = Duration::from_millis(10);
 
@@ -291,6 +292,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
                 outputs.extend_image(file, context.clone())?;
             }
             let mut note = None;
+            let (mut sentences, mut document) = (None, None);
             if keeps {
                 note = Some(outputs.image(NewImageFile {
                     url: &task.url,
@@ -309,9 +311,20 @@ fn fetch(frontier: &mut Frontier, outputs: &mut store::Outputs, task: &Task, now
                     contexts,
                 })?);
             } else if !is_image {
-                outputs.sentences(&format!("a sentence of {address}\n"))?;
+                sentences = outputs.sentences(&format!("a sentence of {address}\n"))?;
+                document = Some(outputs.document(&Document {
+                    url: address.to_owned(),
+                    via: task.via.as_ref().map(|via| via.as_str().to_owned()),
+                    text: format!("A document of {address}: {}", "word ".repeat(40)),
+                    ..Document::default()
+                })?);
             }
-            outputs.log(&row(task, note.as_deref()))?;
+            outputs.log(&Row {
+                via: task.via.as_ref().map(PageUrl::as_str),
+                sentences: sentences.as_ref(),
+                documents: document.as_ref(),
+                ..row(task, note.as_deref())
+            })?;
             let stamp = outputs.stamp();
             Ok::<_, TakedownError>(Written {
                 stamp,
@@ -355,6 +368,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         truncated: false,
         file,
         sentences: None,
+        documents: None,
         text: None,
         recognised: None,
         foreign: false,
@@ -450,7 +464,6 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         assert!(!job.text(table).contains("a.test/1.png"), "{table}");
         assert!(job.text(table).contains("c.test/same.png"), "{table}");
     }
-    assert!(receipt.remains.iter().any(|r| r.starts_with("sentences")));
     assert_eq!(
         state(&job, "http://a.test/1.png", TaskKind::Image),
         Some(TAKEN)
@@ -570,7 +583,14 @@ fn an_older_frontier_fetches_nothing_of_it_and_cuts_nothing_off() {
 fn snapshot(job: &Job) -> BTreeMap<String, Vec<u8>> {
     let folder = job.folder();
     let mut files = BTreeMap::new();
-    for below in ["images", "sentences", "logs", "exports", "annotations"] {
+    for below in [
+        "images",
+        "sentences",
+        "documents",
+        "logs",
+        "exports",
+        "annotations",
+    ] {
         for name in exports::files_of(&folder, below).unwrap() {
             files.insert(name.clone(), fs::read(folder.join(&name)).unwrap());
         }
@@ -582,6 +602,71 @@ fn snapshot(job: &Job) -> BTreeMap<String, Vec<u8>> {
         );
     }
     files
+}
+
+/// The pages whose text is kept: by the log, and by the documents themselves.
+fn texts(job: &Job) -> (Vec<String>, Vec<String>) {
+    let folder = job.folder();
+    let mut named = Vec::new();
+    for line in job.text("logs/crawl.jsonl").lines() {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let url = row["url"].as_str().unwrap();
+        if row["kind"] != "page" {
+            continue;
+        }
+        let place = |key: &str| serde_json::from_value::<TextPlace>(row[key].clone()).unwrap();
+        let document = document_at(&folder, &place("documents")).unwrap();
+        assert_eq!(document.url, url);
+        assert_eq!(document.via.as_deref(), row["via"].as_str());
+        let sentences = sentences_at(&folder, &place("sentences")).unwrap();
+        assert_eq!(sentences, [format!("a sentence of {url}")]);
+        named.push(url.to_owned());
+    }
+    let found = documents(&folder).unwrap();
+    (named, found.map(|d| d.unwrap().url).collect())
+}
+
+#[test]
+fn texts_go_with_their_page_and_others_are_found_where_the_log_says() {
+    let job = Job::new();
+    job.crawl(&[]);
+    let all = texts(&job);
+    assert_eq!((all.0.len(), &all.0), (4, &all.1));
+    let receipt = job.take_down(&[by_host("b.test")]);
+    let pages: u64 = receipt.pages.values().sum();
+    assert_eq!(pages, 4, "sentences and documents of two pages: {receipt}");
+    let named = receipt.remains.iter().find(|r| r.contains("sentences/"));
+    assert_eq!(named, None, "all could be told apart");
+    let expected = ["http://a.test/", "http://c.test/"].map(str::to_owned);
+    assert_eq!(texts(&job), (expected.to_vec(), expected.to_vec()));
+    assert!(!job.text("logs/crawl.jsonl").contains("b.test"));
+    // The crawl goes on behind what stays, and the same again takes nothing more.
+    job.crawl(&[]);
+    assert_eq!(texts(&job).0, expected);
+    let again = job.take_down(&[by_host("b.test")]);
+    assert!(again.pages.is_empty() && again.unnamed == 0, "{again}");
+
+    // Where the log has lost its row, a document still says whose it is, and of sentences
+    // it is said that nobody knows.
+    let log = job.text("logs/crawl.jsonl");
+    let kept = log
+        .lines()
+        .filter(|line| !line.contains("\"http://c.test/\""));
+    let kept: String = kept.map(|line| format!("{line}\n")).collect();
+    fs::remove_dir_all(job.folder().join("frontier")).unwrap();
+    fs::write(job.folder().join("logs/crawl.jsonl"), kept).unwrap();
+    let receipt = job.take_down(&[by_host("c.test")]);
+    assert_eq!(receipt.pages.values().sum::<u64>(), 1, "{receipt}");
+    let told = receipt
+        .remains
+        .iter()
+        .any(|r| r.starts_with("sentences/00000.txt.gz: nothing"));
+    assert!(told, "{receipt}");
+    let left: Vec<_> = documents(&job.folder())
+        .unwrap()
+        .map(|d| d.unwrap().url)
+        .collect();
+    assert_eq!(left, ["http://a.test/"]);
 }
 
 #[test]

@@ -242,6 +242,8 @@ struct Harvest {
     rows: BTreeMap<(String, String), usize>,
     /// How often each sentence stands there.
     sentences: BTreeMap<String, usize>,
+    /// The text of each page's document.
+    documents: BTreeMap<String, String>,
     /// What the frontier says of every address.
     states: BTreeMap<(bool, String), String>,
 }
@@ -295,7 +297,13 @@ impl Harvest {
         for line in job.sentences() {
             *sentences.entry(line).or_default() += 1;
         }
-        for folder in ["images", "sentences", "logs", ""] {
+        let mut documents = BTreeMap::new();
+        for document in job.documents() {
+            assert_eq!(document.replaces, None);
+            let before = documents.insert(document.url.clone(), document.text);
+            assert!(before.is_none(), "{} has two documents", document.url);
+        }
+        for folder in ["images", "sentences", "documents", "logs", ""] {
             let files = job.files(folder);
             let part = files
                 .iter()
@@ -307,6 +315,7 @@ impl Harvest {
             images,
             rows,
             sentences,
+            documents,
             states: states(job, known),
         }
     }
@@ -507,6 +516,8 @@ fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
         done.map(|((_, url), _)| url.clone()).collect()
     };
     assert_eq!(done("page"), pages);
+    let documents: BTreeSet<String> = reference.documents.keys().cloned().collect();
+    assert_eq!(documents, pages, "each page done has a document");
     assert_eq!(done("image"), images.keys().cloned().collect());
     let rows: BTreeSet<_> = reference.rows.keys().cloned().collect();
     let planned = images
@@ -569,6 +580,7 @@ fn compare(reference: &Harvest, harvest: &Harvest) {
     difference("images", &reference.images, &harvest.images);
     difference("images.tsv", &reference.rows, &harvest.rows);
     difference("sentences", &reference.sentences, &harvest.sentences);
+    difference("documents", &reference.documents, &harvest.documents);
     difference("frontier", &reference.states, &harvest.states);
 }
 

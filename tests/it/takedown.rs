@@ -1,5 +1,5 @@
 //! `spoor takedown` on what a crawl brought home: what it removes, what is never
-//! asked for again, and that a kill at any point costs nothing.
+//! asked for again, that no byte of it is left, and that a kill at any point costs nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,6 +15,9 @@ use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
 const ONE: &str = "http://a.test/one.png";
 const COPY: &str = "http://c.test/copy.png";
+
+/// What stands on the page of b.test alone.
+const MARK: &str = "Quixotic zephyrs waltzed beside the harbour wall at noon.";
 
 /// Three pages on two hosts; two of their images have the same bytes, and one stands
 /// on all pages.
@@ -55,7 +58,7 @@ fn web() -> MemoryTree {
                 "Others",
                 "",
                 &[
-                    text(2),
+                    format!("{} {MARK}", text(2)),
                     image("/three.png", &alt(7)),
                     image("http://a.test/all.png", &alt(8)),
                     image("http://a.test/only.png", &alt(9)),
@@ -215,6 +218,72 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
             "{file}: {text}"
         );
     }
+}
+
+/// The files of a job, unpacked, in which a text stands; case does not count.
+fn files_with(job: &Job, wanted: &str) -> BTreeSet<String> {
+    let wanted = wanted.to_lowercase();
+    let mut found = BTreeSet::new();
+    for file in job.files("") {
+        let bytes = std::fs::read(job.folder().join(&file)).unwrap();
+        let name = file.to_string_lossy().into_owned();
+        let mut unpacked = Vec::new();
+        if name.ends_with(".gz") {
+            let mut decoder = flate2::read::MultiGzDecoder::new(bytes.as_slice());
+            std::io::Read::read_to_end(&mut decoder, &mut unpacked).unwrap();
+        } else if name.ends_with(".zst") {
+            unpacked = zstd::decode_all(bytes.as_slice()).unwrap();
+        } else {
+            unpacked = bytes;
+        }
+        if String::from_utf8_lossy(&unpacked)
+            .to_lowercase()
+            .contains(&wanted)
+        {
+            found.insert(name);
+        }
+    }
+    found
+}
+
+#[test]
+fn no_byte_of_a_host_is_left_in_any_file() {
+    let (job, _wire) = crawled("");
+    run(&job, "rank", &[]).good();
+    run(&job, "export", &["--format", "jsonl"]).good();
+    let mark = "zephyrs waltzed beside the harbour wall";
+    let before = files_with(&job, mark);
+    for below in ["sentences/", "documents/"] {
+        assert!(before.iter().any(|f| f.starts_with(below)), "{before:?}");
+    }
+    let (sentences, documents) = (job.sentences().len(), job.documents().len());
+    let told = run(&job, "takedown", &["--host", "b.test"]).good();
+    for said in [
+        "1 of documents/00000.jsonl.zst",
+        "1 of sentences/00000.txt.gz",
+    ] {
+        assert!(told.contains(said), "no {said:?} in {told}");
+    }
+    // What the store deletes stands in its files until it is rewritten.
+    let file = job.file();
+    Ran::of(&mut spoor(&["store", "compact", file.to_str().unwrap()])).good();
+    assert_eq!(files_with(&job, mark), BTreeSet::new());
+    // Its address stands in the list of what is forbidden and in the receipt, and in the
+    // frontier, where it is known again by.
+    let named = files_with(&job, "b.test");
+    let exempt = |file: &String| {
+        file == "takedown.jsonl"
+            || ["takedowns/", "frontier", "checkpoints/", "logs/spoor."]
+                .iter()
+                .any(|below| file.starts_with(below))
+    };
+    let wrong: Vec<_> = named.iter().filter(|file| !exempt(file)).collect();
+    assert_eq!(wrong, [""; 0]);
+    // The texts of others are where the log says, and none of them is lost.
+    assert_eq!(job.documents().len(), documents - 1);
+    assert!(job.sentences().len() >= sentences - 6);
+    job.run();
+    assert_eq!(job.documents().len(), documents - 1);
 }
 
 #[test]
@@ -436,13 +505,16 @@ fn receipts(folder: &Path) -> usize {
         .count()
 }
 
-const POINTS: [(&str, Seen); 13] = [
+const POINTS: [(&str, Seen); 14] = [
     ("at once", |_| true),
     ("opened", |f| {
         f.join("takedowns").exists() || f.join("takedown.jsonl").exists()
     }),
     ("forbidden", |f| f.join("takedown.jsonl").exists()),
     ("planned", |f| f.join("takedowns/unfinished.json").exists()),
+    ("texts beside", |f| {
+        f.join("documents/00000.jsonl.zst.rewritten").exists()
+    }),
     ("rows beside", |f| f.join("images.tsv.rewritten").exists()),
     ("journal", |f| f.join("rewriting.json").exists()),
     ("rows in place", |f| f.join("generation").exists()),
@@ -477,6 +549,12 @@ fn left(job: &Job) -> (BTreeMap<String, Vec<String>>, Vec<String>, Vec<String>) 
         .collect();
     rows.sort();
     let mut endings = job.endings();
+    endings.extend(
+        job.documents()
+            .into_iter()
+            .map(|d| format!("{} {}", d.url, d.hash)),
+    );
+    endings.extend(job.sentences());
     endings.sort();
     (kept(job), rows, endings)
 }

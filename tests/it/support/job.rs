@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+use spoor::store::Document;
 use tempfile::TempDir;
 
 use super::process::{Ran, spoor};
@@ -195,6 +196,26 @@ impl Job {
                     .collect()
             })
             .collect()
+    }
+
+    /// Every document, each whole; the log must say of each where it lies, and of none
+    /// that is not there.
+    pub fn documents(&self) -> Vec<Document> {
+        let found = spoor::store::documents(&self.folder()).unwrap();
+        let found: Vec<Document> = found.map(Result::unwrap).collect();
+        let log = self.log().into_iter();
+        let named: Vec<Document> = log
+            .filter(|row| row["documents"].is_object())
+            .map(|row| {
+                let place = serde_json::from_value(row["documents"].clone()).unwrap();
+                let document = spoor::store::document_at(&self.folder(), &place).unwrap();
+                assert_eq!(row["url"], document.url, "{row}");
+                assert_eq!(document.hash, Document::hash_of(&document.text), "{row}");
+                document
+            })
+            .collect();
+        assert_eq!(found, named, "log and documents differ");
+        found
     }
 
     /// Every line of every sentence file.

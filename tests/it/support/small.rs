@@ -72,7 +72,7 @@ pub fn text(rest: &str) -> JobText<'_> {
 }
 
 /// What [`harvest`] finds.
-pub type Harvest = [Vec<String>; 4];
+pub type Harvest = [Vec<String>; 5];
 
 /// What an undisturbed crawl leaves, and the bytes it takes on the disk; crawled
 /// once for all tests.
@@ -94,7 +94,7 @@ pub fn undisturbed(store: StoreKind) -> &'static (Harvest, u64) {
 }
 
 /// The log's tasks with their endings, the rows and contexts of the images, and
-/// the sentences, each sorted: all that must be there exactly once.
+/// the sentences and documents, each sorted: all that must be there exactly once.
 pub fn harvest(job: &Job) -> Harvest {
     let mut endings: Vec<String> = job.endings();
     // A robots.txt may be asked for again after a restart.
@@ -107,7 +107,15 @@ pub fn harvest(job: &Job) -> Harvest {
         let context = |c: &serde_json::Value| format!("{} {}", s["url"], c["page"]);
         all.iter().map(context).collect::<Vec<_>>()
     });
-    let mut all = [endings, rows.collect(), contexts.collect(), job.sentences()];
+    let documents = job.documents().into_iter();
+    let documents = documents.map(|d| format!("{} {}", d.url, d.hash));
+    let mut all = [
+        endings,
+        rows.collect(),
+        contexts.collect(),
+        job.sentences(),
+        documents.collect(),
+    ];
     all.iter_mut().for_each(|list| list.sort());
     all
 }

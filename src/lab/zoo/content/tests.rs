@@ -459,6 +459,7 @@ fn row(title: &str) -> Row<'_> {
         truncated: false,
         file: None,
         sentences: None,
+        documents: None,
         text: None,
         recognised: None,
         foreign: false,

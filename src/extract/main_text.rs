@@ -1,0 +1,223 @@
+//! The main text of a page as its author wrote it: the blocks that were chosen, laid out
+//! so that it can be read.
+//!
+//! A paragraph ends with an empty line. Items of a list and rows of a table stand on
+//! lines of their own, the cells of a row are parted by tabs, and a line end that the
+//! author set (`br`, `pre`) stays one. What a wiki adds to the author's words is left out
+//! where the markup names it: links to edit a section, and marks of footnotes.
+
+use super::text::{Layout, Spot};
+
+/// The text of those lines of `flow` for which `kept` is true.
+pub(super) fn laid_out(flow: &str, layout: &Layout, kept: impl Fn(usize) -> bool) -> String {
+    let mut out = String::new();
+    let mut before: Option<Spot> = None;
+    let mut from = 0;
+    let mut cuts = layout.cuts.as_slice();
+    let mut breaks = layout.breaks.as_slice();
+    for (number, line) in flow.split('\n').enumerate() {
+        let end = from + line.len();
+        cuts = cuts
+            .get(cuts.partition_point(|cut| cut.end <= from)..)
+            .unwrap_or_default();
+        breaks = breaks
+            .get(breaks.partition_point(|at| (*at as usize) < from)..)
+            .unwrap_or_default();
+        if kept(number) {
+            let here = layout
+                .lines
+                .get(number)
+                .map(|line| line.spot)
+                .unwrap_or_default();
+            let length = out.len();
+            let separator = before.map_or("", |before| between(before, here));
+            out.push_str(separator);
+            let begun = out.len();
+            let mut at = from;
+            for cut in cuts.iter().take_while(|cut| cut.start < end) {
+                part(&mut out, begun, flow, at..cut.start.clamp(at, end), breaks);
+                at = cut.end.clamp(at, end);
+            }
+            part(&mut out, begun, flow, at..end, breaks);
+            let trimmed = out.trim_end_matches([' ', '\n']).len();
+            if trimmed > begun {
+                out.truncate(trimmed);
+                before = Some(here);
+            } else {
+                // Nothing is left of the block, and what parts it from others goes too.
+                out.truncate(length);
+            }
+        }
+        from = end + 1;
+    }
+    out
+}
+
+/// Appends a part of a line; spaces at which the author ended a line become line ends.
+fn part(out: &mut String, begun: usize, flow: &str, range: std::ops::Range<usize>, breaks: &[u32]) {
+    let mut at = range.start;
+    let of_breaks = breaks.iter().map(|at| *at as usize);
+    let inner = of_breaks
+        .skip_while(|at| *at < range.start)
+        .take_while(|at| *at < range.end);
+    for end in inner {
+        push(out, begun, flow.get(at..end).unwrap_or_default());
+        // The separator itself is one byte.
+        while out.len() > begun && out.ends_with(' ') {
+            out.pop();
+        }
+        if out.len() > begun {
+            out.push('\n');
+        }
+        at = (end + 1).min(range.end);
+    }
+    push(out, begun, flow.get(at..range.end).unwrap_or_default());
+}
+
+/// What was cut out of a line may leave two spaces.
+fn push(out: &mut String, begun: usize, text: &str) {
+    let is_spaced = out.len() == begun || out.ends_with([' ', '\n']);
+    out.push_str(match is_spaced {
+        true => text.trim_start_matches(' '),
+        false => text,
+    });
+}
+
+/// What parts two blocks.
+fn between(before: Spot, here: Spot) -> &'static str {
+    match (before, here) {
+        (Spot::Item, Spot::Item) => "\n",
+        (Spot::Cell { row, cell }, Spot::Cell { row: r, cell: c }) => match (row == r, cell == c) {
+            (true, true) => "\n\n",
+            (true, false) => "\t",
+            (false, _) => "\n",
+        },
+        _ => "\n\n",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::{Options, extract_text};
+    use crate::address::PageUrl;
+    use crate::page::{Extractor, MainText};
+
+    fn read(html: &str, extractor: Extractor) -> MainText {
+        let url = PageUrl::parse("http://a.test/b").unwrap();
+        let options = Options {
+            documents: Some(extractor),
+            ..Options::default()
+        };
+        extract_text(&url, html, &options).main.unwrap()
+    }
+
+    fn all(html: &str) -> String {
+        read(html, Extractor::All).text
+    }
+
+    #[test]
+    fn words_are_as_the_author_wrote_them() {
+        let html = "<h1>The Lamp, No. 7</h1><p>Lit at 6:15&nbsp;p.m. on 3 May 1887 &mdash; \
+                    “Fog,” she   said;\n £3.50.</p><p>Δέλτα, ЁЖ &amp; 東京!</p>";
+        assert_eq!(
+            all(html),
+            "The Lamp, No. 7\n\nLit at 6:15 p.m. on 3 May 1887 — “Fog,” she said; £3.50.\n\nΔέλτα, ЁЖ & 東京!"
+        );
+    }
+
+    #[test]
+    fn lists_tables_and_lines_can_be_read() {
+        assert_eq!(
+            all("<p>Before</p><ul><li>One<li>Two <b>bold</b><ul><li>Deep</ul></ul><p>After</p>"),
+            "Before\n\nOne\nTwo bold\nDeep\n\nAfter"
+        );
+        assert_eq!(
+            all(
+                "<table><caption>Lamps</caption><tr><th>Name<th>Year<tr><td>Skerry<td>1811<tr><td>Bell</table><p>After"
+            ),
+            "Lamps\n\nName\tYear\nSkerry\t1811\nBell\n\nAfter"
+        );
+        // A table that only lays a page out.
+        assert_eq!(
+            all("<table><tr><td><p>One one.<p>Two two.<td>Side<br><br>More</table>"),
+            "One one.\n\nTwo two.\n\nSide\n\nMore"
+        );
+        assert_eq!(
+            all("<pre>let a = 1;\n  let b = 2;\n\nend</pre><p>Roses,<br>violets,<br/> and</p>"),
+            "let a = 1;\nlet b = 2;\n\nend\n\nRoses,\nviolets,\nand"
+        );
+        assert_eq!(all("<p>a<br></p><p><br>b</p><div><br></div>"), "a\n\nb");
+    }
+
+    #[test]
+    fn what_a_wiki_adds_is_left_out_and_the_like_of_it_stays() {
+        let html = "<h2>Mars<span class=\"mw-editsection\"><span>[</span><a href=/e>edit</a><span>]</span></span></h2>\
+                    <p>Red<sup id=x class=\"reference\"><a>[12]</a></sup> planet <sup class=reference>[3]</sup> here. \
+                    As [12] and [edit] say, 2<sup>10</sup>.</p>\
+                    <p><sup class=reference>[4]</sup></p><p>End</p>";
+        assert_eq!(
+            all(html),
+            "Mars\n\nRed planet here. As [12] and [edit] say, 210.\n\nEnd"
+        );
+        // A mark that is never closed, or holds a page, is none.
+        let open = format!("<p>A <sup class=reference>{}", "word ".repeat(100));
+        assert!(all(&open).len() > 400);
+    }
+
+    #[test]
+    fn the_article_is_taken_whatever_is_rated() {
+        let sentence =
+            "The keeper climbed to the lamp in the evening, and lit it before the fog came in. ";
+        let menu: String = (0..30)
+            .map(|n| format!("<li><a href=/{n}>Part {n}</a></li>"))
+            .collect();
+        let html = format!(
+            "<title>Lamp</title><body><div class=nav><ul>{menu}</ul></div><article><h2>Night</h2>{}</article>\
+             <div class=footer>Imprint</div>",
+            format!("<p>{}</p>", sentence.repeat(5)).repeat(6)
+        );
+        let url = PageUrl::parse("http://a.test/b").unwrap();
+        let options = Options {
+            documents: Some(Extractor::Article),
+            ..Options::default()
+        };
+        let page = extract_text(&url, &html, &options);
+        assert_eq!(page.text.extractor, Extractor::All);
+        let main = page.main.unwrap();
+        assert_eq!(main.share.extractor, Extractor::Article);
+        assert!(!main.text.contains("Part 3") && !main.text.contains("Imprint"));
+        assert!(main.text.contains("Night\n\nThe keeper"), "{}", main.text);
+        assert_eq!(main.text.matches("before the fog").count(), 30);
+        assert!(main.share.words < page.text.words);
+        // Where there is no article, all of it is taken and said so.
+        let short = read("<ul><li>One<li>Two</ul>", Extractor::Article);
+        assert_eq!(
+            (short.text.as_str(), short.share.extractor),
+            ("One\nTwo", Extractor::All)
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_markup_gives_clean_text_with_every_word(
+            parts in proptest::collection::vec(prop_oneof![
+                Just("<p>"), Just("</p>"), Just("<br>"), Just("<li>"), Just("<td>"), Just("<tr>"), Just("<table>"),
+                Just("</table>"), Just("<pre>"), Just("</pre>"), Just("<sup class=reference>"), Just("</sup>"),
+                Just("\n"), Just(" "), Just("<b>"), Just("ä "), Just("word "), Just("x"),
+            ], 0..40)
+        ) {
+            let html: String = parts.concat();
+            let text = all(&html);
+            prop_assert_eq!(text.trim(), &text);
+            prop_assert!(!text.contains("  ") && !text.contains("\n\n\n") && !text.contains(" \n") && !text.contains("\n "));
+            if !html.contains("<sup") {
+                let url = PageUrl::parse("http://a.test/b").unwrap();
+                let blocks = extract_text(&url, &html, &Options::default()).blocks.join(" ");
+                let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+                prop_assert_eq!(words(&text), words(&blocks));
+            }
+        }
+    }
+}

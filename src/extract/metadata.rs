@@ -1,0 +1,480 @@
+//! What a page says of itself besides its text: when it was published and changed, by
+//! whom, and what it is called.
+//!
+//! Several vocabularies say the same, so each statement has a rank by where it stands:
+//! JSON-LD, which is written for machines and of one thing, before `meta` elements, before
+//! marks at what readers see. Of one rank the first counts. What is ambiguous is left out:
+//! `05/06/2024` is no date.
+
+use jiff::civil::Date;
+use jiff::fmt::temporal::{DateTimeParser, PiecesOffset};
+use jiff::fmt::{rfc2822, strtime};
+
+use crate::page::Metadata;
+
+use super::html::Attributes;
+use super::json_ld::Article;
+use super::text::fold_some;
+
+/// Authors that are kept.
+const MAX_AUTHORS: usize = 20;
+/// Characters of a name that is believed.
+const MAX_NAME_CHARS: usize = 200;
+/// Characters of a title that are kept.
+const MAX_TITLE_CHARS: usize = 1_000;
+/// Longest date that is read, in bytes.
+const MAX_DATE_BYTES: usize = 64;
+/// The years that are believed: nothing older was dated so, and what lies far ahead is
+/// a slip or a placeholder.
+const YEARS: std::ops::RangeInclusive<i16> = 1400..=2200;
+
+/// How much a statement counts by where it stands; less is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    JsonLd,
+    Meta,
+    Marked,
+}
+
+/// A statement, and where it stood.
+type Said<T> = Option<(Rank, T)>;
+
+/// Gathers what a page says of itself.
+#[derive(Debug, Default)]
+pub(super) struct Says {
+    published: Said<String>,
+    modified: Said<String>,
+    authors: Said<Vec<String>>,
+    open_graph: Option<String>,
+    headline: Option<String>,
+    heading: Option<String>,
+}
+
+/// What the text of an element is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marks {
+    Author,
+    Heading,
+    Published,
+    Modified,
+}
+
+impl Says {
+    /// A `meta` element with one of its names, in lower case.
+    pub(super) fn meta(&mut self, name: &str, content: &str) {
+        match name {
+            "og:title" => self.open_graph = self.open_graph.take().or_else(|| title(content)),
+            "article:published_time"
+            | "og:published_time"
+            | "datepublished"
+            | "date"
+            | "dc.date"
+            | "dc.date.issued"
+            | "dc.date.created"
+            | "dcterms.date"
+            | "dcterms.issued"
+            | "dcterms.created"
+            | "citation_publication_date"
+            | "citation_online_date"
+            | "citation_date"
+            | "parsely-pub-date"
+            | "sailthru.date"
+            | "pubdate"
+            | "publish-date"
+            | "publication_date" => put(&mut self.published, Rank::Meta, || date(content)),
+            "article:modified_time"
+            | "og:updated_time"
+            | "datemodified"
+            | "dcterms.modified"
+            | "dc.date.modified"
+            | "last-modified"
+            | "lastmod"
+            | "revised" => put(&mut self.modified, Rank::Meta, || date(content)),
+            "author" | "article:author" | "dc.creator" | "dcterms.creator" | "citation_author"
+            | "parsely-author" | "sailthru.author" => self.author(Rank::Meta, content),
+            _ => {}
+        }
+    }
+
+    /// An element; what its text is, where that says something.
+    pub(super) fn element(&mut self, name: &str, attributes: &impl Attributes) -> Option<Marks> {
+        let marks = match name {
+            "h1" if self.heading.is_none() => Some(Marks::Heading),
+            "meta" | "link" | "a" | "span" | "div" | "p" | "time" | "address" | "cite" | "b"
+            | "strong" | "li" | "abbr" => marked(name, attributes),
+            _ => None,
+        }?;
+        // What stands in an attribute says it better than the text.
+        let machine = ["content", "datetime"]
+            .iter()
+            .find_map(|a| attributes.get(a));
+        match machine {
+            Some(value) if marks != Marks::Heading => {
+                self.text(marks, value);
+                None
+            }
+            _ => (name != "meta" && name != "link").then_some(marks),
+        }
+    }
+
+    /// The text of an element that [`Says::element`] asked for.
+    pub(super) fn text(&mut self, marks: Marks, text: &str) {
+        match marks {
+            Marks::Author => self.author(Rank::Marked, text),
+            Marks::Heading => self.heading = self.heading.take().or_else(|| title(text)),
+            Marks::Published => put(&mut self.published, Rank::Marked, || date(text)),
+            Marks::Modified => put(&mut self.modified, Rank::Marked, || date(text)),
+        }
+    }
+
+    /// What JSON-LD says of the page.
+    pub(super) fn article(&mut self, article: &Article) {
+        let day = |text: &Option<String>| text.as_deref().and_then(date);
+        put(
+            &mut self.published,
+            Rank::JsonLd,
+            || day(&article.published),
+        );
+        put(&mut self.modified, Rank::JsonLd, || day(&article.modified));
+        for author in &article.authors {
+            self.author(Rank::JsonLd, author);
+        }
+        let headline = || article.headline.as_deref().and_then(title);
+        self.headline = self.headline.take().or_else(headline);
+    }
+
+    /// All of it; `title` is the text of the `title` element.
+    pub(super) fn finish(self, title: Option<&str>) -> Metadata {
+        // Sites add their name to `title`; what it has in common with the heading is the
+        // page's own.
+        let own = self
+            .heading
+            .filter(|heading| match title {
+                Some(title) => heading.chars().count() >= 3 && title.contains(heading.as_str()),
+                None => true,
+            })
+            .or_else(|| title.map(str::to_owned));
+        let said = |said: Said<String>| said.map(|(_, value)| value);
+        Metadata {
+            published: said(self.published),
+            modified: said(self.modified),
+            title: self.open_graph.or(self.headline).or(own),
+            authors: self.authors.map(|(_, authors)| authors).unwrap_or_default(),
+        }
+    }
+
+    fn author(&mut self, rank: Rank, text: &str) {
+        let Some(name) = name(text) else {
+            return;
+        };
+        match &mut self.authors {
+            Some((known, authors)) if *known == rank => {
+                if authors.len() < MAX_AUTHORS && !authors.contains(&name) {
+                    authors.push(name);
+                }
+            }
+            Some((known, _)) if *known < rank => {}
+            _ => self.authors = Some((rank, vec![name])),
+        }
+    }
+}
+
+fn put(said: &mut Said<String>, rank: Rank, value: impl FnOnce() -> Option<String>) {
+    if said.as_ref().is_none_or(|(known, _)| rank < *known)
+        && let Some(value) = value()
+    {
+        *said = Some((rank, value));
+    }
+}
+
+/// What the marks at an element make of its text: microdata, link types, microformats.
+fn marked(name: &str, attributes: &impl Attributes) -> Option<Marks> {
+    let is = |attribute: &str, wanted: &[&str]| {
+        let tokens = attributes.get(attribute).unwrap_or_default();
+        let mut tokens = tokens.split_ascii_whitespace();
+        tokens.any(|token| wanted.iter().any(|w| token.eq_ignore_ascii_case(w)))
+    };
+    let time = name == "time";
+    if is("itemprop", &["author", "creator"]) || (name != "link" && is("rel", &["author"])) {
+        Some(Marks::Author)
+    } else if is("itemprop", &["datePublished"])
+        || (time && attributes.get("pubdate").is_some())
+        || (time && is("class", &["published", "dt-published"]))
+    {
+        Some(Marks::Published)
+    } else if is("itemprop", &["dateModified"]) || (time && is("class", &["updated", "dt-updated"]))
+    {
+        Some(Marks::Modified)
+    } else {
+        None
+    }
+}
+
+fn title(text: &str) -> Option<String> {
+    fold_some(text, MAX_TITLE_CHARS)
+}
+
+/// A name of a person or a body; addresses of profiles are none.
+fn name(text: &str) -> Option<String> {
+    let name = fold_some(text, MAX_NAME_CHARS + 1)?;
+    let is_address = name.contains("://") || name.starts_with("www.") || name.starts_with('/');
+    let has_letters = name.chars().any(char::is_alphabetic);
+    (has_letters && !is_address && name.chars().count() <= MAX_NAME_CHARS).then_some(name)
+}
+
+/// A date in ISO 8601, as exact as it was given; `None` where it is none, or can be read
+/// in two ways.
+pub(super) fn date(text: &str) -> Option<String> {
+    let text = text.trim();
+    if text.is_empty() || text.len() > MAX_DATE_BYTES {
+        return None;
+    }
+    partial(text)
+        .or_else(|| exact(text))
+        .or_else(|| of_mail(text))
+        .or_else(|| in_words(text))
+}
+
+fn believed(date: Date) -> Option<Date> {
+    // What a system writes that knows no date.
+    let is_epoch = date == Date::constant(1970, 1, 1);
+    (YEARS.contains(&date.year()) && !is_epoch).then_some(date)
+}
+
+/// `2024`, `2024-05`, `2024-05-17`, also with slashes: the year first is no riddle.
+fn partial(text: &str) -> Option<String> {
+    let digits = |part: &str, n: std::ops::RangeInclusive<usize>| {
+        n.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
+    };
+    let parts: Vec<&str> = text.split(['-', '/', '.']).collect();
+    let (year, rest) = parts.split_first()?;
+    if !digits(year, 4..=4) || !rest.iter().all(|part| digits(part, 1..=2)) {
+        return None;
+    }
+    let number = |at: usize| rest.get(at).map_or(Some(1), |part| part.parse().ok());
+    let date = Date::new(year.parse().ok()?, number(0)?, number(1)?).ok()?;
+    // `2024-01-01` is a date like others; `1970` too.
+    if !YEARS.contains(&date.year()) {
+        return None;
+    }
+    match rest.len() {
+        0 => Some(date.strftime("%Y").to_string()),
+        1 => Some(date.strftime("%Y-%m").to_string()),
+        2 => believed(date).map(|date| date.to_string()),
+        _ => None,
+    }
+}
+
+/// A date with a time, with or without an offset.
+fn exact(text: &str) -> Option<String> {
+    let pieces = DateTimeParser::new().parse_pieces(text).ok()?;
+    let date = believed(pieces.date())?;
+    let Some(time) = pieces.time() else {
+        return Some(date.to_string());
+    };
+    let time = time.strftime("%H:%M:%S");
+    let offset = match pieces.offset() {
+        None => String::new(),
+        Some(PiecesOffset::Zulu) => "Z".to_owned(),
+        Some(PiecesOffset::Numeric(numeric)) => match numeric.offset().seconds() {
+            0 => "Z".to_owned(),
+            seconds => {
+                let minutes = seconds.abs() / 60;
+                let sign = if seconds < 0 { '-' } else { '+' };
+                format!("{sign}{:02}:{:02}", minutes / 60, minutes % 60)
+            }
+        },
+        Some(_) => return None,
+    };
+    Some(format!("{date}T{time}{offset}"))
+}
+
+/// A date as mails and HTTP have it (RFC 2822).
+fn of_mail(text: &str) -> Option<String> {
+    let zoned = rfc2822::DateTimeParser::new().parse_zoned(text).ok()?;
+    exact(&zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())
+}
+
+/// A date whose month is an English word.
+fn in_words(text: &str) -> Option<String> {
+    let forms = ["%B %d, %Y", "%b %d, %Y", "%d %B %Y", "%d %b %Y"];
+    let parsed = forms.iter().find_map(|form| {
+        let time = strtime::parse(form, text).ok()?;
+        time.to_date().ok()
+    });
+    parsed.and_then(believed).map(|date| date.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Options, extract_text};
+    use super::*;
+    use crate::address::PageUrl;
+
+    fn read(html: &str) -> Metadata {
+        let url = PageUrl::parse("https://news.test/2024/lamp").unwrap();
+        extract_text(&url, html, &Options::default()).metadata
+    }
+
+    fn some(text: &str) -> Option<String> {
+        Some(text.to_owned())
+    }
+
+    #[test]
+    fn dates_are_as_exact_as_they_were_given() {
+        for (given, expected) in [
+            ("2024", some("2024")),
+            (" 2024-05 ", some("2024-05")),
+            ("2024-05-17", some("2024-05-17")),
+            ("2024/5/7", some("2024-05-07")),
+            ("20240517", some("2024-05-17")),
+            (
+                "2024-05-17T08:30:00+02:00",
+                some("2024-05-17T08:30:00+02:00"),
+            ),
+            (
+                "2024-05-17T08:30:00+0200",
+                some("2024-05-17T08:30:00+02:00"),
+            ),
+            ("2024-05-17T08:30:00.123Z", some("2024-05-17T08:30:00Z")),
+            (
+                "2024-05-17T08:30:00-03:30",
+                some("2024-05-17T08:30:00-03:30"),
+            ),
+            ("2024-05-17 08:30", some("2024-05-17T08:30:00")),
+            (
+                "Fri, 17 May 2024 08:30:00 +0200",
+                some("2024-05-17T08:30:00+02:00"),
+            ),
+            (
+                "Fri, 17 May 2024 06:30:00 GMT",
+                some("2024-05-17T06:30:00Z"),
+            ),
+            ("May 17, 2024", some("2024-05-17")),
+            ("17 May 2024", some("2024-05-17")),
+            ("1887-11-01", some("1887-11-01")),
+            // The day or the month may be first.
+            ("05/06/2024", None),
+            ("05.06.2024", None),
+            ("17 Mai", None),
+            ("yesterday", None),
+            ("", None),
+            ("2024-13-01", None),
+            ("2024-02-30", None),
+            ("0001-01-01T00:00:00Z", None),
+            ("1970-01-01T00:00:00Z", None),
+            ("9999-12-31", None),
+            ("2024-05-17-09", None),
+            ("-2024", None),
+            ("1715934600", None),
+        ] {
+            assert_eq!(date(given), expected, "{given:?}");
+        }
+        assert_eq!(date(&"2".repeat(1_000_000)), None);
+    }
+
+    #[test]
+    fn a_news_page() {
+        let page = read(
+            r##"<html><head><title>The lamp is lit again - The Daily Test</title>
+            <meta property="og:title" content="The lamp is lit again">
+            <meta property="article:published_time" content="2024-05-17T06:30:00Z">
+            <meta property="article:author" content="https://www.facebook.com/ada">
+            <meta name="author" content="Desk">
+            <script type="application/ld+json">{"@context":"https://schema.org","@graph":[
+              {"@type":"WebSite","name":"The Daily Test","dateModified":"2001-01-01"},
+              {"@type":"Person","@id":"#ada","name":"Ada Harbour"},
+              {"@type":"NewsArticle","headline":"The lamp is lit, again",
+               "datePublished":"2024-05-17T08:30:00+02:00","dateModified":"2024-05-18",
+               "author":[{"@id":"#ada"},{"@type":"Person","name":"Ben Reef"}],
+               "comment":{"@type":"Comment","author":{"name":"Troll"},"datePublished":"2024-06-01"}}
+            ]}</script></head><body><h1>The lamp is lit again</h1>
+            <p itemprop="author">Somebody else</p></body></html>"##,
+        );
+        let expected = Metadata {
+            published: some("2024-05-17T08:30:00+02:00"),
+            modified: some("2024-05-18"),
+            title: some("The lamp is lit again"),
+            authors: vec!["Ada Harbour".to_owned(), "Ben Reef".to_owned()],
+        };
+        assert_eq!(page, expected);
+    }
+
+    #[test]
+    fn a_paper_and_a_blog() {
+        let paper = read(
+            r##"<title>Lamps | Journal</title><meta name="citation_author" content="Keeper, A.">
+            <meta name="citation_author" content="Reef, B."><meta name="citation_author" content="Reef, B.">
+            <meta name="citation_publication_date" content="2019/03"><meta name="DC.Date" content="2019-03-04">"##,
+        );
+        let expected = Metadata {
+            published: some("2019-03"),
+            modified: None,
+            title: some("Lamps | Journal"),
+            authors: vec!["Keeper, A.".to_owned(), "Reef, B.".to_owned()],
+        };
+        assert_eq!(paper, expected);
+        let blog = read(
+            r##"<title>My lamp &laquo; Harbour notes</title><body><article><h1>My <em>lamp</em></h1>
+            <a rel="author" href="/about"> Cai   Pier </a>
+            <time class="entry-date published" datetime="2012-07-01T10:00:00+00:00">last summer</time>
+            <time class="updated" datetime="2013-01-02">2 Jan</time><p>Words.</p></article>"##,
+        );
+        let expected = Metadata {
+            published: some("2012-07-01T10:00:00Z"),
+            modified: some("2013-01-02"),
+            title: some("My lamp"),
+            authors: vec!["Cai Pier".to_owned()],
+        };
+        assert_eq!(blog, expected);
+        let micro = read(
+            r##"<body><div itemscope><span itemprop="author" itemscope><span itemprop="name">Dee</span></span>
+            <meta itemprop="datePublished" content="2020-01-05"><span itemprop="dateModified">6 January 2020</span></div>"##,
+        );
+        assert_eq!(micro.published, some("2020-01-05"));
+        assert_eq!(micro.modified, some("2020-01-06"));
+        assert_eq!(micro.authors, ["Dee"]);
+        assert_eq!(micro.title, None);
+    }
+
+    #[test]
+    fn a_list_of_articles_has_no_date_of_its_own() {
+        let list = |own: &str| {
+            read(&format!(
+                r##"<script type="application/ld+json">[
+                {{"@type":"Article","url":"/one","datePublished":"2020-01-01","author":"A"}},
+                {{"@type":"Article","url":"{own}","datePublished":"2021-01-01","author":"B"}}]</script>"##
+            ))
+        };
+        assert_eq!(list("/two"), Metadata::default());
+        // Unless one of them is this page.
+        let own = list("https://news.test/2024/lamp");
+        assert_eq!(
+            (own.published, own.authors),
+            (some("2021-01-01"), vec!["B".to_owned()])
+        );
+    }
+
+    #[test]
+    fn hostile_pages_are_bounded() {
+        let names: String = (0..100_000)
+            .map(|n| format!("<meta name=author content=\"N{n} x\">"))
+            .collect();
+        let page = read(&names);
+        assert_eq!(page.authors.len(), MAX_AUTHORS);
+        let long = "x ".repeat(1 << 17);
+        let page = read(&format!(
+            "<meta name=author content=\"{long}\"><meta name=date content=\"{long}\">\
+             <meta property=og:title content=\"{long}\"><a rel=author>{long}</a>"
+        ));
+        assert!(page.authors.is_empty() && page.published.is_none());
+        assert_eq!(page.title.unwrap().chars().count(), MAX_TITLE_CHARS - 1);
+        let open = "<a rel=author><span itemprop=author>".repeat(50_000);
+        assert!(read(&open).authors.is_empty());
+        let json = format!(
+            r##"<script type="application/ld+json">{{"@type":"Article","author":[{}1]}}</script>"##,
+            "{\"name\":\"A\"},".repeat(20_000)
+        );
+        assert_eq!(read(&json).authors, ["A"]);
+    }
+}
