@@ -175,12 +175,12 @@ impl Told<'_> {
             }
         }
         let on = match self.summary.end {
-            End::Limit(key) => format!("goes on, after you raise {key} in {job}"),
+            End::Limit(key) => format!("goes on, after you raise {key}"),
             End::Stopped => "goes on where it stopped".to_owned(),
             End::Exhausted if self.summary.hosts.1 > 0 => {
                 "tries again later those that did not answer".to_owned()
             }
-            End::Exhausted => format!("goes on, after you add seeds or widen [scope] in {job}"),
+            End::Exhausted => "goes on, after you add seeds or widen [scope]".to_owned(),
         };
         next.push((format!("spoor crawl {job}"), on));
         let width = next

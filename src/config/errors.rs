@@ -206,8 +206,8 @@ pub(super) fn place_in_bytes(bytes: &[u8], at: usize) -> Place {
     Cursor::new(&before).place(before.len())
 }
 
-/// The candidate that `word` was most probably meant to be, if one is near: a
-/// third of its characters may differ, swapped neighbours counting once.
+/// The candidate that `word` was most probably meant to be, if one is near: a third of its
+/// characters may differ, swapped neighbours counting once, or it goes on behind `word`.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -221,7 +221,10 @@ pub(super) fn nearest<'a>(
     candidates
         .into_iter()
         .map(|candidate| (strsim::osa_distance(&word, candidate), candidate))
-        .filter(|(distance, candidate)| *distance <= most(candidate))
+        .filter(|(distance, candidate)| {
+            let goes_on = word.len() >= 3 && candidate.starts_with(&word);
+            *distance <= most(candidate) || goes_on
+        })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
 }

@@ -17,6 +17,7 @@
 use crate::lm::{LanguageModel, Sentence, perplexity};
 use crate::score::Boundaries;
 use crate::score::calibration::{Calibration, MIN_WIDTH, Measured, Method, OnTopic, Spread};
+use crate::steps::Step;
 
 /// What a fresh model measured, and what follows.
 #[derive(Debug, Clone)]
@@ -56,8 +57,13 @@ pub(super) fn calibrate<D: AsRef<[Sentence]>>(
 ) -> Outcome {
     let all: Vec<&Sentence> = held_out.iter().flatten().copied().collect();
     let held = perplexity::document(lm, &all).perplexity;
+    let mut step = Step::begin("measuring the model", Some(neutral.len() as u64));
     let others = neutral.iter().zip(easier);
-    let others = sorted(others.map(|(d, easier)| document(lm, d.as_ref()) * easier));
+    let others = sorted(others.map(|(d, easier)| {
+        step.advance(1);
+        document(lm, d.as_ref()) * easier
+    }));
+    drop(step);
     let middle = Spread::of(&others).map(|s| s.p50);
     let length = median_length(neutral).unwrap_or(PIECE);
     let pieces = held_out.iter().flat_map(|d| pieces(d, length));

@@ -333,15 +333,15 @@ impl Given {
         let arpa_path = draft.path().join(model::ARPA);
         arpa::write(&estimate, &arpa_path)?;
         let kenlm = lm::KenLm::load(&arpa_path)?;
-        let measuring = Step::begin("measuring the model", None);
         let neutral = self.neutral.documents();
         let easier = self.neutral.easier();
         let measured = calibrate::calibrate(&kenlm, &split.held_out, neutral, &easier);
         if let Some(grown) = &mut grown {
             grown.held_out_after = measured.held_out;
         }
+        let comparing = Step::begin("comparing words", None);
         let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, &split.held_out);
-        drop(measuring);
+        drop(comparing);
         if topical.topicality.is_none() {
             tracing::warn!(
                 "too few documents about the topic and about anything else to tell them apart by \

@@ -148,7 +148,8 @@ fn asked_anew(job: &Job, wire: &Wire) -> BTreeSet<String> {
 /// Every file of the job but the frontier's own, with its bytes.
 fn bytes(job: &Job) -> BTreeMap<PathBuf, Vec<u8>> {
     let files = job.files("").into_iter();
-    let files = files.filter(|f| !f.starts_with("frontier"));
+    // The lock names the process that had it last.
+    let files = files.filter(|f| !f.starts_with("frontier") && !f.starts_with("lock"));
     let read = |f: PathBuf| (f.clone(), std::fs::read(job.folder().join(f)).unwrap());
     files.map(read).collect()
 }

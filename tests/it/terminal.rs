@@ -208,7 +208,7 @@ fn without_a_terminal_there_are_plain_lines() {
     for part in [
         "It ended because limits.documents is reached (3).",
         "spoor report ",
-        "after you raise limits.documents in ",
+        "after you raise limits.documents",
     ] {
         assert!(ran.out.contains(part), "{part} in {}", ran.out);
     }
