@@ -115,8 +115,8 @@ fn print_end(focused: &Config) -> Result<()> {
             "the images and their words as a data set",
         ),
         (
-            format!("spoor explain {job} http://gateway.test/"),
-            "why an address was fetched, or was not",
+            "spoor crawl --seed URL --contact YOUR-ADDRESS".to_owned(),
+            "a crawl of the web itself, from a page about your topic",
         ),
         (
             "spoor demo --fresh".to_owned(),
