@@ -17,6 +17,7 @@ import hashlib
 import io
 import math
 import pathlib
+import re
 import sys
 import unicodedata
 import zipfile
@@ -39,7 +40,11 @@ LANGUAGES = {
 def tokens(word):
     """The tokens of a word, as src/lm/tokens.rs cuts them."""
     out, token = [], ""
-    for c in word.lower():
+    # The source folds case, which leaves letters apart from their marks and turns the last
+    # sigma of a Greek word into the one that stands within words.
+    word = unicodedata.normalize("NFC", word.lower())
+    word = re.sub("σ(?![^\\W\\d_])", "ς", word)
+    for c in word:
         category = unicodedata.category(c)
         if category[0] == "L" or (category[0] == "M" and token):
             token += c
