@@ -495,10 +495,10 @@ pub fn reader(
                 .then_some(config.text.documents_extractor),
             ..extract::Options::default()
         },
-        scorer: match learns {
-            true => scorer.observing(observer),
-            false => scorer,
-        },
+        scorer: scorer.observing(match learns {
+            true => observer,
+            false => observer.of_pages_alone(),
+        }),
         boundaries,
         learned: learns.then(|| learned.changed(section)),
         images: ImageRules {

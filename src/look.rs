@@ -125,7 +125,6 @@ pub struct ImageLook {
 /// Looks at pages as one job would.
 pub struct Looker {
     config: Config,
-    model: Model,
     reader: Reader,
     scope: Scope,
     boundaries: Boundaries,
@@ -136,15 +135,14 @@ impl Looker {
     ///
     /// # Errors
     /// [`LookError::Daemon`].
-    pub fn new(config: &Config, model: Model) -> Result<Self, LookError> {
+    pub fn new(config: &Config, model: &Model) -> Result<Self, LookError> {
         let metrics = Metrics::new().map_err(DaemonError::from)?;
         let learned = Learned::new(&config.strategy);
         Ok(Self {
-            reader: daemon::reader(config, &model, metrics, &learned)?,
+            reader: daemon::reader(config, model, metrics, &learned)?,
             scope: Scope::new(config.scope.clone()),
-            boundaries: daemon::boundaries(config, &model).map_err(DaemonError::from)?,
+            boundaries: daemon::boundaries(config, model).map_err(DaemonError::from)?,
             config: config.clone(),
-            model,
         })
     }
 
@@ -255,13 +253,7 @@ impl Looker {
             language: page.recognised.map(|language| language.code().to_owned()),
             text: page.text,
             beginning,
-            on_topic: tells.then(|| match page.reward {
-                Some(reward) => reward,
-                None => {
-                    let calibration = &self.model.facts.calibration;
-                    calibration.on_topic(page.document.perplexity)
-                }
-            }),
+            on_topic: page.on_topic.filter(|_| tells),
             document: page.document,
             sentences: page.sentences.lines().count(),
             forbidden: page.forbidden.iter().map(|by| (*by).to_owned()).collect(),

@@ -84,8 +84,8 @@ pub struct Levels {
     pub most_leased: u64,
     /// True where somebody paused the crawl.
     pub paused: bool,
-    /// Share of the pages that are on topic by the model, 0 to 1, by how they were
-    /// chosen; none where there were none.
+    /// Share of the pages that are on topic, 0 to 1, by how they were chosen; none where
+    /// there were none.
     pub on_topic: Vec<(&'static str, f64)>,
 }
 
@@ -155,7 +155,7 @@ impl Metrics {
             on_topic: GaugeVec::new(
                 Opts::new(
                     "spoor_on_topic_ratio",
-                    "Share of pages on topic by the model, by how they were chosen.",
+                    "Share of pages that are on topic, by how they were chosen.",
                 ),
                 &["chosen"],
             )?,

@@ -5,6 +5,7 @@
 //! stage keeps a reference to another stage's value after handing its own on.
 
 mod clues;
+mod likelihood;
 mod terms;
 mod text;
 
@@ -18,6 +19,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::language::{Guess, Language};
 
 pub use clues::{Clues, Part, Words};
+pub use likelihood::{Judged, Likelihood};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 
@@ -571,18 +573,24 @@ pub struct Scored {
     pub links: Vec<ScoredLink>,
     /// Every image whose declared size permits it, rated.
     pub images: Vec<ScoredImage>,
-    /// What a learning crawl sees of it; `None` where none learns.
+    /// What its judge makes of it; `None` where the scorer has none.
     pub observed: Option<Observed>,
     /// The normalised sentences of at least five tokens, in page order, a line each.
     pub sentences: String,
 }
 
-/// What a learning crawl sees of a page.
+/// What the judge of a crawl makes of a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
-    /// How far the page is on topic by its own text, 0 to 1.
+    /// How likely the page is on topic by its own text, 0 to 1.
+    pub on_topic: f64,
+    /// Whether that is a guess by the perplexity alone, as the model has nothing to compare
+    /// the topic's words with.
+    pub guessed: bool,
+    /// The same on a curve with more doubt, by which a learning crawl learns.
     pub reward: f64,
-    /// The clues of each of [`Scored::links`], but for what is known of the page.
+    /// The clues of each of [`Scored::links`], but for what is known of the page; empty
+    /// where the crawl does not learn.
     pub clues: Vec<Clues>,
 }
 

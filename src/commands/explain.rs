@@ -13,7 +13,7 @@ use spoor::frontier::store;
 use spoor::frontier::view::{MAX_AHEAD, View};
 use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
 use spoor::inert;
-use spoor::page::TaskKind;
+use spoor::page::{Judged, Likelihood, TaskKind};
 use spoor::pipeline::{now, timestamp};
 use spoor::scope::Scope;
 
@@ -160,10 +160,10 @@ fn print_known(known: &Known, host: &HostReport) {
             parts.document, parts.anchor, parts.keyword
         );
     }
+    if let Some(judged) = record.judged {
+        println!("judged     {}", judged_text(judged));
+    }
     if let Some(learned) = &known.learned {
-        if let Some(reward) = learned.reward {
-            println!("turned out {:.0} % on topic", reward * 100.0);
-        }
         if let Some(likely) = learned.likely {
             println!("learned    {:.0} % likely on topic", likely * 100.0);
         }
@@ -215,6 +215,19 @@ fn print_known(known: &Known, host: &HostReport) {
                 println!("           {url}");
             }
         }
+    }
+}
+
+/// How likely a page is on topic, and what that was corrected to.
+fn judged_text(judged: Judged) -> String {
+    let percent = |likely: Likelihood| format!("{:.0} %", likely.get() * 100.0);
+    let text = format!("{} likely on topic by its text", percent(judged.text));
+    match judged.text == judged.on_topic {
+        true => text,
+        false => format!(
+            "{text}, corrected to {} by what its links led to",
+            percent(judged.on_topic)
+        ),
     }
 }
 

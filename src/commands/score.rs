@@ -14,7 +14,7 @@ use spoor::inert;
 use spoor::lm::{self, perplexity};
 use spoor::look::{ENOUGH, Look, Looker};
 use spoor::page::{Bucket, LinkParts};
-use spoor::score::{Scorer, Strategy, Weights, link_score};
+use spoor::score::{Boundaries, PageObserver, Scorer, Strategy, Weights, link_score};
 use spoor::train::Model;
 
 use super::print_json;
@@ -97,7 +97,7 @@ impl Score {
                 (config, model)
             }
         };
-        let looker = Looker::new(&config, model)?;
+        let looker = Looker::new(&config, &model)?;
         let look = match (self.url, self.file) {
             (Some(url), _) => {
                 if place.is_dir() {
@@ -258,16 +258,13 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// How likely a text is on topic: by the contrast of its words where the model has one, as
-/// a crawl judges pages.
+/// How likely a text is on topic, as a crawl judges pages.
 fn likely(model: &Model, text: &str, perplexity: f64) -> f64 {
-    let by_contrast = || {
-        let (contrast, topicality) = model.contrast.as_ref()?;
-        let mut sentences = lm::sentences([text].into_iter());
-        sentences.retain(|sentence| sentence.len() >= lm::MIN_TOKENS);
-        Some(topicality.of(contrast.document(&sentences, perplexity)?))
-    };
-    by_contrast().unwrap_or_else(|| model.facts.calibration.on_topic(perplexity))
+    let Boundaries { high, medium, .. } = model.facts.calibration.boundaries;
+    let judge = PageObserver::new(model.contrast.clone(), high, medium);
+    let mut sentences = lm::sentences([text].into_iter());
+    sentences.retain(|sentence| sentence.len() >= lm::MIN_TOKENS);
+    judge.judge(&sentences, perplexity).on_topic
 }
 
 /// What is said where there is no bucket.

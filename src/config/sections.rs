@@ -59,7 +59,7 @@ section! {
 }
 
 section! {
-    /// What focusing gains. A small share of the fetches goes to links that are drawn by chance from all that are known and not fetched yet, also those above the razor, each as likely as any other; the log marks them. That shows what a crawl that does not look at scores would find from here on, beside what the scores found. A page counts as on topic here where its perplexity is at most the boundary `medium`. An unfocused crawl has no control sample.
+    /// What focusing gains. A small share of the fetches goes to links that are drawn by chance from all that are known and not fetched yet, also those above the razor, each as likely as any other; the log marks them. That shows what a crawl that does not look at scores would find from here on, beside what the scores found. How likely each page is on topic is judged from its text, as everywhere. An unfocused crawl has no control sample.
     pub struct ControlSample = "control_sample" {
         /// The share of the fetches of links; 0 for none. Links that were met while it was 0 are not drawn.
         share: f64 = 0.02, within 0.0..=0.5;

@@ -86,7 +86,7 @@ pub struct FocusNow {
 }
 
 /// Links by how they were chosen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Chosen {
     /// By score.
     pub focused: Found,
@@ -94,13 +94,19 @@ pub struct Chosen {
     pub control: Found,
 }
 
-/// Links that were fetched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+/// Links that were followed, and the pages they brought.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Found {
-    /// How many.
+    /// How many links.
     pub fetches: u64,
-    /// Those that brought a page on topic by the model.
+    /// Those that brought a page.
+    pub pages: u64,
+    /// Those pages that are on topic rather than not.
     pub on_topic: u64,
+    /// The share of the pages that are on topic, 0 to 1, as the headline has it; absent
+    /// without a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
 }
 
 /// A host and when it is asked.
@@ -134,7 +140,9 @@ impl From<Focus> for Chosen {
     fn from(focus: Focus) -> Self {
         let found = |tally: Tally| Found {
             fetches: tally.fetches,
+            pages: tally.pages,
             on_topic: tally.on_topic,
+            share: tally.share(),
         };
         Self {
             focused: found(focus.focused),

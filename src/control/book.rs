@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::address::PageUrl;
 use crate::inert;
-use crate::page::TaskKind;
+use crate::page::{Likelihood, TaskKind};
 use crate::store::Row;
 
 /// Pages of a packet at first.
@@ -53,7 +53,7 @@ pub struct Yield {
     pub host: String,
     /// Pages of it that were fetched.
     pub pages: u64,
-    /// Those that are on topic by the model.
+    /// Those that are on topic rather than not.
     pub on_topic: u64,
 }
 
@@ -226,8 +226,8 @@ impl Book {
                 url: &url,
                 outcome: row.outcome,
                 perplexity: row.document.map(|document| document.perplexity),
-                on_topic: row.document.is_some().then_some(row.on_topic),
-                probability: None,
+                on_topic: row.on_topic,
+                probability: row.on_topic_probability.map(Likelihood::get),
                 title: row.title,
                 bucket: row.bucket,
                 control: row.control,

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::claims::{Beside, Claim};
 use super::plan::Plan;
 use crate::report::plot::{Line, Plot};
 
@@ -25,6 +26,8 @@ pub struct Harvest {
     pub curve: Vec<usize>,
     /// Different images that the pages of the topic among them embed.
     pub images: usize,
+    /// What it said of itself at each mark, beside the truth; nothing of the oracle.
+    pub claims: Vec<Claim>,
     /// How long the run took.
     pub seconds: f64,
 }
@@ -91,19 +94,40 @@ struct Row<'a> {
     /// Of what the oracle found with the whole budget.
     share: Option<f64>,
     images: f64,
+    /// Of the pages chosen, and of those drawn by chance, at each mark.
+    claims: Vec<(Means, Means)>,
+}
+
+/// Means of shares over seeds, and how many pages they are of.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Means {
+    pages: f64,
+    claimed: Option<f64>,
+    truth: Option<f64>,
+}
+
+impl Means {
+    /// No share where one of them is not told.
+    fn of(shares: &[Beside]) -> Self {
+        let count = shares.len().max(1) as f64;
+        let mean = |of: &dyn Fn(&Beside) -> Option<f64>| {
+            let told: Option<Vec<f64>> = shares.iter().map(of).collect();
+            told.filter(|told| !told.is_empty())
+                .map(|told| told.iter().sum::<f64>() / count)
+        };
+        Self {
+            pages: shares.iter().map(|share| share.pages).sum::<u64>() as f64 / count,
+            claimed: mean(&|share| share.claimed),
+            truth: mean(&|share| share.truth),
+        }
+    }
 }
 
 impl Outcome {
     pub(super) fn new(plan: &Plan, runs: Vec<Harvest>) -> Self {
-        // What lies beyond the budget is at its end.
-        let mut marks = plan.marks.clone();
-        marks.retain(|mark| *mark <= plan.fetches);
-        if marks.is_empty() {
-            marks.push(plan.fetches);
-        }
         Self {
             fetches: plan.fetches,
-            marks,
+            marks: plan.marks_within(),
             runs,
         }
     }
@@ -151,6 +175,16 @@ impl Outcome {
                 area: mean(&|run| run.area(self.fetches)),
                 share: oracle.filter(|o| *o > 0).map(|o| found / o as f64),
                 images: mean(&|run| run.images as f64),
+                claims: (0..self.marks.len())
+                    .map(|mark| {
+                        let claims = runs.iter().filter_map(|run| run.claims.get(mark));
+                        let claims: Vec<&Claim> = claims.collect();
+                        let means = |of: &dyn Fn(&Claim) -> Beside| {
+                            Means::of(&claims.iter().map(|claim| of(claim)).collect::<Vec<_>>())
+                        };
+                        (means(&|claim| claim.chosen), means(&|claim| claim.drawn))
+                    })
+                    .collect(),
             }
         });
         rows.collect()
@@ -181,6 +215,42 @@ impl Outcome {
             .collect()
     }
 
+    /// What is claimed and what is true at each mark of the pages that were chosen, and at
+    /// the last one of those drawn by chance.
+    fn claims_header(&self) -> Vec<String> {
+        let marks = self.marks.iter();
+        marks
+            .flat_map(|mark| [format!("claimed at {mark}"), format!("true at {mark}")])
+            .chain(["drawn", "drawn claimed", "drawn true"].map(str::to_owned))
+            .collect()
+    }
+
+    fn claims_cells(row: &Row<'_>) -> Vec<String> {
+        let percent = |share: Option<f64>| match share {
+            Some(share) => format!("{:.0} %", share * 100.0),
+            None => "-".to_owned(),
+        };
+        let both = |means: &Means| [percent(means.claimed), percent(means.truth)];
+        let chosen = row.claims.iter().flat_map(|(chosen, _)| both(chosen));
+        let last = row.claims.last().map(|(_, drawn)| *drawn);
+        let drawn = last.unwrap_or_default();
+        let [claimed, truth] = both(&drawn);
+        chosen.chain([count(drawn.pages), claimed, truth]).collect()
+    }
+
+    /// What the crawls say of themselves, beside the truth: a table of its own.
+    fn claims_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
+        let first = |row: &Row<'_>| [row.topic, row.begin, row.variant].map(str::to_owned);
+        let header = ["topic", "begin", "variant"].map(str::to_owned).into_iter();
+        let mut table = vec![header.chain(self.claims_header()).collect()];
+        let claiming = rows.iter().filter(|row| row.variant != ORACLE);
+        table.extend(claiming.map(|row| {
+            let cells = first(row).into_iter();
+            cells.chain(Self::claims_cells(row)).collect()
+        }));
+        table
+    }
+
     /// Mean shares of the oracle over topics, by beginning and variant.
     pub fn means(&self) -> Vec<(String, String, f64)> {
         let rows = self.rows();
@@ -205,7 +275,8 @@ impl Outcome {
         means
     }
 
-    /// The table in Markdown, with the means over topics below it.
+    /// The table in Markdown, with the means over topics below it, and what the crawls
+    /// claim beside the truth.
     pub fn markdown(&self) -> String {
         let rows = self.rows();
         let mut table = vec![self.header()];
@@ -224,13 +295,26 @@ impl Outcome {
             text.push('\n');
             text.push_str(&markdown_table(&table, 2));
         }
+        let claims = self.claims_table(&rows);
+        if claims.len() > 1 {
+            text.push_str("\nThe share of the pages on topic as each crawl claims it, beside ");
+            text.push_str(
+                "the truth by the labels; `-` where it says that it cannot tell yet.\n\n",
+            );
+            text.push_str(&markdown_table(&claims, 3));
+        }
         text
     }
 
     /// The table with tabs between columns.
     pub fn tsv(&self) -> String {
         let rows = self.rows();
-        let lines = std::iter::once(self.header()).chain(rows.iter().map(Self::cells));
+        let header = self.header().into_iter().chain(self.claims_header());
+        let cells = rows.iter().map(|row| {
+            let cells = Self::cells(row).into_iter();
+            cells.chain(Self::claims_cells(row)).collect()
+        });
+        let lines = std::iter::once(header.collect::<Vec<_>>()).chain(cells);
         lines.fold(String::new(), |mut text, cells| {
             text.push_str(&cells.join("\t"));
             text.push('\n');

@@ -11,9 +11,11 @@
 //! to pages of the topic first, which no crawl can, and that bounds what one could find.
 //!
 //! Reading order: `plan` (what is run), `web` (the stored answers; those of WARC files by
-//! `archive`), `trial` (one run), `harvest` (what the runs found, as table and plot).
+//! `archive`), `trial` (one run), `claims` (what it says of itself, beside the truth),
+//! `harvest` (what the runs found, as table and plot).
 
 mod archive;
+mod claims;
 mod harvest;
 mod plan;
 #[cfg(test)]
@@ -35,6 +37,7 @@ use crate::steps::Step;
 use crate::train::{self, Model, TrainError};
 
 pub use archive::ArchiveError;
+pub use claims::{Beside, Claim};
 pub use harvest::{Harvest, Outcome};
 pub use plan::{Plan, TopicPlan, Variant};
 pub use web::{Web, WebError};

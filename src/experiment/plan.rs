@@ -171,6 +171,17 @@ impl Plan {
         Ok(plan)
     }
 
+    /// The marks within the budget, in ascending order; the budget itself where none is.
+    pub(super) fn marks_within(&self) -> Vec<u64> {
+        let within = self.marks.iter().copied();
+        let mut marks: Vec<u64> = within.filter(|mark| *mark <= self.fetches).collect();
+        if marks.is_empty() {
+            marks.push(self.fetches);
+        }
+        marks.sort_unstable();
+        marks
+    }
+
     /// The job of one run; `variant` is `None` for the oracle.
     ///
     /// # Errors

@@ -9,6 +9,24 @@ fn plan() -> Plan {
     Plan::parse(text, Path::new("strategies.toml")).unwrap()
 }
 
+/// The first run of each variant claims more than the second one, which cannot tell in the
+/// end.
+fn claims(variant: &str) -> Vec<Claim> {
+    let claim = |fetches, claimed, truth| Claim {
+        fetches,
+        chosen: Beside {
+            pages: 10,
+            claimed,
+            truth: Some(truth),
+        },
+        drawn: Beside::default(),
+    };
+    match variant {
+        "oracle" => Vec::new(),
+        _ => vec![claim(2, Some(0.5), 0.25), claim(4, None, 0.75)],
+    }
+}
+
 fn harvest(topic: &str, variant: &str, seed: u64, curve: &[usize]) -> Harvest {
     Harvest {
         topic: topic.to_owned(),
@@ -17,6 +35,7 @@ fn harvest(topic: &str, variant: &str, seed: u64, curve: &[usize]) -> Harvest {
         seed,
         curve: curve.to_vec(),
         images: curve.len(),
+        claims: claims(variant),
         seconds: 1.0,
     }
 }
@@ -76,11 +95,18 @@ fn figures_are_those_of_the_runs() {
     let rows: Vec<&str> = tsv.lines().collect();
     assert_eq!(
         rows[0],
-        "topic\tbegin\tvariant\tat 2\tat 4\tarea\tof oracle\timages"
+        "topic\tbegin\tvariant\tat 2\tat 4\tarea\tof oracle\timages\tclaimed at 2\ttrue at 2\t\
+         claimed at 4\ttrue at 4\tdrawn\tdrawn claimed\tdrawn true"
     );
     // The mean of the two seeds.
     assert!(rows[2].starts_with("a\twarm\tx\t1\t1.5\t"), "{}", rows[2]);
     assert!(rows[2].contains("\t37.5 %\t3.5"), "{}", rows[2]);
+    assert!(
+        rows[2].ends_with("\t50 %\t25 %\t-\t75 %\t0\t-\t-"),
+        "{}",
+        rows[2]
+    );
+    assert!(rows[1].ends_with("\t-\t-\t-\t-\t0\t-\t-"), "{}", rows[1]);
     let means = outcome.means();
     let x = means.iter().find(|(_, variant, _)| variant == "x").unwrap();
     assert!((x.2 - (0.375 + 1.0) / 2.0).abs() < 1e-12);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::claims::Witness;
 use super::harvest::{Harvest, ORACLE};
 use super::plan::Plan;
 use super::web::Web;
@@ -54,6 +55,7 @@ pub(super) fn crawl(
         oracle: run.variant.is_none().then_some(web),
         fetched: Vec::new(),
         images: HashSet::new(),
+        witness: Witness::new(&plan.marks_within()),
     };
     replay(
         &mut frontier,
@@ -68,6 +70,11 @@ pub(super) fn crawl(
         seed: run.seed,
         curve: labels.curve(topic, &trial.fetched),
         images: trial.images.len(),
+        claims: match run.variant {
+            Some(_) => trial.witness.claims(),
+            // It chooses by the truth and claims nothing.
+            None => Vec::new(),
+        },
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
@@ -106,6 +113,7 @@ struct Trial<'a> {
     fetched: Vec<String>,
     /// Images that pages of the topic embed.
     images: HashSet<PageUrl>,
+    witness: Witness,
 }
 
 impl Trial<'_> {
@@ -178,13 +186,14 @@ impl Crew for Trial<'_> {
             TaskKind::Image | TaskKind::Sitemap => {}
         }
         let mut effects = Effects::default();
+        let on_topic = self.labels.on_topic(task.url.as_str(), self.topic);
         if let Some(Brought::Page(mut page)) = brought {
             if let Some(web) = self.oracle {
                 self.foresee(web, &mut page);
             }
             page.give(&mut effects);
             let images = std::mem::take(&mut effects.images);
-            if self.labels.on_topic(task.url.as_str(), self.topic) {
+            if on_topic {
                 self.images
                     .extend(images.into_iter().map(|image| image.url));
             }
@@ -192,6 +201,8 @@ impl Crew for Trial<'_> {
         frontier.finish(&task, outcome, effects, elapsed, now, |_| {
             Ok::<_, StoreError>(Written::default())
         })?;
+        let fetches = frontier.counts().fetches;
+        self.witness.fetched(fetches, frontier.focus(), on_topic);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
 use super::{MAX_ANCHOR, NewTask, Rating, codec, learning, rescope, rescore};
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Bucket, ImageContext, Reason, TaskKind};
+use crate::page::{Bucket, ImageContext, Judged, Reason, TaskKind};
 use crate::scope::Scope;
 
 /// Where an added address was found.
@@ -64,6 +64,8 @@ pub(super) struct Change<'a> {
     pub duplicate_of: Option<PageUrl>,
     /// The page that a finished one is a copy of by its text.
     pub near_copy_of: Option<PageUrl>,
+    /// How likely the page that is finished is on topic; `None` where none came.
+    pub judged: Option<Judged>,
 }
 
 /// A change that is ready to be committed.
@@ -96,6 +98,7 @@ impl<'a> Change<'a> {
             comes_again: false,
             duplicate_of: None,
             near_copy_of: None,
+            judged: None,
         }
     }
 
@@ -330,6 +333,7 @@ impl<'a> Change<'a> {
             note: kept_anchor(new),
             visit: None,
             simhash: None,
+            judged: None,
         };
         self.meta.next_seq += 1;
         if matches!(target, Ok(_) | Err(Reason::Razor)) {

@@ -10,7 +10,7 @@ use super::step::{Step, add_listing};
 use super::store::StoreError;
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask};
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Outcome, Prints, Reason, Task, TaskKind, Validators};
+use crate::page::{ImageContext, Judged, Outcome, Prints, Reason, Task, TaskKind, Validators};
 
 /// What a page or a sitemap brought; empty for everything else.
 #[derive(Debug, Default)]
@@ -43,9 +43,11 @@ pub struct Effects {
     /// What its text is known again by; without it no copies are looked for and no
     /// budget is charged.
     pub prints: Option<Prints>,
-    /// Whether the page is on topic; `None` where no page came.
-    pub on_topic: Option<bool>,
-    /// How far the page is on topic by its text, 0 to 1, where the crawl learns.
+    /// How likely the page is on topic by its own text, 0 to 1; `None` where no page came.
+    pub on_topic: Option<f64>,
+    /// Whether that is a guess by its perplexity alone.
+    pub guessed: bool,
+    /// The same with more doubt, by which a learning crawl learns.
     pub reward: Option<f64>,
 }
 
@@ -106,6 +108,8 @@ pub struct Finished {
     pub duplicate_of: Option<PageUrl>,
     /// The page that its text is a near copy of: its links were not taken.
     pub near_copy_of: Option<PageUrl>,
+    /// How likely the page is on topic; `None` where no page came.
+    pub judged: Option<Judged>,
 }
 
 /// What the outputs say when they have written.
@@ -178,8 +182,15 @@ impl Frontier {
         }
         let known = record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let first = !known && !record.was_fetched();
-        let on_topic = effects.on_topic;
+        let own = effects.on_topic;
         let rerates = self.learn(&mut change, task, &key, &record, &outcome, &mut effects)?;
+        let corrected = effects.on_topic;
+        change.judged = own.zip(corrected).map(|(own, corrected)| Judged {
+            text: own.into(),
+            on_topic: corrected.into(),
+            guessed: effects.guessed,
+        });
+        let judged = change.judged;
         let step = Step {
             task,
             key: &key,
@@ -190,7 +201,7 @@ impl Frontier {
             now,
         };
         let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
-        change.book_fetch(task, first, on_topic, &settled)?;
+        change.book_fetch(task, first, judged, &settled)?;
         change.book_turn(task.kind, self.policy.image_share, self.pages_closed);
         change.put_host(&task.host, &host)?;
         let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
@@ -205,6 +216,7 @@ impl Frontier {
             withheld: std::mem::take(&mut change.withheld),
             duplicate_of: change.duplicate_of.take(),
             near_copy_of: change.near_copy_of.take(),
+            judged,
         };
         let written = write(&finished)?;
         change.meta.stamp = written.stamp;

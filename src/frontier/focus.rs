@@ -1,7 +1,9 @@
 //! How much focusing gains: counts of what was found by score and by chance, as pure
-//! arithmetic. It knows no store, no model and no page; what is on topic, others say.
+//! arithmetic. It knows no store and no model; how likely a page is on topic, others say.
 
 use serde::{Deserialize, Serialize};
+
+use crate::page::{Judged, Likelihood};
 
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -12,37 +14,45 @@ const MAX_POINTS: usize = 64;
 /// Fetches that a point spans at first.
 const FIRST_SPAN: u64 = 50;
 
-/// Fetches, and how many of them brought a page on topic.
+/// Links that were followed, and how many pages on topic they brought.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
     /// Links that were fetched for the first time, to their end: a page that came, or
     /// one that could not be had. A redirect is counted by what stands at its end.
     pub fetches: u64,
-    /// Those that were pages on topic.
+    /// Those that brought a page.
+    pub pages: u64,
+    /// Those pages that are on topic rather than not.
     pub on_topic: u64,
+    /// The sum over the pages of how likely each is on topic, in thousandths.
+    pub thousandths: u64,
+    /// Those pages of which that is a guess by the perplexity alone.
+    pub guessed: u64,
 }
 
 impl Tally {
-    /// The share of `on_topic`, 0 to 1; `None` without a fetch.
+    /// The share of the pages that are on topic, 0 to 1: the mean of how likely each is.
+    /// `None` without a page.
     pub fn share(&self) -> Option<f64> {
-        (self.fetches > 0).then(|| self.on_topic as f64 / self.fetches as f64)
+        let all = self.pages as f64 * f64::from(Likelihood::ONE);
+        (self.pages > 0).then(|| self.thousandths as f64 / all)
     }
 
     /// The 95 % confidence interval of the share (Wilson 1927), which holds for few
-    /// fetches and for shares near 0 too; `None` without a fetch.
+    /// pages and for shares near 0 too; `None` without a page.
     pub fn interval(&self) -> Option<(f64, f64)> {
         let share = self.share()?;
-        let n = self.fetches as f64;
+        let n = self.pages as f64;
         let middle = share + Z * Z / (2.0 * n);
         let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
         let scale = 1.0 + Z * Z / n;
         // At the ends rounding may miss the exact 0 and 1.
-        let low = if self.on_topic == 0 {
+        let low = if share <= 0.0 {
             0.0
         } else {
             (middle - half) / scale
         };
-        let high = if self.on_topic == self.fetches {
+        let high = if share >= 1.0 {
             1.0
         } else {
             (middle + half) / scale
@@ -50,14 +60,22 @@ impl Tally {
         Some((low, high))
     }
 
-    fn count(&mut self, on_topic: bool) {
+    fn count(&mut self, page: Option<Judged>) {
         self.fetches += 1;
-        self.on_topic += u64::from(on_topic);
+        if let Some(page) = page {
+            self.pages += 1;
+            self.on_topic += u64::from(page.on_topic.is_likely());
+            self.thousandths += u64::from(page.on_topic.thousandths());
+            self.guessed += u64::from(page.guessed);
+        }
     }
 
     fn add(&mut self, other: &Tally) {
         self.fetches += other.fetches;
+        self.pages += other.pages;
         self.on_topic += other.on_topic;
+        self.thousandths += other.thousandths;
+        self.guessed += other.guessed;
     }
 }
 
@@ -98,10 +116,10 @@ impl Focus {
         Some((low.max(0.0), if q_low > 0.0 { high } else { f64::INFINITY }))
     }
 
-    fn count(&mut self, control: bool, on_topic: bool) {
+    fn count(&mut self, control: bool, page: Option<Judged>) {
         match control {
-            true => self.control.count(on_topic),
-            false => self.focused.count(on_topic),
+            true => self.control.count(page),
+            false => self.focused.count(page),
         }
     }
 
@@ -159,8 +177,8 @@ impl Curve {
         sum
     }
 
-    /// Counts one more fetch.
-    pub(super) fn count(&mut self, control: bool, on_topic: bool) {
+    /// Counts one more link, and what is said of the page where it brought one.
+    pub(super) fn count(&mut self, control: bool, page: Option<Judged>) {
         let fetches = |p: &Focus| p.focused.fetches + p.control.fetches;
         if self.points.last().is_none_or(|p| fetches(p) >= self.span) {
             if self.points.len() >= MAX_POINTS {
@@ -175,7 +193,7 @@ impl Curve {
             self.points.push(Focus::default());
         }
         if let Some(point) = self.points.last_mut() {
-            point.count(control, on_topic);
+            point.count(control, page);
         }
     }
 }
@@ -186,7 +204,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn tally(on_topic: u64, fetches: u64) -> Tally {
-        Tally { fetches, on_topic }
+        Tally {
+            fetches,
+            pages: fetches,
+            on_topic,
+            thousandths: 1_000 * on_topic,
+            guessed: 0,
+        }
     }
 
     /// Newcombe 1998, Statistics in Medicine 17, table I, method 3 (Wilson).
@@ -238,12 +262,16 @@ mod tests {
         /// the last are complete, and there are few.
         #[test]
         fn a_curve_is_bounded_and_loses_nothing(
-            fetches in proptest::collection::vec((any::<bool>(), any::<bool>()), 0..9_000)
+            fetches in proptest::collection::vec((any::<bool>(), any::<Option<f64>>()), 0..9_000)
         ) {
             let (mut curve, mut total) = (Curve::default(), Focus::default());
-            for (control, on_topic) in fetches {
-                curve.count(control, on_topic);
-                total.count(control, on_topic);
+            for (control, page) in fetches {
+                let page = page.map(|likely: f64| Judged {
+                    on_topic: likely.into(),
+                    ..Judged::default()
+                });
+                curve.count(control, page);
+                total.count(control, page);
             }
             prop_assert_eq!(curve.total(), total);
             prop_assert!(curve.points().len() <= MAX_POINTS);

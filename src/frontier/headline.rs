@@ -10,8 +10,16 @@ use super::focus::{Focus, Tally};
 /// Pages from which on a share is told: of fewer, one page more or less moves it too far.
 pub const MIN_PAGES: u64 = 30;
 
-/// Links drawn by chance from which on their share is told, whatever it is.
+/// Pages drawn by chance from which on their share is told, whatever it is.
 const MIN_DRAWN: u64 = 30;
+
+/// The share of pages that look on topic above which a crawl has seen too few that do not:
+/// a judge that takes a whole field for the topic says the same. On the lab one did so for
+/// 90 % of the pages and more, where a third to two thirds were on topic.
+const ALIKE: f64 = 0.86;
+
+/// Pages drawn by chance from which on it shows that the judge does refuse pages.
+const MIN_REFUSED: u64 = 20;
 
 /// The first line of every summary: how many of the pages are about the topic, and how
 /// many of those that chance draws from the same links. [`Display`](fmt::Display) gives it
@@ -22,11 +30,13 @@ pub struct Headline {
     pub topic: String,
     /// Pages that the crawl chose.
     pub pages: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where it is too early to tell.
+    /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub share: Option<f64>,
+    /// Why it cannot be told.
+    pub doubt: Option<Doubt>,
     /// Pages that were drawn by chance from the same links.
     pub drawn: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where it is too early to tell.
+    /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub drawn_share: Option<f64>,
     /// The 95 % interval of `drawn_share`.
     pub drawn_interval: Option<(f64, f64)>,
@@ -34,6 +44,23 @@ pub struct Headline {
     pub gain: Option<f64>,
     /// The 95 % interval of `gain`; its upper end is `None` where it has none.
     pub gain_interval: Option<(f64, Option<f64>)>,
+}
+
+/// Why a crawl cannot tell how many of its pages are on topic.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "why", rename_all = "snake_case")]
+pub enum Doubt {
+    /// There are too few pages yet.
+    Early,
+    /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
+    /// for the topic; it has seen too few others to tell.
+    Alike,
+    /// The model has no neutral text to compare the topic with, so the judge can only guess
+    /// by how familiar the words are.
+    Guessed {
+        /// The share of the pages whose words are familiar, 0 to 1.
+        familiar: f64,
+    },
 }
 
 impl Focus {
@@ -45,17 +72,18 @@ impl Focus {
 
     /// The same as data.
     pub fn headline(&self, topic: &str) -> Headline {
-        let told = |tally: &Tally, enough: bool| tally.share().filter(|_| enough);
-        let is_enough = self.focused.fetches >= MIN_PAGES;
+        let doubt = self.doubt();
+        let share = self.focused.share().filter(|_| doubt.is_none());
         let interval = self.gain_interval();
         let excludes_one = interval.is_some_and(|(low, high)| low > 1.0 || high < 1.0);
-        let compares = is_enough && (self.control.fetches >= MIN_DRAWN || excludes_one);
+        let compares = share.is_some() && (self.control.pages >= MIN_DRAWN || excludes_one);
         Headline {
             topic: topic.to_owned(),
-            pages: self.focused.fetches,
-            share: told(&self.focused, is_enough),
-            drawn: self.control.fetches,
-            drawn_share: told(&self.control, compares),
+            pages: self.focused.pages,
+            share,
+            doubt,
+            drawn: self.control.pages,
+            drawn_share: self.control.share().filter(|_| compares),
             drawn_interval: self.control.interval().filter(|_| compares),
             gain: self.gain().filter(|_| compares),
             gain_interval: interval
@@ -63,24 +91,68 @@ impl Focus {
                 .map(|(low, high)| (low, high.is_finite().then_some(high))),
         }
     }
+
+    fn doubt(&self) -> Option<Doubt> {
+        let Tally {
+            pages,
+            on_topic,
+            guessed,
+            ..
+        } = self.focused;
+        let of_pages = |n: u64| n as f64 / pages.max(1) as f64;
+        if pages < MIN_PAGES {
+            return Some(Doubt::Early);
+        }
+        if of_pages(guessed) > 0.5 {
+            let familiar = of_pages(on_topic);
+            return Some(Doubt::Guessed { familiar });
+        }
+        let (_, highest) = self.control.interval().unwrap_or((0.0, 1.0));
+        let refuses = self.control.pages >= MIN_REFUSED && highest < 0.5;
+        (of_pages(on_topic) > ALIKE && !refuses).then_some(Doubt::Alike)
+    }
 }
 
 impl fmt::Display for Headline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let about = match self.topic.trim() {
+        let topic = self.topic.trim();
+        let about = match topic {
             "" => "on topic".to_owned(),
             topic => format!("about {topic}"),
         };
-        let Some(share) = self.share else {
-            let pages = match self.pages {
-                0 => "no page".to_owned(),
-                1 => "1 page".to_owned(),
-                n => format!("{n} pages"),
-            };
-            return write!(
-                f,
-                "Too early to tell how many of the pages it chose are {about} ({pages} so far)."
-            );
+        let texts = match topic {
+            "" => "the texts that it was given".to_owned(),
+            topic => format!("the texts about {topic}"),
+        };
+        let pages = self.pages;
+        let share = match (self.share, self.doubt) {
+            (Some(share), None) => share,
+            (_, Some(Doubt::Alike)) => {
+                return write!(
+                    f,
+                    "Cannot tell yet how many of the {pages} pages it chose are {about}: nearly \
+                     all read like {texts}, and too few others came to check that by."
+                );
+            }
+            (_, Some(Doubt::Guessed { familiar })) => {
+                return write!(
+                    f,
+                    "Cannot tell how many of the {pages} pages it chose are {about}: about {} of \
+                     100 read like {texts}, but there is no neutral text to compare them with.",
+                    of_hundred(familiar)
+                );
+            }
+            (_, Some(Doubt::Early) | None) => {
+                let pages = match pages {
+                    0 => "no page".to_owned(),
+                    1 => "1 page".to_owned(),
+                    n => format!("{n} pages"),
+                };
+                return write!(
+                    f,
+                    "Too early to tell how many of the pages it chose are {about} ({pages} so far)."
+                );
+            }
         };
         let verb = match of_hundred(share) {
             1 => "is",
@@ -130,7 +202,13 @@ mod tests {
     use super::*;
 
     fn focus(focused: (u64, u64), control: (u64, u64)) -> Focus {
-        let tally = |(on_topic, fetches)| Tally { fetches, on_topic };
+        let tally = |(on_topic, pages)| Tally {
+            fetches: pages,
+            pages,
+            on_topic,
+            thousandths: 1_000 * on_topic,
+            guessed: 0,
+        };
         Focus {
             focused: tally(focused),
             control: tally(control),
@@ -165,10 +243,10 @@ mod tests {
             ),
             // Few, but enough that the gain is above 1 for certain.
             (
-                (90, 100),
-                (1, 11),
-                "Of 100 pages it chose, 90 are about bees; of 100 drawn by chance from the \
-                 same links, about 9."
+                (80, 100),
+                (1, 14),
+                "Of 100 pages it chose, 80 are about bees; of 100 drawn by chance from the \
+                 same links, about 7."
                     .to_owned(),
             ),
             // No gain is certain, but many were drawn.
@@ -184,6 +262,21 @@ mod tests {
                 (0, 30),
                 "Of 100 pages it chose, 1 is about bees; of 100 drawn by chance from the same \
                  links, none."
+                    .to_owned(),
+            ),
+            // Nearly all look alike, and nothing shows that others would not.
+            (
+                (94, 100),
+                (5, 19),
+                "Cannot tell yet how many of the 100 pages it chose are about bees: nearly all \
+                 read like the texts about bees, and too few others came to check that by."
+                    .to_owned(),
+            ),
+            (
+                (94, 100),
+                (5, 20),
+                "Of 100 pages it chose, 94 are about bees; of 100 drawn by chance from the same \
+                 links, about 25."
                     .to_owned(),
             ),
             (
@@ -207,6 +300,34 @@ mod tests {
             focus((50, 100), (0, 0)).sentence(" "),
             "Of 100 pages it chose, 50 are on topic."
         );
+        assert!(
+            focus((99, 100), (0, 0))
+                .sentence("")
+                .contains("the texts that it was given,")
+        );
+    }
+
+    #[test]
+    fn a_guess_is_called_one() {
+        let mut guessed = focus((54, 100), (2, 40));
+        guessed.focused.guessed = 51;
+        assert_eq!(
+            guessed.sentence("bees"),
+            "Cannot tell how many of the 100 pages it chose are about bees: about 54 of 100 read \
+             like the texts about bees, but there is no neutral text to compare them with."
+        );
+        let headline = guessed.headline("bees");
+        assert_eq!(
+            (headline.share, headline.drawn_share, headline.gain),
+            (None, None, None)
+        );
+        assert_eq!(
+            serde_json::to_value(headline.doubt).unwrap(),
+            serde_json::json!({"why": "guessed", "familiar": 0.54})
+        );
+        // A few, from before the model was trained with neutral text.
+        guessed.focused.guessed = 50;
+        assert_eq!(guessed.headline("bees").share, Some(0.54));
     }
 
     #[test]

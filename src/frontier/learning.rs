@@ -47,6 +47,10 @@ const TOLERANCE: f64 = 1.05;
 /// targets of that share are added to those that were, so that a few say little.
 const TARGETS_WEIGH: f64 = 1.6;
 const TARGETS_EXPECTED: f64 = 0.6;
+/// How strongly they speak where pages are counted. Much less: they are judged by the same
+/// words as the page, so they err where it errs, and what is added up is not evened out by
+/// what is learned later.
+const TARGETS_COUNT: f64 = 0.16;
 const TARGETS_ADDED: f64 = 3.0;
 
 /// What rates links by their clues, and learns from what they led to.
@@ -120,7 +124,10 @@ impl Frontier {
         };
         let known = change.clues(key)?;
         if *outcome == Outcome::Done {
-            reward = corrected(change, reward, &effects.links)?;
+            let hindsight = hindsight(change, &effects.links)?;
+            reward = corrected(reward, TARGETS_WEIGH * hindsight);
+            let likely = effects.on_topic;
+            effects.on_topic = likely.map(|p| corrected(p, TARGETS_COUNT * hindsight));
             let before = known.as_ref().map_or(0, |clues| clues.hops);
             let hops = match reward > 0.5 {
                 true => 0,
@@ -351,9 +358,8 @@ fn is_of_the_page(reason: Reason) -> bool {
     )
 }
 
-/// What a page is taken for, corrected by what those of its targets turned out to be that
-/// were fetched.
-fn corrected(change: &Change<'_>, reward: f64, links: &[NewTask]) -> Result<f64, StoreError> {
+/// What those targets of a page say of it that were fetched, as log-odds; 0 where none was.
+fn hindsight(change: &Change<'_>, links: &[NewTask]) -> Result<f64, StoreError> {
     let (mut good, mut count) = (0.0, 0.0);
     for link in links {
         let key = keys::url(&change.canonical(&link.url), TaskKind::Page);
@@ -363,11 +369,18 @@ fn corrected(change: &Change<'_>, reward: f64, links: &[NewTask]) -> Result<f64,
         }
     }
     if count == 0.0 {
-        return Ok(reward);
+        return Ok(0.0);
     }
     let share = (good + TARGETS_ADDED * TARGETS_EXPECTED) / (count + TARGETS_ADDED);
-    let odds = log_odds(reward) + TARGETS_WEIGH * (log_odds(share) - log_odds(TARGETS_EXPECTED));
-    Ok(1.0 / (1.0 + (-odds).exp()))
+    Ok(log_odds(share) - log_odds(TARGETS_EXPECTED))
+}
+
+/// A probability whose log-odds are raised by this; as it is where nothing is known.
+fn corrected(probability: f64, by: f64) -> f64 {
+    match by == 0.0 {
+        true => probability,
+        false => 1.0 / (1.0 + (-log_odds(probability) - by).exp()),
+    }
 }
 
 /// `ln(p / (1 - p))` of a probability, which is taken for neither 0 nor 1.

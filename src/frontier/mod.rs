@@ -109,7 +109,7 @@ pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
 pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
-pub use headline::{Headline, MIN_PAGES};
+pub use headline::{Doubt, Headline, MIN_PAGES};
 pub use learning::{Example, Learning};
 pub use ledger::{ImageLedger, ImagesLeft};
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use super::ledger::ImageLedger;
 use super::sample::Sample;
 use super::traps::Memory;
-use crate::page::{Bucket, LinkParts, Reason, Validators};
+use crate::page::{Bucket, Judged, LinkParts, Reason, Validators};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 2;
+pub(super) const FORMAT: u32 = 4;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -78,6 +78,8 @@ pub struct UrlRecord {
     pub visit: Option<Visit>,
     /// Simhash of its text, where it was fetched and has words enough.
     pub simhash: Option<u64>,
+    /// How likely it is on topic, where it was fetched and judged.
+    pub judged: Option<Judged>,
 }
 
 impl UrlRecord {

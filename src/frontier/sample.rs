@@ -35,7 +35,7 @@
 //! it, is not listed again; one that the scope lets in again may be listed twice until a
 //! draw hits it. Links that were met while the sample was off are not listed at all.
 //!
-//! This module knows no model: whether a page is on topic, whoever finishes it says.
+//! This module knows no model: how likely a page is on topic, whoever finishes it says.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -51,7 +51,7 @@ use super::store::StoreError;
 use super::{Frontier, codec, rescope};
 use crate::address::PageUrl;
 use crate::config;
-use crate::page::{Bucket, Reason, Task, TaskKind};
+use crate::page::{Bucket, Judged, Reason, Task, TaskKind};
 
 /// Links that are drawn and not finished at most; no more are drawn until some are.
 const MAX_PENDING: usize = 32;
@@ -187,12 +187,12 @@ impl Change<'_> {
     }
 
     /// Books a page task that was leased and is settled. `first` is true where it was
-    /// never fetched before, and `on_topic` what is said of the page, where one came.
+    /// never fetched before, and `judged` what is said of the page, where one came.
     pub(super) fn book_fetch(
         &mut self,
         task: &Task,
         first: bool,
-        on_topic: Option<bool>,
+        judged: Option<Judged>,
         settled: &Settled,
     ) -> Result<(), StoreError> {
         let is_link = task.kind == TaskKind::Page && task.bucket != Bucket::Seed && first;
@@ -209,12 +209,13 @@ impl Change<'_> {
         let at = pending.iter().position(|drawn| drawn.url == task.url);
         let drawn = at.filter(|_| task.kind == TaskKind::Page);
         let drawn = drawn.map(|at| pending.remove(at));
-        let verdict = match settled {
-            Settled::Dropped { .. } => Some(false),
-            _ => on_topic,
+        let counted = match settled {
+            // A link that led to no page.
+            Settled::Dropped { .. } => Some(None),
+            _ => judged.map(Some),
         };
-        match verdict.filter(|_| is_link) {
-            Some(on_topic) => self.meta.sample.curve.count(task.control, on_topic),
+        match counted.filter(|_| is_link) {
+            Some(page) => self.meta.sample.curve.count(task.control, page),
             None if *settled == Settled::Redirected => self.pend_target(task, drawn)?,
             None => {}
         }

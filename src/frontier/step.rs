@@ -99,6 +99,7 @@ impl Step<'_> {
         }
         let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
         self.record.simhash = simhash;
+        self.record.judged = change.judged;
         // The words of the anchor have served.
         change.earlier = self.record.note.take().filter(|_| again);
         self.record.state = State::Done { id };

@@ -387,6 +387,7 @@ impl Frontier {
             note: None,
             visit: None,
             simhash: None,
+            judged: None,
             ..record
         })
     }

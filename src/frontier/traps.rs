@@ -338,6 +338,7 @@ impl Change<'_> {
                     note: None,
                     visit: None,
                     simhash: None,
+                    judged: None,
                     attempts: 0,
                     ..own.clone()
                 }

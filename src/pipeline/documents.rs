@@ -11,7 +11,6 @@ pub(super) fn of_page(
     url: &PageUrl,
     page: &mut Extracted,
     score: &DocumentScore,
-    on_topic: Option<f64>,
 ) -> Option<Document> {
     let main = page.main.take().filter(|main| !main.text.is_empty())?;
     let meta = std::mem::take(&mut page.metadata);
@@ -31,7 +30,6 @@ pub(super) fn of_page(
         words: main.share.words,
         hash: Document::hash_of(&main.text),
         text: main.text,
-        on_topic,
         perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
         licences: page.terms.licences.clone(),
         terms: Some(page.terms.clone()).filter(|terms| !terms.is_silent()),
@@ -47,6 +45,8 @@ pub(super) fn settled(found: &Document, task: &Task, time: &str, finished: &Fini
         hops: task.hops,
         via: named(&task.via),
         control: task.control,
+        // As the log has it.
+        on_topic: finished.judged.map(|judged| judged.on_topic.get()),
         replaces: finished.earlier.as_deref().and_then(replaced),
         near_copy_of: named(&finished.near_copy_of),
         ..found.clone()

@@ -32,7 +32,7 @@ use crate::frontier::store::StoreError;
 use crate::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
 use crate::language::Language;
 use crate::metrics::{self, Metrics};
-use crate::page::{ImageContext, Outcome, Reason, Task, TaskKind};
+use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 use crate::store::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 
@@ -549,7 +549,9 @@ fn full_row<'a>(
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
     if let Some(Brought::Page(page)) = &arrival.brought {
         row.document = Some(page.document);
-        row.on_topic = page.on_topic;
+        let likely = finished.judged.map(|judged| judged.on_topic);
+        row.on_topic = likely.map(Likelihood::is_likely);
+        row.on_topic_probability = likely;
         row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
@@ -600,7 +602,8 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         control: task.control,
         parts: task.parts,
         document: None,
-        on_topic: false,
+        on_topic: None,
+        on_topic_probability: None,
         title: None,
         language: None,
         text: None,

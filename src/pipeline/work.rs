@@ -16,8 +16,8 @@ use crate::frontier::{Effects, NewImage, NewTask, Rating};
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{
-    DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Outcome, Prints, Reason, Scored,
-    Task, TaskKind, Terms, TextShare, Use,
+    DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Observed, Outcome, Prints, Reason,
+    Scored, Task, TaskKind, Terms, TextShare, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
@@ -86,13 +86,13 @@ pub struct SitemapBrought {
 pub struct PageBrought {
     /// Its own rating.
     pub document: DocumentScore,
-    /// Whether it is on topic by that: its perplexity is at most the boundary `medium`,
-    /// and it is in no language that the job does not permit.
-    /// That one lies in the middle between the topic's own perplexity and that of other
-    /// text, where training proposed it; `high` is the topic's own, which half of the
-    /// pages about it miss.
-    pub on_topic: bool,
-    /// How far it is on topic by its own text, 0 to 1, where the crawl learns.
+    /// How likely it is on topic by its own text, 0 to 1: by the contrast of its words
+    /// where the model has one, and otherwise by its perplexity. 0 where it is in a language
+    /// that the job does not permit. `None` where the scorer has no judge.
+    pub on_topic: Option<f64>,
+    /// Whether that is a guess by the perplexity alone.
+    pub guessed: bool,
+    /// The same with more doubt, by which a learning crawl learns.
     pub reward: Option<f64>,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
@@ -150,7 +150,8 @@ impl PageBrought {
         effects.withheld = std::mem::take(&mut self.withheld);
         effects.unknown = self.unknown;
         effects.keywords = Some(self.keywords);
-        effects.on_topic = Some(self.on_topic);
+        effects.on_topic = self.on_topic;
+        effects.guessed = self.guessed;
         effects.reward = self.reward;
         effects.digest = Some(self.digest);
         effects.canonical = self.canonical.take();
@@ -328,11 +329,17 @@ impl Reader {
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
         self.metrics.rated(self.scorer.take_cache_counts());
-        let (reward, clues) = match observed {
+        let guessed = observed.as_ref().is_some_and(|observed| observed.guessed);
+        let (on_topic, reward, clues) = match observed {
             // Words of another language are unknown, and unknown words say nothing.
-            Some(observed) if off_language => (Some(0.0), observed.clues),
-            Some(observed) => (Some(observed.reward), observed.clues),
-            None => (None, Vec::new()),
+            Some(observed) if off_language => (Some(0.0), Some(0.0), observed.clues),
+            Some(Observed {
+                on_topic,
+                reward,
+                clues,
+                ..
+            }) => (Some(on_topic), Some(reward), clues),
+            None => (None, None, Vec::new()),
         };
         let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
         let links = links.into_iter().zip(&extracted.links).zip(clues);
@@ -365,13 +372,15 @@ impl Reader {
         let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
         let may_keep = keeps_text && !off_language;
         let kept = match may_keep && self.documents {
-            true => documents::of_page(url, &mut extracted, &document, reward),
+            true => documents::of_page(url, &mut extracted, &document),
             false => None,
         };
         let page = PageBrought {
             document,
             kept: kept.map(Box::new),
-            on_topic: !off_language && document.perplexity <= self.boundaries.medium,
+            on_topic,
+            guessed,
+            reward,
             links,
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             svgs: match self.images.enabled {
@@ -380,7 +389,6 @@ impl Reader {
             },
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
-            reward,
             sentences: match may_keep && self.sentences {
                 true => sentences,
                 false => String::new(),

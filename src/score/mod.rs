@@ -27,6 +27,6 @@ pub use boundaries::{Boundaries, BoundariesError};
 pub use calibration::{Calibration, CalibrationError};
 pub use contrast::{Contrast, Counts, Topicality};
 pub use learner::Learner;
-pub use observer::PageObserver;
+pub use observer::{PageObserver, Verdict};
 pub use rating::{Strategy, Weights, link_score, weighted};
 pub use scorer::Scorer;

@@ -1,5 +1,5 @@
-//! What a learning crawl sees of a page: how far it is on topic, and the clues of its
-//! links.
+//! How likely a page is on topic, which every crawl asks of every page, and the clues of
+//! its links, which a learning one asks as well.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -16,13 +16,24 @@ use crate::page::{Clues, Extracted, Link, Words};
 /// Words of an anchor, and of an address, that are traits.
 const MAX_WORDS: usize = 6;
 
+/// How likely a page is on topic.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Verdict {
+    /// How likely it is, 0 to 1, as it is counted.
+    pub on_topic: f64,
+    /// Whether that is a guess by the perplexity alone.
+    pub guessed: bool,
+    /// The same with more doubt, as a learning crawl learns it.
+    pub reward: f64,
+}
+
 /// Sees pages by a topic's model. Cheap to clone.
 #[derive(Clone)]
 pub struct PageObserver {
     contrast: Option<Arc<Contrast>>,
     topicality: Topicality,
-    /// What it looks at.
-    clues: Arc<[Clue]>,
+    /// What it looks at in links; `None` where it looks at pages alone.
+    clues: Option<Arc<[Clue]>>,
 }
 
 impl PageObserver {
@@ -33,12 +44,12 @@ impl PageObserver {
             Some((contrast, topicality)) => Self {
                 contrast: Some(contrast),
                 topicality,
-                clues: Arc::new(Clue::ALL),
+                clues: Some(Arc::new(Clue::ALL)),
             },
             None => Self {
                 contrast: None,
                 topicality: Topicality::of_perplexities(high, medium),
-                clues: Arc::new(Clue::ALL),
+                clues: Some(Arc::new(Clue::ALL)),
             },
         }
     }
@@ -47,29 +58,53 @@ impl PageObserver {
     #[must_use]
     pub fn only(self, clues: &[Clue]) -> Self {
         Self {
-            clues: clues.into(),
+            clues: Some(clues.into()),
+            ..self
+        }
+    }
+
+    /// Judges pages and does not look at their links.
+    #[must_use]
+    pub fn of_pages_alone(self) -> Self {
+        Self {
+            clues: None,
             ..self
         }
     }
 
     fn sees(&self, clue: Clue) -> bool {
-        self.clues.contains(&clue)
+        self.clues.as_ref().is_some_and(|c| c.contains(&clue))
     }
 
-    /// How far a document of these sentences and this perplexity is on topic, 0 to 1; 0
-    /// where it has no sentence.
-    pub fn reward(&self, sentences: &[Sentence], perplexity: f64) -> f64 {
-        let measure = match &self.contrast {
-            Some(contrast) => contrast.document(sentences, perplexity),
-            None if sentences.is_empty() => None,
-            None => Some(perplexity.max(1.0).ln()),
+    /// What is made of a document of these sentences and this perplexity; nothing is on topic
+    /// that has no sentence.
+    pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
+        let curve = &self.topicality;
+        let guessed = self.contrast.is_none();
+        let (on_topic, reward) = match &self.contrast {
+            Some(contrast) => match contrast.document(sentences, perplexity) {
+                Some(contrast) => (curve.counted(contrast), curve.of(contrast)),
+                None => (0.0, 0.0),
+            },
+            None if sentences.is_empty() => (0.0, 0.0),
+            None => {
+                let likely = curve.of(perplexity.max(1.0).ln());
+                (likely, likely)
+            }
         };
-        measure.map_or(0.0, |measure| self.topicality.of(measure))
+        Verdict {
+            on_topic,
+            guessed,
+            reward,
+        }
     }
 
     /// The clues of each link of a page, in order, but for what the page itself turned
-    /// out to be.
+    /// out to be; none where it looks at pages alone.
     pub fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
+        if self.clues.is_none() {
+            return Vec::new();
+        }
         let mut seen = Seen {
             observer: self,
             page,
@@ -209,6 +244,7 @@ mod tests {
         let topicality = Topicality {
             midpoint: 0.0,
             width: 0.5,
+            counted: None,
         };
         PageObserver::new(Some((contrast, topicality)), 1.0, 2.0)
     }
@@ -264,15 +300,24 @@ mod tests {
     }
 
     #[test]
-    fn a_page_without_sentences_yields_nothing() {
+    fn a_page_without_sentences_is_not_on_topic() {
         let observer = observer();
-        assert_eq!(observer.reward(&[], 5.0), 0.0);
+        let reward = |o: &PageObserver, of: &[Sentence], pp| o.judge(of, pp).reward;
+        let likely = |o: &PageObserver, of: &[Sentence], pp| o.judge(of, pp).on_topic;
+        assert_eq!(
+            (reward(&observer, &[], 5.0), likely(&observer, &[], 5.0)),
+            (0.0, 0.0)
+        );
         let cats = [normalise("the cat hunts mice all day")];
         let laws = [normalise("the law of the land is the law")];
-        assert!(observer.reward(&cats, 5.0) > observer.reward(&laws, 5.0));
+        assert!(likely(&observer, &cats, 5.0) > likely(&observer, &laws, 5.0));
+        let (sure, doubtful) = (likely(&observer, &cats, 5.0), reward(&observer, &cats, 5.0));
+        assert!(sure > doubtful && doubtful > 0.5, "{sure} {doubtful}");
+        assert!(!observer.judge(&cats, 5.0).guessed);
         let plain = PageObserver::new(None, 300.0, 600.0);
-        assert!(plain.reward(&cats, 300.0) > 0.9 && plain.reward(&cats, 3_000.0) < 0.1);
-        assert_eq!(plain.reward(&[], 300.0), 0.0);
+        assert!(likely(&plain, &cats, 300.0) > 0.9 && likely(&plain, &cats, 3_000.0) < 0.1);
+        assert_eq!(likely(&plain, &[], 300.0), 0.0);
+        assert!(plain.judge(&cats, 300.0).guessed);
     }
 
     proptest::proptest! {

@@ -31,7 +31,7 @@ pub struct Scorer {
     keywords_digest: u64,
     /// Perplexity of text with nothing to score.
     unknown: f64,
-    /// Sees what a learning crawl learns from, where one does.
+    /// Judges pages, and sees what a learning crawl learns from.
     observer: Option<PageObserver>,
     /// Short texts that were rated before.
     ratings: Arc<Ratings>,
@@ -57,7 +57,7 @@ impl Scorer {
         }
     }
 
-    /// Has pages seen by `observer` as well.
+    /// Has pages judged by `observer` as well.
     #[must_use]
     pub fn observing(self, observer: PageObserver) -> Self {
         Self {
@@ -117,9 +117,14 @@ impl Scorer {
         let around = Around::new(&*self.lm, &self.keywords, extracted, &text);
         let known = around.as_ref().and_then(|around| around.sentences(&text));
         let (document, sentences) = self.rate_document(&text.sentences, known);
-        let observed = self.observer.as_ref().map(|observer| Observed {
-            reward: observer.reward(&sentences, document.perplexity),
-            clues: observer.clues(page_url, extracted),
+        let observed = self.observer.as_ref().map(|observer| {
+            let verdict = observer.judge(&sentences, document.perplexity);
+            Observed {
+                on_topic: verdict.on_topic,
+                guessed: verdict.guessed,
+                reward: verdict.reward,
+                clues: observer.clues(page_url, extracted),
+            }
         });
         let mut texts = Texts::new(self, around);
         let links = extracted.links.iter().map(|link| {

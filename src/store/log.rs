@@ -9,7 +9,9 @@ use super::output::{Form, Output};
 use super::{OutputError, Sidecar, TextPlace, undo};
 use crate::address::UrlId;
 use crate::inert;
-use crate::page::{DocumentScore, ImageContext, LinkParts, TaskKind, Terms, TextScore, TextShare};
+use crate::page::{
+    DocumentScore, ImageContext, Likelihood, LinkParts, TaskKind, Terms, TextScore, TextShare,
+};
 
 /// A finished task a line.
 pub(super) struct Log;
@@ -97,9 +99,12 @@ pub struct Row<'a> {
     /// Rating of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentScore>,
-    /// True where the page is on topic by the model: at most the boundary `medium`.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub on_topic: bool,
+    /// Whether the page is on topic rather than not; absent where no page came.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic: Option<bool>,
+    /// How likely it is on topic, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic_probability: Option<Likelihood>,
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,

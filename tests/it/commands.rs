@@ -403,6 +403,14 @@ fn the_demo_speaks_plainly_in_a_pipe_and_finds_more_by_learning() {
     assert_eq!(learn[0], plain[0], "the same budget\n{out}");
     assert!(learn[1] > 1.5 * plain[1], "{out}");
     assert!(learn[3] > 0.0 && plain[3] > 0.0, "{out}");
+    // The sentence counts pages where the table counts fetches, and leaves the seeds out.
+    let sentence = out.lines().find(|line| line.starts_with("Of 100 pages"));
+    let sentence = sentence.unwrap_or_else(|| panic!("no headline in\n{out}"));
+    let claimed = sentence
+        .split([' ', ','])
+        .filter_map(|word| word.parse::<f64>().ok());
+    let claimed = claimed.take(2).last().unwrap();
+    assert!((claimed - learn[2]).abs() <= 10.0, "{out}");
     for line in out
         .lines()
         .filter(|line| line.contains("  jobs/") || line.contains("  models/"))

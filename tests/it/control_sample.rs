@@ -111,5 +111,28 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
             .all(|row| row["kind"] == "page" && row["bucket"] != "seed")
     );
     assert_eq!(log(&plain.folder).iter().filter(control).count(), 0);
+
+    // What each crawl says of itself is what the labels say of the same pages.
+    let labels = lab::Labels::parse(&web.labels).unwrap();
+    for summary in [&link, &plain] {
+        let pages: Vec<Value> = log(&summary.folder)
+            .into_iter()
+            .filter(|row| row["kind"] == "page" && row["bucket"] != "seed")
+            .filter(|row| row["control"] != true && row.get("on_topic").is_some())
+            .collect();
+        let url = |row: &Value| row["url"].as_str().unwrap().to_owned();
+        let right = pages
+            .iter()
+            .filter(|row| labels.on_topic(&url(row), demo::TOPIC))
+            .count();
+        let truth = right as f64 / pages.len() as f64;
+        let headline = summary.focus.headline(demo::TOPIC);
+        let claimed = headline.share.unwrap();
+        assert_eq!(headline.pages, pages.len() as u64);
+        assert!(
+            (claimed - truth).abs() < 0.1,
+            "{headline}, but it is {truth}"
+        );
+    }
     runtime.block_on(server.stop()).unwrap();
 }

@@ -444,13 +444,26 @@ fn a_scrape_agrees_with_the_log_and_has_what_the_panels_show() {
     let chosen = |row: &&Value| row["kind"] == "page" && row["bucket"] != "seed";
     let on_topic = |row: &&Value| row["on_topic"] == true;
     let fetches = log.iter().filter(chosen).count();
+    let judged: Vec<&Value> = log
+        .iter()
+        .filter(chosen)
+        .filter(|row| row.get("on_topic_probability").is_some())
+        .collect();
+    assert!(judged.iter().all(|row| row["on_topic"].is_boolean()));
+    let sum: f64 = judged
+        .iter()
+        .map(|row| row["on_topic_probability"].as_f64().unwrap())
+        .sum();
+    let share = sum / judged.len() as f64;
     let found = log.iter().filter(chosen).filter(on_topic).count();
-    assert_eq!(*focused, json!({"fetches": fetches, "on_topic": found}));
-    let ratio = value("spoor_on_topic_ratio", &[("chosen", "focused")]);
-    assert!(
-        found > 0 && ratio == found as f64 / fetches as f64,
-        "{ratio}"
+    assert_eq!(
+        (&focused["fetches"], &focused["pages"], &focused["on_topic"]),
+        (&json!(fetches), &json!(judged.len()), &json!(found))
     );
+    let told = focused["share"].as_f64().unwrap();
+    assert!((told - share).abs() < 1e-9, "{told} {share}");
+    let ratio = value("spoor_on_topic_ratio", &[("chosen", "focused")]);
+    assert!(found > 0 && (ratio - share).abs() < 1e-9, "{ratio} {share}");
     assert_eq!(
         (value("spoor_paused", &[]), value("spoor_leased_tasks", &[])),
         (1.0, 0.0)

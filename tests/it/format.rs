@@ -202,11 +202,13 @@ fn urls_are_read(f: &Frontier) {
         note: None,
         visit: None,
         simhash: None,
+        judged: None,
     };
     let found = page(f, "https://seed.org/");
     assert_eq!(
         UrlRecord {
             visit: None,
+            judged: None,
             ..found
         },
         seed

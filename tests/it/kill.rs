@@ -363,6 +363,7 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
         spoor::pipeline::now(),
     )
     .unwrap();
+    check_tally(job, &frontier);
     let counts = frontier.counts();
     assert_eq!(
         counts.queued_pages() + counts.queued_images + counts.waiting,
@@ -389,6 +390,36 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
             ((*is_image, url.clone()), state)
         })
         .collect()
+}
+
+/// What is counted is what the log says, page by page: one judge, and no page twice.
+fn check_tally(job: &Job, frontier: &Frontier) {
+    let log = std::fs::read_to_string(job.folder().join("logs/crawl.jsonl")).unwrap();
+    let focus = frontier.focus();
+    let rows: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for (control, tally) in [(false, focus.focused), (true, focus.control)] {
+        let judged: Vec<&Value> = rows
+            .iter()
+            .filter(|row| row["kind"] == "page" && row["bucket"] != "seed")
+            .filter(|row| (row["control"] == true) == control)
+            .filter(|row| !row["on_topic_probability"].is_null())
+            .collect();
+        let likely = |row: &Value| row["on_topic_probability"].as_f64().unwrap();
+        let thousandths = judged.iter().map(|row| (likely(row) * 1e3).round() as u64);
+        for row in &judged {
+            assert_eq!(row["on_topic"], likely(row) >= 0.5, "{row}");
+        }
+        let on_topic = judged.iter().filter(|row| row["on_topic"] == true).count();
+        assert_eq!(
+            (tally.pages, tally.on_topic, tally.thousandths),
+            (judged.len() as u64, on_topic as u64, thousandths.sum()),
+            "control {control}"
+        );
+        assert!(control || tally.on_topic > 0, "{tally:?}");
+    }
 }
 
 fn job_text() -> String {

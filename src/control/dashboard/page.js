@@ -135,15 +135,16 @@ function focusPlot(focus) {
   const points = [];
   const shares = [];
   let end = 0;
-  let seen = { fetches: 0, on_topic: 0 };
+  let seen = { pages: 0, share: 0 };
   const control = [];
   focus.points.forEach(({ focused, control: drawn }, i) => {
     end += focused.fetches + drawn.fetches;
     // The last span has only begun; a few links would make a jump of it.
     const whole = i === 0 || 2 * focused.fetches >= focus.points[i - 1].focused.fetches;
-    if (focused.fetches && whole) points.push([end, share(focused)]);
-    seen = { fetches: seen.fetches + drawn.fetches, on_topic: seen.on_topic + drawn.on_topic };
-    if (seen.fetches) { control.push([end, ...wilson(seen)]); shares.push([end, seen.on_topic / seen.fetches]); }
+    if (focused.pages && whole) points.push([end, focused.share]);
+    const pages = seen.pages + drawn.pages;
+    seen = { pages, share: pages ? (seen.pages * seen.share + drawn.pages * (drawn.share ?? 0)) / pages : 0 };
+    if (pages) { control.push([end, ...wilson(seen)]); shares.push([end, seen.share]); }
   });
   if (!points.length) return empty($("focus-plot"));
   const first = points[0][0];
@@ -163,9 +164,8 @@ function focusPlot(focus) {
 }
 
 // The 95 % interval of a share (Wilson 1927).
-function wilson({ fetches: n, on_topic: k }) {
+function wilson({ pages: n, share: p }) {
   const z = 1.96;
-  const p = k / n;
   const middle = p + (z * z) / (2 * n);
   const half = z * Math.sqrt((p * (1 - p)) / n + (z * z) / (4 * n * n));
   const scale = 1 + (z * z) / n;

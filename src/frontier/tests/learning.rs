@@ -137,6 +137,7 @@ fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now:
     assert_eq!(task.url.as_str(), address);
     let effects = Effects {
         links,
+        on_topic: Some(reward),
         reward: Some(reward),
         ..Effects::default()
     };

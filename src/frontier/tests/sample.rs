@@ -48,7 +48,7 @@ fn knowing(path: &Path, share: f64, links: Vec<NewTask>) -> (Frontier, u64) {
 
 fn rated(f: &mut Frontier, task: &Task, on_topic: bool, now: u64) {
     let effects = Effects {
-        on_topic: Some(on_topic),
+        on_topic: Some(f64::from(u8::from(on_topic))),
         ..Effects::default()
     };
     finish(f, task, Outcome::Done, effects, now);
@@ -137,7 +137,7 @@ fn draws_are_uniform_and_stay_so() {
         let task = lease(&mut f, &mut now).unwrap();
         let effects = Effects {
             links: links(60 + n..60 + n + 1),
-            on_topic: Some(true),
+            on_topic: Some(1.0),
             ..Effects::default()
         };
         finish(&mut f, &task, Outcome::Done, effects, now);

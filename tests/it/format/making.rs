@@ -292,7 +292,8 @@ fn robots(task: &Task, now: u64) -> Option<RobotsAnswer> {
 fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
     let mut effects = Effects {
         bytes: 1_000,
-        on_topic: Some(true),
+        on_topic: Some(0.8),
+        guessed: true,
         ..Effects::default()
     };
     let overloaded = |seconds| Outcome::Retry {

@@ -155,7 +155,7 @@ fn a_drawn_link_above_the_razor_is_followed_through_its_redirect() {
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!((&task.url, task.control), (&to, true));
     let effects = Effects {
-        on_topic: Some(true),
+        on_topic: Some(1.0),
         ..Effects::default()
     };
     finish(&mut f, &task, Outcome::Done, effects, now);

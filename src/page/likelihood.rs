@@ -1,0 +1,101 @@
+//! How likely a page is on topic, in the steps in which it is counted and written down.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A probability in steps of a thousandth. Sums of it are exact, so what the log says adds
+/// up to what was counted. JSON has it as a number from 0 to 1, as 0.873.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Likelihood(u16);
+
+/// What the judge of a crawl says of a page that was fetched.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Judged {
+    /// How likely it is on topic by its own text.
+    pub text: Likelihood,
+    /// The same, corrected by what those of its links led to that were fetched before it.
+    /// A crawl that does not learn has nothing to correct it by.
+    pub on_topic: Likelihood,
+    /// Whether it is a guess by the perplexity alone, as the model has nothing to compare
+    /// the topic's words with.
+    pub guessed: bool,
+}
+
+impl Likelihood {
+    /// How many of them make 1.
+    pub const ONE: u16 = 1_000;
+
+    /// In thousandths, 0 to 1,000.
+    pub fn thousandths(self) -> u16 {
+        self.0
+    }
+
+    /// From 0 to 1.
+    pub fn get(self) -> f64 {
+        f64::from(self.0) / f64::from(Self::ONE)
+    }
+
+    /// Whether it is at least one half.
+    pub fn is_likely(self) -> bool {
+        self.0 >= Self::ONE / 2
+    }
+}
+
+/// The nearest step; what is no number counts as 0.
+impl From<f64> for Likelihood {
+    fn from(probability: f64) -> Self {
+        // Casting makes 0 of what is no number.
+        Self((probability.clamp(0.0, 1.0) * f64::from(Self::ONE)).round() as u16)
+    }
+}
+
+impl Serialize for Likelihood {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match serializer.is_human_readable() {
+            true => serializer.serialize_f64(self.get()),
+            false => serializer.serialize_u16(self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Likelihood {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Ok(match deserializer.is_human_readable() {
+            true => Self::from(f64::deserialize(deserializer)?),
+            false => Self(u16::deserialize(deserializer)?.min(Self::ONE)),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_likelihood_is_the_same_after_it_was_written() {
+        for (given, thousandths, json) in [
+            (0.0, 0, "0.0"),
+            (0.4994, 499, "0.499"),
+            (0.4996, 500, "0.5"),
+            (0.8734, 873, "0.873"),
+            (1.0, 1_000, "1.0"),
+            (7.0, 1_000, "1.0"),
+            (-1.0, 0, "0.0"),
+            (f64::NAN, 0, "0.0"),
+        ] {
+            let likelihood = Likelihood::from(given);
+            assert_eq!(likelihood.thousandths(), thousandths);
+            assert_eq!(likelihood.is_likely(), thousandths >= 500);
+            let text = serde_json::to_string(&likelihood).unwrap();
+            assert_eq!(text, json);
+            assert_eq!(
+                serde_json::from_str::<Likelihood>(&text).unwrap(),
+                likelihood
+            );
+            let bytes = postcard::to_stdvec(&likelihood).unwrap();
+            assert_eq!(
+                postcard::from_bytes::<Likelihood>(&bytes).unwrap(),
+                likelihood
+            );
+        }
+    }
+}
