@@ -449,7 +449,7 @@ fn by_default_only_the_link_that_is_printed_opens_the_page() {
         !last["board"]["pages"].as_array().unwrap().is_empty(),
         "{last}"
     );
-    live.ended().good();
+    live.ended().stopped();
     let written = std::fs::read_dir(job.folder().join("logs")).unwrap();
     for path in written.map(|entry| entry.unwrap().path()) {
         let text = std::fs::read_to_string(&path).unwrap();

@@ -187,6 +187,6 @@ fn a_running_crawl_is_reached_from_the_page() {
             Ran::of(&mut spoor(&["ctl", file.to_str().unwrap(), "stop"])).good();
             browser.see("#jobs .stopped").await;
         });
-        live.ended().good();
+        live.ended().stopped();
     }
 }
