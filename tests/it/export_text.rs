@@ -221,3 +221,127 @@ fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
     let error = exported(&empty, &[]).refused();
     assert!(error.contains("no documents to export"), "{error}");
 }
+
+/// Seven pages of a host with a line that stands on all of them, and on another host a
+/// mirror of one and a near copy of another.
+#[test]
+fn what_a_crawl_brought_home_is_exported_as_it_was_written() {
+    const LINE: &str = "All lamps of this coast are lit by the society of its keepers.";
+    const HOME: &str = "http://a.test/";
+    let text = |n: usize| [some(other(), n * 5, 3), some(topical(), n * 3, 2)];
+    let html = |n: usize, title: &str, links: &[String]| {
+        let mut paragraphs: Vec<String> = text(n).to_vec();
+        paragraphs.push(LINE.to_owned());
+        paragraphs.extend(links.iter().cloned());
+        page(title, "", &paragraphs)
+    };
+    let links: Vec<String> = (1..7)
+        .map(|n| link(&format!("/{n}"), "a lighthouse"))
+        .chain(["mirror", "near"].map(|p| link(&format!("http://b.test/{p}"), "a lighthouse")))
+        .collect();
+    let mut pages = vec![("a.test/".to_owned(), html(0, "Lights", &links))];
+    pages.extend((1..7).map(|n| (format!("a.test/{n}"), html(n, &format!("Light {n}"), &[]))));
+    pages.push(("b.test/mirror".to_owned(), html(2, "Mirror", &[])));
+    let near = html(3, "Near", &[]).replacen(" the ", " our ", 1);
+    assert_ne!(near, html(3, "Near", &[]));
+    pages.push(("b.test/near".to_owned(), near));
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let job = Job::new(
+        &wire,
+        &JobText {
+            seeds: &[HOME],
+            ..JobText::default()
+        },
+    );
+    job.run();
+    exported(&job, &["--format", "jsonl"]).good();
+    let folder = job.folder().join("exports/text-jsonl");
+    let lines = |name: &str| -> Vec<Value> {
+        let text = std::fs::read_to_string(folder.join(name)).unwrap();
+        text.lines()
+            .map(|l| serde_json::from_str(l).unwrap())
+            .collect()
+    };
+    let rows = lines("data/00000.jsonl");
+    for n in 1..7 {
+        let address = format!("{HOME}{n}");
+        let row = rows.iter().find(|row| row["url"] == address).unwrap();
+        assert_eq!(row["text"], text(n).join("\n\n"), "{address}");
+        assert_eq!(row["title"], format!("Light {n}"));
+        assert_eq!(row["via"], HOME);
+        assert_eq!(row["paragraphs_removed"], 1);
+    }
+    assert_eq!(rows.len(), 7);
+    let removed = lines("removed.jsonl");
+    let copy = |step: &str| {
+        removed
+            .iter()
+            .find(|row| row["step"] == step)
+            .unwrap()
+            .clone()
+    };
+    assert_eq!(copy("exact copy")["url"], "http://b.test/mirror");
+    assert_eq!(copy("exact copy")["copy_of"], "http://a.test/2");
+    assert_eq!(copy("near copy")["copy_of"], "http://a.test/3");
+    assert_eq!(copy("repeated paragraph")["paragraph"], LINE);
+    assert_eq!(removed.len(), 3);
+}
+
+/// The page goes, and with it every export that has its text, packed or not.
+#[test]
+fn a_takedown_removes_exports_of_text() {
+    let pages: Vec<(String, String)> = (0..3)
+        .map(|n| {
+            let text = [some(other(), n * 7, 4), some(topical(), n * 3, 2)];
+            let links = [
+                link("http://b.test/1", "a lighthouse"),
+                link("http://c.test/2", "a lamp"),
+            ];
+            let host = ["a.test/", "b.test/1", "c.test/2"][n];
+            (
+                host.to_owned(),
+                page("A light", "", &[text.to_vec(), links.to_vec()].concat()),
+            )
+        })
+        .collect();
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let job = Job::new(
+        &wire,
+        &JobText {
+            seeds: &["http://a.test/"],
+            ..JobText::default()
+        },
+    );
+    job.run();
+    for format in [
+        &["jsonl"][..],
+        &["jsonl", "--gzip", "--to"],
+        &["txt"],
+        &["parquet"],
+    ] {
+        let mut arguments = vec!["--format"];
+        arguments.extend(format);
+        let gzip = job.folder().join("exports/gzip");
+        if format.len() > 1 {
+            arguments.push(gzip.to_str().unwrap());
+        }
+        exported(&job, &arguments).good();
+    }
+    let left = || {
+        std::fs::read_dir(job.folder().join("exports"))
+            .unwrap()
+            .count()
+    };
+    assert_eq!(left(), 4);
+    let file = job.file();
+    let take_down = ["takedown", file.to_str().unwrap(), "--host", "b.test"];
+    Ran::of(&mut spoor(&take_down)).good();
+    assert_eq!(left(), 0);
+    exported(&job, &["--format", "jsonl"]).good();
+    let data = job.folder().join("exports/text-jsonl/data/00000.jsonl");
+    let text = std::fs::read_to_string(data).unwrap();
+    assert_eq!(text.lines().count(), 2);
+    assert!(!text.contains("\"url\":\"http://b.test"), "{text}");
+}
