@@ -9,7 +9,7 @@ use spoor::page::Terms;
 use spoor::store::Document;
 
 use crate::export::{HOSTILE, python};
-use crate::support::texts::{other, page, some, topical, tree};
+use crate::support::texts::{link, other, page, some, topical, tree};
 use crate::support::{Job, JobText, Ran, Wire, spoor};
 
 /// A job that was never crawled, with these documents in its folder.

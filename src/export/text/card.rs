@@ -292,7 +292,7 @@ fn steps(
             out,
             "\nBetween exact copies and short ones, {} paragraphs ({} different ones) were left out of \
              {} documents, as their host repeats them: those that stand on at least {} of its pages \
-             here and on one in {}. Case and numbers do not count, and where {} words or more stand \
+             here and on one in {}, with fewer than {} words on one in two. Case and numbers do not count, and where {} words or more stand \
              apart from numbers, neither do the words beside these. All other paragraphs are unchanged \
              and in their order.",
             exported.paragraphs,
@@ -300,6 +300,7 @@ fn steps(
             exported.shortened,
             paragraphs::PAGES,
             paragraphs::ONE_IN,
+            paragraphs::SHORT,
             paragraphs::PLAIN,
         )?,
     }

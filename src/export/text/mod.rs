@@ -196,7 +196,7 @@ pub fn export_text(
     for (host, line) in repeated.removed() {
         exported.paragraphs += line.removed;
         exported.different += 1;
-        removed.paragraph(host, line, paragraphs::bound(line.of))?;
+        removed.paragraph(host, line)?;
     }
     removed.finish()?;
     work.remove_spools()?;

@@ -20,6 +20,9 @@ use super::spool::Spool;
 pub(super) const PAGES: u32 = 5;
 /// It stands on one page in so many of the host's exported pages as well.
 pub(super) const ONE_IN: u32 = 5;
+/// Words below which a paragraph is a heading or a button, and must stand on half of the
+/// host's pages: many pages of a host have a part "History" of their own.
+pub(super) const SHORT: usize = 4;
 /// Words apart from numbers by which a paragraph is known without the words beside them.
 pub(super) const PLAIN: usize = 4;
 /// Characters of a repeated paragraph that are shown.
@@ -147,10 +150,11 @@ impl Counter {
             }
             for (key, pages) in counts {
                 let of = self.pages.get(key.0 as usize).copied().unwrap_or_default();
-                if pages >= bound(of) {
+                if pages >= bound(of, false) {
                     let line = Line {
                         pages,
                         of,
+                        bound: 0,
                         removed: 0,
                         text: String::new(),
                     };
@@ -166,8 +170,9 @@ impl Counter {
 }
 
 /// The number of pages of a host with `of` pages at which a paragraph is repeated.
-pub(super) fn bound(of: u32) -> u32 {
-    of.div_ceil(ONE_IN).max(PAGES)
+fn bound(of: u32, is_short: bool) -> u32 {
+    let one_in = if is_short { 2 } else { ONE_IN };
+    of.div_ceil(one_in).max(PAGES)
 }
 
 /// Reads a whole buffer, or nothing at the end.
@@ -186,6 +191,8 @@ pub(super) struct Line {
     pub(super) pages: u32,
     /// Pages of the host.
     pub(super) of: u32,
+    /// Pages from which on it is repeated.
+    pub(super) bound: u32,
     /// How often it was left out.
     pub(super) removed: u64,
     /// It as it was met first, cut to a readable length.
@@ -207,8 +214,11 @@ impl Repeated {
         let mut left = String::with_capacity(text.len());
         let mut removed = 0;
         for paragraph in of(text) {
-            if let Some(line) = self.lines.get_mut(&(host, print(paragraph))) {
+            let line = self.lines.get_mut(&(host, print(paragraph)));
+            let is_short = paragraph.unicode_words().nth(SHORT - 1).is_none();
+            if let Some(line) = line.filter(|line| line.pages >= bound(line.of, is_short)) {
                 if line.removed == 0 {
+                    line.bound = bound(line.of, is_short);
                     line.text = paragraph.chars().take(SHOWN).collect();
                 }
                 line.removed += 1;
@@ -330,7 +340,30 @@ mod tests {
         more.push(("c.test", "Home\n\nHome\n\nHome\n\nHome\n\nHome"));
         let (_, lines) = cleaned(&more);
         assert_eq!(lines, []);
-        assert_eq!((bound(1), bound(25), bound(26)), (5, 5, 6));
+        let bounds = [1, 25, 26].map(|of| (bound(of, false), bound(of, true)));
+        assert_eq!(bounds, [(5, 5), (5, 13), (6, 13)]);
+    }
+
+    #[test]
+    fn a_heading_goes_only_where_half_of_the_pages_have_it() {
+        let page = |n: usize| {
+            let history = if n < 5 { "History\n\n" } else { "" };
+            let line = if n < 5 {
+                "Read more of our pots\n\n"
+            } else {
+                ""
+            };
+            format!("{history}{line}See also\n\n{}", "x".repeat(n + 1))
+        };
+        let all: Vec<String> = (0..12).map(page).collect();
+        let pages: Vec<(&str, &str)> = all.iter().map(|t| ("a.test", t.as_str())).collect();
+        let (texts, lines) = cleaned(&pages);
+        assert_eq!(texts[0], "History\n\nx");
+        let line = |text: &str, pages| (text.to_owned(), pages, 12);
+        assert_eq!(
+            lines,
+            [line("See also", 12), line("Read more of our pots", 5)]
+        );
     }
 
     proptest! {

@@ -131,18 +131,13 @@ impl Removed {
         self.line(left)
     }
 
-    pub(super) fn paragraph(
-        &mut self,
-        host: &str,
-        line: &Line,
-        bound: u32,
-    ) -> Result<(), ExportError> {
+    pub(super) fn paragraph(&mut self, host: &str, line: &Line) -> Result<(), ExportError> {
         self.line(&Paragraph {
             step: REPEATED,
             host,
             paragraph: &line.text,
             value: line.pages,
-            bound,
+            bound: line.bound,
             pages: line.of,
             removed: line.removed,
         })
