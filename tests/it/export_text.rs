@@ -228,22 +228,26 @@ fn the_command_tells_the_steps_and_refuses_what_belongs_to_images() {
 fn what_a_crawl_brought_home_is_exported_as_it_was_written() {
     const LINE: &str = "All lamps of this coast are lit by the society of its keepers.";
     const HOME: &str = "http://a.test/";
-    let text = |n: usize| [some(other(), n * 5, 3), some(topical(), n * 3, 2)];
-    let html = |n: usize, title: &str, links: &[String]| {
-        let mut paragraphs: Vec<String> = text(n).to_vec();
-        paragraphs.push(LINE.to_owned());
-        paragraphs.extend(links.iter().cloned());
+    // One page leads to the next, so that the copies are met last.
+    let text = |n: usize| [some(other(), n * 9, 8), some(topical(), n * 3, 2)];
+    let html = |n: usize, title: &str| {
+        let [first, second] = text(n);
+        let (next, last) = match n {
+            6 => ("http://b.test/mirror".to_owned(), "http://b.test/near"),
+            _ => (format!("http://a.test/{}", n + 1), HOME),
+        };
+        let paragraphs = [
+            format!("{first} {}", link(&next, "a lighthouse")),
+            format!("{second} {}", link(last, "a lamp")),
+            LINE.to_owned(),
+        ];
         page(title, "", &paragraphs)
     };
-    let links: Vec<String> = (1..7)
-        .map(|n| link(&format!("/{n}"), "a lighthouse"))
-        .chain(["mirror", "near"].map(|p| link(&format!("http://b.test/{p}"), "a lighthouse")))
-        .collect();
-    let mut pages = vec![("a.test/".to_owned(), html(0, "Lights", &links))];
-    pages.extend((1..7).map(|n| (format!("a.test/{n}"), html(n, &format!("Light {n}"), &[]))));
-    pages.push(("b.test/mirror".to_owned(), html(2, "Mirror", &[])));
-    let near = html(3, "Near", &[]).replacen(" the ", " our ", 1);
-    assert_ne!(near, html(3, "Near", &[]));
+    let mut pages = vec![("a.test/".to_owned(), html(0, "Lights"))];
+    pages.extend((1..7).map(|n| (format!("a.test/{n}"), html(n, &format!("Light {n}")))));
+    pages.push(("b.test/mirror".to_owned(), html(2, "Mirror")));
+    let near = html(3, "Near").replacen(" the ", " our ", 1);
+    assert_ne!(near, html(3, "Near"));
     pages.push(("b.test/near".to_owned(), near));
     let pages: Vec<(&str, String)> = pages.iter().map(|(a, h)| (a.as_str(), h.clone())).collect();
     let wire = Wire::serve(Lab::from_memory(tree(&pages)));
@@ -267,9 +271,16 @@ fn what_a_crawl_brought_home_is_exported_as_it_was_written() {
     for n in 1..7 {
         let address = format!("{HOME}{n}");
         let row = rows.iter().find(|row| row["url"] == address).unwrap();
-        assert_eq!(row["text"], text(n).join("\n\n"), "{address}");
+        let [first, second] = text(n);
+        let written = format!("{first} a lighthouse\n\n{second} a lamp");
+        assert_eq!(row["text"], written, "{address}");
         assert_eq!(row["title"], format!("Light {n}"));
-        assert_eq!(row["via"], HOME);
+        let via = if n == 1 {
+            HOME.to_owned()
+        } else {
+            format!("{HOME}{}", n - 1)
+        };
+        assert_eq!(row["via"], via);
         assert_eq!(row["paragraphs_removed"], 1);
     }
     assert_eq!(rows.len(), 7);
