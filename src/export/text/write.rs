@@ -175,7 +175,7 @@ struct Files {
 
 enum Out {
     Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
+    Gzip(Box<GzEncoder<BufWriter<File>>>),
 }
 
 impl Files {
@@ -210,7 +210,7 @@ impl Files {
         let file = File::create(&path).map_err(io(&path, "creating"))?;
         let file = BufWriter::new(file);
         let out = match self.gzip {
-            true => Out::Gzip(GzEncoder::new(file, Compression::default())),
+            true => Out::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
             false => Out::Plain(file),
         };
         self.begun = self.begun.saturating_add(1);
