@@ -269,8 +269,9 @@ const MIN_DOCUMENTS: usize = 4;
 pub const SURE: f64 = 2.944;
 /// The same of the curve over contrasts: 83 %.
 const LIKE: f64 = 1.6;
-/// Where pages are counted, how far the midpoint lies below the lowest text of the topic,
-/// as a share of the way to the highest neutral one, where these do not overlap.
+/// Where pages are counted and the two kinds of texts do not overlap, the midpoint moves half
+/// way to a point below the lowest text of the topic: by this share of the way to the
+/// highest neutral one.
 const BETWEEN: f64 = 1.0 / 3.0;
 /// How many times as large the log-odds are by which pages are counted.
 const COUNTED: f64 = 2.0;
@@ -303,7 +304,8 @@ impl Topicality {
         let lowest = positive.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = neutral.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let between = lowest - (lowest - highest) * BETWEEN;
-        let counted = (lowest > highest && between < midpoint).then_some(between);
+        let apart = lowest > highest && between < midpoint;
+        let counted = apart.then_some(f64::midpoint(midpoint, between));
         (width > 1e-6).then_some(Self {
             midpoint,
             width,
@@ -433,6 +435,17 @@ mod tests {
         // One standard deviation below the topic's mean, and where the two kinds are nearer
         // to one another than that allows, between them.
         assert!((curve.midpoint - (2.0 - 0.5_f64.sqrt())).abs() < 1e-12);
+        // For counting it is surer of both, and where the kinds overlap no less strict.
+        assert!(curve.counted(2.0) > 0.95 && curve.counted(-2.0) < 1e-4);
+        let apart = [-7.0, -8.0, -6.0, -7.0];
+        let apart = Topicality::between(&positive, &apart).unwrap();
+        let between = 1.0 - 7.0 / 3.0;
+        assert_eq!(apart.counted, Some(f64::midpoint(apart.midpoint, between)));
+        assert!(apart.counted(0.9) > 0.5 && apart.of(0.9) < 0.5);
+        let overlap = [-2.0, -3.0, 1.5, -2.0];
+        let overlap = Topicality::between(&positive, &overlap).unwrap();
+        assert_eq!(overlap.counted, None);
+        assert_eq!(overlap.counted(overlap.midpoint), 0.5);
         let near = [1.5, 0.5, 1.5, 0.5];
         let curve = Topicality::between(&positive, &near).unwrap();
         assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
