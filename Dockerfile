@@ -1,0 +1,27 @@
+# A crawl in a container. Build and run:
+#
+#   docker build -t spoor .
+#   docker run --rm -it -v "$PWD:/data" spoor crawl --seed URL --contact you@your.domain
+#
+# Everything that a crawl keeps lies in /data: the job file, jobs/ and models/.
+FROM rust:1-bookworm AS build
+WORKDIR /src
+COPY . .
+RUN cargo build --release --locked --bin spoor
+
+FROM debian:bookworm-slim
+# KenLM is C++. Certificates are compiled in, so nothing else is needed.
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends libstdc++6 \
+    && rm -rf /var/lib/apt/lists/* \
+    && useradd --create-home --uid 1000 spoor \
+    && install -d -o spoor -g spoor /data
+COPY --from=build /src/target/release/spoor /usr/local/bin/spoor
+COPY LICENSE-MIT LICENSE-APACHE /usr/share/doc/spoor/
+USER spoor
+WORKDIR /data
+VOLUME /data
+# SIGTERM lets what is in flight finish; give it time: docker stop --time 60.
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["/usr/local/bin/spoor"]
+CMD ["--help"]
