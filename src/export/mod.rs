@@ -21,6 +21,10 @@ mod columns;
 mod lines;
 mod place;
 mod shards;
+#[cfg(feature = "parquet")]
+mod table;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_table.rs"]
 mod table;
 mod text;
 
@@ -126,6 +130,11 @@ pub enum ExportError {
         "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
     )]
     NoFiles,
+    /// This program was built without Parquet.
+    #[error(
+        "this spoor was built without Parquet; use --format jsonl, or build it with the feature `parquet`, which is on by default"
+    )]
+    NoParquet,
     /// The folder is in use for something else.
     #[error("{}: there already, and no earlier export of spoor's (it has no {MARK}); move it away or name another folder with --to", .0.display())]
     Occupied(PathBuf),
