@@ -174,11 +174,11 @@ impl Change<'_> {
                 self.extend.extend(note.map(|n| (n, words.context)));
                 return Ok(None);
             }
-            Some(State::Dropped { reason }) if passes_on(*reason, is_spare) => {
-                // What only the scope kept out is judged by the one in force.
-                if *reason != Reason::Scope {
-                    return Ok(Some(words));
-                }
+            // What only the scope kept out is judged by the one in force.
+            Some(State::Dropped { reason })
+                if *reason != Reason::Scope && passes_on(*reason, is_spare) =>
+            {
+                return Ok(Some(words));
             }
             Some(State::Dropped { reason }) if !matches!(reason, Reason::Razor | Reason::Scope) => {
                 return Ok(None);

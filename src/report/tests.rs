@@ -174,7 +174,10 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
     let page = |n: u64, more: &str| {
         let document =
             ",\"document\":{\"perplexity\":100.0,\"keyword\":0.1,\"sentences\":3,\"tokens\":20}";
-        let url = format!("http://{}.test/{n}", if n % 2 == 0 { "a" } else { "b" });
+        let url = format!(
+            "http://{}.test/{n}",
+            if n.is_multiple_of(2) { "a" } else { "b" }
+        );
         row(n * 100, "page", &url, "done", &format!("{document}{more}"))
     };
     let mut rows: Vec<String> = (0..40)
