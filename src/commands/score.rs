@@ -262,7 +262,7 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
 fn likely(model: &Model, text: &str, perplexity: f64) -> f64 {
     let Boundaries { high, medium, .. } = model.facts.calibration.boundaries;
     let judge = PageObserver::new(model.contrast.clone(), high, medium);
-    let mut sentences = lm::sentences([text].into_iter());
+    let mut sentences = lm::sentences([text]);
     sentences.retain(|sentence| sentence.len() >= lm::MIN_TOKENS);
     judge.judge(&sentences, perplexity).on_topic
 }
