@@ -36,7 +36,8 @@ pub(super) fn text(
             Some(kept) => kept.get(number).copied().unwrap_or(false),
             None => true,
         };
-        let text = laid_out(flow, layout, kept);
+        let is_article = share.extractor != Extractor::All;
+        let text = laid_out(flow, layout, is_article, kept);
         MainText { text, share }
     });
     if let Some(kept) = chosen {

@@ -168,8 +168,19 @@ struct Awaited {
     depth: usize,
     /// Length of the flow at its beginning.
     from: usize,
-    /// What its text is; `None` where it is to be left out of the main text.
-    marks: Option<Marks>,
+    /// What its text is.
+    what: Awaits,
+}
+
+/// What the text of an element is wanted for.
+#[derive(Debug, Clone, Copy)]
+enum Awaits {
+    /// It says something of the page.
+    Says(Marks),
+    /// It is a mark among the author's words, and is left out of the main text.
+    Mark,
+    /// It leads around the site or lists sources, and is no part of the article.
+    Furniture,
 }
 
 /// Elements whose text is wanted at the same time.
@@ -294,17 +305,26 @@ impl<'a> Collector<'a> {
             awaited.depth += usize::from(awaited.name == name);
         }
         let marks = self.says.element(name, attributes);
-        let is_extra = match name {
+        let is_mark = match name {
             "span" => has_class(attributes, "mw-editsection"),
             "sup" => has_class(attributes, "reference"),
             _ => false,
         };
-        if (marks.is_some() || is_extra) && self.awaited.len() < MAX_AWAITED {
+        let what = if is_mark {
+            Some(Awaits::Mark)
+        } else if is_furniture(name, attributes) {
+            Some(Awaits::Furniture)
+        } else {
+            marks.map(Awaits::Says)
+        };
+        if let Some(what) = what
+            && self.awaited.len() < MAX_AWAITED
+        {
             self.awaited.push(Awaited {
                 name: name.to_owned(),
                 depth: 1,
                 from: self.flow.len(),
-                marks: marks.filter(|_| !is_extra),
+                what,
             });
         }
     }
@@ -325,11 +345,13 @@ impl<'a> Collector<'a> {
                 return true;
             }
             let range = open.from..flow.len();
-            if range.len() <= MAX_AWAITED_BYTES {
-                match open.marks {
-                    Some(marks) => says.text(marks, flow.as_str().get(range).unwrap_or_default()),
-                    None => flow.cut(range),
+            match open.what {
+                Awaits::Furniture => flow.furniture(range),
+                _ if range.len() > MAX_AWAITED_BYTES => {}
+                Awaits::Says(marks) => {
+                    says.text(marks, flow.as_str().get(range).unwrap_or_default());
                 }
+                Awaits::Mark => flow.cut(range),
             }
             false
         });
@@ -570,6 +592,50 @@ fn has_class(attributes: &impl Attributes, wanted: &str) -> bool {
     classes
         .split_ascii_whitespace()
         .any(|class| class == wanted)
+}
+
+/// Whether the markup calls an element what leads around a site, or a list of sources. Names
+/// are those of HTML and ARIA, and of the class names that wikis and templates share.
+fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
+    const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
+    const CLASSES: [&str; 15] = [
+        "breadcrumb",
+        "breadcrumbs",
+        "catlinks",
+        "mw-jump-link",
+        "mw-references-wrap",
+        "navbar",
+        "navbox",
+        "noprint",
+        "pagination",
+        "printfooter",
+        "references",
+        "reflist",
+        "skip-link",
+        "toc",
+        "vertical-navbox",
+    ];
+    const IDS: [&str; 6] = [
+        "catlinks",
+        "contentSub",
+        "jump-to-nav",
+        "mw-navigation",
+        "siteSub",
+        "toc",
+    ];
+    let any = |attribute: &str, names: &[&str]| {
+        let value = attributes.get(attribute).unwrap_or_default();
+        value
+            .split_ascii_whitespace()
+            .any(|word| names.contains(&word))
+    };
+    match name {
+        "nav" => true,
+        "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" => {
+            any("class", &CLASSES) || any("id", &IDS) || any("role", &ROLES)
+        }
+        _ => false,
+    }
 }
 
 fn is_aside(element: &Element, role: Role) -> bool {

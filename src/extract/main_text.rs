@@ -4,16 +4,25 @@
 //! A paragraph ends with an empty line. Items of a list and rows of a table stand on
 //! lines of their own, the cells of a row are parted by tabs, and a line end that the
 //! author set (`br`, `pre`) stays one. What a wiki adds to the author's words is left out
-//! where the markup names it: links to edit a section, and marks of footnotes.
+//! where the markup names it: links to edit a section, and marks of footnotes. Of an article
+//! the menus, tables of contents and lists of sources that lie within it are left out as well.
 
 use super::text::{Layout, Spot};
+use crate::page::Span;
 
-/// The text of those lines of `flow` for which `kept` is true.
-pub(super) fn laid_out(flow: &str, layout: &Layout, kept: impl Fn(usize) -> bool) -> String {
+/// The text of those lines of `flow` for which `kept` is true, without what the markup calls
+/// furniture where it is an article that is wanted.
+pub(super) fn laid_out(
+    flow: &str,
+    layout: &Layout,
+    is_article: bool,
+    kept: impl Fn(usize) -> bool,
+) -> String {
     let mut out = String::new();
     let mut before: Option<Spot> = None;
     let mut from = 0;
-    let mut cuts = layout.cuts.as_slice();
+    let cuts = left_out(layout, is_article);
+    let mut cuts = cuts.as_slice();
     let mut breaks = layout.breaks.as_slice();
     for (number, line) in flow.split('\n').enumerate() {
         let end = from + line.len();
@@ -51,6 +60,22 @@ pub(super) fn laid_out(flow: &str, layout: &Layout, kept: impl Fn(usize) -> bool
         from = end + 1;
     }
     out
+}
+
+/// The parts that are left out, in order and apart from one another.
+fn left_out(layout: &Layout, is_article: bool) -> Vec<Span> {
+    if !is_article || layout.furniture.is_empty() {
+        return layout.cuts.clone();
+    }
+    let within = |cut: &Span| {
+        let after = layout.furniture.partition_point(|f| f.end <= cut.start);
+        let first = layout.furniture.get(after);
+        first.is_some_and(|f| f.start < cut.end)
+    };
+    let marks = layout.cuts.iter().filter(|cut| !within(cut));
+    let mut all: Vec<Span> = marks.chain(&layout.furniture).cloned().collect();
+    all.sort_unstable_by_key(|part| part.start);
+    all
 }
 
 /// Appends a part of a line; spaces at which the author ended a line become line ends.
@@ -161,6 +186,27 @@ mod tests {
             all(html),
             "Mars\n\nRed planet here. As [12] and [edit] say, 210.\n\nEnd"
         );
+    }
+
+    #[test]
+    fn an_article_is_without_what_leads_around_the_site() {
+        let prose = "<p>The keeper climbed to the lamp in the evening and lit it.</p>".repeat(12);
+        let html = format!(
+            "<article><div id=siteSub>From the free book</div><nav>Menu</nav>{prose}\
+             <div class='toc x'><ul><li>1 Night<li>2 Day</ul></div><h2>Night</h2><p>Late<sup \
+             class=reference>[1]</sup>.</p><div class=reflist><ol class=references><li>Source \
+             <sup class=reference>[2]</sup> one</ol></div><p>End.</p></article>"
+        );
+        let article = read(&html, Extractor::Article).text;
+        assert!(article.ends_with("lit it.\n\nNight\n\nLate.\n\nEnd."), "{article}");
+        assert!(article.starts_with("The keeper"), "{article}");
+        let whole = all(&html);
+        for furniture in ["free book", "Menu", "1 Night\n2 Day", "Source one"] {
+            assert!(whole.contains(furniture), "{whole}");
+        }
+        // A page that is nothing but a menu keeps it.
+        let menu = "<nav><ul><li>One<li>Two</ul></nav>";
+        assert_eq!(read(menu, Extractor::Article).text, "One\nTwo");
     }
 
     #[test]

@@ -145,20 +145,26 @@ impl Says {
 
     /// All of it; `title` is the text of the `title` element.
     pub(super) fn finish(self, title: Option<&str>) -> Metadata {
-        // Sites add their name to `title`; what it has in common with the heading is the
-        // page's own.
-        let own = self
-            .heading
-            .filter(|heading| match title {
-                Some(title) => heading.chars().count() >= 3 && title.contains(heading.as_str()),
-                None => true,
-            })
-            .or_else(|| title.map(str::to_owned));
+        // Sites add their name behind a title; what it has in common with the heading is the
+        // page's own. A headline that no title has may describe something else.
+        let heading = self.heading.filter(|heading| heading.chars().count() >= 3);
+        let in_title = |text: &String| title.is_none_or(|title| title.contains(text.as_str()));
+        let shared = self.open_graph.map(|shared| match &heading {
+            Some(heading) if shared.starts_with(heading.as_str()) => heading.clone(),
+            _ => shared,
+        });
+        let own = || {
+            let heading = heading.filter(in_title);
+            let headline = || self.headline.filter(in_title);
+            heading
+                .or_else(headline)
+                .or_else(|| title.map(str::to_owned))
+        };
         let said = |said: Said<String>| said.map(|(_, value)| value);
         Metadata {
             published: said(self.published),
             modified: said(self.modified),
-            title: self.open_graph.or(self.headline).or(own),
+            title: shared.or_else(own),
             authors: self.authors.map(|(_, authors)| authors).unwrap_or_default(),
         }
     }

@@ -249,6 +249,8 @@ pub(super) struct Layout {
     pub(super) breaks: Vec<u32>,
     /// Parts of the flow, in order, that are none of the author's words.
     pub(super) cuts: Vec<Span>,
+    /// Parts of the flow, in order, that lead around the site or list sources.
+    pub(super) furniture: Vec<Span>,
 }
 
 /// What kind of block a text stands in.
@@ -324,6 +326,21 @@ impl Flow {
     pub(super) fn cut(&mut self, part: Span) {
         if !part.is_empty() && self.layout.cuts.last().is_none_or(|c| c.end <= part.start) {
             self.layout.cuts.push(part);
+        }
+    }
+
+    /// A part of the text so far is no part of an article.
+    pub(super) fn furniture(&mut self, part: Span) {
+        if part.is_empty() {
+            return;
+        }
+        let known = &mut self.layout.furniture;
+        // What lies within it has ended before it.
+        while known.last().is_some_and(|inner| inner.start >= part.start) {
+            known.pop();
+        }
+        if known.last().is_none_or(|before| before.end <= part.start) {
+            known.push(part);
         }
     }
 
