@@ -589,6 +589,9 @@ pub struct Observed {
     pub guessed: bool,
     /// The same on a curve with more doubt, by which a learning crawl learns.
     pub reward: f64,
+    /// The contrast of the page's words, in nats a token; `None` where the model has
+    /// nothing to compare the topic's words with, or the page has no words.
+    pub contrast: Option<f64>,
     /// The clues of each of [`Scored::links`], but for what is known of the page; empty
     /// where the crawl does not learn.
     pub clues: Vec<Clues>,

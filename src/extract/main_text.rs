@@ -198,7 +198,10 @@ mod tests {
              <sup class=reference>[2]</sup> one</ol></div><p>End.</p></article>"
         );
         let article = read(&html, Extractor::Article).text;
-        assert!(article.ends_with("lit it.\n\nNight\n\nLate.\n\nEnd."), "{article}");
+        assert!(
+            article.ends_with("lit it.\n\nNight\n\nLate.\n\nEnd."),
+            "{article}"
+        );
         assert!(article.starts_with("The keeper"), "{article}");
         let whole = all(&html);
         for furniture in ["free book", "Menu", "1 Night\n2 Day", "Source one"] {

@@ -116,7 +116,8 @@ impl Focus {
         Some((low.max(0.0), if q_low > 0.0 { high } else { f64::INFINITY }))
     }
 
-    fn count(&mut self, control: bool, page: Option<Judged>) {
+    /// Counts one more link, and what is said of the page where it brought one.
+    pub(crate) fn count(&mut self, control: bool, page: Option<Judged>) {
         match control {
             true => self.control.count(page),
             false => self.focused.count(page),

@@ -1,5 +1,7 @@
 //! The document of a page: what extraction and rating found, in the form that is kept.
 
+use unicode_segmentation::UnicodeSegmentation;
+
 use crate::address::PageUrl;
 use crate::frontier::Finished;
 use crate::page::{DocumentScore, Extracted, Task};
@@ -11,6 +13,7 @@ pub(super) fn of_page(
     url: &PageUrl,
     page: &mut Extracted,
     score: &DocumentScore,
+    contrast: Option<f64>,
 ) -> Option<Document> {
     let main = page.main.take().filter(|main| !main.text.is_empty())?;
     let meta = std::mem::take(&mut page.metadata);
@@ -27,14 +30,22 @@ pub(super) fn of_page(
         charset: page.declared_charset.take(),
         charset_used: page.charset.clone(),
         extractor: main.share.extractor.name().to_owned(),
-        words: main.share.words,
+        words: words(&main.text),
         hash: Document::hash_of(&main.text),
         text: main.text,
         perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
+        contrast: contrast.filter(|contrast| contrast.is_finite()),
         licences: page.terms.licences.clone(),
         terms: Some(page.terms.clone()).filter(|terms| !terms.is_silent()),
         ..Document::default()
     })
+}
+
+/// The words of a text, numbers not counted.
+fn words(text: &str) -> u32 {
+    let words = text.unicode_words();
+    let words = words.filter(|word| word.chars().any(char::is_alphabetic));
+    u32::try_from(words.count()).unwrap_or(u32::MAX)
 }
 
 /// The document with what is known once its task is settled.

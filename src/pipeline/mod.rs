@@ -552,6 +552,7 @@ fn full_row<'a>(
         let likely = finished.judged.map(|judged| judged.on_topic);
         row.on_topic = likely.map(Likelihood::is_likely);
         row.on_topic_probability = likely;
+        row.on_topic_guessed = finished.judged.is_some_and(|judged| judged.guessed);
         row.charset = Some(&page.charset);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
@@ -604,6 +605,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         document: None,
         on_topic: None,
         on_topic_probability: None,
+        on_topic_guessed: false,
         title: None,
         language: None,
         text: None,

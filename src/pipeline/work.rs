@@ -330,6 +330,7 @@ impl Reader {
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
         self.metrics.rated(self.scorer.take_cache_counts());
         let guessed = observed.as_ref().is_some_and(|observed| observed.guessed);
+        let contrast = observed.as_ref().and_then(|observed| observed.contrast);
         let (on_topic, reward, clues) = match observed {
             // Words of another language are unknown, and unknown words say nothing.
             Some(observed) if off_language => (Some(0.0), Some(0.0), observed.clues),
@@ -372,7 +373,7 @@ impl Reader {
         let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
         let may_keep = keeps_text && !off_language;
         let kept = match may_keep && self.documents {
-            true => documents::of_page(url, &mut extracted, &document),
+            true => documents::of_page(url, &mut extracted, &document, contrast),
             false => None,
         };
         let page = PageBrought {

@@ -15,7 +15,7 @@ use super::{Figures, judged, lines};
 use crate::address::PageUrl;
 use crate::config::Config;
 use crate::frontier::Focus;
-use crate::page::{Bucket, DocumentScore, TaskKind};
+use crate::page::{Bucket, DocumentScore, Judged, Likelihood, TaskKind};
 use crate::steps::Step;
 
 /// The longest line that is read, in bytes; a row has a few thousand.
@@ -101,6 +101,9 @@ struct Line<'a> {
     document: Option<DocumentScore>,
     file: Option<serde::de::IgnoredAny>,
     on_topic: Option<bool>,
+    on_topic_probability: Option<Likelihood>,
+    #[serde(default)]
+    on_topic_guessed: bool,
     #[serde(default)]
     control: bool,
     /// Said of a page that was visited again.
@@ -287,12 +290,12 @@ impl Rows {
         let is_link = line.kind == TaskKind::Page && line.bucket != Bucket::Seed;
         let ended = matches!(line.outcome.as_ref(), "done" | "dropped");
         if is_link && ended && line.changed.is_none() {
-            let tally = match line.control {
-                true => &mut self.focus.control,
-                false => &mut self.focus.focused,
-            };
-            tally.fetches += 1;
-            tally.on_topic += u64::from(line.on_topic == Some(true));
+            let page = line.on_topic_probability.map(|on_topic| Judged {
+                text: on_topic,
+                on_topic,
+                guessed: line.on_topic_guessed,
+            });
+            self.focus.count(line.control, page);
         }
         let times = (line.asked, line.delay, now);
         let Self { politeness, .. } = self;

@@ -180,13 +180,15 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
         );
         row(n * 100, "page", &url, "done", &format!("{document}{more}"))
     };
+    let likely = ",\"on_topic\":true,\"on_topic_probability\":0.9";
+    let unlikely = ",\"on_topic\":false,\"on_topic_probability\":0.1";
     let mut rows: Vec<String> = (0..40)
-        .map(|n| page(n, if n < 30 { ",\"on_topic\":true" } else { "" }))
+        .map(|n| page(n, if n < 30 { likely } else { unlikely }))
         .collect();
-    rows.push(page(40, ",\"control\":true"));
+    rows.push(page(40, &format!(",\"control\":true{unlikely}")));
     // A seed and a later visit count for nobody.
-    rows.push(page(41, ",\"on_topic\":true").replace("\"high\"", "\"seed\""));
-    rows.push(page(42, ",\"on_topic\":true,\"changed\":false"));
+    rows.push(page(41, likely).replace("\"high\"", "\"seed\""));
+    rows.push(page(42, &format!("{likely},\"changed\":false")));
     job.log(&rows[..9]);
     let early = job.figures().verdict;
     assert!(
@@ -220,11 +222,12 @@ fn the_verdict_is_told_first_and_only_when_there_is_enough() {
     let verdict = &figures.verdict;
     let headline = verdict.headline.as_ref().unwrap();
     assert_eq!((headline.pages, headline.drawn), (40, 1));
-    assert_eq!(headline.share, Some(0.75));
+    // The mean of how likely each is: 30 at 0.9 and 10 at 0.1.
+    assert_eq!(headline.share, Some(0.7));
     assert!(
         verdict
             .sentence
-            .starts_with("Of 100 pages it chose, 75 are about fixture")
+            .starts_with("Of 100 pages it chose, 70 are about fixture")
     );
     assert!(
         figures.gain().unwrap().starts_with("Too early to tell"),

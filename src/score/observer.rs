@@ -25,6 +25,8 @@ pub struct Verdict {
     pub guessed: bool,
     /// The same with more doubt, as a learning crawl learns it.
     pub reward: f64,
+    /// The contrast of the page's words, in nats a token, where it could be measured.
+    pub contrast: Option<f64>,
 }
 
 /// Sees pages by a topic's model. Cheap to clone.
@@ -81,13 +83,13 @@ impl PageObserver {
     pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none();
-        let (on_topic, reward) = match &self.contrast {
-            Some(contrast) => match contrast.document(sentences, perplexity) {
-                Some(contrast) => (curve.counted(contrast), curve.of(contrast)),
-                None => (0.0, 0.0),
-            },
-            None if sentences.is_empty() => (0.0, 0.0),
-            None => {
+        let words = self.contrast.as_ref();
+        let contrast = words.and_then(|words| words.document(sentences, perplexity));
+        let (on_topic, reward) = match (words, contrast) {
+            (_, Some(contrast)) => (curve.counted(contrast), curve.of(contrast)),
+            (Some(_), None) => (0.0, 0.0),
+            (None, None) if sentences.is_empty() => (0.0, 0.0),
+            (None, None) => {
                 let likely = curve.of(perplexity.max(1.0).ln());
                 (likely, likely)
             }
@@ -96,6 +98,7 @@ impl PageObserver {
             on_topic,
             guessed,
             reward,
+            contrast,
         }
     }
 

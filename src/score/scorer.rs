@@ -123,6 +123,7 @@ impl Scorer {
                 on_topic: verdict.on_topic,
                 guessed: verdict.guessed,
                 reward: verdict.reward,
+                contrast: verdict.contrast,
                 clues: observer.clues(page_url, extracted),
             }
         });

@@ -105,6 +105,10 @@ pub struct Row<'a> {
     /// How likely it is on topic, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic_probability: Option<Likelihood>,
+    /// True where both are a guess by the perplexity alone, as the model has nothing to
+    /// compare the topic's words with.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub on_topic_guessed: bool,
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,

@@ -362,6 +362,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         document: None,
         on_topic: None,
         on_topic_probability: None,
+        on_topic_guessed: false,
         title: None,
         language: None,
         terms: None,

@@ -453,6 +453,7 @@ fn row(title: &str) -> Row<'_> {
         document: None,
         on_topic: None,
         on_topic_probability: None,
+        on_topic_guessed: false,
         title: Some(title),
         language: None,
         terms: None,
