@@ -75,6 +75,7 @@ fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u
         job,
         topic: config.job.name.as_str(),
         limits: &config.limits,
+        keeps_documents: config.text.documents,
         summary: &summary,
     };
     match (log_format, json) {

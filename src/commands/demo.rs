@@ -100,7 +100,7 @@ fn print_end(focused: &Config) -> Result<()> {
             "images, with their words beside them",
             results.join("images"),
         ),
-        ("sentences", results.join("sentences")),
+        ("the text of each page", results.join("documents")),
         ("a line for every request", results.join("logs/crawl.jsonl")),
         ("the model", focused.model_folder()),
     ] {
@@ -111,8 +111,8 @@ fn print_end(focused: &Config) -> Result<()> {
     println!("Next:");
     for (command, what) in [
         (
-            format!("spoor export {job} --format imagefolder"),
-            "the images and their words as a data set",
+            format!("spoor export {job} --text"),
+            "the text of its pages as a corpus",
         ),
         (
             "spoor crawl --seed URL --contact YOUR-ADDRESS".to_owned(),

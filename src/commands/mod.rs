@@ -43,7 +43,7 @@ const GENERAL: &str = "Of every command";
 
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
-#[command(version, max_term_width = 100, after_help = exit::HELP)]
+#[command(name = "spoor", version, max_term_width = 100, after_help = exit::HELP)]
 pub struct Arguments {
     /// Say more on standard error: -v for steps, -vv for every fetch. The
     /// variable SPOOR_LOG takes a filter, as `spoor=debug`.

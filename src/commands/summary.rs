@@ -28,6 +28,8 @@ pub struct Told<'a> {
     pub topic: &'a str,
     /// The job's limits.
     pub limits: &'a Limits,
+    /// Whether it keeps documents.
+    pub keeps_documents: bool,
     /// What the run came to.
     pub summary: &'a Summary,
 }
@@ -167,6 +169,12 @@ impl Told<'_> {
                 format!("spoor report {job}"),
                 "what it brought, as a page with pictures".to_owned(),
             ));
+            if self.keeps_documents {
+                next.push((
+                    format!("spoor export {job} --text"),
+                    "the text of its pages as a corpus".to_owned(),
+                ));
+            }
             if self.summary.counts.images > 0 {
                 next.push((
                     format!("spoor export {job} --format imagefolder"),

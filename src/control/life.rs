@@ -93,7 +93,8 @@ impl Inner {
         let path = self.folder.join(ENDED);
         let text = serde_json::to_string(ending).unwrap_or_default();
         if let Err(error) = std::fs::write(&path, text) {
-            tracing::warn!(
+            // What ended the crawl says it better, where it was the disk.
+            tracing::debug!(
                 "{}: {error}; `spoor ui` cannot say how the crawl ended",
                 path.display()
             );
@@ -147,7 +148,11 @@ impl Ending {
                 "what it found, as a page to read and keep",
             ),
             step(
-                format!("spoor export {job}"),
+                format!("spoor export {job} --text"),
+                "the text of its pages as a corpus",
+            ),
+            step(
+                format!("spoor export {job} --format imagefolder"),
                 "the images and their words as a data set",
             ),
         ];
