@@ -257,7 +257,7 @@ impl View {
             _ => None,
         };
         let nearest = match images_left {
-            Some(images) => time_of(images, rates.images).map(|left| (left, 1.0)),
+            Some(images) => images_end(images, counts, frontier.active(), limits, rates),
             None => nearest(counts, frontier.active(), limits, rates),
         };
         Self {
@@ -412,6 +412,25 @@ fn nearest(
     all.into_iter().flatten().min_by_key(|(left, _)| *left)
 }
 
+/// The time until the images that are queued have come, or until a limit of time or bytes
+/// ends them; those of pages are reached.
+fn images_end(
+    images: u64,
+    counts: &Counts,
+    active: u64,
+    limits: &Limits,
+    rates: &Rates,
+) -> Option<(Duration, f64)> {
+    let hard = Limits {
+        documents: None,
+        fetches: None,
+        ..limits.clone()
+    };
+    let ended = nearest(counts, active, &hard, rates).map(|(left, _)| left);
+    let come = time_of(images, rates.images);
+    Some((come.into_iter().chain(ended).min()?, 1.0))
+}
+
 /// How long `rest` takes at a rate for each second; unknown where nothing comes.
 fn time_of(rest: u64, rate: Option<f64>) -> Option<Duration> {
     let seconds = rest as f64 / rate.filter(|rate| *rate > 0.0)?;
@@ -552,6 +571,17 @@ mod tests {
         };
         assert_eq!(left(time.clone()), Some((20, 75)));
         assert_eq!(nearest(&counts, 60_000, &time, &Rates::default()), None);
+        let counts = Counts::default();
+        let images = |limits: &Limits| {
+            let rates = Rates {
+                images: Some(0.5),
+                ..Rates::default()
+            };
+            let end = images_end(100, &counts, 60_000, limits, &rates);
+            end.map(|(left, _)| left.as_secs())
+        };
+        assert_eq!(images(&pages), Some(200));
+        assert_eq!(images(&time), Some(20));
         assert_eq!(left(Limits::default()), None);
     }
 
