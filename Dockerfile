@@ -7,7 +7,8 @@
 FROM rust:1-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin spoor
+RUN cargo build --release --locked --bin spoor \
+    && install target/release/spoor /usr/local/bin/spoor
 
 FROM debian:bookworm-slim
 # KenLM is C++. Certificates are compiled in, so nothing else is needed.
@@ -16,7 +17,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && useradd --create-home --uid 1000 spoor \
     && install -d -o spoor -g spoor /data
-COPY --from=build /src/target/release/spoor /usr/local/bin/spoor
+COPY --from=build /usr/local/bin/spoor /usr/local/bin/spoor
 COPY LICENSE-MIT LICENSE-APACHE /usr/share/doc/spoor/
 USER spoor
 WORKDIR /data
