@@ -238,7 +238,8 @@ struct Harvest {
     endings: BTreeMap<(String, String), String>,
     /// Every image by address: its digest and its contexts.
     images: BTreeMap<String, (String, BTreeSet<String>)>,
-    /// How many rows there are for an image and a page.
+    /// How often the same row stands there for an image and a page. An image that was kept
+    /// before its alt text was found to say nothing has a further row with other ratings.
     rows: BTreeMap<(String, String), usize>,
     /// How often each sentence stands there.
     sentences: BTreeMap<String, usize>,
@@ -287,12 +288,22 @@ impl Harvest {
             assert!(before.is_none(), "{url} has two sidecars");
         }
         check_copies(job);
-        let mut rows: BTreeMap<_, usize> = BTreeMap::new();
+        let mut rows: BTreeMap<_, Vec<BTreeMap<String, String>>> = BTreeMap::new();
         for row in job.image_rows() {
-            *rows
-                .entry((row["url"].clone(), row["page"].clone()))
-                .or_default() += 1;
+            let key = (row["url"].clone(), row["page"].clone());
+            rows.entry(key).or_default().push(row);
         }
+        let rows = rows.into_iter().map(|(key, rows)| {
+            let distinct: BTreeSet<_> = rows.iter().collect();
+            for (column, value) in &rows[0] {
+                let is_rating = column == "rank" || column.starts_with("alt_");
+                let same = rows.iter().all(|row| row[column] == *value);
+                assert!(same || is_rating, "{key:?}: {column} of {rows:?}");
+            }
+            assert!(distinct.len() <= 2, "{key:?}: {rows:?}");
+            (key, rows.len() + 1 - distinct.len())
+        });
+        let rows = rows.collect();
         let mut sentences: BTreeMap<_, usize> = BTreeMap::new();
         for line in job.sentences() {
             *sentences.entry(line).or_default() += 1;
