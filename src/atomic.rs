@@ -1,8 +1,10 @@
 //! Writing a file so that it is there whole or not at all.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, BufWriter};
 use std::path::Path;
+
+use crate::beneath;
 
 /// Writes a file through a temporary one in the same folder, which then takes the
 /// place of whatever stood at `path`. Without success nothing is left behind.
@@ -10,27 +12,14 @@ pub(crate) fn write(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut name = path
-        .file_name()
-        .ok_or_else(|| io::Error::new(io::ErrorKind::InvalidInput, "the path names no file"))?
-        .to_owned();
-    name.push(format!(".{}.partial", std::process::id()));
-    let partial = path.with_file_name(name);
-    let written = File::create(&partial).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        body(&mut out)?;
-        out.into_inner()?.sync_all()?;
-        fs::rename(&partial, path)
-    });
-    if written.is_err() {
-        // The first error is the one to report; this file may not even exist.
-        drop(fs::remove_file(&partial));
-    }
-    written
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
+    let name = path.file_name().ok_or_else(no_name)?;
+    beneath::write(path.parent().unwrap_or(Path::new("")), name, body)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
 
     use super::*;

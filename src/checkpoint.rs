@@ -10,11 +10,12 @@ use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::beneath;
 use crate::config::Config;
 use crate::frontier::store::{self, StoreError};
 use crate::frontier::{Counts, Frontier, Policy};
 use crate::scope::{Scope, Takedowns};
-use crate::store::{OutputError, Outputs, Rewriting};
+use crate::store::{OutputError, Outputs, Rewriting, refuse_links_out};
 
 pub use exports::{Exports, renew as renew_exports, within as exports_of};
 
@@ -78,8 +79,14 @@ fn process(pid: Option<u32>) -> String {
 /// The receipt of a takedown that did not come to its end, in a job's folder.
 pub const UNFINISHED: &str = "takedowns/unfinished.json";
 
+/// The file in a job's folder that says what it was made with.
+pub const RECORD: &str = "job.toml";
+
 /// The file in a job's folder that lists what was taken down, an order a line.
 pub const TAKEDOWNS: &str = "takedown.jsonl";
+
+/// The file that is locked while a process works on a job.
+const LOCK: &str = "lock";
 
 /// A job that is open for crawling.
 pub struct OpenJob {
@@ -120,7 +127,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         };
         return Err(told(error, &folder));
     }
-    if folder.join(UNFINISHED).exists() {
+    if beneath::is_file(&folder, UNFINISHED) {
         tracing::warn!(job = %folder.display(), "a takedown was interrupted; run it again to complete it");
     }
     if let Some(rewriting) = Rewriting::pending(&folder)? {
@@ -137,9 +144,10 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     }
     // A record for people of what this corpus was made with. It lies in another folder
     // than the job's file, so its paths are absolute.
-    let record = folder.join("job.toml");
+    let record = folder.join(RECORD);
     let absolute = config.absolute().map_err(io(&record, "writing"))?;
-    std::fs::write(&record, absolute.to_toml()).map_err(io(&record, "writing"))?;
+    beneath::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
+        .map_err(io(&record, "writing"))?;
     Ok(OpenJob {
         frontier,
         outputs,
@@ -171,7 +179,7 @@ pub fn policy(config: &Config) -> Policy {
 /// [`OpenError::Takedowns`] names the line that cannot be read.
 pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     let path = folder.join(TAKEDOWNS);
-    let text = match std::fs::read_to_string(&path) {
+    let text = match beneath::read_to_string(folder, TAKEDOWNS) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Takedowns::default()),
         read => read.map_err(io(&path, "reading"))?,
     };
@@ -184,11 +192,11 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
 /// # Errors
 /// [`OpenError::Busy`] where another process has it.
 pub fn lock(folder: &Path) -> Result<File, OpenError> {
-    let path = folder.join("lock");
+    // Every command that changes a job passes here first.
+    refuse_links_out(folder)?;
+    let path = folder.join(LOCK);
     // It is not cut off here: it may be the other process's.
-    let mut options = File::options();
-    options.read(true).write(true).create(true).truncate(false);
-    let mut file = options.open(&path).map_err(io(&path, "creating"))?;
+    let mut file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {

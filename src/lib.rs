@@ -27,7 +27,8 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `atomic` | a file is written whole or not at all | nothing |
+//! | `atomic` | a file is written whole or not at all | beneath |
+//! | `beneath` | the files of a job, opened beneath its folder: what its files name leads nowhere else | nothing |
 //! | `steps` | how far a long step has come, told to whoever listens | nothing |
 //! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
@@ -40,28 +41,28 @@
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
-//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope, steps |
+//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope, steps, beneath |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
 //! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
 //! | `neutral` | how frequent words are in a language at large: the built-in tables | language, lm |
 //! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
-//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, config, inert, page, picture |
+//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, beneath, config, inert, page, picture |
 //! | `pipeline` | the journey above, from lease to commit | address, config, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
-//! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config |
+//! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config, beneath |
 //! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
 //! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, neutral, frontier, page, pipeline, scope, score, store, steps |
-//! | `rank` | a job's images in order, each picture once | atomic, config, lm, page, picture, store, train, steps |
+//! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train, steps, beneath |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store |
-//! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store, beneath |
+//! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store, beneath |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
-//! | `report` | what jobs found and brought home, with pictures, tables and plots, in HTML and Markdown | address, annotate, atomic, config, frontier, inert, lm, page, picture, store, train, steps |
-//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, atomic, checkpoint, config, frontier, page, pipeline, scope, store |
+//! | `report` | what jobs found and brought home, with pictures, tables and plots, in HTML and Markdown | address, annotate, atomic, config, frontier, inert, lm, page, picture, store, train, steps, beneath |
+//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, page, pipeline, scope, store, beneath |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store |
-//! | `ui` | all jobs of a folder on one page: how they stand, what they brought, their reports | config, control, inert, page, picture, report, store |
+//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store, beneath |
+//! | `ui` | all jobs of a folder on one page: how they stand, what they brought, their reports | config, control, inert, page, picture, report, store, beneath |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `ready` | what a job must have before it may train or crawl, all that is missing at once | address, config, control, fetch, scope, train |
 //! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
@@ -87,6 +88,7 @@ pub mod address;
 pub mod agreement;
 pub mod annotate;
 mod atomic;
+pub mod beneath;
 pub mod checkpoint;
 pub mod config;
 pub mod control;

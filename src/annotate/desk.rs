@@ -14,6 +14,7 @@ use super::board::{Board, Item, Next, Verdict};
 use super::sample::{self, Entry, SampleError};
 use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
 use super::words::{self, Words};
+use crate::beneath;
 use crate::config::{Annotate, Config};
 use crate::picture::thumbnail;
 use crate::store::{self, Hold, Sidecar};
@@ -247,7 +248,7 @@ impl Desk {
     /// be decoded.
     pub fn picture(&self, sha256: &str) -> Option<Vec<u8>> {
         let entry = self.entries.get(sha256)?;
-        thumbnail(&std::fs::read(self.folder.join(&entry.file)).ok()?, SIDE)
+        thumbnail(&beneath::read(&self.folder, &entry.file).ok()?, SIDE)
     }
 
     fn turn(&self, who: &str, mut inner: MutexGuard<'_, Inner>) -> Turn {
@@ -282,7 +283,7 @@ impl Desk {
         let image = board.item(at)?.sha256.clone();
         let entry = self.entries.get(&image)?;
         let sidecar = Sidecar::load(&self.folder, &entry.file).ok()?;
-        if sidecar.sha256() != image || !self.folder.join(&entry.file).is_file() {
+        if sidecar.sha256() != image || !beneath::is_file(&self.folder, &entry.file) {
             return None;
         }
         let alone = self.section.two_phase && question == Question::Image;

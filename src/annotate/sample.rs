@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::board::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
 use crate::atomic;
+use crate::beneath::JobPath;
 use crate::config::{Annotate, Config};
 use crate::rank::{self, RankError, Ranked};
 use crate::store::{self, Sidecar};
@@ -87,13 +88,20 @@ pub(super) fn fix(config: &Config, top: Option<NonZeroUsize>) -> Result<Vec<Entr
     let entries = entries.map(|(at, line)| {
         let cells: Vec<&str> = line.split('\t').collect();
         match cells.as_slice() {
-            [_, sha256, file, url, page] => Ok(Entry {
-                sha256: (*sha256).to_owned(),
-                file: (*file).to_owned(),
-                url: (*url).to_owned(),
-                page: (*page).to_owned(),
-                gold: None,
-            }),
+            [_, sha256, file, url, page] => match JobPath::parse(file) {
+                Ok(file) => Ok(Entry {
+                    sha256: (*sha256).to_owned(),
+                    file: file.into(),
+                    url: (*url).to_owned(),
+                    page: (*page).to_owned(),
+                    gold: None,
+                }),
+                Err(error) => Err(SampleError::Line {
+                    path: path.clone(),
+                    line: at + 2,
+                    why: error.to_string(),
+                }),
+            },
             cells => Err(SampleError::Line {
                 path: path.clone(),
                 line: at + 2,

@@ -15,12 +15,13 @@
 //! This knows nothing of images, of who is to be asked what, or of the page.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::beneath;
 use crate::config::Annotate;
 
 /// The folder of everything about judging, in the job's folder.
@@ -28,6 +29,9 @@ pub const FOLDER: &str = "annotations";
 
 /// The file of the votes, in [`FOLDER`].
 pub const FILE: &str = "votes.jsonl";
+
+/// The same from the job's folder.
+const VOTES: &str = "annotations/votes.jsonl";
 
 /// The answers to [`Question::Text`], in the order of the thesis (Werner 2015,
 /// section 4.3): the text describes the image, fits it, has nothing to do with it,
@@ -114,8 +118,8 @@ pub enum VotesError {
 /// # Errors
 /// [`VotesError::Io`], and [`VotesError::Line`] which names the first damaged line.
 pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
-    let path = job_folder.join(FOLDER).join(FILE);
-    let bytes = match std::fs::read(&path) {
+    let path = job_folder.join(VOTES);
+    let bytes = match beneath::read(job_folder, VOTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         Err(error) => return Err(io_error(&path, "reading")(error)),
@@ -171,19 +175,16 @@ impl Record {
     /// line, and returns the votes in force with it.
     pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
         let folder = job_folder.join(FOLDER);
-        std::fs::create_dir_all(&folder).map_err(io_error(&folder, "making the folder"))?;
-        let path = folder.join(FILE);
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(io_error(&path, "opening"))?;
+        beneath::create_dir_all(job_folder, FOLDER)
+            .map_err(io_error(&folder, "making the folder"))?;
+        let path = job_folder.join(VOTES);
+        let file = beneath::append(job_folder, VOTES).map_err(io_error(&path, "opening"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(VotesError::Busy(path)),
             Err(TryLockError::Error(error)) => return Err(io_error(&path, "locking")(error)),
         }
-        let bytes = std::fs::read(&path).map_err(io_error(&path, "reading"))?;
+        let bytes = beneath::read(job_folder, VOTES).map_err(io_error(&path, "reading"))?;
         let Parsed { votes, whole, last } = parse(&bytes, &path)?;
         file.set_len(whole)
             .and_then(|()| file.sync_all())

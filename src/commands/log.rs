@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
+use spoor::beneath;
 use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
 use spoor::inert;
@@ -108,6 +109,13 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
+    let refused = |error: std::io::Error| DaemonError::Log {
+        why: error.to_string(),
+        folder: folder.to_owned(),
+    };
+    // The appender opens its files by their names.
+    beneath::refuse_links_out(folder, "", 0).map_err(refused)?;
+    beneath::refuse_links_out(folder, "logs", 0).map_err(refused)?;
     let folder = folder.join("logs");
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)

@@ -2,15 +2,19 @@
 //! line each in `logs/audit.jsonl`. It is no output of the crawl: it is never cut back,
 //! whatever becomes of what the change brought about.
 
+use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use tokio::io::AsyncWriteExt;
 use utoipa::ToSchema;
 
 use super::{ControlError, Who};
+use crate::beneath;
 use crate::inert;
 use crate::pipeline::{now, timestamp};
+
+/// The file, in the job's folder.
+const FILE: &str = "logs/audit.jsonl";
 
 /// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -63,14 +67,16 @@ pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlEr
         ..
     } = entry;
     tracing::info!(who, what, key, from, to, "audit");
-    let path = folder.join("logs/audit.jsonl");
+    let path = folder.join(FILE);
+    let folder = folder.to_owned();
     let line = format!("{}\n", entry.to_json());
-    let written = async {
-        let mut options = tokio::fs::OpenOptions::new();
-        let mut file = options.create(true).append(true).open(&path).await?;
-        file.write_all(line.as_bytes()).await?;
-        file.sync_data().await
+    let write = move || {
+        let mut file = beneath::append(&folder, FILE)?;
+        file.write_all(line.as_bytes())?;
+        file.sync_data()
     };
-    let written = written.await;
+    // The task only fails where the process ends.
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.map_err(|_| ControlError::Ended)?;
     written.map_err(|source| ControlError::Io { path, source })
 }

@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::book::{Kept, Packet, Seen, Yield};
 use super::routes::Problem;
 use super::{ControlError, Desk};
+use crate::beneath;
 use crate::frontier::{Curve, Focus, HostTurn, Tally};
 use crate::inert;
 use crate::metrics::{self, Levels};
@@ -236,7 +237,8 @@ async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Resp
     };
     // One after the other: the crawl needs the cores.
     let _decoding = desk.0.decoding.lock().await;
-    let decode = move || thumbnail(&std::fs::read(file).ok()?, SIDE);
+    let folder = desk.0.folder.clone();
+    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
             let media = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
@@ -311,11 +313,11 @@ impl Desk {
         metrics.render(&levels).map_err(|_| ControlError::Ended)
     }
 
-    fn image_file(&self, id: &str) -> Option<std::path::PathBuf> {
+    fn image_file(&self, id: &str) -> Option<String> {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let book = self.book();
         let kept = book.images(&earlier).find(|kept| kept.id == id)?;
-        Some(self.0.folder.join(&kept.file))
+        Some(kept.file.clone())
     }
 }
 

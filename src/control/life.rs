@@ -19,6 +19,7 @@ use utoipa::ToSchema;
 use super::routes::Problem;
 use super::status::Stage;
 use super::{Board, ControlError, Desk, Inner, Status};
+use crate::beneath;
 use crate::frontier::Frontier;
 use crate::pipeline::{End, now, timestamp};
 
@@ -73,7 +74,7 @@ const ENDED: &str = "ended.json";
 
 /// How the last run of the job in `folder` ended, where it said so.
 pub fn ending(folder: &Path) -> Option<Ending> {
-    let file = std::fs::File::open(folder.join(ENDED)).ok()?;
+    let file = beneath::open(folder, ENDED).ok()?;
     serde_json::from_reader(std::io::Read::take(file, MAX_ENDED)).ok()
 }
 
@@ -92,7 +93,7 @@ impl Inner {
     fn note(&self, ending: &Ending) {
         let path = self.folder.join(ENDED);
         let text = serde_json::to_string(ending).unwrap_or_default();
-        if let Err(error) = std::fs::write(&path, text) {
+        if let Err(error) = beneath::write_bytes(&self.folder, ENDED, text.as_bytes()) {
             // What ended the crawl says it better, where it was the disk.
             tracing::debug!(
                 "{}: {error}; `spoor ui` cannot say how the crawl ended",
@@ -103,7 +104,7 @@ impl Inner {
 
     /// Takes away what the run before left.
     pub fn forget_ending(&self) {
-        std::fs::remove_file(self.folder.join(ENDED)).ok();
+        beneath::remove_file(&self.folder, ENDED).ok();
     }
 }
 

@@ -15,7 +15,7 @@ use serde_json::Value;
 use utoipa::ToSchema;
 
 use super::{ControlError, Desk, Entry, Rerated, Who, write};
-use crate::checkpoint;
+use crate::checkpoint::{self, RECORD};
 use crate::config::{self, Config};
 use crate::frontier::{Frontier, Rescored};
 use crate::pipeline::{Limits, Steering, room_for};
@@ -198,11 +198,11 @@ impl Desk {
             })
             .await;
         }
-        let path = self.0.folder.join("job.toml");
+        let path = self.0.folder.join(RECORD);
         match held.absolute() {
             Err(error) => tracing::warn!("{}: {error}; it has the former values", path.display()),
             Ok(record) => {
-                if let Err(error) = write(&path, &record.to_toml()).await {
+                if let Err(error) = write(&self.0.folder, RECORD, record.to_toml()).await {
                     tracing::warn!("{error}; it still has the former values");
                 }
             }

@@ -54,6 +54,7 @@ use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use crate::address::PageUrl;
+use crate::beneath;
 use crate::config::{Config, ConfigErrors};
 use crate::explain::{self, Explanation, HostReport, Terms};
 use crate::frontier::store::StoreError;
@@ -323,9 +324,8 @@ impl Desk {
     /// then nothing is paused.
     pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
-        let path = self.0.folder.join(PAUSED);
         let text = format!("since {} by {}\n", timestamp(now()), who.0);
-        write(&path, &text).await?;
+        write(&self.0.folder, PAUSED, text).await?;
         let paused = self.0.asker.steer(|run| run.phase.pause(now()));
         let changed = paused.await.ok_or(ControlError::Ended)?;
         if changed {
@@ -452,7 +452,7 @@ impl Desk {
 
 /// Since when the job in `folder` is paused, in words, where it is.
 pub fn paused(folder: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(folder.join(PAUSED)).ok()?;
+    let text = beneath::read_to_string(folder, PAUSED).ok()?;
     Some(text.trim().to_owned())
 }
 
@@ -504,10 +504,12 @@ fn became(
     }
 }
 
-async fn write(path: &Path, text: &str) -> Result<(), ControlError> {
-    let written = tokio::fs::write(path, text).await;
-    written.map_err(|source| ControlError::Io {
-        path: path.to_owned(),
-        source,
-    })
+async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), ControlError> {
+    let path = folder.join(name);
+    let folder = folder.to_owned();
+    let write = move || beneath::write_bytes(&folder, name, text.as_bytes());
+    // The task only fails where the process ends.
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.map_err(|_| ControlError::Ended)?;
+    written.map_err(|source| ControlError::Io { path, source })
 }

@@ -43,6 +43,7 @@ use self::columns::{Column, Sample};
 use self::place::Place;
 pub use self::place::{MARK, is_export};
 pub use self::text::{TextExported, TextFormat, TextRequest, TextStep, export_text};
+use crate::beneath;
 use crate::config::Config;
 use crate::rank::{self, RankError, Ranked, Ranking};
 use crate::store::{self, OutputError, Sidecar};
@@ -271,7 +272,7 @@ fn read(
     if urls_only {
         return Ok((sidecar, None));
     }
-    let bytes = std::fs::read(folder.join(&image.file)).map_err(|e| e.to_string())?;
+    let bytes = beneath::read(folder, &image.file).map_err(|e| e.to_string())?;
     let digest = Sha256::digest(&bytes);
     match base16ct::lower::encode_string(&digest) == sidecar.sha256() {
         true => Ok((sidecar, Some(bytes))),

@@ -42,6 +42,7 @@ use super::spares::Instead;
 use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
+use crate::beneath::JobPath;
 use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 use crate::steps::Step;
 
@@ -174,7 +175,7 @@ enum Fact {
     },
     Kept {
         sha256: String,
-        file: String,
+        file: JobPath,
     },
     /// The control sample; its list follows from the URLs.
     Sample {
@@ -380,6 +381,9 @@ pub fn import(
                 _ => return Err(wrong("the first line is not the counters".to_owned())),
             }
         }
+        if let Some(why) = leads_elsewhere(&fact) {
+            return Err(wrong(why));
+        }
         building.add(store, fact)?;
         if number % BATCH_LINES == 0 {
             store.apply(std::mem::take(&mut building.batch))?;
@@ -446,12 +450,28 @@ pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
 /// for which JSON has no form; a line with one could not be read back.
 fn can_be_written(fact: &Fact) -> bool {
     match fact {
-        Fact::Url { record, .. } => has_finite_scores(record),
+        Fact::Url { record, .. } => has_finite_scores(record) && leads_elsewhere(fact).is_none(),
         Fact::Context { context, .. } => is_number(&**context),
         Fact::Images { record } => is_number(record),
         Fact::Clues { clues, .. } => is_number(clues),
         Fact::Example { example, .. } => is_number(example),
         _ => true,
+    }
+}
+
+/// Why the file that a record names is none of a job. What is noted of an image is where
+/// it lies; of a page it is something else.
+fn leads_elsewhere(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::Url {
+            kind: TaskKind::Image,
+            record,
+            ..
+        } => {
+            let error = JobPath::parse(record.note.as_deref()?).err()?;
+            Some(error.to_string())
+        }
+        _ => None,
     }
 }
 
@@ -561,7 +581,7 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         }
         b'I' => Fact::Kept {
             sha256: keys::sha256_of_key(key)?.to_owned(),
-            file: text(value)?,
+            file: JobPath::parse(&text(value)?).ok()?,
         },
         b'S' => Fact::Sample {
             record: postcard::from_bytes(value).ok()?,

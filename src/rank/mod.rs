@@ -24,7 +24,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use crate::atomic;
+use crate::beneath;
 use crate::config::{Config, Rank};
 use crate::lm::perplexity;
 use crate::steps::Step;
@@ -222,7 +222,7 @@ impl Ranking {
         let path = folder.join(FILE);
         let most = top.map_or(usize::MAX, NonZeroUsize::get);
         let rows = || self.images.iter().take(most);
-        let written = atomic::write(&path, |out| {
+        let written = beneath::write(folder, FILE, |out| {
             out.write_all(HEADER.as_bytes())?;
             rows()
                 .enumerate()
@@ -234,7 +234,7 @@ impl Ranking {
         let kept: HashSet<&str> = rows().map(|image| image.file.as_str()).collect();
         let of_kept = |d: &&Duplicate| kept.contains(d.kept.as_str());
         let beside = folder.join(DUPLICATES);
-        let written = atomic::write(&beside, |out| {
+        let written = beneath::write(folder, DUPLICATES, |out| {
             out.write_all(DUPLICATES_HEADER.as_bytes())?;
             let mut duplicates = self.duplicates.iter().filter(of_kept);
             duplicates.try_for_each(|d| out.write_all(duplicate_row(d).as_bytes()))

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::{RankError, Ranked, Steps};
+use crate::beneath;
 use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
 use crate::page::{ImageContext, TextScore};
 use crate::picture::ImageInfo;
@@ -26,7 +27,7 @@ pub(super) fn read(
     for file in files {
         step.advance(1);
         let sidecar = match Sidecar::load(folder, &file) {
-            Ok(sidecar) if folder.join(&file).is_file() => sidecar,
+            Ok(sidecar) if beneath::is_file(folder, &file) => sidecar,
             Ok(_) => {
                 steps.unread += 1;
                 tracing::warn!("{file}: passed over, as only its sidecar is there");

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::{Duplicate, Ranked, Why};
+use crate::beneath;
 use crate::picture;
 
 /// Which image was left out for the sake of which.
@@ -177,7 +178,7 @@ pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
 
 fn hash_picture(folder: &Path, image: &Ranked) -> Option<u64> {
     let path = folder.join(&image.file);
-    match std::fs::read(&path) {
+    match beneath::read(folder, &image.file) {
         Ok(bytes) => picture::hash_file(&bytes),
         Err(error) => {
             tracing::warn!(path = %path.display(), "not compared as a picture: {error}");

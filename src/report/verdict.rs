@@ -14,6 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::Figures;
+use crate::beneath;
 use crate::config::Config;
 use crate::frontier::{Focus, Headline};
 use crate::picture::thumbnail;
@@ -187,9 +188,8 @@ fn pictures(folder: &Path) -> Vec<Picture> {
         if !digests.insert(sidecar.sha256().to_owned()) {
             continue;
         }
-        let path = folder.join(sidecar.file());
-        let small = path.metadata().is_ok_and(|m| m.len() <= MAX_FILE);
-        let read = small.then(|| std::fs::read(&path).ok()).flatten();
+        let small = beneath::length(folder, &file).is_some_and(|length| length <= MAX_FILE);
+        let read = small.then(|| beneath::read(folder, &file).ok()).flatten();
         let Some(jpeg) = read.and_then(|bytes| thumbnail(&bytes, SIDE)) else {
             continue;
         };

@@ -37,6 +37,7 @@ mod undo;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
@@ -51,6 +52,7 @@ pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
+use crate::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 use output::{OUTPUTS, Open, Output, Stamp};
@@ -177,7 +179,8 @@ impl Outputs {
                 (stamp.generation == generation).then_some(stamp)
             }
         };
-        make_folder(&folder.join("images"))?;
+        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        make_folder(folder, "images")?;
         let mut open = BTreeMap::new();
         for output in OUTPUTS {
             let position = known.as_ref().map(|stamp| stamp.of(output));
@@ -272,8 +275,9 @@ impl Outputs {
     ) -> Result<Kept, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
         let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        let earlier = earlier.and_then(image_path);
         let earlier = earlier.filter(|e| *e != file && holds(&self.folder, e, new.bytes));
-        sidecar.set_same_as(earlier);
+        sidecar.set_same_as(earlier.clone());
         let rows: String = new
             .contexts
             .iter()
@@ -283,16 +287,16 @@ impl Outputs {
             sidecar.add(context);
         }
         self.append(&log::Images, rows.as_bytes())?;
-        let path = self.folder.join(&file);
-        let linked = match earlier {
-            Some(earlier) => link_whole(&self.folder.join(earlier), &path)?,
+        let linked = match &earlier {
+            Some(earlier) => link_whole(&self.folder, earlier.as_str(), file.as_str())?,
             None => false,
         };
         if !linked {
-            write_whole(&path, new.bytes)?;
+            write_whole(&self.folder, file.as_str(), new.bytes)?;
         }
         sidecar.save(&self.folder)?;
         let first = earlier.is_none();
+        let file = file.as_str().to_owned();
         Ok(Kept { file, first })
     }
 
@@ -373,8 +377,11 @@ impl Outputs {
     }
 
     fn sidecar(&self, file: &str, page: &PageUrl) -> Result<Option<Sidecar>, OutputError> {
-        let path = sidecar::path_of(&self.folder, file);
-        if !path.exists() {
+        // A frontier that was imported may name any file.
+        let is_there = image_path(file)
+            .is_some_and(|file| beneath::is_file(&self.folder, sidecar::name_of(file.as_str())));
+        if !is_there {
+            let path = sidecar::path_of(&self.folder, file);
             tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
             return Ok(None);
         }
@@ -415,6 +422,32 @@ impl Outputs {
     }
 }
 
+/// Refuses a job in which a link leads out where its parts lie: every command looks
+/// before it opens files by names that are always the same. Those that files of the job
+/// name are opened beneath its folder.
+///
+/// # Errors
+/// [`OutputError::Io`] names the link.
+pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
+    let parts = [
+        ("", 0),
+        ("logs", 0),
+        ("images", 0),
+        ("sentences", 0),
+        (DOCUMENTS, 0),
+        ("annotations", 0),
+        ("exports", 0),
+        ("report", 1),
+        ("checkpoints", 0),
+        ("takedowns", 0),
+        ("frontier", 8),
+    ];
+    for (name, deeper) in parts {
+        beneath::refuse_links_out(folder, name, deeper).map_err(io(folder, "opening the job"))?;
+    }
+    Ok(())
+}
+
 /// Returns when every file below `folder` that was written so far is on the
 /// disk: one call for its whole file system, as there are a lot of images.
 ///
@@ -436,63 +469,76 @@ pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
     Ok(())
 }
 
-fn make_folder(path: &Path) -> Result<(), OutputError> {
-    std::fs::create_dir_all(path).map_err(io(path, "making the folder"))
+fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {
+    let made = beneath::create_dir_all(folder, name);
+    made.map_err(io(&folder.join(name), "making the folder"))
+}
+
+/// A path that something from outside names as that of an image; `None` where it can be
+/// none.
+fn image_path(file: &str) -> Option<JobPath> {
+    let path = file.starts_with("images/").then(|| JobPath::parse(file));
+    path?.ok()
+}
+
+/// Makes the folder that a file lies in; `name` is its path below the job's folder.
+fn make_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
+    match name.rsplit_once('/') {
+        None => Ok(()),
+        Some((parent, _)) => make_folder(folder, parent),
+    }
 }
 
 /// Writes a file under a temporary name and renames it, so that no reader and
 /// no crash ever sees half of it.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), OutputError> {
-    if let Some(parent) = path.parent() {
-        make_folder(parent)?;
-    }
-    let part = part_of(path);
-    std::fs::write(&part, bytes).map_err(io(&part, "writing"))?;
-    std::fs::rename(&part, path).map_err(io(path, "renaming"))
+fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
+    make_folder_of(folder, name)?;
+    let part = part_of(name);
+    beneath::create(folder, &part)
+        .and_then(|mut file| file.write_all(bytes))
+        .map_err(io(&folder.join(&part), "writing"))?;
+    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
 }
 
 /// Whether the file at `name`, a path below the job's folder, has these bytes.
 /// The digest alone would not tell whether it has changed since.
-fn holds(folder: &Path, name: &str, bytes: &[u8]) -> bool {
-    let path = folder.join(name);
-    let is_own = name.starts_with("images/") && undo::is_below(name);
-    let same_length = |m: std::fs::Metadata| m.is_file() && m.len() == bytes.len() as u64;
-    is_own
-        && path.symlink_metadata().is_ok_and(same_length)
-        && std::fs::read(&path).is_ok_and(|found| found == bytes)
+fn holds(folder: &Path, name: &JobPath, bytes: &[u8]) -> bool {
+    beneath::length(folder, name) == Some(bytes.len() as u64)
+        && !beneath::is_link(folder, name)
+        && beneath::read(folder, name).is_ok_and(|found| found == bytes)
 }
 
-/// Makes `path` another name of the file at `known`, as whole as [`write_whole`].
+/// Makes `name` another name of the file at `known`, as whole as [`write_whole`].
 /// False where the file system refuses, as some do always and all do after some
 /// thousand names.
-fn link_whole(known: &Path, path: &Path) -> Result<bool, OutputError> {
-    if let Some(parent) = path.parent() {
-        make_folder(parent)?;
-    }
-    let part = part_of(path);
-    remove(&part)?;
-    if let Err(error) = std::fs::hard_link(known, &part) {
+fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputError> {
+    make_folder_of(folder, name)?;
+    let part = part_of(name);
+    remove(folder, &part)?;
+    let path = folder.join(name);
+    if let Err(error) = beneath::hard_link(folder, known, &part) {
         tracing::debug!(path = %path.display(), %error, "a copy instead of a link");
         return Ok(false);
     }
-    std::fs::rename(&part, path).map_err(io(path, "renaming"))?;
+    beneath::rename(folder, &part, name).map_err(io(&path, "renaming"))?;
     // Two names of one file are not renamed onto each other (POSIX `rename`).
-    remove(&part)?;
+    remove(folder, &part)?;
     Ok(true)
 }
 
-fn remove(path: &Path) -> Result<(), OutputError> {
-    match std::fs::remove_file(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(path, "removing")(e)),
+/// Removes a file where there is one.
+fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
+    match beneath::remove_file(folder, name) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(io(&folder.join(name), "removing")(e))
+        }
         _ => Ok(()),
     }
 }
 
 /// The temporary name beside a file.
-fn part_of(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".part");
-    path.with_file_name(name)
+fn part_of(name: &str) -> String {
+    format!("{name}.part")
 }
 
 /// What to do where the system refused.

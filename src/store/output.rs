@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::append::{Appender, next_segment, remove_segments_from, segment_name};
 use super::remove::{Rewritten, Taken, copy_without};
-use super::{OutputError, TextPlace, io, make_folder};
+use super::{OutputError, TextPlace, io, make_folder, make_folder_of};
+use crate::beneath;
 
 /// All outputs. Their order does not matter.
 pub(super) static OUTPUTS: [&dyn Output; 4] = [
@@ -167,9 +168,7 @@ impl Open {
         match output.form() {
             Form::Lines(name) => {
                 let path = folder.join(name);
-                if let Some(parent) = path.parent() {
-                    make_folder(parent)?;
-                }
+                make_folder_of(folder, name)?;
                 if let Some(position) = position {
                     output.undo_after(folder, position.length)?;
                 }
@@ -184,7 +183,7 @@ impl Open {
                 suffix,
             } => {
                 let below = folder.join(name);
-                make_folder(&below)?;
+                make_folder(folder, name)?;
                 let Some(position) = position else {
                     open.segment = next_segment(&below, suffix)?;
                     return Ok(open);
@@ -273,18 +272,16 @@ pub(super) fn remove_leftovers(
     ending: &str,
 ) -> Result<(), OutputError> {
     let below = match output.form() {
-        Form::Lines(name) => {
-            return super::remove(&folder.join(format!("{name}{ending}")));
-        }
-        Form::Pieces { folder: name, .. } => folder.join(name),
+        Form::Lines(name) => return super::remove(folder, &format!("{name}{ending}")),
+        Form::Pieces { folder: name, .. } => name,
     };
-    if !below.is_dir() {
+    if !beneath::is_dir(folder, below) {
         return Ok(());
     }
-    for entry in std::fs::read_dir(&below).map_err(io(&below, "listing"))? {
-        let path = entry.map_err(io(&below, "listing"))?.path();
-        if path.to_string_lossy().ends_with(ending) {
-            super::remove(&path)?;
+    let entries = beneath::entries(folder, below).map_err(io(&folder.join(below), "listing"))?;
+    for (name, _) in entries {
+        if name.ends_with(ending) {
+            super::remove(folder, &format!("{below}/{name}"))?;
         }
     }
     Ok(())

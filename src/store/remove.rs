@@ -24,9 +24,13 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::append::segment_name;
+use super::append::{segment_name, segment_number};
 use super::output::{self, Form, OUTPUTS, Output, Stamp, remove_leftovers};
-use super::{OutputError, Sidecar, TextPlace, io, log, part_of, sidecar, sync_folder, write_whole};
+use super::{
+    OutputError, Sidecar, TextPlace, image_path, io, log, part_of, sidecar, sync_folder,
+    write_whole,
+};
+use crate::beneath::{self, JobPath};
 use crate::inert;
 use crate::page::ImageContext;
 
@@ -203,7 +207,7 @@ pub struct Rewriting {
     stamp: Vec<u8>,
     generation: u64,
     /// The files that get new contents, as paths below the folder.
-    files: Vec<String>,
+    files: Vec<JobPath>,
 }
 
 impl Rewriting {
@@ -245,11 +249,15 @@ impl Rewriting {
             folder: folder.to_owned(),
             generation: stamp.generation,
             stamp: stamp.to_bytes(),
-            files: files.into_keys().collect(),
+            // Each is one of the outputs' own.
+            files: files
+                .keys()
+                .filter_map(|name| JobPath::parse(name).ok())
+                .collect(),
         };
         // Names and numbers always serialise.
         let journal = serde_json::to_vec(&rewriting).unwrap_or_default();
-        write_whole(&folder.join(JOURNAL), &journal)?;
+        write_whole(folder, JOURNAL, &journal)?;
         sync_folder(folder)?;
         Ok(Some(rewriting))
     }
@@ -259,13 +267,20 @@ impl Rewriting {
     /// # Errors
     /// [`OutputError`] where it cannot be read.
     pub fn pending(folder: &Path) -> Result<Option<Self>, OutputError> {
-        let path = folder.join(JOURNAL);
-        let Some(bytes) = read_if_there(&path)? else {
+        let Some(bytes) = read_if_there(folder, JOURNAL)? else {
             return Ok(None);
         };
-        let mut read: Self = serde_json::from_slice(&bytes).map_err(|e| OutputError::Stamp {
-            why: format!("{}: {e}", path.display()),
-        })?;
+        let wrong = |why: String| OutputError::Stamp {
+            why: format!("{}: {why}", folder.join(JOURNAL).display()),
+        };
+        let mut read: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        if let Some(other) = read
+            .files
+            .iter()
+            .find(|name| !is_output_file(name.as_str()))
+        {
+            return Err(wrong(format!("{other} is no file that grows")));
+        }
         read.folder = folder.to_owned();
         Ok(Some(read))
     }
@@ -281,32 +296,32 @@ impl Rewriting {
     /// [`OutputError`]; the journal is still there then, and this is done again.
     pub fn finish(self) -> Result<(), OutputError> {
         for name in &self.files {
-            let (beside, path) = (beside(&self.folder, name), self.folder.join(name));
-            match std::fs::rename(&beside, &path) {
+            let name = name.as_str();
+            let beside = beside(name);
+            match beneath::rename(&self.folder, &beside, name) {
                 // Done before a crash.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                renamed => renamed.map_err(io(&beside, "renaming"))?,
+                renamed => renamed.map_err(io(&self.folder.join(&beside), "renaming"))?,
             }
             // A table has its header at least; of a file of texts nothing may be left.
-            if path.metadata().is_ok_and(|m| m.len() == 0) && is_piece_file(name) {
-                super::remove(&path)?;
+            if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
+                super::remove(&self.folder, name)?;
             }
         }
         let generation = self.generation.to_string();
-        write_whole(&self.folder.join(GENERATION), generation.as_bytes())?;
+        write_whole(&self.folder, GENERATION, generation.as_bytes())?;
         sync_folder(&self.folder)?;
         let journal = self.folder.join(JOURNAL);
-        std::fs::remove_file(&journal).map_err(io(&journal, "removing"))
+        beneath::remove_file(&self.folder, JOURNAL).map_err(io(&journal, "removing"))
     }
 }
 
 /// The generation of the outputs in a folder.
 pub(super) fn generation(folder: &Path) -> Result<u64, OutputError> {
-    let path = folder.join(GENERATION);
-    let text = read_if_there(&path)?.unwrap_or_else(|| b"0".to_vec());
+    let text = read_if_there(folder, GENERATION)?.unwrap_or_else(|| b"0".to_vec());
     let number = String::from_utf8_lossy(&text).trim().parse();
     number.map_err(|_| OutputError::Stamp {
-        why: format!("{} is no number", path.display()),
+        why: format!("{} is no number", folder.join(GENERATION).display()),
     })
 }
 
@@ -520,7 +535,8 @@ fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String 
 enum Beside {
     Counting,
     File {
-        path: PathBuf,
+        folder: PathBuf,
+        name: String,
         out: BufWriter<File>,
         length: u64,
     },
@@ -531,22 +547,35 @@ impl Beside {
         if !write {
             return Ok(Self::Counting);
         }
-        let path = beside(folder, name);
-        let out = BufWriter::new(File::create(&path).map_err(io(&path, "creating"))?);
-        let length = 0;
-        Ok(Self::File { path, out, length })
+        let name = beside(name);
+        let created = beneath::create(folder, &name);
+        let out = BufWriter::new(created.map_err(io(&folder.join(&name), "creating"))?);
+        let (folder, length) = (folder.to_owned(), 0);
+        Ok(Self::File {
+            folder,
+            name,
+            out,
+            length,
+        })
     }
 
     /// Ends the file, on the disk where it is to stay; its length then.
     fn finish(self, stays: bool) -> Result<Option<u64>, OutputError> {
-        let Self::File { path, out, length } = self else {
+        let Self::File {
+            folder,
+            name,
+            out,
+            length,
+        } = self
+        else {
             return Ok(None);
         };
         if !stays {
             drop(out);
-            super::remove(&path)?;
+            super::remove(&folder, &name)?;
             return Ok(None);
         }
+        let path = folder.join(name);
         let written = out
             .into_inner()
             .map_err(std::io::IntoInnerError::into_error);
@@ -577,6 +606,17 @@ impl Write for Beside {
     }
 }
 
+/// Whether this is a path of a file that grows, of any output.
+fn is_output_file(name: &str) -> bool {
+    OUTPUTS.iter().any(|output| match output.form() {
+        Form::Lines(own) => name == own,
+        Form::Pieces { folder, suffix } => name
+            .strip_prefix(folder)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|file| segment_number(file, suffix).is_some()),
+    })
+}
+
 /// Whether this is a path of a file of pieces, of any output.
 fn is_piece_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
@@ -599,12 +639,12 @@ pub fn image_row_names(row: &str) -> Option<(&str, &str, &str)> {
 /// # Errors
 /// [`OutputError::Io`].
 pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
-    let (bytes, beside) = (folder.join(file), sidecar::path_of(folder, file));
-    for path in [part_of(&bytes), part_of(&beside), bytes, beside] {
-        match std::fs::remove_file(&path) {
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            removed => removed.map_err(io(&path, "removing"))?,
-        }
+    let Some(file) = image_path(file) else {
+        return Err(io(&folder.join(file), "removing")(no_image()));
+    };
+    let (bytes, beside) = (file.as_str().to_owned(), sidecar::name_of(file.as_str()));
+    for name in [part_of(&bytes), part_of(&beside), bytes, beside] {
+        super::remove(folder, &name)?;
     }
     Ok(())
 }
@@ -615,16 +655,23 @@ pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
 /// # Errors
 /// [`OutputError`] names the file.
 pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
-    if !sidecar::path_of(folder, file).exists() {
+    if !beneath::is_file(folder, sidecar::name_of(file)) {
         return Ok(());
     }
     let mut sidecar = Sidecar::load(folder, file)?;
-    let gone = |first: &str| !folder.join(first).exists();
+    let gone = |first: &str| !beneath::is_file(folder, first);
     if sidecar.same_as().is_some_and(gone) {
         sidecar.set_same_as(None);
         sidecar.save(folder)?;
     }
     Ok(())
+}
+
+fn no_image() -> std::io::Error {
+    std::io::Error::new(
+        ErrorKind::InvalidInput,
+        "it is no path of an image in a job",
+    )
 }
 
 /// Removes contexts from the sidecar of the image at `file`.
@@ -641,8 +688,8 @@ pub fn remove_contexts(
     sidecar.save(folder)
 }
 
-fn beside(folder: &Path, name: &str) -> PathBuf {
-    folder.join(format!("{name}{BESIDE}"))
+fn beside(name: &str) -> String {
+    format!("{name}{BESIDE}")
 }
 
 fn each_line(
@@ -658,9 +705,9 @@ fn each_line(
     Ok(())
 }
 
-fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, OutputError> {
-    match std::fs::read(path) {
+fn read_if_there(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, OutputError> {
+    match beneath::read(folder, name) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some).map_err(io(path, "reading")),
+        read => read.map(Some).map_err(io(&folder.join(name), "reading")),
     }
 }

@@ -6,7 +6,8 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{OutputError, io};
+use super::{OutputError, io, refuse_links_out};
+use crate::beneath;
 
 /// The file that is locked, in the job's folder.
 const LOCK: &str = "samples.lock";
@@ -22,10 +23,12 @@ pub struct Hold {
 /// Keeps samples from being removed.
 ///
 /// # Errors
-/// [`OutputError::Removing`] where some are being removed.
+/// [`OutputError::Removing`] where some are being removed, [`OutputError::Io`] where a link
+/// leads out of the job.
 pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
+    refuse_links_out(folder)?;
     let path = folder.join(LOCK);
-    let file = match File::create(&path) {
+    let file = match beneath::open_or_create(folder, LOCK) {
         // Where nothing can be written nothing is removed either.
         Err(e) => match e.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
@@ -47,8 +50,9 @@ pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
 /// # Errors
 /// [`OutputError::Reading`] where somebody reads them, [`OutputError::Io`].
 pub fn remove_samples(folder: &Path) -> Result<Hold, OutputError> {
+    refuse_links_out(folder)?;
     let path = folder.join(LOCK);
-    let file = File::create(&path).map_err(io(&path, "creating"))?;
+    let file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
     match file.try_lock() {
         Ok(()) => Ok(Hold { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Reading(folder.to_owned())),

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{NewImageFile, OutputError, io, names, write_whole};
 use crate::address::PageUrl;
+use crate::beneath::{self, JobPath, Kind};
 use crate::inert;
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -31,13 +32,14 @@ pub struct Sidecar {
     #[schemars(url)]
     url: String,
     /// Path of the image below the job's folder, with `/` between its parts.
-    #[schemars(regex(pattern = "^images/"))]
-    file: String,
+    #[schemars(with = "String", regex(pattern = "^images/"))]
+    file: JobPath,
     /// Size of the file in bytes.
     bytes: u64,
     /// The file that was kept first with the same bytes, of which this one is a link.
     #[serde(default)]
-    same_as: Option<String>,
+    #[schemars(with = "Option<String>")]
+    same_as: Option<JobPath>,
     #[serde(flatten)]
     info: ImageInfo,
     /// The `Content-Type` header that came with the image, as sent.
@@ -57,14 +59,21 @@ impl Sidecar {
     /// Reads the sidecar of the image at `file`, a path below the job's folder.
     ///
     /// # Errors
-    /// [`OutputError`] where it is missing or no sidecar.
+    /// [`OutputError`] where it is missing, no sidecar, or one that says it is of another
+    /// image: nothing is done to a file because a sidecar elsewhere names it.
     pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
         let path = path_of(folder, file);
-        let bytes = std::fs::read(&path).map_err(io(&path, "reading"))?;
-        serde_json::from_slice(&bytes).map_err(|e| OutputError::Sidecar {
-            path,
-            why: e.to_string(),
-        })
+        let bytes = beneath::read(folder, name_of(file)).map_err(io(&path, "reading"))?;
+        let wrong = |why: String| OutputError::Sidecar {
+            path: path.clone(),
+            why,
+        };
+        let read: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        // Where file names are compared without case, a name finds the other's sidecar.
+        if !read.file.as_str().eq_ignore_ascii_case(file) {
+            return Err(wrong(format!("it says that it is of {}", read.file)));
+        }
+        Ok(read)
     }
 
     /// Adds the words of one page; those of the same page are replaced, so that
@@ -119,6 +128,11 @@ impl Sidecar {
 
     /// Path of the image below the job's folder.
     pub fn file(&self) -> &str {
+        self.file.as_str()
+    }
+
+    /// The same, as one that was judged.
+    pub fn path(&self) -> &JobPath {
         &self.file
     }
 
@@ -130,11 +144,11 @@ impl Sidecar {
     /// Path of the earlier file with the same bytes, of which this is another name
     /// or a copy; `None` where this one was the first.
     pub fn same_as(&self) -> Option<&str> {
-        self.same_as.as_deref()
+        self.same_as.as_ref().map(JobPath::as_str)
     }
 
-    pub(super) fn set_same_as(&mut self, earlier: Option<&str>) {
-        self.same_as = earlier.map(str::to_owned);
+    pub(super) fn set_same_as(&mut self, earlier: Option<JobPath>) {
+        self.same_as = earlier;
     }
 
     /// Size of the file in bytes.
@@ -158,18 +172,23 @@ impl Sidecar {
     }
 
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
-        let path = path_of(folder, &self.file);
         let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
-            path: path.clone(),
+            path: path_of(folder, self.file()),
             why: e.to_string(),
         })?;
-        write_whole(&path, format!("{}\n", inert::json(&json)).as_bytes())
+        let bytes = format!("{}\n", inert::json(&json));
+        write_whole(folder, &name_of(self.file()), bytes.as_bytes())
     }
 }
 
-/// Where the sidecar of the image at `file` lies.
+/// The path of the sidecar of the image at `file`, below the job's folder.
+pub(super) fn name_of(file: &str) -> String {
+    format!("{file}.json")
+}
+
+/// The same, for messages.
 pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
-    folder.join(format!("{file}.json"))
+    folder.join(name_of(file))
 }
 
 /// The images of the job in `folder` that have a sidecar, as paths below it, in no
@@ -182,24 +201,24 @@ pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec!["images".to_owned()];
     while let Some(below) = folders.pop() {
-        let path = folder.join(&below);
-        let entries = match std::fs::read_dir(&path) {
+        let entries = match beneath::entries(folder, &below) {
             Ok(entries) => entries,
             Err(error) if below == "images" => return Err(error),
             Err(error) => {
+                let path = folder.join(&below);
                 tracing::warn!(path = %path.display(), "passed over: {error}");
                 continue;
             }
         };
-        for entry in entries.filter_map(Result::ok) {
-            // Names of spoor's own are ASCII, and links are none of its.
-            let (Ok(kind), Ok(name)) = (entry.file_type(), entry.file_name().into_string()) else {
-                continue;
-            };
-            if kind.is_dir() {
-                folders.push(format!("{below}/{name}"));
-            } else if let Some(image) = name.strip_suffix(".json").filter(|_| kind.is_file()) {
-                found.push(format!("{below}/{image}"));
+        // Links are none of spoor's own.
+        for (name, kind) in entries {
+            match kind {
+                Kind::Folder => folders.push(format!("{below}/{name}")),
+                Kind::File => {
+                    let image = name.strip_suffix(".json");
+                    found.extend(image.map(|image| format!("{below}/{image}")));
+                }
+                Kind::Link | Kind::Other => {}
             }
         }
     }
@@ -214,12 +233,11 @@ pub(super) fn place(
     folder: &Path,
     date: &str,
     new: &NewImageFile<'_>,
-) -> Result<(String, Sidecar), OutputError> {
+) -> Result<(JobPath, Sidecar), OutputError> {
     let mut own = None;
     let (format, extension) = (&new.info.format, new.info.extension);
     let file = names::choose(date, new.url, format, extension, |file| {
-        let found = path_of(folder, file).metadata();
-        if found.map_or(true, |m| m.len() == 0) {
+        if beneath::length(folder, name_of(file)).unwrap_or(0) == 0 {
             return Ok(false);
         }
         let known = Sidecar::load(folder, file)?;
@@ -228,21 +246,21 @@ pub(super) fn place(
         Ok(others)
     })?;
     let contexts = own.map(|known| known.contexts).unwrap_or_default();
-    let fresh = fresh(&file, new);
-    Ok((file, Sidecar { contexts, ..fresh }))
-}
-
-fn fresh(file: &str, new: &NewImageFile<'_>) -> Sidecar {
-    Sidecar {
+    let file = JobPath::parse(&file).map_err(|error| OutputError::Sidecar {
+        path: path_of(folder, &file),
+        why: error.to_string(),
+    })?;
+    let sidecar = Sidecar {
         version: VERSION,
         url: new.url.as_str().to_owned(),
-        file: file.to_owned(),
+        file: file.clone(),
         bytes: new.bytes.len() as u64,
         same_as: None,
         info: new.info.clone(),
         content_type: new.content_type.map(str::to_owned),
         fetched: new.fetched.to_owned(),
         terms: new.terms.clone(),
-        contexts: Vec::new(),
-    }
+        contexts,
+    };
+    Ok((file, sidecar))
 }

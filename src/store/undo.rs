@@ -9,9 +9,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
-use std::path::{Component, Path};
+use std::path::Path;
 
-use super::{OutputError, Sidecar, io, log, part_of, remove, sidecar};
+use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar};
+use crate::beneath;
 
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
@@ -46,8 +47,9 @@ pub(super) fn images_after(folder: &Path, length: u64) -> Result<(), OutputError
         }
     })?;
     for (image, pages) in &lost {
-        if is_below(image) {
-            undo(folder, image, pages, kept.get(image))?;
+        // A table that was edited must not make us touch a file elsewhere.
+        if let Some(image) = image_path(image) {
+            undo(folder, image.as_str(), pages, kept.get(image.as_str()))?;
         }
     }
     Ok(())
@@ -62,15 +64,14 @@ fn undo(
     lost: &BTreeSet<String>,
     kept: Option<&BTreeSet<String>>,
 ) -> Result<(), OutputError> {
-    let bytes = folder.join(image);
-    let beside = sidecar::path_of(folder, image);
-    remove(&part_of(&bytes))?;
-    remove(&part_of(&beside))?;
+    let beside = sidecar::name_of(image);
+    remove(folder, &part_of(image))?;
+    remove(folder, &part_of(&beside))?;
     let Some(kept) = kept else {
-        remove(&beside)?;
-        return remove(&bytes);
+        remove(folder, &beside)?;
+        return remove(folder, image);
     };
-    if !beside.exists() {
+    if !beneath::is_file(folder, &beside) {
         return Ok(());
     }
     let mut sidecar = Sidecar::load(folder, image)?;
@@ -90,10 +91,4 @@ fn each_row(
         }
     }
     Ok(())
-}
-
-/// A table that was edited must not make us touch a file elsewhere.
-pub(super) fn is_below(image: &str) -> bool {
-    let mut parts = Path::new(image).components();
-    parts.all(|part| matches!(part, Component::Normal(_)))
 }

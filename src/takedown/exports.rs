@@ -1,8 +1,7 @@
 //! Exports that hold a removed sample. An archive or a table of compressed columns
 //! cannot be rewritten without making it again, so such an export goes as a whole.
 
-use std::fs::{self, File};
-use std::io::{BufReader, Read};
+use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
 
 use aho_corasick::AhoCorasick;
@@ -10,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::receipt::GoneFile;
 use super::{TakedownError, io};
+use crate::beneath::{self, JobPath, Kind};
 
 /// The folder of the exports in a job's folder, with one of its own for each.
 const FOLDER: &str = "exports";
@@ -24,16 +24,16 @@ const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
 /// The exports in a job's folder in which one of `needles` stands: addresses, paths
 /// or hashes of removed samples. One that cannot be searched is among them too, as the
 /// report is.
-pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, TakedownError> {
+pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, TakedownError> {
     let exports = folder.join(FOLDER);
     let mut found = Vec::new();
     if needles.is_empty() {
         return Ok(found);
     }
-    if folder.join(REPORT).is_dir() {
-        found.push(REPORT.to_owned());
+    if beneath::is_dir(folder, REPORT) {
+        found.extend(JobPath::parse(REPORT));
     }
-    if !exports.is_dir() {
+    if !beneath::is_dir(folder, FOLDER) {
         return Ok(found);
     }
     // An address may hold what JSON writes otherwise, as a backslash in its query.
@@ -44,12 +44,14 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, 
     });
     let all = needles.iter().cloned().chain(escaped);
     let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
-    for entry in fs::read_dir(&exports).map_err(io(&exports, "listing"))? {
-        let entry = entry.map_err(io(&exports, "listing"))?;
-        let name = format!("{FOLDER}/{}", entry.file_name().to_string_lossy());
-        let files = files_of(folder, &name)?;
+    for (entry, _) in beneath::entries(folder, FOLDER).map_err(io(&exports, "listing"))? {
+        // One with another name is none that spoor made.
+        let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
+            continue;
+        };
+        let files = files_of(folder, name.as_str())?;
         for file in &files {
-            if holds(&folder.join(file), &search)? {
+            if holds(folder, file, &search)? {
                 found.push(name);
                 break;
             }
@@ -59,7 +61,8 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<String>, 
     Ok(found)
 }
 
-fn holds(file: &Path, search: &AhoCorasick) -> Result<bool, TakedownError> {
+fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, TakedownError> {
+    let file = &folder.join(name);
     let extension = file.extension().unwrap_or_default().to_string_lossy();
     if PACKED
         .iter()
@@ -67,7 +70,7 @@ fn holds(file: &Path, search: &AhoCorasick) -> Result<bool, TakedownError> {
     {
         return Ok(true);
     }
-    let opened = File::open(file).map_err(io(file, "opening"))?;
+    let opened = beneath::open(folder, name).map_err(io(file, "opening"))?;
     match search.stream_find_iter(BufReader::new(opened)).next() {
         None => Ok(false),
         Some(Ok(_)) => Ok(true),
@@ -78,17 +81,22 @@ fn holds(file: &Path, search: &AhoCorasick) -> Result<bool, TakedownError> {
 /// Every file of `name`, a file or a folder below `folder`, as paths below that.
 pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, TakedownError> {
     let mut files = Vec::new();
-    let mut open = vec![name.to_owned()];
+    let mut open = Vec::new();
+    if !beneath::is_link(folder, name) {
+        match beneath::is_dir(folder, name) {
+            true => open.push(name.to_owned()),
+            false => files.extend(beneath::is_file(folder, name).then(|| name.to_owned())),
+        }
+    }
     while let Some(name) = open.pop() {
         let path = folder.join(&name);
-        let kind = fs::symlink_metadata(&path).map_err(io(&path, "looking at"))?;
-        if kind.is_dir() {
-            for entry in fs::read_dir(&path).map_err(io(&path, "listing"))? {
-                let entry = entry.map_err(io(&path, "listing"))?;
-                open.push(format!("{name}/{}", entry.file_name().to_string_lossy()));
+        for (entry, kind) in beneath::entries(folder, &name).map_err(io(&path, "listing"))? {
+            let below = format!("{name}/{entry}");
+            match kind {
+                Kind::Folder => open.push(below),
+                Kind::File => files.push(below),
+                Kind::Link | Kind::Other => {}
             }
-        } else if kind.is_file() {
-            files.push(name);
         }
     }
     files.sort();
@@ -98,7 +106,7 @@ pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, Takedow
 /// A file's size and hash, for the receipt.
 pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownError> {
     let path = folder.join(name);
-    let mut file = File::open(&path).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     let mut bytes = 0;
@@ -120,12 +128,14 @@ pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownE
 /// Removes a file or a folder with all that is in it.
 pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     let path = folder.join(name);
-    let removed = match path.is_dir() {
-        true => fs::remove_dir_all(&path),
-        false => fs::remove_file(&path),
-    };
-    match removed {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(()),
+    // A receipt that was interrupted is read from a file, and removes nothing else.
+    let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
+    if !of_export {
+        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is no export");
+        return Err(io(&path, "removing")(why));
+    }
+    match beneath::remove_all(folder, name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
         removed => removed.map_err(io(&path, "removing")),
     }
 }
@@ -133,6 +143,7 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn an_address_is_found_as_json_writes_it() {
@@ -148,7 +159,8 @@ mod tests {
         }
         let needles = ["http://a.test/?x=\\y".to_owned()];
         let found = holding(folder.path(), &needles).unwrap();
+        let found: Vec<&str> = found.iter().map(JobPath::as_str).collect();
         assert_eq!(found, ["exports/a", "exports/b"]);
-        assert_eq!(holding(folder.path(), &[]).unwrap(), [""; 0]);
+        assert!(holding(folder.path(), &[]).unwrap().is_empty());
     }
 }

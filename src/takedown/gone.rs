@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::receipt::{GoneContexts, GoneImage, Receipt};
 use crate::address::PageUrl;
+use crate::beneath::JobPath;
 use crate::page::TaskKind;
 use crate::scope::{Scope, Target};
 use crate::store::{Leaving, Sidecar, image_row_names};
@@ -15,7 +16,7 @@ use crate::store::{Leaving, Sidecar, image_row_names};
 /// What is covered, by the scope or because it was found to go.
 pub(super) struct Gone<'a> {
     scope: &'a Scope,
-    files: HashSet<String>,
+    files: HashSet<JobPath>,
     urls: HashSet<String>,
     /// Hashes of which no image is left.
     digests: HashSet<String>,
@@ -41,7 +42,7 @@ impl<'a> Gone<'a> {
                 let mut pages = sidecar.contexts().iter().map(|c| &c.page);
                 pages.any(|page| scope.taken_down(page, TaskKind::Page).is_none())
             };
-            image.by.is_none() && Sidecar::load(folder, &image.file).is_ok_and(words)
+            image.by.is_none() && Sidecar::load(folder, image.file.as_str()).is_ok_and(words)
         };
         let images = || receipt.images.iter().filter(|i| !kept_again(i));
         let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
@@ -68,7 +69,7 @@ impl<'a> Gone<'a> {
 
     /// Whether a sample goes; it is noted in the receipt with what of it goes.
     pub fn sample(&mut self, sidecar: &Sidecar, receipt: &mut Receipt) -> bool {
-        let (file, url) = (sidecar.file().to_owned(), sidecar.url().to_owned());
+        let (file, url) = (sidecar.path().clone(), sidecar.url().to_owned());
         let digest = self.scope.takedowns().covering_digest(sidecar.sha256());
         let by = digest.map(|order| order.target.clone());
         let by = by.or_else(|| self.covering(&url, TaskKind::Image));

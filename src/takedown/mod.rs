@@ -30,12 +30,11 @@ mod tables;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fs::{self, File};
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::address::PageUrl;
-use crate::atomic;
+use crate::beneath;
 use crate::checkpoint::{self, OpenError, OpenJob};
 use crate::config::Config;
 use crate::frontier::Frontier;
@@ -203,7 +202,7 @@ impl Work<'_> {
     /// An earlier takedown that did not come to its end.
     fn unfinished(&self) -> Result<Option<Receipt>, TakedownError> {
         let path = self.folder.join(checkpoint::UNFINISHED);
-        let bytes = match fs::read(&path) {
+        let bytes = match beneath::read(&self.folder, checkpoint::UNFINISHED) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             read => read.map_err(io(&path, "reading"))?,
         };
@@ -228,12 +227,10 @@ impl Work<'_> {
             receipt.merge(begun);
         }
         self.list = scope.takedowns().clone();
-        let list = self.folder.join(checkpoint::TAKEDOWNS);
-        self.write(&list, self.list.to_lines().as_bytes())?;
+        self.write(checkpoint::TAKEDOWNS, self.list.to_lines().as_bytes())?;
         (self.watch)("forbidden")?;
         self.frontier.set_scope(scope.clone())?;
-        let unfinished = self.folder.join(checkpoint::UNFINISHED);
-        self.write(&unfinished, &to_json(&receipt))?;
+        self.write(checkpoint::UNFINISHED, &to_json(&receipt))?;
         (self.watch)("planned")?;
 
         let gone = Gone::new(&scope, &self.folder, &receipt);
@@ -250,26 +247,26 @@ impl Work<'_> {
             (self.watch)("table")?;
         }
         for image in &receipt.contexts {
-            if self.folder.join(format!("{}.json", image.file)).exists() {
+            if beneath::is_file(&self.folder, format!("{}.json", image.file)) {
                 let of_page = |c: &crate::page::ImageContext| gone.page(c.page.as_str());
-                store::remove_contexts(&self.folder, &image.file, of_page)?;
+                store::remove_contexts(&self.folder, image.file.as_str(), of_page)?;
                 (self.watch)("contexts")?;
             }
         }
         let mut firsts = Vec::new();
         for image in &receipt.images {
-            if self.frontier.kept_file(&image.sha256)?.as_ref() == Some(&image.file) {
+            if self.frontier.kept_file(&image.sha256)?.as_deref() == Some(image.file.as_str()) {
                 firsts.push(image.sha256.as_str());
             }
         }
         self.frontier.forget_files(firsts.into_iter())?;
         (self.watch)("bytes")?;
-        for image in receipt.images.iter().filter(|i| gone.file(&i.file)) {
-            store::remove_image(&self.folder, &image.file)?;
+        for image in receipt.images.iter().filter(|i| gone.file(i.file.as_str())) {
+            store::remove_image(&self.folder, image.file.as_str())?;
             (self.watch)("image")?;
         }
         for copy in &receipt.copies {
-            store::forget_first(&self.folder, &copy.file)?;
+            store::forget_first(&self.folder, copy.file.as_str())?;
             (self.watch)("copy")?;
         }
         let (bytes, bare) = by_cause(&receipt, &gone);
@@ -277,7 +274,7 @@ impl Work<'_> {
             .take_down(&scope, &bytes, &bare, self.now, false)?;
         (self.watch)("frontier")?;
         for export in &receipt.exports {
-            exports::remove(&self.folder, export)?;
+            exports::remove(&self.folder, export.as_str())?;
             (self.watch)("export")?;
         }
         if !receipt.is_empty() {
@@ -285,11 +282,13 @@ impl Work<'_> {
             (self.watch)("checkpoints")?;
         }
         receipt.done = Some(timestamp(self.now));
-        let path = self.receipt_path();
-        self.write(&path, &to_json(&receipt))?;
+        let name = self.receipt_name();
+        self.write(&name, &to_json(&receipt))?;
         (self.watch)("receipt")?;
-        fs::remove_file(&unfinished).map_err(io(&unfinished, "removing"))?;
-        Ok((receipt, path))
+        let unfinished = self.folder.join(checkpoint::UNFINISHED);
+        beneath::remove_file(&self.folder, checkpoint::UNFINISHED)
+            .map_err(io(&unfinished, "removing"))?;
+        Ok((receipt, self.folder.join(name)))
     }
 
     /// Finds all that is to be removed, and changes nothing; with the scope that
@@ -313,8 +312,8 @@ impl Work<'_> {
         }
         receipt.copies = self.copies(&receipt.images, &files, &kept)?;
         for image in &receipt.images {
-            for name in [image.file.clone(), format!("{}.json", image.file)] {
-                if self.folder.join(&name).is_file() {
+            for name in [image.file.to_string(), format!("{}.json", image.file)] {
+                if beneath::is_file(&self.folder, &name) {
                     receipt.files.push(exports::described(&self.folder, &name)?);
                 }
             }
@@ -332,7 +331,7 @@ impl Work<'_> {
         let frontier = &mut self.frontier;
         receipt.frontier = frontier.take_down(&scope, &bytes, &bare, self.now, true)?;
         receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
-        let mut also = receipt.exports.clone();
+        let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
         if !receipt.is_empty() {
             also.extend(checkpoint::exports_of(&self.folder));
         }
@@ -366,7 +365,7 @@ impl Work<'_> {
                 let sidecar = Sidecar::load(&self.folder, file)?;
                 if sidecar.sha256() == sha256 {
                     copies.push(Copy {
-                        file: file.clone(),
+                        file: sidecar.path().clone(),
                         url: sidecar.url().to_owned(),
                         sha256: sha256.to_owned(),
                     });
@@ -461,25 +460,23 @@ impl Work<'_> {
     }
 
     /// A receipt has a name of its own.
-    fn receipt_path(&self) -> PathBuf {
+    fn receipt_name(&self) -> String {
         let time = timestamp(self.now).replace([':', '-', '.'], "");
-        let folder = self.folder.join(FOLDER);
-        let mut path = folder.join(format!("{time}.json"));
+        let mut name = format!("{FOLDER}/{time}.json");
         let mut number = 2;
-        while path.exists() {
-            path = folder.join(format!("{time}-{number}.json"));
+        while beneath::is_file(&self.folder, &name) {
+            name = format!("{FOLDER}/{time}-{number}.json");
             number += 1;
         }
-        path
+        name
     }
 
     /// Writes a file whole, on the disk before this returns.
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), TakedownError> {
-        if let Some(parent) = path.parent() {
-            fs::create_dir_all(parent).map_err(io(parent, "making the folder"))?;
-        }
-        atomic::write(path, |out: &mut BufWriter<File>| out.write_all(bytes))
-            .map_err(io(path, "writing"))?;
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TakedownError> {
+        let path = self.folder.join(FOLDER);
+        beneath::create_dir_all(&self.folder, FOLDER).map_err(io(&path, "making the folder"))?;
+        beneath::write_bytes(&self.folder, name, bytes)
+            .map_err(io(&self.folder.join(name), "writing"))?;
         Ok(store::sync_folder(&self.folder)?)
     }
 }
@@ -492,7 +489,7 @@ fn beginning(sha256: &str) -> String {
 /// The removed images whose bytes were taken down, and those that merely have no
 /// words left.
 fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
-    let images = receipt.images.iter().filter(|i| gone.file(&i.file));
+    let images = receipt.images.iter().filter(|i| gone.file(i.file.as_str()));
     let with = |wanted: bool| {
         let of = images.clone().filter(move |i| i.by.is_some() == wanted);
         of.filter_map(|i| PageUrl::parse(&i.url).ok()).collect()
@@ -507,7 +504,7 @@ fn needles(receipt: &Receipt, pages: BTreeSet<String>) -> Vec<String> {
     let mut needles: Vec<String> = pages.into_iter().collect();
     let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
     for image in &receipt.images {
-        needles.extend([image.file.clone(), image.url.clone()]);
+        needles.extend([image.file.to_string(), image.url.clone()]);
         if !left.contains(image.sha256.as_str()) {
             needles.push(image.sha256.clone());
         }

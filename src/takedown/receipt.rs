@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 use serde::{Deserialize, Serialize};
 
 use crate::address::PageUrl;
+use crate::beneath::JobPath;
 use crate::frontier::TakenDown;
 use crate::scope::Target;
 
@@ -56,7 +57,7 @@ pub struct Receipt {
     pub frontier: TakenDown,
     /// Exports that were removed whole, as paths below the job's folder;
     /// `spoor export` makes them again.
-    pub exports: Vec<String>,
+    pub exports: Vec<JobPath>,
     /// Every file that was removed.
     pub files: Vec<GoneFile>,
     /// What could not be removed, in words.
@@ -67,7 +68,7 @@ pub struct Receipt {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoneImage {
     /// Its path below the job's folder.
-    pub file: String,
+    pub file: JobPath,
     /// Its address.
     pub url: String,
     /// SHA-256 of its bytes by its sidecar.
@@ -80,7 +81,7 @@ pub struct GoneImage {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoneContexts {
     /// Path of the image below the job's folder.
-    pub file: String,
+    pub file: JobPath,
     /// Its address.
     pub url: String,
     /// The pages whose words were removed.
@@ -91,7 +92,7 @@ pub struct GoneContexts {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Copy {
     /// Its path below the job's folder.
-    pub file: String,
+    pub file: JobPath,
     /// Its address.
     pub url: String,
     /// SHA-256 of its bytes.
@@ -118,12 +119,16 @@ impl Receipt {
         add_new(&mut self.followed, earlier.followed, PageUrl::as_str);
         add_new(&mut self.leads_to, earlier.leads_to, PageUrl::as_str);
         self.not_found.retain(|t| earlier.not_found.contains(t));
-        add_new(&mut self.images, earlier.images, |image| &image.file);
-        add_new(&mut self.contexts, earlier.contexts, |image| &image.file);
+        add_new(&mut self.images, earlier.images, |image| {
+            image.file.as_str()
+        });
+        add_new(&mut self.contexts, earlier.contexts, |image| {
+            image.file.as_str()
+        });
         let gone: HashSet<&str> = self.images.iter().map(|i| i.file.as_str()).collect();
         self.contexts.retain(|c| !gone.contains(c.file.as_str()));
-        add_new(&mut self.copies, earlier.copies, |copy| &copy.file);
-        add_new(&mut self.exports, earlier.exports, |export| export);
+        add_new(&mut self.copies, earlier.copies, |copy| copy.file.as_str());
+        add_new(&mut self.exports, earlier.exports, JobPath::as_str);
         add_new(&mut self.files, earlier.files, |file| &file.file);
         for (own, before) in [
             (&mut self.rows, earlier.rows),
@@ -236,7 +241,7 @@ impl fmt::Display for Receipt {
             f,
             &format!("exports {did} whole; make them again"),
             &self.exports,
-            Clone::clone,
+            ToString::to_string,
         )?;
         section(
             f,

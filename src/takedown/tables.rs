@@ -4,14 +4,13 @@
 //! Nothing is presumed of a table but that its first line names its columns and
 //! that a line speaks of an image by its path, its address or its hash.
 
-use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
 use super::{Gone, TakedownError, io};
-use crate::atomic;
+use crate::beneath;
 use crate::store::Leaving;
 
 /// What of a job's folder is looked through besides the files that grow, as paths
@@ -23,16 +22,15 @@ pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
         if !path.is_dir() {
             continue;
         }
-        for entry in fs::read_dir(&path).map_err(io(&path, "listing"))? {
-            let entry = entry.map_err(io(&path, "listing"))?;
-            let name = format!("{below}{}", entry.file_name().to_string_lossy());
+        for (name, _) in beneath::entries(folder, below).map_err(io(&path, "listing"))? {
+            let name = format!("{below}{name}");
             let is_table = match table_of(&name) {
                 "ranking.tsv" | "duplicates.tsv" => true,
                 other => {
                     !below.is_empty() && (other.ends_with(".tsv") || other.ends_with(".jsonl"))
                 }
             };
-            if is_table && folder.join(&name).is_file() {
+            if is_table && beneath::is_file(folder, &name) {
                 found.push(name);
             }
         }
@@ -58,7 +56,7 @@ pub(super) fn without(
     write: bool,
 ) -> Result<u64, TakedownError> {
     let path: PathBuf = folder.join(name);
-    let bytes = fs::read(&path).map_err(io(&path, "reading"))?;
+    let bytes = beneath::read(folder, name).map_err(io(&path, "reading"))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut speaks: Box<dyn FnMut(&str) -> bool> = match table_of(name).ends_with(".tsv") {
         true => Box::new(row_filter(gone, text.lines().next().unwrap_or_default())),
@@ -71,11 +69,11 @@ pub(super) fn without(
         .collect();
     let removed = (lines.count() - kept.len()) as u64;
     if write && removed > 0 {
-        let all = |out: &mut std::io::BufWriter<fs::File>| {
+        beneath::write(folder, name, |out| {
             kept.iter()
                 .try_for_each(|line| out.write_all(line.as_bytes()))
-        };
-        atomic::write(&path, all).map_err(io(&path, "writing"))?;
+        })
+        .map_err(io(&path, "writing"))?;
     }
     Ok(removed)
 }

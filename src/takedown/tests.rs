@@ -2,9 +2,11 @@
 
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::time::Duration;
 
 use super::*;
+use crate::beneath::JobPath;
 use crate::frontier::audit::audit;
 use crate::frontier::store as stores;
 use crate::frontier::{Effects, NewImage, NewTask, RobotsAnswer, State, Written};
@@ -452,7 +454,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
         ("ranking.tsv.77.partial", 1),
     ];
     assert_eq!(rows, expected, "the vote, and what took it back");
-    assert_eq!(receipt.exports, ["exports/jsonl"]);
+    assert_eq!(receipt.exports, [JobPath::parse("exports/jsonl").unwrap()]);
     assert!(job.folder().join("exports/webdataset/README.md").exists());
     assert!(!job.folder().join("exports/jsonl").exists());
     let image = receipt.files.iter().find(|f| f.file.ends_with("1.png"));
@@ -749,4 +751,204 @@ fn who_works_on_the_job_is_not_disturbed() {
         missing.to_string().contains("no job lies here"),
         "{missing}"
     );
+}
+
+/// A job beside which a stranger's file lies, named from the job as `../victim`.
+fn beside_a_victim() -> (Job, PathBuf) {
+    let job = Job::new();
+    let victim = job.root.path().join("victim");
+    for name in ["victim", "victim.json"] {
+        fs::write(job.root.path().join(name), "theirs").unwrap();
+    }
+    (job, victim)
+}
+
+#[test]
+fn a_sidecar_that_names_a_file_elsewhere_removes_nothing_there() {
+    for named in [
+        "../victim",
+        "../../t/../victim",
+        "/VICTIM",
+        "images/other.png",
+        "job.toml",
+    ] {
+        let (job, victim) = beside_a_victim();
+        let named = named.replace("/VICTIM", &victim.display().to_string());
+        let sidecar = job
+            .sidecars()
+            .into_iter()
+            .find(|s| s.url().ends_with("/1.png"));
+        let file = sidecar.unwrap().file().to_owned();
+        let path = job.folder().join(format!("{file}.json"));
+        let text = fs::read_to_string(&path).unwrap();
+        let changed = text.replacen(
+            &format!("\"file\": \"{file}\""),
+            &format!("\"file\": {named:?}"),
+            1,
+        );
+        assert_ne!(text, changed);
+        fs::write(&path, changed).unwrap();
+        let asked = request(&[by_host("a.test")]);
+        let (receipt, _) = take_down(&job.config, &asked, 5_000_000).unwrap();
+        assert_eq!(fs::read(&victim).unwrap(), b"theirs", "{named}");
+        assert!(victim.with_extension("json").exists(), "{named}");
+        assert!(job.folder().join("job.toml").exists(), "{named}");
+        let told = receipt
+            .remains
+            .iter()
+            .find(|r| r.starts_with("not looked at"));
+        assert!(
+            told.is_some_and(|told| told.contains(&file)),
+            "{:?}",
+            receipt.remains
+        );
+    }
+}
+
+#[test]
+fn an_interrupted_receipt_or_journal_that_names_a_file_elsewhere_is_refused() {
+    let victim_is_whole = |job: &Job, victim: &Path| {
+        assert_eq!(fs::read(victim).unwrap(), b"theirs");
+        assert!(job.folder().join("logs/crawl.jsonl").exists());
+    };
+    let asked = request(&[by_url("http://a.test/1.png")]);
+    for (key, named) in [
+        ("file", "../victim"),
+        ("exports", "../victim"),
+        ("exports", "logs"),
+    ] {
+        let (job, victim) = beside_a_victim();
+        let interrupted = take_down_with(&job.config, &asked, 5_000_000, &mut |step| match step {
+            "planned" => Err(TakedownError::Nothing),
+            _ => Ok(()),
+        });
+        interrupted.unwrap_err();
+        let path = job.folder().join(checkpoint::UNFINISHED);
+        let mut receipt: serde_json::Value =
+            serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        match key {
+            "file" => receipt["images"][0]["file"] = named.into(),
+            _ => receipt["exports"] = serde_json::json!([named]),
+        }
+        fs::write(&path, receipt.to_string()).unwrap();
+        let refused = take_down(&job.config, &asked, 5_000_000)
+            .unwrap_err()
+            .to_string();
+        assert!(
+            refused.contains(if key == "file" || named != "logs" {
+                "unfinished.json"
+            } else {
+                "logs"
+            }),
+            "{refused}"
+        );
+        victim_is_whole(&job, &victim);
+    }
+    let (job, victim) = beside_a_victim();
+    fs::write(job.root.path().join("victim.rewritten"), "mine").unwrap();
+    let journal = r#"{"stamp":[],"generation":1,"files":["../victim"]}"#;
+    fs::write(job.folder().join("rewriting.json"), journal).unwrap();
+    let refused = checkpoint::open(&job.config, 0).err().unwrap().to_string();
+    assert!(refused.contains("rewriting.json"), "{refused}");
+    victim_is_whole(&job, &victim);
+}
+
+#[cfg(unix)]
+#[test]
+fn nothing_is_written_or_removed_through_a_link() {
+    use std::os::unix::fs::symlink;
+    let names = [
+        "job.toml",
+        "lock",
+        "samples.lock",
+        "takedown.jsonl",
+        "exports",
+        "images",
+        "frontier/x",
+    ];
+    for name in names {
+        let (job, victim) = beside_a_victim();
+        let path = job.folder().join(name);
+        let moved = job.root.path().join("moved");
+        // A folder is moved away and linked to from its place.
+        let target = match path.is_dir() {
+            true => {
+                fs::rename(&path, &moved).unwrap();
+                &moved
+            }
+            false => {
+                fs::remove_file(&path).ok();
+                &victim
+            }
+        };
+        symlink(target, &path).unwrap();
+        let asked = request(&[by_url("http://a.test/1.png")]);
+        let refused = take_down(&job.config, &asked, 0).unwrap_err().to_string();
+        assert!(refused.contains("leads out"), "{name}: {refused}");
+        let refused = checkpoint::open(&job.config, 0).err().unwrap().to_string();
+        assert!(
+            refused.contains(name) && refused.contains("leads out"),
+            "{refused}"
+        );
+        assert!(store::read_samples(&job.folder()).is_err(), "{name}");
+        assert_eq!(fs::read(&victim).unwrap(), b"theirs", "{name}");
+    }
+    // The job's folder itself may lie elsewhere.
+    let job = Job::new();
+    fs::rename(job.folder(), job.root.path().join("real")).unwrap();
+    symlink("real", job.folder()).unwrap();
+    job.take_down(&[by_url("http://a.test/1.png")]);
+}
+
+#[test]
+fn an_import_that_names_a_file_elsewhere_is_refused_and_a_store_that_does_is_harmless() {
+    use std::io::{Read, Write};
+    let (job, victim) = beside_a_victim();
+    let export = job
+        .folder()
+        .join("checkpoints/frontier-19700101T000000Z.jsonl.gz");
+    let mut text = String::new();
+    let file = fs::File::open(export).unwrap();
+    flate2::read::MultiGzDecoder::new(file)
+        .read_to_string(&mut text)
+        .unwrap();
+    let file = job.sidecars()[0].file().to_owned();
+    let sidecar = fs::read(job.folder().join(format!("{file}.json"))).unwrap();
+    fs::write(victim.with_extension("json"), &sidecar).unwrap();
+    let (before, rest) = text.split_once("\"note\":\"images/").unwrap();
+    let (_, rest) = rest.split_once('"').unwrap();
+    let note = format!("{before}\"note\":\"../victim\"{rest}");
+    let kept = "{\"fact\":\"kept\",\"sha256\":\"00\",\"file\":\"../victim\"}\n";
+    let kept = format!("{text}{kept}");
+    for (changed, line) in [
+        (note, before.lines().count()),
+        (kept, text.lines().count() + 1),
+    ] {
+        let path = job.root.path().join("changed.jsonl.gz");
+        let out = fs::File::create(&path).unwrap();
+        let mut out = flate2::write::GzEncoder::new(out, flate2::Compression::fast());
+        out.write_all(changed.as_bytes()).unwrap();
+        out.finish().unwrap();
+        fs::remove_dir_all(job.folder().join("frontier")).ok();
+        let refused = crate::maintenance::import(&job.config, &path);
+        let refused = refused.unwrap_err().to_string();
+        let named = format!(":{line}: ");
+        assert!(
+            refused.contains(&named) && refused.contains("../victim"),
+            "{refused}"
+        );
+    }
+    // One that was imported before is not believed either.
+    let page = url("http://a.test/");
+    let mut outputs = store::Outputs::open(&job.folder(), &[]).unwrap();
+    outputs
+        .extend_image("../victim", context("http://z.test/"))
+        .unwrap();
+    outputs.mark_boilerplate("../victim", &page, 1.0).unwrap();
+    outputs
+        .restate_terms("../victim", &page, &Terms::default())
+        .unwrap();
+    assert_eq!(fs::read(victim.with_extension("json")).unwrap(), sidecar);
+    store::remove_image(&job.folder(), "../victim").unwrap_err();
+    assert!(victim.exists());
 }

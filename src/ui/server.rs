@@ -1,5 +1,6 @@
 //! The page and its interface over HTTP.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError};
 
@@ -13,6 +14,7 @@ use serde_json::json;
 use tokio::sync::Mutex;
 
 use super::shelf::{Reader, Shelf};
+use crate::beneath;
 use crate::config::Config;
 use crate::control::{Entrance, Guard, Problem, accept, guard, login};
 use crate::picture::thumbnail;
@@ -100,7 +102,7 @@ async fn file(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Resp
     let Some(folder) = ui.reader.job(&name) else {
         return no_job();
     };
-    match read(&folder.join("job.toml")).await {
+    match read(folder, "job.toml").await {
         Ok(bytes) => {
             let text = String::from_utf8_lossy(&bytes);
             let text = inert::shown(&text).into_owned();
@@ -121,13 +123,13 @@ async fn image(
     let file = {
         let tally = ui.reader.tally(&name);
         let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        tally.file(&id).map(|file| folder.join(file))
+        tally.file(&id).map(str::to_owned)
     };
     let Some(file) = file else {
         return missing("the page shows the newest images only");
     };
     let _working = ui.working.lock().await;
-    let decode = move || thumbnail(&std::fs::read(file).ok()?, SIDE);
+    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
             let headers = [
@@ -144,7 +146,7 @@ async fn shown(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Res
     let Some(folder) = ui.reader.job(&name) else {
         return no_job();
     };
-    match read(&folder.join("report/report.html")).await {
+    match read(folder, "report/report.html").await {
         Ok(bytes) => {
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -193,18 +195,25 @@ fn make(folder: &Path, name: &str) -> Result<(), String> {
 }
 
 /// A file that is not too large to be held in memory.
-async fn read(path: &Path) -> Result<Vec<u8>, String> {
+async fn read(folder: PathBuf, name: &'static str) -> Result<Vec<u8>, String> {
     let why = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => "there is none yet".to_owned(),
         _ => error.to_string(),
     };
-    let meta = tokio::fs::metadata(path).await.map_err(why)?;
-    if meta.len() > MAX_FILE {
-        return Err(format!(
-            "it is larger than {MAX_FILE} bytes; open it in the job's folder"
-        ));
-    }
-    tokio::fs::read(path).await.map_err(why)
+    let read = move || {
+        let file = beneath::open(&folder, name).map_err(why)?;
+        if file.metadata().map_err(why)?.len() > MAX_FILE {
+            return Err(format!(
+                "it is larger than {MAX_FILE} bytes; open it in the job's folder"
+            ));
+        }
+        let mut bytes = Vec::new();
+        let whole = file.take(MAX_FILE).read_to_end(&mut bytes);
+        whole.map(|_| bytes).map_err(why)
+    };
+    // The task only fails where the process ends.
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|_| Err("the page ends".to_owned()))
 }
 
 fn no_job() -> Response {

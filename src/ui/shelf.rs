@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::tally::{Tally, id_of};
+use crate::beneath;
 use crate::config::Config;
 use crate::control::{self, Client, Ending, Stage, Status};
 use crate::store::DOCUMENTS;
@@ -169,10 +170,15 @@ impl Reader {
         let folder = self.folder.join(&name);
         let tally = self.tally(&name);
         let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = tally.read_on(&folder.join("logs/crawl.jsonl"));
-        let wrong = wrong_with(&folder).or(read
+        let wrong = beneath::refuse_links_out(&folder, "", 0)
+            .and_then(|()| beneath::refuse_links_out(&folder, "logs", 0))
+            .map_err(|error| error.to_string())
+            .and_then(|()| {
+                let read = tally.read_on(&folder.join("logs/crawl.jsonl"));
+                read.map_err(|error| format!("logs/crawl.jsonl cannot be read: {error}"))
+            })
             .err()
-            .map(|error| format!("logs/crawl.jsonl cannot be read: {error}")));
+            .or_else(|| wrong_with(&folder));
         let (state, text) = match (&status, wrong) {
             (Some(status), _) => (Standing::Running, doing(status)),
             (None, Some(wrong)) => (Standing::Damaged, wrong),

@@ -139,7 +139,10 @@ impl Building {
                 let bytes = codec::encode(store, &scores)?;
                 self.batch.put(keys::SCORES.to_vec(), bytes);
             }
-            Fact::Kept { sha256, file } => self.batch.put(keys::kept(&sha256), file.into_bytes()),
+            Fact::Kept { sha256, file } => {
+                let file = String::from(file).into_bytes();
+                self.batch.put(keys::kept(&sha256), file);
+            }
         }
         Ok(())
     }

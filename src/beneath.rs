@@ -1,0 +1,604 @@
+//! The files of a folder, reached beneath it.
+//!
+//! A job's folder may come from a stranger, and so may what stands in its files. Every
+//! path that a file names is a [`JobPath`], judged once when it is read, and every file
+//! of a job is opened from its folder downwards: neither `..` nor a symbolic link leads
+//! out. The folder itself may be a link, and a link within it that stays within it is
+//! followed; what is written is never one.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::path::{Component, Path};
+use std::str::FromStr;
+
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, OpenOptions};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The longest path of a file in a job, in bytes; spoor's own are shorter by far.
+const LONGEST: usize = 4_096;
+
+/// A path below a job's folder, as its files name one: names with `/` between them, of
+/// which none leads elsewhere.
+#[derive(
+    Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(inline, with = "String")]
+pub struct JobPath(String);
+
+/// Why a text is no path below a job's folder.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{}` is no path of a file in a job: {why}", shown(text))]
+pub struct JobPathError {
+    text: String,
+    why: &'static str,
+}
+
+/// A text of a stranger, short and without what a terminal obeys.
+fn shown(text: &str) -> String {
+    let short: String = text.chars().take(200).collect();
+    short.escape_debug().to_string()
+}
+
+impl JobPath {
+    /// Judges a text.
+    ///
+    /// # Errors
+    /// [`JobPathError`] where it is empty, absolute, overlong, or has a part that leads
+    /// elsewhere or that a file system may take for something else.
+    pub fn parse(text: &str) -> Result<Self, JobPathError> {
+        let wrong = |why| {
+            let text = text.to_owned();
+            Err(JobPathError { text, why })
+        };
+        if text.is_empty() {
+            return wrong("it is empty");
+        }
+        if text.len() > LONGEST {
+            return wrong("it is longer than 4,096 bytes");
+        }
+        if text.contains(|c: char| c == '\\' || c.is_control()) {
+            return wrong("it has a backslash or a control character");
+        }
+        if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
+            return wrong("it begins or ends with `/`, or has an empty part, `.` or `..`");
+        }
+        // Such as the letter of a drive.
+        let plain = |part| matches!(part, Component::Normal(_));
+        if !Path::new(text).components().all(plain) {
+            return wrong("it does not begin in the job's folder");
+        }
+        Ok(Self(text.to_owned()))
+    }
+
+    /// As it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for JobPath {
+    type Err = JobPathError;
+
+    fn from_str(text: &str) -> Result<Self, JobPathError> {
+        Self::parse(text)
+    }
+}
+
+impl TryFrom<String> for JobPath {
+    type Error = JobPathError;
+
+    fn try_from(text: String) -> Result<Self, JobPathError> {
+        Self::parse(&text)
+    }
+}
+
+impl From<JobPath> for String {
+    fn from(path: JobPath) -> Self {
+        path.0
+    }
+}
+
+impl AsRef<Path> for JobPath {
+    fn as_ref(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
+impl Borrow<str> for JobPath {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl PartialEq<str> for JobPath {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl fmt::Display for JobPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Opens a file to read it.
+///
+/// # Errors
+/// What the system said; also where a link leads out, or it is no regular file.
+pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
+    open_with(folder, name, OpenOptions::new().read(true))
+}
+
+/// Opens a file to write at its end, and makes it where there is none.
+///
+/// # Errors
+/// As [`open`], and where it is a link.
+pub fn append(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
+    let name = name.as_ref();
+    refuse_link(folder, name)?;
+    open_with(folder, name, OpenOptions::new().append(true).create(true))
+}
+
+/// Opens a file to read and write it as it is, and makes it where there is none; for
+/// files that are locked.
+///
+/// # Errors
+/// As [`append`].
+pub fn open_or_create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
+    let name = name.as_ref();
+    refuse_link(folder, name)?;
+    let mut options = OpenOptions::new();
+    open_with(
+        folder,
+        name,
+        options.read(true).write(true).create(true).truncate(false),
+    )
+}
+
+/// Makes a file that is not there; whatever had its name is removed first, so that
+/// nothing is written through a link.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
+    let name = name.as_ref();
+    let dir = dir(folder)?;
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create_new(true);
+    let made = match dir.open_with(name, &options) {
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            dir.remove_file(name).map_err(told)?;
+            dir.open_with(name, &options)
+        }
+        made => made,
+    };
+    made.map(cap_std::fs::File::into_std).map_err(told)
+}
+
+/// All bytes of a file.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = open(folder, name)?;
+    let length = file.metadata().map_or(0, |m| m.len());
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0).min(1 << 26));
+    file.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A file as text.
+///
+/// # Errors
+/// As [`open`], and where it is no UTF-8.
+pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read(folder, name)?)
+        .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
+}
+
+/// Writes a file whole or not at all: under another name beside it, synced, and renamed
+/// over whatever stood there, a link included. Without success nothing is left behind.
+///
+/// # Errors
+/// What `body` or the system said; also where a link leads out.
+pub fn write(
+    folder: &Path,
+    name: impl AsRef<Path>,
+    body: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+) -> io::Result<()> {
+    let name = name.as_ref();
+    let mut partial = name
+        .file_name()
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?
+        .to_owned();
+    partial.push(format!(".{}.partial", std::process::id()));
+    let partial = name.with_file_name(partial);
+    let written = create(folder, &partial).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        body(&mut out)?;
+        out.into_inner()?.sync_all()?;
+        rename(folder, &partial, name)
+    });
+    if written.is_err() {
+        // The first error is the one to report; this file may not even exist.
+        drop(remove_file(folder, &partial));
+    }
+    written
+}
+
+/// The same for bytes that are there.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
+    write(folder, name, |out| out.write_all(bytes))
+}
+
+/// Makes a folder and those above it; what is there already is kept.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
+    let name = name.as_ref();
+    let dir = dir(folder)?;
+    // Said here, as otherwise a link that leads out would only be "there already".
+    match dir.metadata(name) {
+        Ok(found) if found.is_dir() => return Ok(()),
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        _ => {}
+    }
+    dir.create_dir_all(name).map_err(told)
+}
+
+/// Removes a file, or a link and not what it leads to; one that is not there is an error
+/// of that kind.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn remove_file(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
+    dir(folder)?.remove_file(name).map_err(told)
+}
+
+/// Removes a folder with all in it, or a file or a link; links in it are removed and not
+/// followed.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
+    let dir = dir(folder)?;
+    let removed = match dir.symlink_metadata(&name) {
+        Ok(found) if found.is_dir() => dir.remove_dir_all(name),
+        Ok(_) => dir.remove_file(name),
+        Err(error) => Err(error),
+    };
+    removed.map_err(told)
+}
+
+/// Gives a file another name, in place of whatever has that.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn rename(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let dir = dir(folder)?;
+    dir.rename(from, &dir, to).map_err(told)
+}
+
+/// Gives a file one more name.
+///
+/// # Errors
+/// What the system said; also where a link leads out, or the name is taken.
+pub fn hard_link(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
+    let dir = dir(folder)?;
+    dir.hard_link(from, &dir, to).map_err(told)
+}
+
+/// The length of a regular file; `None` where there is none, or a link to it leads out.
+pub fn length(folder: &Path, name: impl AsRef<Path>) -> Option<u64> {
+    let found = dir(folder).ok()?.metadata(name).ok()?;
+    found.is_file().then_some(found.len())
+}
+
+/// Whether there is a regular file of this name.
+pub fn is_file(folder: &Path, name: impl AsRef<Path>) -> bool {
+    length(folder, name).is_some()
+}
+
+/// Whether a symbolic link has this name.
+pub fn is_link(folder: &Path, name: impl AsRef<Path>) -> bool {
+    let found = dir(folder).and_then(|dir| dir.symlink_metadata(name));
+    found.is_ok_and(|found| found.is_symlink())
+}
+
+/// Whether there is a folder of this name.
+pub fn is_dir(folder: &Path, name: impl AsRef<Path>) -> bool {
+    dir(folder).is_ok_and(|dir| dir.is_dir(name))
+}
+
+/// What lies in a folder below `folder`, in no order. A link is called one, whatever it
+/// leads to. Names that are not UTF-8 are none of spoor's and left out.
+///
+/// # Errors
+/// What the system said; also where a link leads out.
+pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String, Kind)>> {
+    let name = name.as_ref();
+    let name = match name.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => name,
+    };
+    let mut found = Vec::new();
+    for entry in dir(folder)?.read_dir(name).map_err(told)? {
+        let entry = entry?;
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let kind = match entry.file_type()? {
+            kind if kind.is_dir() => Kind::Folder,
+            kind if kind.is_file() => Kind::File,
+            kind if kind.is_symlink() => Kind::Link,
+            _ => Kind::Other,
+        };
+        found.push((name, kind));
+    }
+    Ok(found)
+}
+
+/// What an entry of a folder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A regular file.
+    File,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A socket, a pipe, a device.
+    Other,
+}
+
+/// Refuses links that lead out, among what lies in the folder `name` below `folder` and
+/// `deeper` levels further down; nothing where there is no such folder. For files that
+/// others than this module open, as a store does.
+///
+/// # Errors
+/// An error that names the link.
+pub fn refuse_links_out(folder: &Path, name: &str, deeper: usize) -> io::Result<()> {
+    let (dir, all) = match dir(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        opened => {
+            let dir = opened?;
+            match dir.is_dir(match name {
+                "" => ".",
+                name => name,
+            }) {
+                true => (dir, entries(folder, name)?),
+                false => return Ok(()),
+            }
+        }
+    };
+    for (entry, kind) in all {
+        let below = match name {
+            "" => entry,
+            name => format!("{name}/{entry}"),
+        };
+        match kind {
+            Kind::Link => {
+                if let Err(error) = dir.metadata(&below).map_err(told)
+                    && error.kind() == ErrorKind::InvalidInput
+                {
+                    let named = format!("{}: {error}", shown(&below));
+                    return Err(io::Error::new(ErrorKind::InvalidInput, named));
+                }
+            }
+            Kind::Folder if deeper > 0 => refuse_links_out(folder, &below, deeper - 1)?,
+            Kind::File | Kind::Folder | Kind::Other => {}
+        }
+    }
+    Ok(())
+}
+
+fn dir(folder: &Path) -> io::Result<Dir> {
+    let folder = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
+    };
+    Dir::open_ambient_dir(folder, ambient_authority())
+}
+
+fn open_with(folder: &Path, name: impl AsRef<Path>, options: &OpenOptions) -> io::Result<File> {
+    let (dir, name) = (dir(folder)?, name.as_ref());
+    // Opening a pipe would wait for its other end.
+    match dir.metadata(name) {
+        Ok(found) if !found.is_file() => {
+            return Err(io::Error::new(
+                ErrorKind::InvalidInput,
+                "it is no regular file; move it away",
+            ));
+        }
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
+        _ => {}
+    }
+    let opened = dir.open_with(name, options).map_err(told)?;
+    Ok(opened.into_std())
+}
+
+fn refuse_link(folder: &Path, name: &Path) -> io::Result<()> {
+    match dir(folder)?.symlink_metadata(name) {
+        Ok(found) if found.is_symlink() => Err(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it is a symbolic link, and spoor writes through none in a job's folder; remove it",
+        )),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(told(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Says of a way out what it is.
+fn told(error: io::Error) -> io::Error {
+    // The system's own refusals have a number.
+    match error.kind() {
+        ErrorKind::PermissionDenied if error.raw_os_error().is_none() => io::Error::new(
+            ErrorKind::InvalidInput,
+            "the path leads out of the folder, by `..` or a symbolic link; only the job's \
+             folder itself may be a link",
+        ),
+        _ => error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::fs;
+
+    #[test]
+    fn only_paths_below_are_paths() {
+        for good in [
+            "a",
+            "images/2026-01-02/a.org/%2E%2E~.jpg",
+            "a/..b/c..",
+            "a b/ü",
+        ] {
+            assert_eq!(JobPath::parse(good).unwrap().as_str(), good);
+        }
+        let long = "a/".repeat(3_000) + "b";
+        for bad in [
+            "",
+            "/",
+            "/etc/passwd",
+            "..",
+            "../x",
+            "a/../b",
+            "a/..",
+            "./a",
+            "a/./b",
+            "a//b",
+            "a/",
+            "a\\..\\b",
+            "a\0b",
+            "a\nb",
+            "a\u{7f}",
+            &long,
+        ] {
+            let error = JobPath::parse(bad).unwrap_err().to_string();
+            assert!(!error.contains(['\n', '\0']), "{error:?}");
+            let json = serde_json::to_string(bad).unwrap();
+            assert!(serde_json::from_str::<JobPath>(&json).is_err(), "{bad}");
+        }
+        let path: JobPath = serde_json::from_str("\"images/a.jpg\"").unwrap();
+        assert_eq!(serde_json::to_string(&path).unwrap(), "\"images/a.jpg\"");
+    }
+
+    /// A folder with a job in it that is reached through a link, and links in the job
+    /// that lead to a file and a folder of somebody else.
+    #[cfg(unix)]
+    fn trapped() -> (tempfile::TempDir, std::path::PathBuf) {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let real = root.path().join("real");
+        fs::create_dir_all(real.join("sub")).unwrap();
+        fs::create_dir(root.path().join("other")).unwrap();
+        fs::write(root.path().join("other/file"), "theirs").unwrap();
+        fs::write(real.join("sub/own"), "own").unwrap();
+        let job = root.path().join("job");
+        symlink("real", &job).unwrap();
+        symlink("../other/file", real.join("out")).unwrap();
+        symlink(root.path().join("other/file"), real.join("absolute")).unwrap();
+        symlink("../other", real.join("folder")).unwrap();
+        symlink("../other/none", real.join("dangling")).unwrap();
+        symlink("sub/own", real.join("within")).unwrap();
+        (root, job)
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn nothing_leads_out_and_what_stays_within_is_reached() {
+        let (root, job) = trapped();
+        assert_eq!(read(&job, "within").unwrap(), b"own");
+        let outs = [
+            "out",
+            "absolute",
+            "folder/file",
+            "../other/file",
+            "sub/../../other/file",
+        ];
+        for name in outs {
+            assert!(read(&job, name).is_err(), "{name}");
+            assert!(!is_file(&job, name), "{name}");
+            assert!(append(&job, name).is_err(), "{name}");
+            assert!(open_or_create(&job, name).is_err(), "{name}");
+            assert!(hard_link(&job, name, "taken").is_err() || read(&job, "taken").is_err());
+        }
+        for name in ["folder/file", "folder/new", "../other/file", "dangling/new"] {
+            assert!(create(&job, name).is_err(), "{name}");
+            assert!(write_bytes(&job, name, b"x").is_err(), "{name}");
+            assert!(remove_file(&job, name).is_err(), "{name}");
+            assert!(remove_all(&job, name).is_err(), "{name}");
+            assert!(rename(&job, "sub/own", name).is_err(), "{name}");
+        }
+        assert!(append(&job, "dangling").is_err());
+        assert!(create_dir_all(&job, "folder/deeper").is_err());
+        assert!(create_dir_all(&job, "folder").is_err());
+        assert!(entries(&job, "folder").is_err());
+        assert!(remove_all(&job, "folder/.").is_err());
+        // Links are replaced and removed, and not followed.
+        write_bytes(&job, "out", b"new").unwrap();
+        create(&job, "absolute").unwrap();
+        remove_all(&job, "folder").unwrap();
+        assert!(!root.path().join("real/folder").exists());
+        assert_eq!(read(&job, "out").unwrap(), b"new");
+        assert_eq!(fs::read_dir(root.path().join("other")).unwrap().count(), 1);
+        let theirs = fs::read(root.path().join("other/file")).unwrap();
+        assert_eq!(theirs, b"theirs");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn links_out_are_named_and_pipes_do_not_hold_anybody_up() {
+        let (_root, job) = trapped();
+        assert!(refuse_links_out(&job, "sub", 1).is_ok());
+        assert!(refuse_links_out(&job, "none", 1).is_ok());
+        assert!(refuse_links_out(&job.join("none"), "", 1).is_ok());
+        for name in ["out", "absolute", "dangling"] {
+            let error = read(&job, name).unwrap_err().to_string();
+            assert!(error.contains("leads out"), "{error}");
+        }
+        assert!(refuse_links_out(&job, "", 0).is_err());
+        let deep = job.join("sub/deep");
+        fs::create_dir(&deep).unwrap();
+        std::os::unix::fs::symlink("../../../other", deep.join("x")).unwrap();
+        assert!(refuse_links_out(&job, "sub", 0).is_ok());
+        let error = refuse_links_out(&job, "sub", 1).unwrap_err().to_string();
+        assert!(error.starts_with("sub/deep/x: "), "{error}");
+        let pipe = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, job.join("pipe"), pipe, 0o600.into(), 0).unwrap();
+        for error in [open(&job, "pipe").err(), append(&job, "pipe").err()] {
+            assert_eq!(error.unwrap().kind(), ErrorKind::InvalidInput);
+        }
+        let mut kinds = entries(&job, "").unwrap();
+        kinds.sort_by(|a, b| a.0.cmp(&b.0));
+        let kinds: Vec<_> = kinds.iter().map(|(n, k)| (n.as_str(), *k)).collect();
+        assert_eq!(kinds[4], ("pipe", Kind::Other));
+        assert_eq!(kinds[5], ("sub", Kind::Folder));
+        assert_eq!(kinds[6], ("within", Kind::Link));
+    }
+
+    #[test]
+    fn a_failed_write_leaves_the_old_file_and_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        write_bytes(folder.path(), "a.txt", b"old").unwrap();
+        let failed = write(folder.path(), "a.txt", |out| {
+            out.write_all(b"half")?;
+            Err(io::Error::other("torn"))
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "torn");
+        assert_eq!(read(folder.path(), "a.txt").unwrap(), b"old");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
