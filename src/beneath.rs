@@ -135,14 +135,18 @@ pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     open_with(folder, name, OpenOptions::new().read(true))
 }
 
-/// Opens a file to write at its end, and makes it where there is none.
+/// Opens a file to read it and to write at its end, and makes it where there is none.
 ///
 /// # Errors
 /// As [`open`], and where it is a link.
 pub fn append(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     let name = name.as_ref();
     refuse_link(folder, name)?;
-    open_with(folder, name, OpenOptions::new().append(true).create(true))
+    open_with(
+        folder,
+        name,
+        OpenOptions::new().read(true).append(true).create(true),
+    )
 }
 
 /// Opens a file to read and write it as it is, and makes it where there is none; for

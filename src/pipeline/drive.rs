@@ -131,6 +131,14 @@ pub trait Crew {
         Ok(frontier.flush()?)
     }
 
+    /// Called once, when the run ends without an error.
+    ///
+    /// # Errors
+    /// The run ends with it.
+    fn end(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+        self.checkpoint(frontier)
+    }
+
     /// An arrival of which a part is not settled yet; it is given to `settle`
     /// again, after others had their turn.
     fn unsettled(&mut self) -> Option<Arrival<Self::Brought>> {
@@ -255,7 +263,7 @@ pub fn drive<C: Crew>(
         }
         let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
         if frontier.leased() == 0 && over {
-            crew.checkpoint(frontier)?;
+            crew.end(frontier)?;
             return Ok(phase.stop);
         }
         if let Some(since) = phase.stopping
@@ -266,7 +274,7 @@ pub fn drive<C: Crew>(
                 "ending without {open} tasks that have not finished in time; they are asked for \
                  again at the next start"
             );
-            crew.checkpoint(frontier)?;
+            crew.end(frontier)?;
             return Ok(phase.stop);
         }
         let wait = match permit {

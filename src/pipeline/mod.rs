@@ -399,6 +399,11 @@ impl Crew for Crawl<'_> {
         Ok(())
     }
 
+    fn end(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        self.outputs.fold()?;
+        self.checkpoint(frontier)
+    }
+
     fn unsettled(&mut self) -> Option<Arrival<Brought>> {
         self.unsettled.pop()
     }

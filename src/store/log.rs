@@ -200,13 +200,8 @@ pub(super) const IMAGES_HEADER: &str = "url\tfile\tformat\twidth\theight\tbytes\
      title_perplexity\tfile_name\tfile_name_perplexity\tparent_0\tparent_0_perplexity\tparent_1\t\
      parent_1_perplexity\tsibling_0\tsibling_0_perplexity\n";
 
-/// An image in one context, as a row of `images.tsv`.
-pub(super) fn image_row(sidecar: &Sidecar, context: &ImageContext) -> String {
-    let perplexity = |s: Option<&TextScore>| s.map(|s| number(s.perplexity)).unwrap_or_default();
-    let scores = &context.scores;
-    let texts = &context.texts;
-    let alt = scores.alt.as_ref();
-    let nth = |list: &[String], i: usize| cell(list.get(i).map(String::as_str));
+/// What all rows of an image in `images.tsv` begin with.
+pub(super) fn image_head(sidecar: &Sidecar) -> String {
     let info = sidecar.info();
     let cells = [
         sidecar.url().to_owned(),
@@ -215,6 +210,19 @@ pub(super) fn image_row(sidecar: &Sidecar, context: &ImageContext) -> String {
         info.width.to_string(),
         info.height.to_string(),
         sidecar.bytes().to_string(),
+    ];
+    cells.join("\t")
+}
+
+/// An image in one context, as a row of `images.tsv`.
+pub(super) fn image_row(head: &str, context: &ImageContext) -> String {
+    let perplexity = |s: Option<&TextScore>| s.map(|s| number(s.perplexity)).unwrap_or_default();
+    let scores = &context.scores;
+    let texts = &context.texts;
+    let alt = scores.alt.as_ref();
+    let nth = |list: &[String], i: usize| cell(list.get(i).map(String::as_str));
+    let cells = [
+        head.to_owned(),
         context.page.as_str().to_owned(),
         cell(context.page_title.as_deref()),
         number(context.document_perplexity),

@@ -17,12 +17,15 @@
 //!
 //! Reading order: this file, `output` (the list of what grows), `append` (files that grow),
 //! `log` (rows), `names`
-//! (where an image lies), `sidecar`, `document`, `schema` (what these two may contain),
+//! (where an image lies), `sidecar`, `sightings` (what is to be written into sidecars),
+//! `known` (what is remembered of them), `document`, `schema` (what sidecars and documents
+//! may contain),
 //! `undo`, `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
 //! which page).
 
 mod append;
 mod document;
+mod known;
 mod log;
 mod names;
 mod output;
@@ -30,13 +33,14 @@ mod remove;
 mod samples;
 mod schema;
 mod sidecar;
+mod sightings;
 #[cfg(test)]
 mod tests;
 mod texts;
 mod undo;
 
 use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::collections::btree_map;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -55,7 +59,9 @@ use crate::address::PageUrl;
 use crate::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
+use known::{Entry, Known, Memory};
 use output::{OUTPUTS, Open, Output, Stamp};
+use sightings::{Change, Sightings};
 
 /// Why an output cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +96,16 @@ pub enum OutputError {
     Sidecar {
         /// The file.
         path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// What pages said of an image cannot be read.
+    #[error("{}:{line}: not a line that spoor wrote ({why}); move the file away: what pages said of one image is lost then", path.display())]
+    Sightings {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
         /// What is wrong.
         why: String,
     },
@@ -152,6 +168,8 @@ pub struct Outputs {
     open: BTreeMap<&'static str, Open>,
     /// How often rows were removed from them.
     generation: u64,
+    sightings: Sightings,
+    memory: Memory,
 }
 
 impl Outputs {
@@ -186,10 +204,14 @@ impl Outputs {
             let position = known.as_ref().map(|stamp| stamp.of(output));
             open.insert(output.name(), Open::at(output, folder, position)?);
         }
+        // After what was lost was taken back.
+        sightings::fold_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
             open,
             generation,
+            sightings: Sightings::new(folder),
+            memory: Memory::default(),
         })
     }
 
@@ -212,8 +234,8 @@ impl Outputs {
         bytes: &[u8],
     ) -> Result<TextPlace, OutputError> {
         let open = match self.open.entry(output.name()) {
-            Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
+            btree_map::Entry::Occupied(open) => open.into_mut(),
+            btree_map::Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
         };
         open.append(bytes)
     }
@@ -274,18 +296,22 @@ impl Outputs {
         earlier: Option<&str>,
     ) -> Result<Kept, OutputError> {
         let date = new.fetched.get(..10).unwrap_or("undated");
-        let (file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        let (mut file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
+        if !sidecar.contexts().is_empty() {
+            // It was kept before, and what was said of it since may be on its way.
+            self.sightings.settle(file.as_str())?;
+            (file, sidecar) = sidecar::place(&self.folder, date, &new)?;
+        }
+        self.memory.take(file.as_str());
         let earlier = earlier.and_then(image_path);
         let earlier = earlier.filter(|e| *e != file && holds(&self.folder, e, new.bytes));
         sidecar.set_same_as(earlier.clone());
         let rows: String = new
             .contexts
             .iter()
-            .map(|context| log::image_row(&sidecar, context))
+            .map(|context| log::image_row(&log::image_head(&sidecar), context))
             .collect();
-        for context in new.contexts {
-            sidecar.add(context);
-        }
+        sidecar.add(new.contexts);
         self.append(&log::Images, rows.as_bytes())?;
         let linked = match &earlier {
             Some(earlier) => link_whole(&self.folder, earlier.as_str(), file.as_str())?,
@@ -306,12 +332,7 @@ impl Outputs {
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
-        match self.sidecar(file, &context.page)? {
-            // A page that is visited again often still says the same.
-            Some(sidecar) if sidecar.contexts().contains(&context) => Ok(()),
-            Some(sidecar) => self.put(sidecar, context),
-            None => Ok(()),
-        }
+        self.extend(file, context, false)
     }
 
     /// The same for a page that was visited before and has the same text: it has its
@@ -324,12 +345,26 @@ impl Outputs {
         file: &str,
         context: ImageContext,
     ) -> Result<(), OutputError> {
-        match self.sidecar(file, &context.page)? {
-            Some(sidecar) if sidecar.has_room_for(&context.page) => {
-                self.extend_image(file, context)
-            }
-            _ => Ok(()),
+        self.extend(file, context, true)
+    }
+
+    fn extend(
+        &mut self,
+        file: &str,
+        context: ImageContext,
+        again: bool,
+    ) -> Result<(), OutputError> {
+        let Some(known) = self.known(file, &context.page)? else {
+            return Ok(());
+        };
+        let entry = Entry::of(&context);
+        let has_row = again && !known.has_room(&context.page, entry);
+        // A page that is visited again often still says the same.
+        if has_row || known.has(&context.page, entry) {
+            self.memory.put(file, known);
+            return Ok(());
         }
+        self.put(file, known, context, entry)
     }
 
     /// Marks the alt text that the image at `file` has on `page` as one that says
@@ -344,15 +379,18 @@ impl Outputs {
         page: &PageUrl,
         unknown: f64,
     ) -> Result<(), OutputError> {
-        let Some(sidecar) = self.sidecar(file, page)? else {
+        let Some(known) = self.known(file, page)? else {
             return Ok(());
         };
+        let sidecar = Sidecar::load(&self.folder, file)?;
         let Some(mut context) = sidecar.contexts().iter().find(|c| c.page == *page).cloned() else {
+            self.memory.put(file, known);
             return Ok(());
         };
         context.mark_boilerplate(unknown);
+        let entry = Entry::of(&context);
         // A crash may have left it marked already, without the row.
-        self.put(sidecar, context)
+        self.put(file, known, context, entry)
     }
 
     /// Notes in the sidecar of the image at `file` what `page` says of its use by now.
@@ -366,17 +404,26 @@ impl Outputs {
         page: &PageUrl,
         terms: &Terms,
     ) -> Result<(), OutputError> {
-        let Some(mut sidecar) = self.sidecar(file, page)? else {
+        let Some(known) = self.known(file, page)? else {
             return Ok(());
         };
-        match sidecar.restate(page, terms) {
-            // The row of this context says nothing of terms.
-            true => sidecar.save(&self.folder),
-            false => Ok(()),
+        let mut sidecar = Sidecar::load(&self.folder, file)?;
+        if !sidecar.restate(page, terms) {
+            self.memory.put(file, known);
+            return Ok(());
         }
+        // The row of this context says nothing of terms. What the page says is another
+        // thing now, so the sidecar is read again when the image is met next.
+        let (page, terms) = (page.clone(), terms.clone());
+        let added = self.sightings.add(file, Change::Terms { page, terms })?;
+        self.fold_due(file, known.journal + added, known.sidecar)
+            .map(drop)
     }
 
-    fn sidecar(&self, file: &str, page: &PageUrl) -> Result<Option<Sidecar>, OutputError> {
+    /// What is remembered of the sidecar of an image that `page` speaks of, or what is
+    /// read of it now.
+    fn known(&mut self, file: &str, page: &PageUrl) -> Result<Option<Known>, OutputError> {
+        self.sightings.check()?;
         // A frontier that was imported may name any file.
         let is_there = image_path(file)
             .is_some_and(|file| beneath::is_file(&self.folder, sidecar::name_of(file.as_str())));
@@ -385,16 +432,46 @@ impl Outputs {
             tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
             return Ok(None);
         }
-        Sidecar::load(&self.folder, file).map(Some)
+        match self.memory.take(file) {
+            Some(known) => Ok(Some(known)),
+            None => Known::load(&self.folder, file).map(Some),
+        }
     }
 
-    fn put(&mut self, mut sidecar: Sidecar, context: ImageContext) -> Result<(), OutputError> {
-        let row = log::image_row(&sidecar, &context);
+    /// Adds a row, and a context where there is room.
+    fn put(
+        &mut self,
+        file: &str,
+        mut known: Known,
+        context: ImageContext,
+        entry: Entry,
+    ) -> Result<(), OutputError> {
+        let row = log::image_row(&known.head, &context);
         self.append(&log::Images, row.as_bytes())?;
-        match sidecar.add(context) {
-            true => sidecar.save(&self.folder),
-            false => Ok(()),
+        if known.has_room(&context.page, entry) {
+            known.note(&context.page, entry);
+            let change = Change::Context(Box::new(context));
+            known.journal += self.sightings.add(file, change)?;
+            if self.fold_due(file, known.journal, known.sidecar)? {
+                known.sidecar += std::mem::take(&mut known.journal);
+            }
         }
+        self.memory.put(file, known);
+        Ok(())
+    }
+
+    fn fold_due(&mut self, file: &str, journal: u64, sidecar: u64) -> Result<bool, OutputError> {
+        Ok(Sightings::is_due(journal, sidecar) && self.sightings.fold(file)?)
+    }
+
+    /// Writes all that pages said of images into their sidecars, as at the end of a crawl.
+    /// Before that whoever loads a sidecar sees it, and nobody else.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn fold(&mut self) -> Result<(), OutputError> {
+        self.memory = Memory::default();
+        self.sightings.settle_all()
     }
 
     /// Returns when everything written so far, images included, survives the
@@ -497,6 +574,17 @@ fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputErro
     beneath::create(folder, &part)
         .and_then(|mut file| file.write_all(bytes))
         .map_err(io(&folder.join(&part), "writing"))?;
+    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
+}
+
+/// The same, on the disk before it takes the place of what was there.
+fn write_synced(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
+    let part = part_of(name);
+    let written = beneath::create(folder, &part).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.map_err(io(&folder.join(&part), "writing"))?;
     beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
 }
 

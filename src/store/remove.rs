@@ -27,7 +27,7 @@ use serde_json::Value;
 use super::append::{segment_name, segment_number};
 use super::output::{self, Form, OUTPUTS, Output, Stamp, remove_leftovers};
 use super::{
-    OutputError, Sidecar, TextPlace, image_path, io, log, part_of, sidecar, sync_folder,
+    OutputError, Sidecar, TextPlace, image_path, io, log, part_of, sidecar, sightings, sync_folder,
     write_whole,
 };
 use crate::beneath::{self, JobPath};
@@ -646,7 +646,7 @@ pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
     for name in [part_of(&bytes), part_of(&beside), bytes, beside] {
         super::remove(folder, &name)?;
     }
-    Ok(())
+    sightings::forget(folder, file.as_str())
 }
 
 /// Lets the sidecar of the image at `file` no longer name the image that had the same

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NewImageFile, OutputError, io, names, write_whole};
+use super::{NewImageFile, OutputError, io, names, sightings, write_synced, write_whole};
 use crate::address::PageUrl;
 use crate::beneath::{self, JobPath, Kind};
 use crate::inert;
@@ -16,10 +16,11 @@ use crate::picture::ImageInfo;
 /// Version of the sidecar's layout; keys are only ever added within one.
 pub const VERSION: u32 = 1;
 
-/// Contexts that a sidecar holds at most. A picture in the frame of a site stands
-/// on every one of its pages, and each context rewrites the file: without a bound
-/// that costs the square of the pages. Later contexts have a row in `images.tsv`.
+/// Contexts that a sidecar holds at most, and the bytes of their words. A picture in the
+/// frame of a site stands on every one of its pages. Later contexts have a row in
+/// `images.tsv`.
 pub const MAX_CONTEXTS: usize = 1_000;
+pub(super) const MAX_CONTEXT_BYTES: usize = 4 << 20;
 
 /// The JSON beside an image. Keys are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,12 +57,22 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Reads the sidecar of the image at `file`, a path below the job's folder.
+    /// Reads the sidecar of the image at `file`, a path below the job's folder, with what
+    /// pages said since it was written.
     ///
     /// # Errors
     /// [`OutputError`] where it is missing, no sidecar, or one that says it is of another
     /// image: nothing is done to a file because a sidecar elsewhere names it.
     pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
+        // First what is on its way into the sidecar, or it could slip by.
+        let changes = sightings::read(folder, file)?;
+        let mut sidecar = Self::load_alone(folder, file)?;
+        sightings::apply(changes, &mut sidecar);
+        Ok(sidecar)
+    }
+
+    /// The same as it lies there.
+    pub(super) fn load_alone(folder: &Path, file: &str) -> Result<Self, OutputError> {
         let path = path_of(folder, file);
         let bytes = beneath::read(folder, name_of(file)).map_err(io(&path, "reading"))?;
         let wrong = |why: String| OutputError::Sidecar {
@@ -76,21 +87,31 @@ impl Sidecar {
         Ok(read)
     }
 
-    /// Adds the words of one page; those of the same page are replaced, so that
-    /// adding them twice is harmless. Returns false where the sidecar is full.
-    pub fn add(&mut self, context: ImageContext) -> bool {
-        let full = self.contexts.len() >= MAX_CONTEXTS;
-        match self.contexts.iter_mut().find(|c| c.page == context.page) {
-            Some(known) => *known = context,
-            None if full => return false,
-            None => self.contexts.push(context),
+    /// Adds the words of pages, those of a page that is there already in place of them,
+    /// as long as the sidecar is not full.
+    pub(super) fn add(&mut self, contexts: impl IntoIterator<Item = ImageContext>) {
+        let bytes = |context: &ImageContext| json_of(context).len();
+        let mut full: usize = self.contexts.iter().map(bytes).sum();
+        for context in contexts {
+            let known = self.contexts.iter().find(|c| c.page == context.page);
+            let before = known.map_or(0, bytes);
+            let after = (full - before).saturating_add(bytes(&context));
+            let is_new = known.is_none();
+            let fits = after <= MAX_CONTEXT_BYTES || self.contexts.is_empty();
+            if fits && (!is_new || self.contexts.len() < MAX_CONTEXTS) {
+                self.put(context);
+                full = after;
+            }
         }
-        true
     }
 
-    /// Whether the words of `page` stand here or may be added.
-    pub(super) fn has_room_for(&self, page: &PageUrl) -> bool {
-        self.contexts.len() < MAX_CONTEXTS || self.contexts.iter().any(|c| c.page == *page)
+    /// Adds the words of one page; those of the same page are replaced, so that
+    /// adding them twice is harmless.
+    pub(super) fn put(&mut self, context: ImageContext) {
+        match self.contexts.iter_mut().find(|c| c.page == context.page) {
+            Some(known) => *known = context,
+            None => self.contexts.push(context),
+        }
     }
 
     /// Records what a page says of its use by now, the licences that it gave for this
@@ -171,14 +192,30 @@ impl Sidecar {
         &self.fetched
     }
 
+    /// Writes it, with all that was read from journals.
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
+        self.save_alone(folder, false)?;
+        sightings::forget(folder, self.file())
+    }
+
+    /// Writes it, and leaves the journals; `synced` where it must be on the disk then.
+    pub(super) fn save_alone(&self, folder: &Path, synced: bool) -> Result<(), OutputError> {
         let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path_of(folder, self.file()),
             why: e.to_string(),
         })?;
         let bytes = format!("{}\n", inert::json(&json));
-        write_whole(folder, &name_of(self.file()), bytes.as_bytes())
+        match synced {
+            true => write_synced(folder, &name_of(self.file()), bytes.as_bytes()),
+            false => write_whole(folder, &name_of(self.file()), bytes.as_bytes()),
+        }
     }
+}
+
+/// A context in the shortest form, by which its size is told.
+pub(super) fn json_of(context: &ImageContext) -> Vec<u8> {
+    // Words and numbers always serialise.
+    serde_json::to_vec(context).unwrap_or_default()
 }
 
 /// The path of the sidecar of the image at `file`, below the job's folder.

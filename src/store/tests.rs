@@ -214,7 +214,8 @@ fn everything_beyond_the_stamp_is_cut_off() {
     o.extend_image(&kept, context("http://a.org/2", "z"))
         .unwrap();
     assert!(job.path().join(&lost).exists());
-    assert_eq!(pages(job.path(), &kept).len(), 2);
+    let extended = Sidecar::load(job.path(), &kept).unwrap();
+    assert_eq!(extended.contexts().len(), 2);
     drop(o);
     let o = Outputs::open(job.path(), &stamp).unwrap();
     assert_eq!(o.stamp(), stamp);
@@ -413,6 +414,7 @@ fn a_sidecar_says_what_the_image_is_and_grows_by_page() {
         .unwrap();
     o.extend_image(&file, context("http://a.org/1", "again"))
         .unwrap();
+    o.fold().unwrap();
     assert_eq!(
         pages(job.path(), &file),
         ["http://a.org/1", "http://a.org/2"]
@@ -549,7 +551,6 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     let many = sidecar::MAX_CONTEXTS + 20;
     let of = |i: usize| context(&format!("http://a.org/{i}"), "x");
-    // Each one more is the whole sidecar written anew, so most are there at once.
     let most = sidecar::MAX_CONTEXTS - 20;
     let file = keep(&mut o, "http://i.org/a.jpg", (0..most).map(of).collect());
     for i in most..many {
@@ -557,6 +558,7 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     }
     o.extend_image(&file, context("http://a.org/3", "known"))
         .unwrap();
+    o.fold().unwrap();
     assert_eq!(pages(job.path(), &file).len(), sidecar::MAX_CONTEXTS);
     assert_eq!(sidecar(job.path(), &file)["contexts"][3]["alt"], "known");
     assert_eq!(table(job.path()).len(), many + 1);
@@ -565,6 +567,7 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     assert_eq!(table(job.path()).len(), many + 1);
     o.extend_image_again(&file, context("http://a.org/4", "other"))
         .unwrap();
+    o.fold().unwrap();
     assert_eq!(sidecar(job.path(), &file)["contexts"][4]["alt"], "other");
     assert_eq!(table(job.path()).len(), many + 2);
 }
@@ -623,6 +626,7 @@ fn what_an_edited_table_names_outside_of_the_job_is_left_alone() {
 }
 
 mod copies;
+mod sightings;
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -706,10 +710,13 @@ proptest! {
         let mut p = Outputs::open(other.path(), &[]).unwrap();
         let mut replayed = BTreeMap::new();
         play(&mut p, &first, &mut replayed);
+        p.fold().unwrap();
         prop_assert_eq!(snapshot(job.path()), snapshot(other.path()));
 
         play(&mut o, &then, &mut kept);
         play(&mut p, &then, &mut replayed);
+        o.fold().unwrap();
+        p.fold().unwrap();
         let files = snapshot(job.path());
         prop_assert_eq!(&files, &snapshot(other.path()));
         let is_part = |p: &&PathBuf| p.extension().is_some_and(|e| e == "part");

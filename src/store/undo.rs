@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar};
+use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar, sightings};
 use crate::beneath;
 
 /// Pages by image file.
@@ -68,6 +68,7 @@ fn undo(
     remove(folder, &part_of(image))?;
     remove(folder, &part_of(&beside))?;
     let Some(kept) = kept else {
+        sightings::forget(folder, image)?;
         remove(folder, &beside)?;
         return remove(folder, image);
     };

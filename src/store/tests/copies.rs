@@ -155,6 +155,7 @@ fn a_sidecar_of_an_older_spoor_is_read_and_extended() {
     assert_eq!(old.sha256(), card["sha256"]);
     o.extend_image(&file, context("http://a.org/2", "y"))
         .unwrap();
+    o.fold().unwrap();
     assert_eq!(
         pages(job.path(), &file),
         ["http://a.org/1", "http://a.org/2"]
@@ -187,5 +188,6 @@ fn whoever_reads_a_sidecar_while_it_grows_finds_it_whole() {
         ended.store(true, Ordering::Relaxed);
         assert!(reader.join().unwrap() > 0);
     });
+    o.fold().unwrap();
     assert_eq!(pages(job.path(), &file).len(), 150);
 }
