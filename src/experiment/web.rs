@@ -83,6 +83,7 @@ impl Web {
                 Ok(to) => Stored::Redirect { status: 301, to },
                 Err(why) => Stored::Failed(FetchError::BadRedirect {
                     status: 301,
+                    retry_after: None,
                     why: why.to_string(),
                     seen: Seen::default(),
                 }),

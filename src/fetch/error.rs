@@ -127,6 +127,8 @@ pub enum FetchError {
     BadRedirect {
         /// The status.
         status: u16,
+        /// As of [`FetchError::Status`].
+        retry_after: Option<Duration>,
         /// What is wrong with the target.
         why: String,
         /// What was seen until then.
@@ -189,6 +191,16 @@ impl FetchError {
             | Self::Unsendable { seen, .. }
             | Self::Proxy { seen }
             | Self::Local { seen, .. } => seen,
+        }
+    }
+
+    /// How long the server asked to be left alone, where it answered.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self {
+            Self::Status { retry_after, .. } | Self::BadRedirect { retry_after, .. } => {
+                *retry_after
+            }
+            _ => None,
         }
     }
 

@@ -43,16 +43,28 @@ pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<Pag
 }
 
 /// How long the server asks to wait (RFC 9110 section 10.2.3): seconds, or a
-/// date. Uncapped; a date that has passed is no wait at all, and what is
-/// neither form says nothing.
+/// date; of several the longest. Uncapped; a date that has passed is no wait at all,
+/// and what is neither form says nothing.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        // More digits than 64 bits hold still mean: very long.
-        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
+    let values = headers.get_all(RETRY_AFTER).iter();
+    let texts = values.filter_map(|value| value.to_str().ok());
+    texts.filter_map(|text| wait(text.trim(), now)).max()
+}
+
+/// What one line asks for.
+fn wait(text: &str, now: SystemTime) -> Option<Duration> {
+    match httpdate::parse_http_date(text) {
+        Ok(date) => Some(date.duration_since(now).unwrap_or_default()),
+        // A proxy may have made one line of several.
+        Err(_) => text.split(',').filter_map(seconds).max(),
     }
-    let date = httpdate::parse_http_date(text).ok()?;
-    Some(date.duration_since(now).unwrap_or_default())
+}
+
+fn seconds(text: &str) -> Option<Duration> {
+    let text = text.trim();
+    let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    // More digits than 64 bits hold still mean: very long.
+    is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::MAX)))
 }
 
 /// The headers that state terms of use.
@@ -173,6 +185,8 @@ mod tests {
             ("Sunday, 06-Nov-94 08:50:37 GMT", Some(60)),
             ("Sun Nov  6 08:50:37 1994", Some(60)),
             ("Sun, 06 Nov 1994 08:49:36 GMT", Some(0)),
+            ("3, 90, 5", Some(90)),
+            ("soon, 4", Some(4)),
             ("-1", None),
             ("1.5", None),
             ("soon", None),
@@ -184,6 +198,12 @@ mod tests {
             assert_eq!(retry_after(&headers, now), expected, "{given:?}");
         }
         assert_eq!(retry_after(&HeaderMap::new(), now), None);
+        let mut headers = HeaderMap::new();
+        for value in ["5", "soon", "Sun, 06 Nov 1994 08:50:37 GMT", "0"] {
+            headers.append(RETRY_AFTER, HeaderValue::from_static(value));
+        }
+        let longest = Some(Duration::from_secs(60));
+        assert_eq!(retry_after(&headers, now), longest, "of several lines");
     }
 
     #[test]

@@ -91,6 +91,8 @@ pub enum Answer {
         status: u16,
         /// Where; never the address that was asked.
         to: PageUrl,
+        /// How long the server asks to wait (`Retry-After`), uncapped.
+        retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
         elapsed: Duration,
     },
@@ -99,6 +101,8 @@ pub enum Answer {
     NotModified {
         /// What the server calls that version now, where it says so.
         validators: Validators,
+        /// How long the server asks to wait (`Retry-After`), uncapped.
+        retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
         elapsed: Duration,
     },
@@ -279,10 +283,12 @@ impl Fetcher {
         let status = response.status().as_u16();
         watch.status = Some(status);
         let head = response.headers();
+        let retry_after = headers::retry_after(head, SystemTime::now());
         if headers::is_redirect(status, head) {
             let to = headers::redirect_target(url, head);
             let to = to.map_err(|why| FetchError::BadRedirect {
                 status,
+                retry_after,
                 why,
                 seen: Seen::default(),
             })?;
@@ -290,12 +296,14 @@ impl Fetcher {
             return Ok(Answer::Redirect {
                 status,
                 to,
+                retry_after,
                 elapsed,
             });
         }
         if status == 304 && conditional {
             return Ok(Answer::NotModified {
                 validators: headers::validators(head),
+                retry_after,
                 elapsed: watch.elapsed(),
             });
         }
@@ -317,7 +325,7 @@ impl Fetcher {
         if !(200..=299).contains(&status) {
             return Err(FetchError::Status {
                 status,
-                retry_after: headers::retry_after(head, SystemTime::now()),
+                retry_after,
                 seen: Seen::default(),
             });
         }

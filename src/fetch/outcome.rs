@@ -16,10 +16,7 @@ use Then::*;
 /// rules, and all is allowed (RFC 9309 section 2.3.1.3). Everything else that
 /// fails there is retried, and all is forbidden until it answers.
 pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
-    let retry_after = match error {
-        FetchError::Status { retry_after, .. } => *retry_after,
-        _ => None,
-    };
+    let retry_after = error.retry_after();
     let row = TABLE
         .iter()
         .find(|row| row.kinds.cover(kind) && row.class.covers(error));
@@ -213,6 +210,7 @@ mod tests {
             made(|host, why, seen| FetchError::Decoding { host, why, seen }),
             made(|_, why, seen| FetchError::BadRedirect {
                 status: 302,
+                retry_after: None,
                 why,
                 seen,
             }),

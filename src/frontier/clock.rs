@@ -103,17 +103,27 @@ impl Policy {
 
     /// The pause a host gets between requests.
     pub(super) fn delay(&self, record: &HostRecord) -> u64 {
-        record
-            .delay
-            .max(self.min_delay)
-            .max(record.crawl_delay.unwrap_or(0))
+        // A host that asks for more is parked until its rules are read again, and they
+        // may ask for less then.
+        let asked = record.crawl_delay.unwrap_or(0).min(self.max_crawl_delay);
+        record.delay.max(self.min_delay).max(asked)
+    }
+
+    /// Whether a host's robots.txt asks for longer pauses than are waited for.
+    pub(super) fn is_too_slow(&self, record: &HostRecord) -> bool {
+        record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay)
     }
 
     /// How long a host's robots rules and its address hold, in milliseconds. Longer
-    /// than its delay, or there would be no time between them for anything else.
+    /// than its delay, or there would be no time between them for anything else; but
+    /// of a host that is parked for its delay nothing else is asked.
     pub(super) fn holds(&self, record: &HostRecord) -> u64 {
-        let pause = self.delay(record).saturating_mul(2);
-        self.robots_max_age.max(pause)
+        match self.is_too_slow(record) {
+            true => self.robots_max_age,
+            false => self
+                .robots_max_age
+                .max(self.delay(record).saturating_mul(2)),
+        }
     }
 
     /// The pause before attempt number `failures + 1`.
@@ -136,17 +146,27 @@ impl Policy {
     }
 
     /// Books a failure that the whole host pays for. `retry_after` is what the
-    /// server asked for; it is obeyed whatever its length, and parks the host where
-    /// it is longer than the longest pause. Where several requests were open, each may
-    /// be told another time, and the last of them holds.
+    /// server asked for; without it the pauses double. A wait of nothing is no wish: a
+    /// server that fails again and again and says so is asked less often as well.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
-        let pause = retry_after.map_or_else(|| self.pause(record.failures), millis);
-        let due = now.saturating_add(pause.max(self.delay(record)));
-        record.due = record.due.max(due);
-        // A host that wants to be left alone for longer than any pause of ours is
-        // not waited for either.
-        if record.failures > self.retries || pause > self.max_back_off {
+        let asked = retry_after.map(millis).filter(|pause| *pause > 0);
+        let pause = asked.unwrap_or_else(|| self.pause(record.failures));
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
+        self.rest(record, pause, now);
+        if record.failures > self.retries {
+            let until = now.saturating_add(self.max_back_off).max(record.due);
+            record.parked_until = record.parked_until.max(Some(until));
+        }
+    }
+
+    /// Books that a host is left alone for so many milliseconds, whatever their number.
+    /// One that wants to be left alone for longer than any pause of ours is not waited
+    /// for. Where several requests were open, each may be told another time, and the last
+    /// of them holds.
+    pub(super) fn rest(&self, record: &mut HostRecord, pause: u64, now: u64) {
+        record.due = record.due.max(now.saturating_add(pause));
+        if pause > self.max_back_off {
             let until = now.saturating_add(self.max_back_off).max(record.due);
             record.parked_until = record.parked_until.max(Some(until));
         }
@@ -242,8 +262,22 @@ mod tests {
         policy.failed(&mut record, Some(Duration::MAX), 5);
         assert_eq!(record.due, u64::MAX);
         let mut record = HostRecord::default();
-        policy.failed(&mut record, Some(Duration::ZERO), 5);
+        policy.failed(&mut record, Some(Duration::from_millis(1)), 5);
         assert_eq!(record.due, 5 + 1_000, "never below the host's delay");
+    }
+
+    #[test]
+    fn a_wait_of_nothing_ends_no_doubling() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        let mut now = 0;
+        for pause in [30_000, 60_000, 120_000] {
+            policy.failed(&mut record, Some(Duration::ZERO), now);
+            assert_eq!(record.due, now + pause);
+            now = record.due;
+        }
+        policy.failed(&mut record, Some(Duration::ZERO), now);
+        assert_eq!(record.parked_until, Some(now + policy.max_back_off));
     }
 
     #[test]

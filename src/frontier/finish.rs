@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::change::Change;
+use super::clock::millis;
 use super::groups::{GroupKey, GroupRecord, News};
 use super::record::{RobotsState, UrlRecord};
 use super::schedule::Slot;
@@ -259,6 +260,29 @@ impl Frontier {
             self.store.flush()?;
         }
         Ok(finished)
+    }
+
+    /// Books how long the host of a leased task asks to be left alone, beside an answer
+    /// that is no failure of the host: a redirect, or a page that is not there. Such a
+    /// wish outlives a crash. The task stays leased.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing is booked then.
+    pub fn rest(&mut self, task: &Task, wait: Duration, now: u64) -> Result<(), StoreError> {
+        let Some(slot) = self.leases.get(&task.lease).map(|lease| lease.slot) else {
+            return Err(unknown_lease(self, task));
+        };
+        let mut record = self.record_of(slot);
+        self.policy.rest(&mut record, millis(wait), now);
+        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
+        change.put_host(&task.host, &record)?;
+        let Change { batch, meta, .. } = change;
+        self.commit(batch, meta)?;
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.record = record;
+        }
+        self.refresh(slot, now)?;
+        self.store.flush()
     }
 
     /// Adds a part of what a leased sitemap lists (its links and sitemaps), as a

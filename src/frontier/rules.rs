@@ -12,8 +12,8 @@
 //! - A sixth redirect makes the rules unreachable (it might make them missing), and
 //!   so does a redirect that cannot be followed (section 2.3.1.2).
 //! - 429 is no word about rules but a plea for patience, so it makes them
-//!   unreachable though it is a 4xx; `Retry-After` is obeyed. 408, 421 and 425 were
-//!   not answers either and are asked again (`fetch/outcome.rs`).
+//!   unreachable though it is a 4xx. 408, 421 and 425 were not answers either and are
+//!   asked again (`fetch/outcome.rs`). `Retry-After` is obeyed whatever the status.
 //! - Rules that are older than a day are not used while new ones cannot be had, and
 //!   a host that stays unreachable is never taken for one without rules (sections
 //!   2.3.1.4 and 2.4). It is parked, and asked again when that ends.
@@ -377,9 +377,10 @@ impl super::Policy {
         *record.robots_mut(scheme) = RobotsState::Known { at: now, missing };
         record.crawl_delay = crawl_delay.map(millis);
         record.failures = 0;
-        record.parked_until = None;
-        if record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay) {
-            record.parked_until = Some(now.saturating_add(self.robots_max_age));
+        record.parked_until = record.parked_until.filter(|until| *until > now);
+        if self.is_too_slow(record) {
+            let until = now.saturating_add(self.robots_max_age);
+            record.parked_until = record.parked_until.max(Some(until));
         }
         record.due = record.due.max(now.saturating_add(self.delay(record)));
     }

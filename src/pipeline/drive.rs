@@ -74,6 +74,8 @@ pub struct Arrival<B> {
     pub(super) unreached: bool,
     /// It is the operator's mistake, which every other request would meet as well.
     pub(super) hopeless: bool,
+    /// How long the host asks to be left alone, whatever it answered.
+    pub(super) retry_after: Option<Duration>,
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     pub(super) located: Option<Option<IpAddr>>,
@@ -333,7 +335,7 @@ pub fn drive<C: Crew>(
             let began = Instant::now();
             match arrival.located {
                 Some(address) => frontier.located(&arrival.task, address, now)?,
-                None => crew.settle(frontier, arrival, now)?,
+                None => settle(frontier, crew, arrival, now)?,
             }
             window.settled(began.elapsed());
         }
@@ -432,6 +434,28 @@ fn lease_one<C: Crew>(
     Ok((permit, Room::Free))
 }
 
+/// Answers a lease. What the host asks for is heeded whatever the answer is; a failure
+/// that it backs off for anyway brings that itself.
+pub(super) fn settle<C: Crew>(
+    frontier: &mut Frontier,
+    crew: &mut C,
+    mut arrival: Arrival<C::Brought>,
+    now: u64,
+) -> Result<(), C::Error> {
+    let backs_off = matches!(
+        arrival.outcome,
+        Outcome::Retry {
+            host_backs_off: true,
+            ..
+        }
+    );
+    let wait = arrival.retry_after.take().filter(|wait| !wait.is_zero());
+    if let Some(wait) = wait.filter(|_| !backs_off) {
+        frontier.rest(&arrival.task, wait, now)?;
+    }
+    crew.settle(frontier, arrival, now)
+}
+
 /// Does with what was held back what follows from it.
 fn release<C: Crew>(
     frontier: &mut Frontier,
@@ -442,7 +466,7 @@ fn release<C: Crew>(
     match released {
         Released::Settle(arrivals) => arrivals
             .into_iter()
-            .try_for_each(|arrival| crew.settle(frontier, arrival, now)),
+            .try_for_each(|arrival| settle(frontier, crew, arrival, now)),
         Released::GiveBack(arrivals) => Ok(give_back(frontier, arrivals, now)?),
     }
 }
@@ -537,19 +561,23 @@ impl<B: Send + 'static> Journey<B> {
             Ok(Answer::Redirect {
                 status,
                 to,
+                retry_after,
                 elapsed,
             }) => Arrival {
                 outcome: Outcome::Redirect { to },
                 status: Some(status),
+                retry_after,
                 elapsed,
                 ..Arrival::bare(task)
             },
             Ok(Answer::NotModified {
                 validators,
+                retry_after,
                 elapsed,
             }) => Arrival {
                 outcome: Outcome::Unchanged,
                 status: Some(304),
+                retry_after,
                 elapsed,
                 validators,
                 ..Arrival::bare(task)
@@ -601,6 +629,7 @@ impl<B: Send + 'static> Journey<B> {
             error,
             unreached: false,
             hopeless: false,
+            retry_after: None,
             located: None,
             _held: Some(held),
         }
@@ -640,6 +669,7 @@ impl<B> Arrival<B> {
             error: Some(error.to_owned()),
             unreached: false,
             hopeless: false,
+            retry_after: None,
             located: None,
             _held: None,
         }
@@ -661,6 +691,7 @@ impl<B> Arrival<B> {
             elapsed: seen.elapsed,
             unreached: error.is_unreached(),
             hopeless: matches!(error, FetchError::Proxy { .. }),
+            retry_after: error.retry_after(),
             ..Self::failed(task, &error.to_string())
         }
     }

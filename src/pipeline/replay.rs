@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::drive::{Arrival, Crew, Permit};
+use super::drive::{Arrival, Crew, Permit, settle};
 use crate::address::PageUrl;
 use crate::fetch::FetchError;
 use crate::frontier::Frontier;
@@ -95,7 +95,7 @@ pub fn replay<C: Crew>(
             }
         };
         now = now.saturating_add(REQUEST);
-        crew.settle(frontier, arrival, now)?;
+        settle(frontier, crew, arrival, now)?;
         while let Some(arrival) = crew.unsettled() {
             crew.settle(frontier, arrival, now)?;
         }

@@ -17,6 +17,7 @@
 //! - `%62` in a rule or an address means `b` (section 2.2.2).
 //! - A line is read without the white space before it, also where it has no colon.
 
+mod delay;
 #[cfg(test)]
 mod google;
 mod rules;
@@ -140,7 +141,8 @@ impl Robots {
     }
 
     /// The pause the host asks for between requests; not part of RFC 9309 but
-    /// widely written. A group of the crawler's own name goes before `*`.
+    /// widely written. A group of the crawler's own name goes before `*`. Of several
+    /// lines the longest counts; what no clock holds is [`Duration::MAX`].
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
@@ -291,11 +293,7 @@ impl RobotsParseHandler for Reader<'_> {
             return;
         }
         self.in_agents = false;
-        let delay = value
-            .trim()
-            .parse::<f64>()
-            .ok()
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let delay = delay::delay(value);
         for (in_group, group) in [
             (self.group_own, &mut self.own),
             (self.group_star, &mut self.star),

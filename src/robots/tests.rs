@@ -95,13 +95,25 @@ fn crawl_delay_and_sitemaps() {
     assert_eq!(robots.sitemaps(), ["https://example.org/map.xml"]);
     let other = Robots::parse("someone", body.as_bytes());
     assert_eq!(other.crawl_delay(), Some(Duration::from_secs(7)));
-    for bad in ["-1", "NaN", "inf", "soon", "1e400"] {
-        let text = format!("User-agent: *\nCrawl-delay: {bad}\n");
-        assert_eq!(
-            Robots::parse("spoor", text.as_bytes()).crawl_delay(),
-            None,
-            "{bad}"
-        );
+    let seconds = |n| Some(Duration::from_secs(n));
+    for (value, expected) in [
+        ("-1", None),
+        ("NaN", None),
+        ("soon", None),
+        ("10s", seconds(10)),
+        ("10 seconds # please", seconds(10)),
+        ("10,5", Some(Duration::from_millis(10_500))),
+        ("3\nCrawl-delay: 20\nCrawl-delay: 5", seconds(20)),
+        ("inf", Some(Duration::MAX)),
+        ("1e400", Some(Duration::MAX)),
+        (
+            "9999999999999999999999999999999999999999",
+            Some(Duration::MAX),
+        ),
+    ] {
+        let text = format!("User-agent: *\nCrawl-delay: {value}\n");
+        let robots = Robots::parse("spoor", text.as_bytes());
+        assert_eq!(robots.crawl_delay(), expected, "{value}");
     }
 }
 

@@ -236,6 +236,108 @@ fn retry_after_holds_for_the_whole_host() {
 }
 
 #[test]
+fn retry_after_is_obeyed_whatever_the_answer() {
+    let codes = [
+        301, 304, 305, 400, 403, 404, 408, 410, 421, 425, 451, 500, 504,
+    ];
+    let hosts: Vec<String> = codes.iter().map(|code| format!("c{code}.test")).collect();
+    let mut pages = Vec::new();
+    for host in &hosts {
+        pages.push((format!("{host}/"), plain(&["/1", "/2"], &[])));
+        pages.push((format!("{host}/1"), plain(&[], &[])));
+        pages.push((format!("{host}/2"), plain(&[], &[])));
+    }
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let lab = codes
+        .iter()
+        .zip(&hosts)
+        .fold(Lab::from_memory(tree(&pages)), |lab, (code, host)| {
+            let fault = Behaviour::of(host).under("/1").fault(busy(*code, "1"));
+            lab.with_behaviour(fault.times(1))
+        });
+    let wire = Wire::serve(lab);
+    let urls: Vec<String> = hosts.iter().map(|host| format!("http://{host}/")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 1\nback_off = \"1ms\"",
+        ..seeds(&urls)
+    };
+    Job::new(&wire, &text).run();
+    let requests = wire.requests();
+    for (code, host) in codes.iter().zip(&hosts) {
+        let asked: Vec<_> = requests.iter().filter(|r| r.host == *host).collect();
+        let at = asked.iter().position(|r| r.path == "/1").unwrap();
+        assert_eq!(asked[at].status, Some(*code));
+        let next = asked
+            .get(at + 1)
+            .unwrap_or_else(|| panic!("{code} ends all"));
+        let waited = next.began - asked[at].ended.unwrap();
+        assert!(
+            waited + GRAIN >= Duration::from_secs(1),
+            "{code}: {waited:?}"
+        );
+    }
+}
+
+#[test]
+fn a_wait_of_nothing_does_not_cancel_our_own_pauses() {
+    let lab = Lab::from_memory(tree(&[("a.test/", plain(&[], &[]))]))
+        .with_behaviour(Behaviour::of("a.test").under("/robots.txt").times(1))
+        .with_behaviour(Behaviour::of("a.test").fault(busy(503, "0")));
+    let wire = Wire::serve(lab);
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\nretries = 3\nback_off = \"100ms\"",
+        ..seeds(&["http://a.test/"])
+    };
+    Job::new(&wire, &text).run();
+    let asked = wire.requests().split_off(1);
+    let pauses = asked.windows(2).map(|w| w[1].began - w[0].ended.unwrap());
+    let pauses: Vec<Duration> = pauses.collect();
+    assert_eq!(pauses.len(), 3);
+    for (pause, due) in pauses.iter().zip([100, 200, 400]) {
+        assert!(*pause + GRAIN >= Duration::from_millis(due), "{pauses:?}");
+    }
+}
+
+#[test]
+fn a_crawl_delay_that_is_odd_or_huge_counts() {
+    let huge = [
+        "1e30",
+        "inf",
+        "9999999999999999999999999999999999999999",
+        "700 s",
+    ];
+    let odd = ["0.25s", "0,25", "0.25 seconds, please"];
+    let host = |kind: &str, n: usize| format!("{kind}{n}.test");
+    let mut pages = Vec::new();
+    let mut urls = Vec::new();
+    for (kind, delays) in [("huge", &huge[..]), ("odd", &odd[..])] {
+        for (n, delay) in delays.iter().enumerate() {
+            let host = host(kind, n);
+            let rules = format!("User-agent: *\nCrawl-delay: {delay}\n");
+            pages.push((format!("{host}/robots.txt"), rules));
+            pages.push((format!("{host}/"), plain(&["/1"], &[])));
+            pages.push((format!("{host}/1"), plain(&[], &[])));
+            urls.push(format!("http://{host}/"));
+        }
+    }
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    let wire = Wire::serve(Lab::from_memory(tree(&pages)));
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let out = Job::new(&wire, &seeds(&urls)).run();
+    assert!(out.contains("parked    4 hosts"), "{out}");
+    let requests = wire.requests();
+    for (n, delay) in huge.iter().enumerate() {
+        let of_host = requests.iter().filter(|r| r.host == host("huge", n));
+        let paths: Vec<&str> = of_host.map(|r| r.path.as_str()).collect();
+        assert_eq!(paths, ["/robots.txt"], "{delay}");
+    }
+    assert_eq!(requests.len(), huge.len() + 3 * odd.len());
+    let delay = |_: &str| Duration::from_millis(250);
+    assert_eq!(too_close(&requests, delay), Vec::<String>::new());
+}
+
+#[test]
 fn a_host_that_wants_a_long_pause_is_not_waited_for() {
     let lab = Lab::from_memory(tree(&[
         ("a.test/", plain(&["/1"], &[])),

@@ -204,6 +204,13 @@ async fn statuses_keep_their_retry_after() {
         (500, "Retry-After: soon".to_owned(), None, None),
         (404, "X-Other: 1".to_owned(), None, None),
         (304, "X-Other: 1".to_owned(), None, None),
+        (404, "Retry-After: 90".to_owned(), Some(90), Some(90)),
+        (
+            403,
+            "Retry-After: 5\r\nRetry-After: 90\r\nRetry-After: 7".to_owned(),
+            Some(90),
+            Some(90),
+        ),
     ] {
         let server = Server::answering(format!(
             "HTTP/1.1 {status} Eh\r\n{header}\r\nContent-Length: 0\r\n\r\n"
@@ -228,7 +235,8 @@ async fn statuses_keep_their_retry_after() {
 async fn redirects_are_answers() {
     for status in [301, 302, 303, 307, 308, 300] {
         let server = Server::answering(format!(
-            "HTTP/1.1 {status} Eh\r\nLocation: ../c?d#e\r\nContent-Length: 5\r\n\r\nmoved"
+            "HTTP/1.1 {status} Eh\r\nLocation: ../c?d#e\r\nRetry-After: 9\r\n\
+             Content-Length: 5\r\n\r\nmoved"
         ))
         .await;
         let answer = lab()
@@ -236,9 +244,16 @@ async fn redirects_are_answers() {
             .await
             .unwrap();
         assert_eq!((answer.status(), answer.bytes()), (status, 0));
-        let Answer::Redirect { to, elapsed, .. } = answer else {
+        let Answer::Redirect {
+            to,
+            elapsed,
+            retry_after,
+            ..
+        } = answer
+        else {
             panic!("no redirect")
         };
+        assert_eq!(retry_after, Some(Duration::from_secs(9)));
         assert_eq!(to, server.url("/c?d"));
         assert!(elapsed > Duration::ZERO);
         assert_eq!(server.connections(), 1, "it was not followed");
@@ -255,7 +270,7 @@ async fn redirects_to_nowhere() {
         "Location: /\r\n",
     ] {
         let server = Server::answering(format!(
-            "HTTP/1.1 302 Found\r\n{location}Content-Length: 0\r\n\r\n"
+            "HTTP/1.1 302 Found\r\n{location}Retry-After: 9\r\nContent-Length: 0\r\n\r\n"
         ))
         .await;
         let error = failure(&lab(), &server).await;
@@ -264,6 +279,7 @@ async fn redirects_to_nowhere() {
             "{location}: {error:?}"
         );
         assert_eq!(error.seen().status, Some(302));
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(9)));
     }
     let server = Server::answering("HTTP/1.1 300 Choose\r\nContent-Length: 0\r\n\r\n").await;
     assert_eq!(name(&failure(&lab(), &server).await), "status");

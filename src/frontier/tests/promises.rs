@@ -8,6 +8,8 @@ over_all! {
     a_failed_lookup_does_not_shorten_the_wait
     rules_that_another_host_withholds_do_not_shorten_the_wait
     a_quick_answer_does_not_shorten_the_wait_of_a_slow_host
+    a_wish_beside_an_answer_holds_for_the_host_and_outlives_a_crash
+    a_host_that_asks_for_endless_pauses_is_parked_until_its_rules_are_read_again
 }
 
 const MINUTE: u64 = 60_000;
@@ -126,4 +128,53 @@ fn a_quick_answer_does_not_shorten_the_wait_of_a_slow_host() {
     finish(&mut f, &second, Outcome::Done, Effects::default(), later);
     f.add_seeds(&[url("http://a.org/4")], later).unwrap();
     rests(&mut f, later, now + MINUTE);
+}
+
+fn a_wish_beside_an_answer_holds_for_the_host_and_outlives_a_crash() {
+    for (seconds, parked) in [(90, false), (31_536_000, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open_by(folder.path(), "", two_at_once(0), 0);
+        let mut now = 0;
+        let [first, second] = two_pages(&mut f, &mut now);
+        f.rest(&first, Duration::from_secs(seconds), now).unwrap();
+        let moved = Outcome::Redirect {
+            to: url("http://a.org/4"),
+        };
+        finish(&mut f, &first, moved, Effects::default(), now);
+        finish(&mut f, &second, Outcome::Done, Effects::default(), now + 9);
+        let until = now + 1_000 * seconds;
+        drop(f);
+        let mut f = open_by(folder.path(), "", two_at_once(0), now + 9);
+        assert_eq!(f.is_exhausted(), parked, "it is not waited for");
+        assert_eq!(f.hosts().1, usize::from(parked));
+        assert_eq!(f.lease(until - 1).unwrap(), None);
+        assert!(f.lease(until).unwrap().is_some());
+        check(&f);
+    }
+}
+
+fn a_host_that_asks_for_endless_pauses_is_parked_until_its_rules_are_read_again() {
+    for delay in ["1e30", "70000"] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open_by(folder.path(), "", test_policy(), 0);
+        f.add_seeds(&[url("http://a.org/1")], 0).unwrap();
+        let rules = |delay: &str| {
+            let text = format!("User-agent: *\nCrawl-delay: {delay}\n");
+            RobotsAnswer::Rules(text.into_bytes().into())
+        };
+        let task = f.lease(0).unwrap().unwrap();
+        robots(&mut f, &task, rules(delay), 0);
+        assert!(f.is_exhausted(), "it is not waited for");
+        let day = test_policy().robots_max_age;
+        assert_eq!(f.lease(day - 1).unwrap(), None);
+        let task = f.lease(day).unwrap().unwrap();
+        assert_eq!(task.kind, TaskKind::Robots, "{delay}");
+        robots(&mut f, &task, rules("2"), day);
+        // The pause that was begun by the old rules ends as it would have.
+        let then = day + test_policy().max_crawl_delay;
+        assert_eq!(f.next_event(), Some(then));
+        let task = f.lease(then).unwrap().unwrap();
+        assert_eq!(task.kind, TaskKind::Page);
+        check(&f);
+    }
 }

@@ -346,6 +346,40 @@ fn waits() -> Vec<Case> {
             busy(),
         ),
         case(
+            "wait-not-found",
+            "has no such page, and asks to wait for a year",
+            patience(404, "31536000"),
+            Expect::dropped("page", "client_error").bytes(0),
+        ),
+        case(
+            "wait-elsewhere",
+            "redirects, and asks to wait for a year before",
+            Serve::web(|| {
+                Reply::new("text/plain", "elsewhere")
+                    .status(302)
+                    .header("Location", "/arrived")
+                    .header("Retry-After", "31536000")
+            }),
+            Expect::redirected("page").bytes(0),
+        ),
+        case(
+            "wait-many",
+            "asks to wait for 80 different times",
+            Serve::web(|| {
+                let reply = Reply::new("text/plain", "later").status(503);
+                (0..80_u64).fold(reply, |reply, n| {
+                    reply.header("Retry-After", (n * 10_000_000 % 77).to_string())
+                })
+            }),
+            busy(),
+        ),
+        case(
+            "wait-past",
+            "asks to wait until 1994",
+            patience(503, "Sun, 06 Nov 1994 08:49:37 GMT"),
+            busy(),
+        ),
+        case(
             "wait-garbage",
             "asks to wait for something unreadable",
             patience(503, "\u{fc}bermorgen; DROP TABLE hosts"),

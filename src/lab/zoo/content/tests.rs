@@ -311,6 +311,12 @@ fn robots_are_read_and_asked_in_bounded_time() {
                 assert!(allows("/"))
             }
             "robots-delay" => assert_eq!(rules.crawl_delay(), None),
+            "robots-delay-huge" | "robots-delay-nines" => {
+                assert_eq!(rules.crawl_delay(), Some(Duration::MAX));
+            }
+            "robots-delay-words" => {
+                assert_eq!(rules.crawl_delay(), Some(Duration::from_secs(700)));
+            }
             _ => {}
         }
     });
