@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::change::Change;
 use super::clock::millis;
-use super::groups::{GroupKey, GroupRecord, News};
-use super::record::{RobotsState, UrlRecord};
+use super::groups::{Booked, Failing, News};
+use super::record::UrlRecord;
 use super::schedule::Slot;
 use super::step::{Step, add_listing};
 use super::store::StoreError;
@@ -251,7 +251,7 @@ impl Frontier {
             self.next_waiting = Some(self.next_waiting.map_or(due, |d| d.min(due)));
         }
         touched.remove(&task.host);
-        self.set_clocks(slot, groups);
+        self.set_clocks(slot, groups, now);
         self.release(task.lease, slot, &value, host, now)?;
         self.refresh_hosts(touched, now)?;
         if backs_off {
@@ -328,8 +328,7 @@ impl Frontier {
             return false;
         };
         let record = self.record_of(lease.slot);
-        let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
-        record.failures <= 1 && (record.documents > 0 || record.robots.iter().any(known))
+        record.failures <= 1 && record.has_answered()
     }
 
     /// The record of a host in memory.
@@ -342,12 +341,21 @@ impl Frontier {
 
     /// Sets the clocks that an answer has changed once it is committed: the host's own is
     /// in its record from now on.
-    pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<(GroupKey, GroupRecord)>) {
-        if let Some(host) = self.schedule.host_mut(slot) {
-            host.paced = 0;
+    pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<Booked>, now: u64) {
+        let Some(host) = self.schedule.host_mut(slot) else {
+            return;
+        };
+        host.paced = 0;
+        let key = host.key.clone();
+        if groups
+            .iter()
+            .any(|booked| booked.failing == Failing::Nobody)
+        {
+            self.schedule.prove(slot, true);
         }
-        for (key, record) in groups {
-            self.schedule.set_group(&key, record);
+        for booked in groups {
+            let connections = self.policy.connections;
+            self.schedule.set_group(&key, booked, now, connections);
         }
     }
 

@@ -3,9 +3,14 @@
 //! A thousand hosts may stand on one IP address; each asked politely, the machine
 //! is not. So hosts of one address, and with an option those of one registered
 //! domain, form a group with a clock of its own: between two requests to a group
-//! lies its delay, and never less than its last answer took. One host that wants
-//! to be left alone says nothing of its neighbours; when a second one of the same
-//! group does before any of them answers, the whole group backs off.
+//! lies its delay, which grows towards what its answers take.
+//!
+//! Ten thousand sites of strangers may share an address, so what one host says binds
+//! that host alone. A group backs off by its own rule: when a quarter of its hosts, and
+//! three at least, fail one after the other before any of them answers. Only those count
+//! that have answered there before: whoever owns a name can point it at a machine of
+//! somebody else. The pauses double with each further host that fails, up to
+//! [`MAX_PAUSE`], and any answer ends them.
 //!
 //! A host whose turn it is while its group's clock runs is *held* at the group,
 //! by rank; the group releases the best one when it is due. So a group of many
@@ -26,6 +31,16 @@ use super::record::HostRecord;
 use super::schedule::Slot;
 use crate::address::HostKey;
 use crate::page::{Outcome, Reason};
+
+/// The longest pause of a group that backs off, in milliseconds: some minutes are a
+/// rest for a machine, and cost little where it was not the machine.
+const MAX_PAUSE: u64 = 10 * 60 * 1_000;
+
+/// Hosts in a row that must fail before a group backs off, at least.
+const MIN_FAILING: usize = 3;
+
+/// And at least one of so many of those that have answered.
+const FAILING_SHARE: usize = 4;
 
 /// What the hosts of a group share.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -53,9 +68,9 @@ pub struct GroupRecord {
     pub due: u64,
     /// Pause between requests, in milliseconds.
     pub delay: u64,
-    /// The host that failed last, where none has answered since.
+    /// The first host that failed, where none has answered since.
     pub troubled: Option<HostKey>,
-    /// Failures of other hosts than the first one, where none has answered since.
+    /// Pauses so far, where none has answered since.
     pub failures: u32,
     /// Given up until it is due: the crawl does not wait for it.
     pub parked: bool,
@@ -66,8 +81,8 @@ pub struct GroupRecord {
 pub(super) enum News {
     /// It answered, and took so long.
     Answered(Duration),
-    /// It is overloaded or not there, and may have said for how long.
-    Troubled(Option<Duration>),
+    /// It is overloaded or not there.
+    Troubled,
     /// Nothing.
     None,
 }
@@ -76,15 +91,44 @@ impl News {
     /// What an outcome says.
     pub fn of(outcome: &Outcome, elapsed: Duration) -> Self {
         match outcome {
-            Outcome::Retry {
-                reason: Reason::Overloaded | Reason::Connection | Reason::Timeout,
-                retry_after,
-                ..
-            } => Self::Troubled(*retry_after),
-            Outcome::Retry { .. } => Self::None,
+            Outcome::Retry { reason, .. } if is_trouble(*reason) => Self::Troubled,
+            // Of the last nothing was asked.
+            Outcome::Retry { .. }
+            | Outcome::Drop {
+                reason: Reason::PrivateAddress,
+            } => Self::None,
             _ => Self::Answered(elapsed),
         }
     }
+}
+
+/// Whether a failure may be that of the machine.
+pub(super) fn is_trouble(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Overloaded | Reason::Connection | Reason::Timeout
+    )
+}
+
+/// What becomes of the hosts of a group that failed in a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Failing {
+    /// They stay.
+    Same,
+    /// There is one more.
+    More,
+    /// There is one: those before it failed long ago.
+    Anew,
+    /// There is none any more.
+    Nobody,
+}
+
+/// What an answer makes of a group, to be set once it is committed.
+#[derive(Debug)]
+pub(super) struct Booked {
+    pub key: GroupKey,
+    pub record: GroupRecord,
+    pub failing: Failing,
 }
 
 impl Policy {
@@ -117,32 +161,78 @@ impl Policy {
             && known.is_none_or(|l| now >= l.at.saturating_add(self.holds(record)))
     }
 
-    /// Books what one host's answer says about its group.
+    /// No group is due later than so many milliseconds from now.
+    pub(super) fn longest_group_pause(&self) -> u64 {
+        let delays = self
+            .max_delay
+            .max(self.address_delay)
+            .max(self.domain_delay);
+        self.max_back_off.min(MAX_PAUSE).max(delays)
+    }
+
+    /// What is left of a clock that was stored: older versions set it to whatever a host
+    /// asked for, which is nothing for its neighbours.
+    pub(super) fn is_sound(&self, stored: &GroupRecord, now: u64) -> bool {
+        let latest = now.saturating_add(self.longest_group_pause());
+        stored.due <= latest
+    }
+
+    /// What one host's answer says about its group. `proven` is whether it has answered
+    /// there before.
     pub(super) fn book(
         &self,
         key: &GroupKey,
-        group: &mut GroupRecord,
-        host: &HostKey,
+        group: &Group,
+        (host, proven): (&HostKey, bool),
         news: News,
         now: u64,
-    ) {
-        match news {
-            News::None => {}
+    ) -> Booked {
+        let mut record = group.record.clone();
+        let failing = match news {
+            News::None => Failing::Same,
             News::Answered(elapsed) => {
-                group.delay = millis(elapsed)
-                    .min(self.max_delay)
-                    .max(self.group_delay(key));
-                (group.troubled, group.failures, group.parked) = (None, 0, false);
-            }
-            News::Troubled(retry_after) => match &group.troubled {
-                Some(first) if first != host => {
-                    group.failures = group.failures.saturating_add(1);
-                    let pause = retry_after.map_or_else(|| self.pause(group.failures), millis);
-                    group.due = group.due.max(now.saturating_add(pause));
-                    group.parked = group.failures > self.retries || pause > self.max_back_off;
+                let least = self.group_delay(key);
+                // One slow host does not hold up all others; a slow machine does so in a
+                // few answers.
+                let most = record.delay.max(least).max(1).saturating_mul(2);
+                record.delay = millis(elapsed).min(self.max_delay).min(most).max(least);
+                if record.failures > 0 {
+                    // Whoever was asked last was asked before now.
+                    record.due = record.due.min(now.saturating_add(record.delay));
                 }
-                _ => group.troubled = Some(host.clone()),
-            },
+                (record.troubled, record.failures, record.parked) = (None, 0, false);
+                Failing::Nobody
+            }
+            News::Troubled if !proven || group.failing.contains(host) => Failing::Same,
+            News::Troubled => {
+                let over = now > record.due.saturating_add(MAX_PAUSE);
+                let before = match over {
+                    true => 0,
+                    false => group.failing.len(),
+                };
+                if before == 0 {
+                    record.troubled = Some(host.clone());
+                }
+                if over {
+                    record.failures = 0;
+                }
+                let least = group.proven.div_ceil(FAILING_SHARE).max(MIN_FAILING);
+                if before + 1 >= least {
+                    record.failures = record.failures.saturating_add(1);
+                    let pause = self.pause(record.failures).min(MAX_PAUSE);
+                    record.due = record.due.max(now.saturating_add(pause));
+                    record.parked = record.failures > self.retries;
+                }
+                match over {
+                    true => Failing::Anew,
+                    false => Failing::More,
+                }
+            }
+        };
+        Booked {
+            key: key.clone(),
+            record,
+            failing,
         }
     }
 }
@@ -153,6 +243,10 @@ pub(super) struct Group {
     pub record: GroupRecord,
     /// Hosts in memory that belong to it.
     pub members: usize,
+    /// Those of them that have answered there.
+    pub proven: usize,
+    /// Those that had answered there and failed since any of the group did.
+    pub failing: BTreeSet<HostKey>,
     /// Hosts of it that are ready.
     pub ready: usize,
     /// Hosts that are held, best first.
@@ -176,12 +270,13 @@ impl Groups {
 
     /// Counts a host in; `record` is what the store knows, used where the group
     /// is not in memory.
-    pub fn join(&mut self, key: &GroupKey, record: GroupRecord) {
+    pub fn join(&mut self, key: &GroupKey, proven: bool, record: GroupRecord) {
         let group = self.0.entry(key.clone()).or_insert_with(|| Group {
             record,
             ..Group::default()
         });
         group.members += 1;
+        group.proven += usize::from(proven);
     }
 
     /// Forgets a group whose hosts are all gone and whose clock has run out.

@@ -5,11 +5,11 @@ use std::ops::ControlFlow;
 
 use super::change::Change;
 use super::finish::unknown_lease;
-use super::groups::{GroupKey, GroupRecord, News};
+use super::groups::{Booked, GroupKey, GroupRecord, News};
 use super::keys::{self, class};
 use super::record::Located;
 use super::schedule::{Head, Host, Slot};
-use super::store::StoreError;
+use super::store::{Batch, StoreError};
 use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, rescope, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, Task, TaskKind};
@@ -332,6 +332,11 @@ impl Frontier {
             return Err(unknown_lease(self, task));
         };
         let mut record = self.record_of(lease.slot);
+        let before = record.located.as_ref().and_then(|l| l.address);
+        if before != address {
+            // What it has answered elsewhere says nothing of who is here.
+            self.schedule.prove(lease.slot, false);
+        }
         record.located = Some(Located { address, at: now });
         // At once: after a crash an older address would be taken for this one.
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
@@ -352,6 +357,8 @@ impl Frontier {
         if groups.iter().eq(known.iter().map(|(key, _)| key)) {
             return Ok(());
         }
+        let mut unsound = Vec::new();
+        let told = now.max(self.latest);
         let Self {
             schedule,
             store,
@@ -363,16 +370,27 @@ impl Frontier {
             let key = keys::group(group);
             let stored: Option<GroupRecord> = codec::read(&**store, &key, store.get(&key)?)?;
             let mut record = stored.unwrap_or_default();
-            record.delay = record.delay.max(policy.group_delay(group));
+            if !policy.is_sound(&record, told) {
+                unsound.push(key);
+                record = GroupRecord::default();
+            }
+            let least = policy.group_delay(group);
+            record.delay = record.delay.min(policy.max_delay).max(least);
             // Somebody may have been asked just before this process began.
             record.due = record.due.max(opened.saturating_add(record.delay));
             Ok(record)
         };
-        schedule.join(slot, groups, record, now, policy.connections)
+        schedule.join(slot, groups, record, now, policy.connections)?;
+        if unsound.is_empty() {
+            return Ok(());
+        }
+        let mut batch = Batch::default();
+        unsound.into_iter().for_each(|key| batch.delete(key));
+        self.commit(batch, self.meta.clone())
     }
 
-    /// What an answer makes of the clocks of a host's groups; those that must
-    /// survive a restart are written.
+    /// What an answer makes of the clocks of a host's groups; those that back off are
+    /// written, as they must survive a restart.
     pub(super) fn book_groups(
         &self,
         change: &mut Change<'_>,
@@ -380,21 +398,22 @@ impl Frontier {
         host: &HostKey,
         news: News,
         now: u64,
-    ) -> Result<Vec<(GroupKey, GroupRecord)>, StoreError> {
-        let mut groups = self.schedule.groups_of(slot);
-        for (key, record) in &mut groups {
-            let backed_off = record.failures > 0;
-            self.policy.book(key, record, host, news, now);
-            match (record.failures > 0, backed_off) {
+    ) -> Result<Vec<Booked>, StoreError> {
+        let (groups, proven) = self.schedule.shared(slot);
+        let mut all = Vec::with_capacity(groups.len());
+        for (key, group) in groups {
+            let booked = self.policy.book(key, group, (host, proven), news, now);
+            match (booked.record.failures > 0, group.record.failures > 0) {
                 (true, _) => {
-                    let bytes = codec::encode(&*self.store, record)?;
+                    let bytes = codec::encode(&*self.store, &booked.record)?;
                     change.batch.put(keys::group(key), bytes);
                 }
                 (false, true) => change.batch.delete(keys::group(key)),
                 (false, false) => {}
             }
+            all.push(booked);
         }
-        Ok(groups)
+        Ok(all)
     }
 
     /// Why a queued address is not asked for after all, judged at the last moment.

@@ -179,6 +179,12 @@ pub struct Located {
 }
 
 impl HostRecord {
+    /// Whether it has ever answered, as far as is still known.
+    pub fn has_answered(&self) -> bool {
+        let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
+        self.documents > 0 || self.robots.iter().any(known)
+    }
+
     /// What is known of the robots.txt for a scheme, `http` or `https`.
     pub fn robots(&self, scheme: &str) -> &RobotsState {
         &self.robots[usize::from(scheme == "https")]

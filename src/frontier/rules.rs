@@ -26,7 +26,7 @@ use bytes::Bytes;
 use super::change::{Change, Origin};
 use super::clock::millis;
 use super::finish::unknown_lease;
-use super::groups::News;
+use super::groups::{News, is_trouble};
 use super::keys::{self, Rank};
 use super::record::{HostRecord, RobotsErrand, RobotsState};
 use super::schedule::{Head, Slot};
@@ -93,10 +93,7 @@ impl RobotsAnswer {
 impl RobotsAnswer {
     fn news(&self, elapsed: Duration) -> News {
         match self {
-            Self::Unreachable {
-                reason: Reason::Overloaded | Reason::Connection | Reason::Timeout,
-                retry_after,
-            } => News::Troubled(*retry_after),
+            Self::Unreachable { reason, .. } if is_trouble(*reason) => News::Troubled,
             Self::Unreachable { .. } => News::None,
             _ => News::Answered(elapsed),
         }
@@ -260,7 +257,7 @@ impl Frontier {
             host.record = own;
         }
         self.cache(&owner, scheme, rules.map(Arc::new));
-        self.set_clocks(slot, groups);
+        self.set_clocks(slot, groups, now);
         self.release(task.lease, slot, &value, asked, now)?;
         touched.insert(owner);
         self.refresh_hosts(touched, now)?;

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::groups::{GroupKey, GroupRecord, Groups};
+use super::groups::{Booked, Failing, Group, GroupKey, GroupRecord, Groups};
 use super::keys::Rank;
 use super::record::HostRecord;
 use super::resting::Resting;
@@ -73,6 +73,8 @@ pub(super) struct Host {
     /// none has been answered since. Apart from the record's clock, which holds what
     /// answers have set and is never put back.
     pub paced: u64,
+    /// Whether it has answered where it is.
+    proven: bool,
     /// Those it shares a clock with.
     groups: Vec<GroupKey>,
     place: Place,
@@ -160,6 +162,7 @@ impl Schedule {
     pub fn insert(&mut self, key: HostKey, record: HostRecord) -> Slot {
         let slot = self.free.pop().unwrap_or(self.slots.len());
         let host = Host {
+            proven: record.has_answered(),
             key: key.clone(),
             record,
             head: None,
@@ -198,8 +201,9 @@ impl Schedule {
             let known = self.groups.get(key).map(|g| g.record.clone());
             records.push(known.map_or_else(|| record(key), Ok)?);
         }
+        let proven = self.host(slot).is_some_and(|h| h.proven);
         for (key, record) in groups.iter().zip(records) {
-            self.groups.join(key, record);
+            self.groups.join(key, proven, record);
         }
         let stood = self.host(slot).is_some_and(|h| h.place != Place::Idle);
         self.take_out(slot);
@@ -223,10 +227,69 @@ impl Schedule {
         keys.unwrap_or_default().iter().filter_map(record).collect()
     }
 
-    /// Sets the clock of a group.
-    pub fn set_group(&mut self, key: &GroupKey, record: GroupRecord) {
-        if let Some(group) = self.groups.get_mut(key) {
-            group.record = record;
+    /// What a host shares with others, and whether it has answered where it is.
+    pub fn shared(&self, slot: Slot) -> (Vec<(&GroupKey, &Group)>, bool) {
+        let Some(host) = self.host(slot) else {
+            return (Vec::new(), false);
+        };
+        let group = |key| Some((key, self.groups.get(key)?));
+        (host.groups.iter().filter_map(group).collect(), host.proven)
+    }
+
+    /// A host has answered where it is, or is somewhere else now.
+    pub fn prove(&mut self, slot: Slot, proven: bool) {
+        let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
+            return;
+        };
+        if std::mem::replace(&mut host.proven, proven) == proven {
+            return;
+        }
+        for key in &host.groups {
+            if let Some(group) = self.groups.get_mut(key) {
+                group.proven = match proven {
+                    true => group.proven.saturating_add(1),
+                    false => group.proven.saturating_sub(1),
+                };
+            }
+        }
+    }
+
+    /// Sets what the answer of `host` has made of a group.
+    pub fn set_group(&mut self, host: &HostKey, booked: Booked, now: u64, connections: usize) {
+        let Booked {
+            key,
+            record,
+            failing,
+        } = booked;
+        let Some(group) = self.groups.get_mut(&key) else {
+            return;
+        };
+        if matches!(failing, Failing::Anew | Failing::Nobody) {
+            group.failing.clear();
+        }
+        if matches!(failing, Failing::Anew | Failing::More) {
+            group.failing.insert(host.clone());
+        }
+        let before = std::mem::replace(&mut group.record, record);
+        let due = group.record.due;
+        if due >= before.due && group.record.parked >= before.parked {
+            return;
+        }
+        // It is due earlier than those that wait for it were told.
+        let planned = group.wake.take_if(|at| *at > due);
+        if let Some(at) = planned {
+            self.due.remove(&(at, Waiter::Group(key.clone())));
+            self.plan(&key);
+        }
+        if before.parked {
+            let of_group = |slot: &Slot| {
+                let host = self.host(*slot);
+                host.is_some_and(|h| matches!(h.place, Place::Parked(_)) && h.groups.contains(&key))
+            };
+            let parked: Vec<Slot> = self.slots().into_iter().filter(of_group).collect();
+            for slot in parked {
+                self.settle(slot, now, connections);
+            }
         }
     }
 
@@ -482,11 +545,13 @@ impl Schedule {
 
     /// Takes a host that stands in no set out of its groups; returns these.
     fn leave_groups(&mut self, slot: Slot, now: u64) -> Vec<GroupKey> {
-        let groups = self.host_mut(slot).map(|h| std::mem::take(&mut h.groups));
-        let groups = groups.unwrap_or_default();
+        let host = self.host_mut(slot);
+        let left = host.map(|h| (std::mem::take(&mut h.groups), h.proven));
+        let (groups, proven) = left.unwrap_or_default();
         for key in &groups {
             if let Some(group) = self.groups.get_mut(key) {
                 group.members = group.members.saturating_sub(1);
+                group.proven = group.proven.saturating_sub(usize::from(proven));
                 self.tidy(key, now);
             }
         }

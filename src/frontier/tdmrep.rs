@@ -164,7 +164,7 @@ impl Frontier {
         change.meta.stamp = write(&settled)?;
         let Change { batch, meta, .. } = change;
         self.commit(batch, meta)?;
-        self.set_clocks(slot, groups);
+        self.set_clocks(slot, groups, now);
         self.release(task.lease, slot, &value, host, now)?;
         if backs_off {
             // As for a page: a promise to a struggling host must not be lost.

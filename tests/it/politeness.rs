@@ -1,5 +1,6 @@
 //! What hosts are asked, when, and in whose name: seen from their side.
 
+use std::process::Command;
 use std::time::Duration;
 
 use spoor::lab::{Behaviour, Fault, Lab};
@@ -7,7 +8,7 @@ use spoor::lab::{Behaviour, Fault, Lab};
 use crate::support::job::CONTACT;
 use crate::support::texts::{image, link, page, plain, some, topical, tree};
 use crate::support::wire::{GRAIN, too_close};
-use crate::support::{Job, JobText, Live, Wire};
+use crate::support::{Job, JobText, Live, Ran, Wire};
 
 fn seeds<'a>(seeds: &'a [&'a str]) -> JobText<'a> {
     JobText {
@@ -643,4 +644,81 @@ fn hosts_on_one_address_share_its_clock() {
     // Without it they are asked side by side.
     let together = crawl("0");
     assert!(together.windows(2).any(|w| w[1] - w[0] < pause / 4));
+}
+
+/// A crawl of hosts by their names, all of which a hosts file of its own puts on this
+/// machine: a clock of `[politeness]` counts for addresses, not for `connect_to`.
+fn crawl_of_neighbours(job: &Job, names: &[String]) -> Command {
+    let hosts = job.file().with_file_name("hosts");
+    let lines: String = names
+        .iter()
+        .map(|name| format!("127.0.0.1 {name}\n"))
+        .collect();
+    std::fs::write(&hosts, lines).unwrap();
+    let script = "mount --bind \"$1\" /etc/hosts && shift && exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]);
+    command.arg(&hosts).arg(env!("CARGO_BIN_EXE_spoor"));
+    command.arg("crawl").arg(job.file());
+    command
+}
+
+/// Whether this machine lets a test have a hosts file of its own.
+fn may_mount() -> bool {
+    let tried = Command::new("unshare").args(["--mount", "true"]).output();
+    let may = tried.is_ok_and(|out| out.status.success());
+    if !may {
+        println!("SKIPPED: this machine does not let the test have a hosts file of its own");
+    }
+    may
+}
+
+#[test]
+fn two_hosts_that_ask_for_a_year_silence_no_neighbour() {
+    if !may_mount() {
+        return;
+    }
+    let name = |kind: &str, n: usize| format!("{kind}{n}.example");
+    let bad: Vec<String> = (0..2).map(|n| name("bad", n)).collect();
+    let good: Vec<String> = (0..33).map(|n| name("good", n)).collect();
+    let pages: Vec<(String, String)> = bad
+        .iter()
+        .chain(&good)
+        .map(|host| (format!("{host}/"), plain(&[], &[])))
+        .collect();
+    let pages: Vec<(&str, String)> = pages.iter().map(|(a, p)| (a.as_str(), p.clone())).collect();
+    // One from its first answer on, the other when it has answered once.
+    let lab = Lab::from_memory(tree(&pages))
+        .with_behaviour(Behaviour::of(&bad[0]).fault(busy(503, "31536000")))
+        .with_behaviour(Behaviour::of(&bad[1]).under("/robots.txt").times(1))
+        .with_behaviour(Behaviour::of(&bad[1]).fault(busy(503, "31536000")));
+    let wire = Wire::serve(lab);
+    let port = wire.addr.port();
+    // Nobody listens at the port of these, who never answered.
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let closed = closed.local_addr().unwrap().port();
+    let dead: Vec<String> = (0..6).map(|n| name("dead", n)).collect();
+    let at = |host: &String, port: u16| format!("http://{host}:{port}/");
+    let urls: Vec<String> = (bad.iter().map(|host| at(host, port)))
+        .chain(dead.iter().map(|host| at(host, closed)))
+        .chain(good.iter().map(|host| at(host, port)))
+        .collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    let text = JobText {
+        politeness: "min_delay = 0\ndelay_factor = 0\naddress_delay = \"5ms\"\nretries = 1\n\
+                     back_off = \"10ms\"\nmax_back_off = \"1h\"",
+        ..seeds(&urls)
+    };
+    let job = Job::new(&wire, &text);
+    let names = [bad, dead, good.clone()].concat();
+    Ran::of(&mut crawl_of_neighbours(&job, &names)).good();
+    let requests = wire.requests();
+    for host in good {
+        let of_host = |path: &str| {
+            let seen = requests.iter();
+            let host = format!("{host}:{port}");
+            seen.filter(|r| r.host == host && r.path == path).count()
+        };
+        assert_eq!((of_host("/robots.txt"), of_host("/")), (1, 1), "{host}");
+    }
 }

@@ -3,10 +3,16 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use super::*;
+use crate::frontier::groups::GroupKey;
 
 over_all! {
     an_address_is_asked_at_its_own_pace_and_best_first
-    two_troubled_hosts_make_the_address_back_off_and_it_lasts
+    several_troubled_hosts_make_the_address_back_off_and_it_lasts
+    a_few_hosts_silence_no_neighbours
+    an_address_whose_hosts_all_fail_rests_longer_and_longer
+    an_answer_that_was_under_way_ends_the_pause
+    what_a_host_answered_elsewhere_proves_nothing_here
+    a_year_that_an_older_store_holds_is_healed
     a_domain_is_asked_at_its_own_pace
     an_address_is_found_out_anew_after_a_day
     an_export_keeps_the_groups
@@ -113,43 +119,257 @@ fn an_address_is_asked_at_its_own_pace_and_best_first() {
     assert!(first.is_sorted());
 }
 
-fn two_troubled_hosts_make_the_address_back_off_and_it_lasts() {
+/// Hosts at one address.
+fn neighbours(count: usize) -> Vec<PageUrl> {
+    // The sum of the digits says the address.
+    let hosts = (0..count).map(|n| url(&format!("http://host-{}.example/", 3 * n)));
+    hosts.collect()
+}
+
+/// Asks the next one, waiting where it must.
+fn ask_next(f: &mut Frontier, now: &mut u64) -> Task {
+    loop {
+        match ask(f, *now) {
+            Some(task) => return task,
+            None => {
+                let next = f.next_event().or(f.schedule.next_parked());
+                *now = next.unwrap().max(*now + 1);
+            }
+        }
+    }
+}
+
+/// All answer that they have no robots.txt, so all have answered once.
+fn proven(f: &mut Frontier, now: &mut u64, count: usize) {
+    f.add_seeds(&neighbours(count), *now).unwrap();
+    // No page is asked for before: each would be the next one of its host.
+    let mut pages = Vec::new();
+    let mut answered = 0;
+    while answered < count {
+        let task = ask_next(f, now);
+        match task.kind {
+            TaskKind::Robots => {
+                answer(f, &task, Outcome::Done, *now);
+                answered += 1;
+            }
+            _ => pages.push(task),
+        }
+    }
+    for page in pages {
+        f.abandon(&page, *now).unwrap();
+    }
+}
+
+fn shared(f: &Frontier, host: &HostKey) -> GroupRecord {
+    // A host with nothing left is forgotten, and with it a clock that has run out.
+    let groups = f.view().groups(host).unwrap();
+    groups
+        .first()
+        .map(|(_, group)| group.clone())
+        .unwrap_or_default()
+}
+
+fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
-    // All at one address.
-    let seeds: Vec<PageUrl> = [0, 3, 6, 9]
-        .iter()
-        .map(|n| url(&format!("http://host-{n}.example/")))
-        .collect();
-    f.add_seeds(&seeds, 0).unwrap();
     let mut now = 10_000;
-    let first = ask(&mut f, now).unwrap();
+    proven(&mut f, &mut now, 4);
+    f.add_seeds(&[url("http://host-9.example/b")], now).unwrap();
+    let first = ask_next(&mut f, &mut now);
     answer(&mut f, &first, overloaded(10_000), now);
     // One host's trouble is its own.
-    now += DELAY;
-    let second = ask(&mut f, now).unwrap();
+    let second = ask_next(&mut f, &mut now);
     assert_ne!(first.host, second.host);
     answer(&mut f, &second, overloaded(7_200), now);
-    // Two are the machine's.
-    let until = now + 7_200_000;
-    let shared = f.view().groups(&second.host).unwrap();
-    assert_eq!(shared[0].0, "address 192.0.2.0");
-    assert_eq!((shared[0].1.due, shared[0].1.failures), (until, 1));
-    assert!(ask(&mut f, now + 60_000).is_none());
+    // Nor are two, who may be of one owner.
+    let another = ask_next(&mut f, &mut now);
+    assert!(now < 20_000);
+    answer(&mut f, &another, overloaded(7_200), now);
+    // Three of four may be the machine's, and it rests as long as spoor sees fit.
+    let until = now + 30_000;
+    let stored_groups = f.view().groups(&second.host).unwrap();
+    assert_eq!(stored_groups[0].0, "address 192.0.2.0");
+    let group = shared(&f, &second.host);
+    assert_eq!((group.due, group.failures), (until, 1));
+    assert!(ask(&mut f, until - 1).is_none());
     assert_eq!(f.next_event(), Some(until));
     drop(f);
     let store = store::open(BACKEND.get(), folder.path()).unwrap();
     let stored = view::View::new(&*store).groups(&second.host).unwrap();
-    assert_eq!(stored, shared);
+    assert_eq!(stored, stored_groups);
     drop(store);
     let mut f = open(folder.path(), policy(DELAY, 0), now + 1);
     assert!(ask(&mut f, until - 1).is_none());
-    let third = ask(&mut f, until).unwrap();
-    answer(&mut f, &third, Outcome::Done, until);
+    let last = ask(&mut f, until).unwrap();
+    answer(&mut f, &last, Outcome::Done, until);
+    assert_eq!(shared(&f, &last.host).failures, 0);
+    // What each asked for holds for itself.
+    for (task, seconds) in [(&first, 10_000), (&second, 7_200)] {
+        let host = f.look_up_host(&task.host).unwrap().unwrap();
+        assert!(host.due >= 10_000 + seconds * 1_000);
+    }
     drop(f);
     // An answer ends it.
     let mut f = open(folder.path(), policy(DELAY, 0), until);
     assert!(ask(&mut f, until + 2_000).is_some());
+}
+
+fn a_few_hosts_silence_no_neighbours() {
+    let year = 31_536_000;
+    let refused = Outcome::Retry {
+        reason: Reason::Connection,
+        retry_after: None,
+        host_backs_off: true,
+    };
+    // Two of 33 that answered once, and six names that never did.
+    for (wish, hostile) in [(overloaded(year), 2), (overloaded(year), 6), (refused, 6)] {
+        for first in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let mut f = open(folder.path(), policy(DELAY, 0), 0);
+            let mut now = 10_000;
+            let count = neighbours(34).len();
+            if !first && hostile == 2 {
+                proven(&mut f, &mut now, 34);
+            } else {
+                f.add_seeds(&neighbours(34), now).unwrap();
+            }
+            let begun = now;
+            let mut asked = Vec::new();
+            let mut answered = 0;
+            while let Some(task) = ask(&mut f, now).or_else(|| {
+                now = f.next_event().filter(|_| !f.is_exhausted())?.max(now + 1);
+                ask(&mut f, now)
+            }) {
+                asked.push(now);
+                let at = neighbours(hostile)
+                    .iter()
+                    .any(|u| u.host_key() == task.host);
+                if at {
+                    answer(&mut f, &task, wish.clone(), now);
+                } else {
+                    answered += usize::from(task.kind == TaskKind::Page);
+                    answer(&mut f, &task, Outcome::Done, now);
+                }
+                if answered == count - hostile {
+                    break;
+                }
+            }
+            assert_eq!(answered, count - hostile, "{wish:?}");
+            let least = DELAY * asked.len() as u64;
+            // Not a pause beside those between all requests to the address.
+            assert!(
+                now - begun <= least + 3_000,
+                "{} ms of {least}",
+                now - begun
+            );
+        }
+    }
+}
+
+fn an_address_whose_hosts_all_fail_rests_longer_and_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), policy(DELAY, 0), 0);
+    let mut now = 10_000;
+    let count = neighbours(34).len();
+    proven(&mut f, &mut now, 34);
+    let begun = now;
+    let mut pauses = Vec::new();
+    let mut failed = 0;
+    while pauses.len() < 6 {
+        let task = ask_next(&mut f, &mut now);
+        answer(&mut f, &task, overloaded(100_000), now);
+        failed += 1;
+        let due = shared(&f, &task.host).due;
+        if due > now + 2 * DELAY {
+            pauses.push(due - now);
+        }
+        assert!(due <= now + policy(DELAY, 0).longest_group_pause());
+    }
+    assert_eq!(pauses, [30_000, 60_000, 120_000, 240_000, 480_000, 600_000]);
+    // A quarter of them failed before the first.
+    assert_eq!(failed, count.div_ceil(4) - 1 + pauses.len());
+    assert!(now > begun);
+    // The first good answer ends all of it, and frees those that were given up.
+    now = shared(&f, &neighbours(1)[0].host_key()).due;
+    let task = ask_next(&mut f, &mut now);
+    answer(&mut f, &task, Outcome::Done, now);
+    let group = shared(&f, &task.host);
+    assert_eq!((group.failures, group.parked), (0, false));
+    let next = now;
+    ask_next(&mut f, &mut now);
+    assert!(now <= next + 2_000, "{}", now - next);
+}
+
+fn an_answer_that_was_under_way_ends_the_pause() {
+    for retries in [0, 3] {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = Policy {
+            retries,
+            ..policy(DELAY, 0)
+        };
+        let mut f = open(folder.path(), policy, 0);
+        let mut now = 10_000;
+        proven(&mut f, &mut now, 5);
+        let tasks: Vec<Task> = (0..4).map(|_| ask_next(&mut f, &mut now)).collect();
+        for task in &tasks[..3] {
+            answer(&mut f, task, overloaded(60), now);
+        }
+        let group = shared(&f, &tasks[0].host);
+        assert_eq!((group.due, group.parked), (now + 30_000, retries == 0));
+        assert!(ask(&mut f, now + 10_000).is_none());
+        answer(&mut f, &tasks[3], Outcome::Done, now + 10_000);
+        assert!(!f.is_exhausted());
+        assert!(ask(&mut f, now + 10_000 + 2 * DELAY).is_some());
+    }
+}
+
+fn what_a_host_answered_elsewhere_proves_nothing_here() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), policy(DELAY, 0), 0);
+    let mut now = 10_000;
+    proven(&mut f, &mut now, 4);
+    // A day later their names point at a machine of somebody else.
+    now += 86_400_000;
+
+    let victim = Some(IpAddr::from([192, 0, 2, 77]));
+    let mut failed = 0;
+    while failed < 4 {
+        match f.lease(now).unwrap() {
+            Some(task) if task.locate => f.located(&task, victim, now).unwrap(),
+            Some(task) => {
+                answer(&mut f, &task, overloaded(9_000), now);
+                failed += 1;
+                assert_eq!(shared(&f, &task.host).failures, 0);
+            }
+            None => now = f.next_event().unwrap().max(now + 1),
+        }
+    }
+}
+
+fn a_year_that_an_older_store_holds_is_healed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), policy(DELAY, 0), 0);
+    let mut now = 10_000;
+    proven(&mut f, &mut now, 3);
+    let host = neighbours(1)[0].host_key();
+    drop(f);
+    let mut store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let key = keys::group(&GroupKey::Address([192, 0, 2, 0].into()));
+    let record = GroupRecord {
+        due: now + 31_536_000_000,
+        delay: DELAY,
+        troubled: Some(host.clone()),
+        failures: 1,
+        parked: true,
+    };
+    let mut batch = store::Batch::default();
+    batch.put(key.clone(), postcard::to_stdvec(&record).unwrap());
+    store.apply(batch).unwrap();
+    drop(store);
+    let mut f = open(folder.path(), policy(DELAY, 0), now);
+    assert!(!f.is_exhausted());
+    assert!(ask(&mut f, now + 2_000).is_some());
+    assert_eq!(f.store.get(&key).unwrap(), None);
 }
 
 fn a_domain_is_asked_at_its_own_pace() {
@@ -189,12 +409,14 @@ fn an_address_is_found_out_anew_after_a_day() {
 fn an_export_keeps_the_groups() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
-    let seeds = [url("http://host-0.example/"), url("http://host-3.example/")];
-    f.add_seeds(&seeds, 0).unwrap();
-    for now in [10_000, 11_000] {
-        let task = ask(&mut f, now).unwrap();
+    let mut now = 10_000;
+    proven(&mut f, &mut now, 4);
+    for _ in 0..3 {
+        let task = ask_next(&mut f, &mut now);
         answer(&mut f, &task, overloaded(86_400), now);
     }
+    let due = shared(&f, &neighbours(1)[0].host_key()).due;
+    assert_eq!(due, now + 30_000);
     drop(f);
     let store = store::open(BACKEND.get(), folder.path()).unwrap();
     let mut lines = Vec::new();
@@ -205,10 +427,9 @@ fn an_export_keeps_the_groups() {
     let mut fresh = store::open(BACKEND.get(), other.path()).unwrap();
     archive::import(&mut *fresh, &mut lines.as_slice(), other.path()).unwrap();
     drop(fresh);
-    let mut f = open(other.path(), policy(DELAY, 0), 20_000);
-    f.add_seeds(&[url("http://host-6.example/")], 20_000)
-        .unwrap();
-    assert!(ask(&mut f, 80_000_000).is_none());
+    let mut f = open(other.path(), policy(DELAY, 0), now);
+    assert!(ask(&mut f, due - 1).is_none());
+    assert!(ask(&mut f, due).is_some());
 }
 
 proptest! {
@@ -268,6 +489,68 @@ proptest! {
                     prop_assert!(at - before >= pause, "{} {}", group, at - before);
                 }
             }
+        }
+    }
+
+    /// Whatever the hosts of a group answer and ask for: the group rests no longer than
+    /// spoor's own bound, and what a host asked for is kept.
+    #[test]
+    fn a_host_binds_itself_and_no_group_rests_beyond_the_bound(
+        steps in proptest::collection::vec((0usize..8, 0u64..100_000, 0u8..4), 1..120),
+        retries in 0u32..4,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let policy = Policy { retries, max_delay: 5_000, delay_factor: 5.0, ..policy(DELAY, 700) };
+        let bound = policy.longest_group_pause();
+        prop_assert!(bound <= 600_000);
+        let mut f = open(folder.path(), policy, 0);
+        let mut now = 10_000;
+        for n in 0..12 {
+            let host = format!("http://host-{}.site-{}.example", 3 * n, n % 2);
+            f.add_seeds(&[1, 2, 3, 4].map(|p| url(&format!("{host}/{p}"))), now).unwrap();
+        }
+        let mut promised: BTreeMap<HostKey, u64> = BTreeMap::new();
+        for (what, amount, restart) in steps {
+            let Some(task) = ask(&mut f, now) else {
+                let next = f.next_event().or(f.schedule.next_parked());
+                now = next.map_or(now, |at| at.clamp(now, now + bound)) + amount % 100;
+                continue;
+            };
+            let wish = promised.get(&task.host).copied().unwrap_or(0);
+            prop_assert!(now >= wish, "{} though asked to wait until {wish}", task.url);
+            let failed = |reason, seconds: Option<u64>| Outcome::Retry {
+                reason,
+                retry_after: seconds.map(Duration::from_secs),
+                host_backs_off: true,
+            };
+            let mut wish = None;
+            let outcome = match what {
+                0 | 1 => {
+                    wish = Some(amount * amount % 100_000_000);
+                    failed(Reason::Overloaded, wish)
+                }
+                2 => failed(Reason::Connection, None),
+                3 => failed(Reason::Timeout, None),
+                4 => {
+                    wish = Some(amount);
+                    f.rest(&task, Duration::from_secs(amount), now).unwrap();
+                    Outcome::Redirect { to: url("http://host-0.site-0.example/moved") }
+                }
+                _ => Outcome::Done,
+            };
+            if let Some(wish) = wish {
+                promised.insert(task.host.clone(), now + 1_000 * wish);
+            }
+            answer(&mut f, &task, outcome, now);
+            for (name, group) in f.view().groups(&task.host).unwrap() {
+                prop_assert!(group.due <= now + bound, "{name} rests {}", group.due - now);
+            }
+            if restart == 0 {
+                drop(f);
+                let policy = Policy { retries, max_delay: 5_000, ..super::groups::policy(DELAY, 700) };
+                f = open(folder.path(), policy, now);
+            }
+            now += amount % 700;
         }
     }
 }

@@ -67,6 +67,7 @@ pub fn make(mut store: Box<dyn Store>) {
         "http://seed.org/gone",
         "http://busy.org/",
         "http://busier.org/",
+        "http://busiest.org/",
         "http://trap.org/",
         "http://copies.org/a",
         "http://copies.org/a?print",
@@ -211,10 +212,10 @@ fn crawl(
     }
 }
 
-/// Two hosts share one, and of most none is known.
+/// Three hosts share one, and of most none is known.
 fn address(task: &Task) -> Option<IpAddr> {
     match task.host.as_str() {
-        "busy.org" | "busier.org" => Some([192, 0, 2, 7].into()),
+        "busy.org" | "busier.org" | "busiest.org" => Some([192, 0, 2, 7].into()),
         "seed.org" => Some([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1].into()),
         _ => None,
     }
@@ -331,7 +332,7 @@ fn outcome(task: &Task) -> Option<(Outcome, Effects)> {
             host_backs_off: false,
         },
         "http://busy.org/" => overloaded(864_000),
-        "http://busier.org/" => overloaded(432_000),
+        "http://busier.org/" | "http://busiest.org/" => overloaded(432_000),
         "http://watched.org/" => {
             let version = if task.validators.is_empty() { 1 } else { 2 };
             effects.digest = Some(version);
