@@ -36,8 +36,18 @@ pub(super) fn text(
             Some(kept) => kept.get(number).copied().unwrap_or(false),
             None => true,
         };
+        let lay_out = |is_article: bool| laid_out(flow, layout, is_article, kept);
         let is_article = share.extractor != Extractor::All;
-        let text = laid_out(flow, layout, is_article, kept);
+        let mut text = lay_out(is_article);
+        let words = text.split_whitespace().take(MIN_WORDS as usize).count();
+        if is_article && (words as u64) < MIN_WORDS {
+            // A page that is itself a list of sources or a table of contents would be left
+            // with next to nothing.
+            let whole = lay_out(false);
+            if (text.len() as f64) < whole.len() as f64 * MIN_SHARE {
+                text = whole;
+            }
+        }
         MainText { text, share }
     });
     if let Some(kept) = chosen {

@@ -305,12 +305,8 @@ impl<'a> Collector<'a> {
             awaited.depth += usize::from(awaited.name == name);
         }
         let marks = self.says.element(name, attributes);
-        let is_mark = match name {
-            "span" => has_class(attributes, "mw-editsection"),
-            "sup" => has_class(attributes, "reference"),
-            _ => false,
-        };
-        let what = if is_mark {
+        let classes = attributes.get("class").unwrap_or_default();
+        let what = if is_mark(name, classes) {
             Some(Awaits::Mark)
         } else if is_furniture(name, attributes) {
             Some(Awaits::Furniture)
@@ -587,13 +583,6 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
         .map_or_else(|| page.clone(), |href| base_of(page, href))
 }
 
-fn has_class(attributes: &impl Attributes, wanted: &str) -> bool {
-    let classes = attributes.get("class").unwrap_or_default();
-    classes
-        .split_ascii_whitespace()
-        .any(|class| class == wanted)
-}
-
 /// Whether the markup calls an element what leads around a site, or a list of sources. Names
 /// are those of HTML and ARIA, and of the class names that wikis and templates share.
 fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
@@ -631,7 +620,7 @@ fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
     };
     match name {
         "nav" => true,
-        "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" => {
+        "div" | "ul" | "ol" | "table" | "section" | "a" | "aside" | "p" | "h3" => {
             any("class", &CLASSES) || any("id", &IDS) || any("role", &ROLES)
         }
         _ => false,
@@ -653,7 +642,7 @@ fn is_aside(element: &Element, role: Role) -> bool {
 fn is_mark(name: &str, classes: &str) -> bool {
     let mut classes = classes.split_ascii_whitespace();
     classes.any(|class| match class {
-        "mw-editsection" => true,
+        "mw-editsection" | "editsection" => true,
         "reference" => name == "sup",
         _ => false,
     })

@@ -5,7 +5,8 @@
 //! lines of their own, the cells of a row are parted by tabs, and a line end that the
 //! author set (`br`, `pre`) stays one. What a wiki adds to the author's words is left out
 //! where the markup names it: links to edit a section, and marks of footnotes. Of an article
-//! the menus, tables of contents and lists of sources that lie within it are left out as well.
+//! the menus, tables of contents and lists of sources that lie within it are left out as well,
+//! and the headings of sections that hold nothing else.
 
 use super::text::{Layout, Spot};
 use crate::page::Span;
@@ -20,6 +21,7 @@ pub(super) fn laid_out(
 ) -> String {
     let mut out = String::new();
     let mut before: Option<Spot> = None;
+    let mut bare = BareHeadings::default();
     let mut from = 0;
     let cuts = left_out(layout, is_article);
     let mut cuts = cuts.as_slice();
@@ -38,7 +40,11 @@ pub(super) fn laid_out(
                 .get(number)
                 .map(|line| line.spot)
                 .unwrap_or_default();
+            if let Spot::Heading(level) = here {
+                bare.end_sections(level, &mut out, &mut before);
+            }
             let length = out.len();
+            let preceding = before;
             let separator = before.map_or("", |before| between(before, here));
             out.push_str(separator);
             let begun = out.len();
@@ -52,14 +58,67 @@ pub(super) fn laid_out(
             if trimmed > begun {
                 out.truncate(trimmed);
                 before = Some(here);
+                bare.met(here, length, preceding);
             } else {
                 // Nothing is left of the block, and what parts it from others goes too.
                 out.truncate(length);
+                bare.emptied();
             }
         }
         from = end + 1;
     }
+    bare.end_sections(0, &mut out, &mut before);
     out
+}
+
+/// Headings at the end of the text so far, the outermost first, with nothing below them.
+#[derive(Debug, Default)]
+struct BareHeadings(Vec<BareHeading>);
+
+#[derive(Debug)]
+struct BareHeading {
+    level: u8,
+    /// Where it begins in the text, and what stands before it.
+    from: usize,
+    before: Option<Spot>,
+    /// A block below it was left out.
+    emptied: bool,
+}
+
+impl BareHeadings {
+    /// A block was laid out.
+    fn met(&mut self, spot: Spot, from: usize, before: Option<Spot>) {
+        match spot {
+            Spot::Heading(level) => self.0.push(BareHeading {
+                level,
+                from,
+                before,
+                emptied: false,
+            }),
+            _ => self.0.clear(),
+        }
+    }
+
+    /// Nothing is left of a block.
+    fn emptied(&mut self) {
+        for heading in &mut self.0 {
+            heading.emptied = true;
+        }
+    }
+
+    /// The sections of this level and below end; headings of which nothing but what was left
+    /// out stood below them go.
+    fn end_sections(&mut self, level: u8, out: &mut String, before: &mut Option<Spot>) {
+        while let Some(heading) = self.0.pop_if(|heading| heading.level >= level) {
+            if heading.emptied {
+                out.truncate(heading.from);
+                *before = heading.before;
+            } else {
+                // It stays, and so do those around it.
+                self.0.clear();
+            }
+        }
+    }
 }
 
 /// The parts that are left out, in order and apart from one another.
@@ -192,7 +251,7 @@ mod tests {
     fn an_article_is_without_what_leads_around_the_site() {
         let prose = "<p>The keeper climbed to the lamp in the evening and lit it.</p>".repeat(12);
         let html = format!(
-            "<article><div id=siteSub>From the free book</div><nav>Menu</nav>{prose}\
+            "<article><div id=siteSub>From the free book</div><h3 id=siteSub>Old</h3><nav>Menu</nav>{prose}\
              <div class='toc x'><ul><li>1 Night<li>2 Day</ul></div><h2>Night</h2><p>Late<sup \
              class=reference>[1]</sup>.</p><div class=reflist><ol class=references><li>Source \
              <sup class=reference>[2]</sup> one</ol></div><p>End.</p></article>"
@@ -210,6 +269,41 @@ mod tests {
         // A page that is nothing but a menu keeps it.
         let menu = "<nav><ul><li>One<li>Two</ul></nav>";
         assert_eq!(read(menu, Extractor::Article).text, "One\nTwo");
+    }
+
+    #[test]
+    fn headings_of_sections_that_are_left_out_go_too() {
+        let prose = "<p>The keeper climbed to the lamp in the evening and lit it.</p>".repeat(12);
+        let sources = "<ol class=references><li>Source one.</ol>";
+        let html = format!(
+            "<article><h1>Lamp</h1>{prose}<h2>Parts</h2><h3>Wick</h3><p>Long.</p>\
+             <h2>References</h2><h3>Notes</h3>{sources}<h3>Books</h3>{sources}\
+             <h2>Empty</h2><h2>Links</h2><p>One.</p><h2>Sources</h2>{sources}</article>"
+        );
+        let article = read(&html, Extractor::Article).text;
+        assert!(
+            article.ends_with("Parts\n\nWick\n\nLong.\n\nEmpty\n\nLinks\n\nOne."),
+            "{article}"
+        );
+        assert!(article.starts_with("Lamp\n\nThe keeper"), "{article}");
+        assert!(all(&html).ends_with("One.\n\nSources\n\nSource one."));
+    }
+
+    #[test]
+    fn an_article_that_is_a_list_of_sources_keeps_it() {
+        let source = "<li>The Keeper, a history of the lamp and of those who lit it, 1887.";
+        let html = format!(
+            "<article><p>Sources.</p><ol class=references>{}</ol></article>",
+            source.repeat(30)
+        );
+        let page = read(&html, Extractor::Article);
+        assert_eq!(page.share.extractor, Extractor::Article);
+        assert_eq!(page.text.matches("a history of the lamp").count(), 30);
+        assert!(
+            page.text.starts_with("Sources.\n\nThe Keeper"),
+            "{}",
+            page.text
+        );
     }
 
     #[test]

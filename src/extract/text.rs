@@ -256,9 +256,11 @@ pub(super) struct Layout {
 /// What kind of block a text stands in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// A paragraph, a heading or whatever else is no item and no cell.
+    /// A paragraph, or whatever else is none of the others.
     #[default]
     Paragraph,
+    /// A heading of this level, 1 to 6.
+    Heading(u8),
     /// An item of a list.
     Item,
     /// A cell of a table, by number of its row and its own.
@@ -301,6 +303,12 @@ impl Flow {
     /// What follows stands in a block of this name.
     pub(super) fn enter(&mut self, name: &str) {
         self.here = match name {
+            "h1" => Spot::Heading(1),
+            "h2" => Spot::Heading(2),
+            "h3" => Spot::Heading(3),
+            "h4" => Spot::Heading(4),
+            "h5" => Spot::Heading(5),
+            "h6" => Spot::Heading(6),
             "li" | "dd" | "dt" => Spot::Item,
             "tr" => {
                 self.rows = self.rows.saturating_add(1);
