@@ -65,6 +65,12 @@ pub struct FocusNow {
     /// early to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
+    /// The lower end of the range in which that share lies, as far as the judge can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_low: Option<f64>,
+    /// The upper end of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_high: Option<f64>,
     /// The same of those drawn by chance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn_share: Option<f64>,
@@ -159,6 +165,8 @@ impl FocusNow {
         Self {
             sentence: headline.to_string(),
             share: headline.share,
+            share_low: headline.share_range.map(|(low, _)| low),
+            share_high: headline.share_range.map(|(_, high)| high),
             drawn_share: headline.drawn_share,
             points: curve.points().iter().map(|p| Chosen::from(*p)).collect(),
             recent: curve.recent(LATELY).into(),

@@ -23,6 +23,8 @@ pub struct Beside {
     /// The share of them that the crawl takes to be on topic, 0 to 1; `None` where it says
     /// that it cannot tell yet.
     pub claimed: Option<f64>,
+    /// The range in which the crawl claims that it lies.
+    pub range: Option<(f64, f64)>,
     /// The share that is on topic by the labels; `None` without a page.
     #[serde(rename = "true")]
     pub truth: Option<f64>,
@@ -83,11 +85,13 @@ impl Witness {
             chosen: Beside {
                 pages: headline.pages,
                 claimed: headline.share,
+                range: headline.share_range,
                 truth: share(self.chosen, headline.pages),
             },
             drawn: Beside {
                 pages: headline.drawn,
                 claimed: headline.drawn_share,
+                range: headline.drawn_range,
                 truth: share(self.drawn, headline.drawn),
             },
         });

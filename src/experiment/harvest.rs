@@ -103,6 +103,7 @@ struct Row<'a> {
 struct Means {
     pages: f64,
     claimed: Option<f64>,
+    range: Option<(f64, f64)>,
     truth: Option<f64>,
 }
 
@@ -118,6 +119,7 @@ impl Means {
         Self {
             pages: shares.iter().map(|share| share.pages).sum::<u64>() as f64 / count,
             claimed: mean(&|share| share.claimed),
+            range: mean(&|share| Some(share.range?.0)).zip(mean(&|share| Some(share.range?.1))),
             truth: mean(&|share| share.truth),
         }
     }
@@ -230,7 +232,16 @@ impl Outcome {
             Some(share) => format!("{:.0} %", share * 100.0),
             None => "-".to_owned(),
         };
-        let both = |means: &Means| [percent(means.claimed), percent(means.truth)];
+        let claimed = |means: &Means| match (means.claimed, means.range) {
+            (Some(share), Some((low, high))) => format!(
+                "{:.0} % ({:.0} to {:.0})",
+                share * 100.0,
+                low * 100.0,
+                high * 100.0
+            ),
+            (share, _) => percent(share),
+        };
+        let both = |means: &Means| [claimed(means), percent(means.truth)];
         let chosen = row.claims.iter().flat_map(|(chosen, _)| both(chosen));
         let last = row.claims.last().map(|(_, drawn)| *drawn);
         let drawn = last.unwrap_or_default();

@@ -17,6 +17,7 @@ fn claims(variant: &str) -> Vec<Claim> {
         chosen: Beside {
             pages: 10,
             claimed,
+            range: claimed.map(|share: f64| (share - 0.125, share + 0.25)),
             truth: Some(truth),
         },
         drawn: Beside::default(),
@@ -102,7 +103,7 @@ fn figures_are_those_of_the_runs() {
     assert!(rows[2].starts_with("a\twarm\tx\t1\t1.5\t"), "{}", rows[2]);
     assert!(rows[2].contains("\t37.5 %\t3.5"), "{}", rows[2]);
     assert!(
-        rows[2].ends_with("\t50 %\t25 %\t-\t75 %\t0\t-\t-"),
+        rows[2].ends_with("\t50 % (38 to 75)\t25 %\t-\t75 %\t0\t-\t-"),
         "{}",
         rows[2]
     );

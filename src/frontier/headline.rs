@@ -32,14 +32,17 @@ pub struct Headline {
     pub pages: u64,
     /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub share: Option<f64>,
+    /// Between which shares the true one lies, as far as the judge can tell.
+    pub share_range: Option<(f64, f64)>,
     /// Why it cannot be told.
     pub doubt: Option<Doubt>,
     /// Pages that were drawn by chance from the same links.
     pub drawn: u64,
     /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub drawn_share: Option<f64>,
-    /// The 95 % interval of `drawn_share`.
-    pub drawn_interval: Option<(f64, f64)>,
+    /// Between which shares that of all these links lies: by what the judge can tell, and
+    /// by how few were drawn (95 %).
+    pub drawn_range: Option<(f64, f64)>,
     /// How many times as large `share` is as `drawn_share`.
     pub gain: Option<f64>,
     /// The 95 % interval of `gain`; its upper end is `None` where it has none.
@@ -55,6 +58,14 @@ pub enum Doubt {
     /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
     /// for the topic; it has seen too few others to tell.
     Alike,
+    /// It takes most of its own seeds for something else, and most of what it chose as well:
+    /// the judge is too strict, or the crawl has not found the topic yet.
+    Seeds {
+        /// The seeds that it takes for something else.
+        off: u64,
+        /// The seeds that brought a page.
+        of: u64,
+    },
     /// The model has no neutral text to compare the topic with, so the judge can only guess
     /// by how familiar the words are.
     Guessed {
@@ -81,10 +92,11 @@ impl Focus {
             topic: topic.to_owned(),
             pages: self.focused.pages,
             share,
+            share_range: self.focused.range().filter(|_| share.is_some()),
             doubt,
             drawn: self.control.pages,
             drawn_share: self.control.share().filter(|_| compares),
-            drawn_interval: self.control.interval().filter(|_| compares),
+            drawn_range: self.control.drawn_range().filter(|_| compares),
             gain: self.gain().filter(|_| compares),
             gain_interval: interval
                 .filter(|_| compares)
@@ -106,6 +118,14 @@ impl Focus {
         if of_pages(guessed) > 0.5 {
             let familiar = of_pages(on_topic);
             return Some(Doubt::Guessed { familiar });
+        }
+        let seeds = self.seeds;
+        let is_strict = seeds.share().is_some_and(|share| share < 0.5);
+        if is_strict && 2 * on_topic < pages {
+            return Some(Doubt::Seeds {
+                off: seeds.pages.saturating_sub(seeds.on_topic),
+                of: seeds.pages,
+            });
         }
         let (_, highest) = self.control.interval().unwrap_or((0.0, 1.0));
         let refuses = self.control.pages >= MIN_REFUSED && highest < 0.5;
@@ -134,6 +154,14 @@ impl fmt::Display for Headline {
                      all read like {texts}, and too few others came to check that by."
                 );
             }
+            (_, Some(Doubt::Seeds { off, of })) => {
+                return write!(
+                    f,
+                    "Cannot tell how many of the {pages} pages it chose are {about}: it takes \
+                     {off} of its own {of} seeds for something else. If they are {about}, give it \
+                     more texts that are."
+                );
+            }
             (_, Some(Doubt::Guessed { familiar })) => {
                 return write!(
                     f,
@@ -158,19 +186,12 @@ impl fmt::Display for Headline {
             1 => "is",
             _ => "are",
         };
-        let many = in_words(share);
+        let many = with_range(share, self.share_range);
         write!(f, "Of 100 pages it chose, {many} {verb} {about}")?;
         match (self.drawn_share, self.drawn) {
             (Some(drawn), _) => {
-                let many = in_words(drawn);
-                let about = match many.parse::<u32>() {
-                    Ok(_) => "about ",
-                    Err(_) => "",
-                };
-                write!(
-                    f,
-                    "; of 100 drawn by chance from the same links, {about}{many}."
-                )
+                let many = with_range(drawn, self.drawn_range);
+                write!(f, "; of 100 drawn by chance from the same links, {many}.")
             }
             (None, 0) => f.write_str("."),
             (None, 1) => f.write_str("; too early to compare with chance (1 page drawn so far)."),
@@ -184,6 +205,19 @@ impl fmt::Display for Headline {
 
 fn of_hundred(share: f64) -> u32 {
     (share * 100.0).round() as u32
+}
+
+/// A share of a hundred with the range in which the true one lies, as "about 54 (41 to 66)".
+fn with_range(share: f64, range: Option<(f64, f64)>) -> String {
+    let many = in_words(share);
+    let range = range.map(|(low, high)| (of_hundred(low), of_hundred(high)));
+    match range.filter(|(low, high)| low < high) {
+        Some((low, high)) if many.parse::<u32>().is_ok() => {
+            format!("about {many} ({low} to {high})")
+        }
+        Some((low, high)) => format!("{many} ({low} to {high})"),
+        None => many,
+    }
 }
 
 /// Whole numbers, but 0 and 100 only where that is exactly so.
@@ -208,10 +242,13 @@ mod tests {
             on_topic,
             thousandths: 1_000 * on_topic,
             guessed: 0,
+            strict: 1_000 * on_topic,
+            lax: 1_000 * on_topic,
         };
         Focus {
             focused: tally(focused),
             control: tally(control),
+            ..Focus::default()
         }
     }
 
@@ -246,7 +283,7 @@ mod tests {
                 (80, 100),
                 (1, 14),
                 "Of 100 pages it chose, 80 are about bees; of 100 drawn by chance from the \
-                 same links, about 7."
+                 same links, about 7 (1 to 31)."
                     .to_owned(),
             ),
             // No gain is certain, but many were drawn.
@@ -254,14 +291,14 @@ mod tests {
                 (10, 100),
                 (3, 30),
                 "Of 100 pages it chose, 10 are about bees; of 100 drawn by chance from the \
-                 same links, about 10."
+                 same links, about 10 (3 to 26)."
                     .to_owned(),
             ),
             (
                 (1, 100),
                 (0, 30),
                 "Of 100 pages it chose, 1 is about bees; of 100 drawn by chance from the same \
-                 links, none."
+                 links, none (0 to 11)."
                     .to_owned(),
             ),
             // Nearly all look alike, and nothing shows that others would not.
@@ -276,14 +313,14 @@ mod tests {
                 (94, 100),
                 (5, 20),
                 "Of 100 pages it chose, 94 are about bees; of 100 drawn by chance from the same \
-                 links, about 25."
+                 links, about 25 (11 to 47)."
                     .to_owned(),
             ),
             (
                 (0, 30),
                 (30, 30),
                 "Of 100 pages it chose, none are about bees; of 100 drawn by chance from the \
-                 same links, all."
+                 same links, all (89 to 100)."
                     .to_owned(),
             ),
             (
@@ -305,6 +342,43 @@ mod tests {
                 .sentence("")
                 .contains("the texts that it was given,")
         );
+    }
+
+    #[test]
+    fn the_sentence_says_how_far_the_judge_may_be_off() {
+        let mut doubtful = focus((54, 100), (5, 100));
+        (doubtful.focused.strict, doubtful.focused.lax) = (41_000, 66_400);
+        (doubtful.control.strict, doubtful.control.lax) = (2_000, 9_000);
+        assert_eq!(
+            doubtful.sentence("bees"),
+            "Of 100 pages it chose, about 54 (41 to 66) are about bees; of 100 drawn by chance \
+             from the same links, about 5 (1 to 16)."
+        );
+        let headline = doubtful.headline("bees");
+        assert_eq!(headline.share_range, Some((0.41, 0.664)));
+        doubtful.focused.pages = 29;
+        assert_eq!(doubtful.headline("bees").share_range, None);
+    }
+
+    #[test]
+    fn a_judge_that_refuses_the_seeds_is_not_believed() {
+        let mut strict = focus((20, 100), (2, 40));
+        strict.seeds = focus((1, 5), (0, 0)).focused;
+        assert_eq!(
+            strict.sentence("bees"),
+            "Cannot tell how many of the 100 pages it chose are about bees: it takes 4 of its \
+             own 5 seeds for something else. If they are about bees, give it more texts that are."
+        );
+        assert_eq!(
+            serde_json::to_value(strict.headline("bees").doubt).unwrap(),
+            serde_json::json!({"why": "seeds", "off": 4, "of": 5})
+        );
+        // It began elsewhere and found the topic.
+        strict.focused = focus((60, 100), (0, 0)).focused;
+        assert_eq!(strict.headline("bees").share, Some(0.6));
+        strict.seeds = focus((4, 5), (0, 0)).focused;
+        strict.focused = focus((20, 100), (0, 0)).focused;
+        assert_eq!(strict.headline("bees").share, Some(0.2));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use super::traps::Memory;
 use crate::page::{Bucket, Judged, LinkParts, Reason, Validators};
 
 /// Version of the layout of keys and records.
-pub(super) const FORMAT: u32 = 3;
+pub(super) const FORMAT: u32 = 4;
 
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -34,6 +34,14 @@ impl Likelihood {
         f64::from(self.0) / f64::from(Self::ONE)
     }
 
+    /// The same with its log-odds raised by this: what a judge says whose line between the
+    /// two kinds of pages lies elsewhere.
+    pub fn raised(self, by: f64) -> Self {
+        // 0 and 1 are steps of a thousandth as the others, and not certain either.
+        let p = self.get().clamp(1e-3, 1.0 - 1e-3);
+        Self::from(1.0 / (1.0 + (1.0 - p) / p * (-by).exp()))
+    }
+
     /// Whether it is at least one half.
     pub fn is_likely(self) -> bool {
         self.0 >= Self::ONE / 2
@@ -69,6 +77,14 @@ impl<'de> Deserialize<'de> for Likelihood {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stricter_judge_finds_less_likely() {
+        let likely = |p: f64, by: f64| Likelihood::from(p).raised(by).thousandths();
+        assert_eq!(likely(0.5, 0.0), 500);
+        assert_eq!((likely(0.5, 1.6), likely(0.5, -1.6)), (832, 168));
+        assert_eq!((likely(1.0, -1.6), likely(0.0, 1.6)), (995, 5));
+    }
 
     #[test]
     fn a_likelihood_is_the_same_after_it_was_written() {

@@ -68,14 +68,22 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
         passages,
         ..
     } = &job.verdict;
-    let share = job.verdict.headline.as_ref().and_then(|h| h.share);
+    let headline = job.verdict.headline.as_ref();
+    let share = headline.and_then(|h| h.share);
     let facts = [
         (count(job.pages), "pages".to_owned()),
         (
             share.map_or("\u{2013}".to_owned(), |share| {
                 format!("{:.0} %", 100.0 * share)
             }),
-            "of the chosen ones on topic".to_owned(),
+            match headline.and_then(|h| h.share_range) {
+                Some((low, high)) => format!(
+                    "of the chosen ones on topic ({:.0} to {:.0} %)",
+                    100.0 * low,
+                    100.0 * high
+                ),
+                None => "of the chosen ones on topic".to_owned(),
+            },
         ),
         (
             count(documents.count),

@@ -14,7 +14,7 @@ use super::tally::{Series, Steps, Tally};
 use super::{Figures, judged, lines};
 use crate::address::PageUrl;
 use crate::config::Config;
-use crate::frontier::Focus;
+use crate::frontier::{Choice, Focus};
 use crate::page::{Bucket, DocumentScore, Judged, Likelihood, TaskKind};
 use crate::steps::Step;
 
@@ -287,15 +287,16 @@ impl Rows {
         host.requests += 1;
         host.bytes += line.bytes;
         // As the frontier counts: links that were followed for the first time, to their end.
-        let is_link = line.kind == TaskKind::Page && line.bucket != Bucket::Seed;
+        let is_page = line.kind == TaskKind::Page;
         let ended = matches!(line.outcome.as_ref(), "done" | "dropped");
-        if is_link && ended && line.changed.is_none() {
+        if is_page && ended && line.changed.is_none() {
             let page = line.on_topic_probability.map(|on_topic| Judged {
                 text: on_topic,
                 on_topic,
                 guessed: line.on_topic_guessed,
             });
-            self.focus.count(line.control, page);
+            self.focus
+                .count(Choice::of(line.bucket, line.control), page);
         }
         let times = (line.asked, line.delay, now);
         let Self { politeness, .. } = self;

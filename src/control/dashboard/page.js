@@ -312,6 +312,8 @@ function showBoard(board) {
   if (focus.sentence) $("sentence").textContent = focus.sentence;
   const chosen = focus.share ?? null;
   $("n-topic").textContent = chosen == null ? "–" : percent(chosen);
+  $("n-topic-note").textContent = chosen == null || focus.share_low == null ? "of them on topic"
+    : `of them on topic (${Math.round(100 * focus.share_low)} to ${percent(focus.share_high)})`;
   $("focus-note").textContent = focusNote(focus);
   focusPlot(focus);
   curvePlot(board.perplexity);
