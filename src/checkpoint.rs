@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::frontier::store::{self, StoreError};
 use crate::frontier::{Counts, Frontier, Policy};
 use crate::scope::{Scope, Takedowns};
-use crate::store::{OutputError, Outputs, Rewriting, refuse_links_out};
+use crate::store::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
 
 pub use exports::{Exports, renew as renew_exports, within as exports_of};
 
@@ -110,8 +110,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
     let store_folder = folder.join("frontier");
-    let log = folder.join("logs/crawl.jsonl");
-    let had_begun = store_folder.exists() && log.metadata().is_ok_and(|m| m.len() > 0);
+    let had_begun = store_folder.exists() && Table::Log.has_rows(&folder);
     let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
     let mut frontier = store::open(config.frontier.store, &store_folder)
         .and_then(|store| Frontier::open(store, policy(config), scope, now))
@@ -134,7 +133,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
         frontier.set_stamp(rewriting.stamp().to_vec())?;
         rewriting.finish()?;
     }
-    let outputs = Outputs::open(&folder, frontier.stamp())?;
+    let mut outputs = Outputs::open(&folder, frontier.stamp())?;
+    outputs.rotate_at(config.logs.rotate.bytes());
     if !has_stamp {
         // It is new, or was repaired without the record that holds the stamp. What the
         // stamp counts must lie on the disk first: the system may write the store's

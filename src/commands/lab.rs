@@ -1,6 +1,6 @@
 //! `spoor lab serve|demo|traps|endless|zoo|judge`
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
 use spoor::lab::{self, Labels, demo, endless, traps, zoo};
+use spoor::store::{self, Table};
 
 /// Webs on this machine.
 #[derive(Debug, Subcommand)]
@@ -241,20 +242,30 @@ struct Line {
     url: String,
 }
 
+/// The longest line that is read, in bytes.
+const MAX_LINE: usize = 16 << 20;
+
 /// The page requests of a job in the order they were finished, redirects and
 /// errors included.
 pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
-    let path = job.join("logs/crawl.jsonl");
-    let file = std::fs::File::open(&path)
-        .with_context(|| format!("{}: no crawl log; name a job's folder", path.display()))?;
-    let mut urls = Vec::new();
-    for (number, line) in BufReader::new(file).lines().enumerate() {
-        let line = line.with_context(|| path.display().to_string())?;
-        let line: Line = serde_json::from_str(&line)
-            .with_context(|| format!("{}:{}: not a log line", path.display(), number + 1))?;
-        if line.kind == "page" {
-            urls.push(line.url);
-        }
+    if !Table::Log.is_there(job) {
+        let path = job.join(Table::Log.name());
+        bail!("{}: no crawl log; name a job's folder", path.display());
     }
-    Ok(urls)
+    let mut urls = Vec::new();
+    let mut wrong = None;
+    store::each_line(
+        job,
+        Table::Log,
+        MAX_LINE,
+        |line| match serde_json::from_slice::<Line>(line.bytes.unwrap_or_default()) {
+            Ok(row) if row.kind == "page" => urls.push(row.url),
+            Ok(_) => {}
+            Err(error) => {
+                let place = format!("{}:{}: not a log line", line.path.display(), line.number);
+                wrong.get_or_insert(anyhow::Error::new(error).context(place));
+            }
+        },
+    )?;
+    wrong.map_or(Ok(urls), Err)
 }

@@ -379,6 +379,8 @@ section! {
         level: LogLevel = LogLevel::Info;
         /// How many of these files are kept; older ones are removed.
         keep: usize = 14, within 1..=3_660;
+        /// How large `logs/crawl.jsonl` and `images.tsv` may become. Then the file gets a number and is compressed, as `crawl.00001.jsonl.zst`, and a new one is begun; all commands read them as one.
+        rotate: Size = Size::mib(256), within Size::kib(4)..=Size::mib(1 << 20);
     }
 }
 

@@ -2,19 +2,15 @@
 //! line each in `logs/audit.jsonl`. It is no output of the crawl: it is never cut back,
 //! whatever becomes of what the change brought about.
 
-use std::io::Write;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{ControlError, Who};
-use crate::beneath;
 use crate::inert;
 use crate::pipeline::{now, timestamp};
-
-/// The file, in the job's folder.
-const FILE: &str = "logs/audit.jsonl";
+use crate::store::{self, Table};
 
 /// A change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -67,16 +63,11 @@ pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlEr
         ..
     } = entry;
     tracing::info!(who, what, key, from, to, "audit");
-    let path = folder.join(FILE);
     let folder = folder.to_owned();
-    let line = format!("{}\n", entry.to_json());
-    let write = move || {
-        let mut file = beneath::append(&folder, FILE)?;
-        file.write_all(line.as_bytes())?;
-        file.sync_data()
-    };
+    let line = entry.to_json();
+    let write = move || store::append_line(&folder, Table::Audit, &line, store::ROTATE);
     // The task only fails where the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;
-    written.map_err(|source| ControlError::Io { path, source })
+    written.map_err(|error| ControlError::Audit(error.to_string()))
 }

@@ -3,8 +3,6 @@
 //! brought is read once from the log.
 
 use std::collections::{HashMap, VecDeque};
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -14,7 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::address::PageUrl;
 use crate::inert;
 use crate::page::{Likelihood, TaskKind};
-use crate::store::Row;
+use crate::store::{self, Row, Table};
+
+/// The longest row that is read, in bytes.
+const MAX_ROW: usize = 16 << 20;
 
 /// Pages of a packet at first.
 const FIRST_SPAN: u64 = 10;
@@ -183,17 +184,12 @@ fn cut(text: &str) -> String {
 impl Book {
     /// Reads the log of a job as it is now; nothing where there is none. A line that
     /// cannot be read is passed over.
-    pub fn of_log(log: &Path) -> Self {
+    pub fn of_log(folder: &Path) -> Self {
         let mut book = Self::default();
-        let Ok(file) = File::open(log) else {
-            return book;
-        };
         // What is written from now on is told.
-        let length = file.metadata().map_or(0, |m| m.len());
-        let mut lines = BufReader::new(file.take(length));
-        let mut line = Vec::new();
-        while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-            if let Ok(row) = serde_json::from_slice::<Line>(&line) {
+        let read = store::each_line(folder, Table::Log, MAX_ROW, |line| {
+            let line = line.bytes.unwrap_or_default();
+            if let Ok(row) = serde_json::from_slice::<Line>(line) {
                 book.task(&Told {
                     time: &row.time,
                     kind: row.kind,
@@ -212,7 +208,9 @@ impl Book {
                     file: row.file.as_deref(),
                 });
             }
-            line.clear();
+        });
+        if let Err(error) = read {
+            tracing::warn!("the log of earlier runs: {error}");
         }
         book
     }
@@ -358,6 +356,7 @@ fn together(a: &Packet, b: &Packet) -> Packet {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use super::*;
@@ -411,7 +410,8 @@ mod tests {
     #[test]
     fn the_log_is_read_around_what_is_no_row() {
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("crawl.jsonl");
+        std::fs::create_dir(folder.path().join("logs")).unwrap();
+        let log = folder.path().join("logs/crawl.jsonl");
         let mut file = File::create(&log).unwrap();
         for line in [
             r#"{"kind":"page","url":"http://a.test/1","outcome":"done","document":{"perplexity":50.0},"on_topic":true,"title":"A \u202etitle","via":"http://b.test/"}"#,
@@ -422,7 +422,7 @@ mod tests {
             writeln!(file, "{line}").unwrap();
         }
         file.write_all(b"\xff{\"kind").unwrap();
-        let book = Book::of_log(&log);
+        let book = Book::of_log(folder.path());
         close(book.packets[0].perplexity, 50.0);
         assert_eq!(book.best(&Book::default(), 9).len(), 1);
         assert_eq!(book.images[0].file, "images/i.png");

@@ -144,6 +144,9 @@ pub enum ControlError {
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The record of changes cannot be written.
+    #[error("the change is not recorded: {0}")]
+    Audit(String),
     /// A file in the job's folder cannot be read or written.
     #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]
     Io {
@@ -271,7 +274,7 @@ impl Desk {
         self.0.life.begin();
         let desk = self.clone();
         runtime.spawn_blocking(move || {
-            let book = Book::of_log(&desk.0.folder.join("logs/crawl.jsonl"));
+            let book = Book::of_log(&desk.0.folder);
             desk.0.earlier.set(Arc::new(book)).ok();
         });
     }

@@ -149,7 +149,7 @@ impl From<ControlError> for Problem {
                 StatusCode::SERVICE_UNAVAILABLE,
                 "start the crawl to ask again",
             ),
-            E::Store(_) | E::Io { .. } => (
+            E::Store(_) | E::Io { .. } | E::Audit(_) => (
                 StatusCode::INTERNAL_SERVER_ERROR,
                 "look into the crawl's own log",
             ),

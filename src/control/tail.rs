@@ -3,7 +3,9 @@
 //! The crawl never waits for a reader: who reads more slowly than rows are written loses
 //! some, and is told how many.
 
-use std::io::{Read, Seek, SeekFrom};
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +14,7 @@ use tokio::sync::broadcast;
 use utoipa::ToSchema;
 
 use super::{ControlError, Entry};
-use crate::store::Row;
+use crate::store::{self, Part, Row, Table};
 
 /// Rows that a reader may be behind.
 const BEHIND: usize = 1024;
@@ -40,7 +42,7 @@ pub(super) enum Line {
 }
 
 pub(super) struct Tail {
-    file: PathBuf,
+    folder: PathBuf,
     /// `None` when the crawl has ended.
     sender: Mutex<Option<broadcast::Sender<Line>>>,
 }
@@ -48,7 +50,7 @@ pub(super) struct Tail {
 impl Tail {
     pub fn new(folder: &Path) -> Self {
         Self {
-            file: folder.join("logs/crawl.jsonl"),
+            folder: folder.to_owned(),
             sender: Mutex::new(Some(broadcast::Sender::new(BEHIND))),
         }
     }
@@ -79,12 +81,12 @@ impl Tail {
     /// The last `n` rows, as far as they lie within the end of the file that is looked
     /// through.
     pub async fn last(&self, n: usize) -> Result<Vec<serde_json::Value>, ControlError> {
-        let path = self.file.clone();
-        let read = tokio::task::spawn_blocking(move || last_lines(&path, n));
+        let folder = self.folder.clone();
+        let read = tokio::task::spawn_blocking(move || last_rows(&folder, n));
         // The task only fails where the process ends.
         let read = read.await.map_err(|_| ControlError::Ended)?;
         let lines = read.map_err(|source| ControlError::Io {
-            path: self.file.clone(),
+            path: self.folder.join(Table::Log.name()),
             source,
         })?;
         let garbled = |e: serde_json::Error| ControlError::Garbled(e.to_string());
@@ -106,9 +108,38 @@ impl Tail {
     }
 }
 
+/// The last `n` rows of the log, oldest first, as far as they stand in the last two of its
+/// files.
+fn last_rows(folder: &Path, n: usize) -> std::io::Result<Vec<String>> {
+    let mut parts = store::parts(folder, Table::Log).map_err(std::io::Error::other)?;
+    let mut rows = match parts
+        .pop_if(|part| part.is_live())
+        .and_then(Part::into_live)
+    {
+        Some(file) => last_lines(file, n)?,
+        None if parts.is_empty() => return Err(std::io::ErrorKind::NotFound.into()),
+        None => Vec::new(),
+    };
+    let missing = n.saturating_sub(rows.len());
+    if missing > 0
+        && let Some(part) = parts.pop()
+    {
+        // It is compressed and cannot be read backwards.
+        let (_, text) = part.text_from(0).map_err(std::io::Error::other)?;
+        let mut before = VecDeque::new();
+        for line in text.lines() {
+            if before.len() == missing {
+                before.pop_front();
+            }
+            before.push_back(line?);
+        }
+        rows.splice(0..0, before);
+    }
+    Ok(rows)
+}
+
 /// The last `n` whole lines of a file, oldest first.
-fn last_lines(path: &Path, n: usize) -> std::io::Result<Vec<String>> {
-    let mut file = std::fs::File::open(path)?;
+fn last_lines(mut file: File, n: usize) -> std::io::Result<Vec<String>> {
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
     let mut back = length.min(64 << 10);
@@ -173,7 +204,8 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             for n in [0, 1, 3, 2_000, 10_000] {
                 let from = all.len().saturating_sub(n);
-                assert_eq!(last_lines(&path, n).unwrap(), all[from..], "{n} of {lines}");
+                let file = File::open(&path).unwrap();
+                assert_eq!(last_lines(file, n).unwrap(), all[from..], "{n} of {lines}");
             }
         }
     }

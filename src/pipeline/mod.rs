@@ -383,6 +383,9 @@ impl Crew for Crawl<'_> {
     }
 
     fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        if self.outputs.find_again()? {
+            frontier.set_stamp(self.outputs.stamp())?;
+        }
         // In this order, or the store could know more than the outputs hold.
         self.outputs.sync()?;
         frontier.flush()?;

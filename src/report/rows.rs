@@ -4,19 +4,18 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::{BufReader, ErrorKind};
 
 use serde::{Deserialize, Serialize};
 
 use super::politeness::{Last, Politeness};
 use super::tally::{Series, Steps, Tally};
-use super::{Figures, judged, lines};
+use super::{Figures, judged};
 use crate::address::PageUrl;
 use crate::config::Config;
 use crate::frontier::{Choice, Focus};
 use crate::page::{Bucket, DocumentScore, Judged, Likelihood, TaskKind};
 use crate::steps::Step;
+use crate::store::{self, Line, Table};
 
 /// The longest line that is read, in bytes; a row has a few thousand.
 const MAX_LINE: usize = 16 << 20;
@@ -83,7 +82,7 @@ pub struct HostFigures {
 
 /// What is read of a row; older ones lack some.
 #[derive(Deserialize)]
-struct Line<'a> {
+struct LogLine<'a> {
     #[serde(borrow)]
     time: Cow<'a, str>,
     kind: TaskKind,
@@ -169,26 +168,22 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
         figures.troubles.add(error);
         HashMap::new()
     });
-    let path = config.job_folder().join("logs").join("crawl.jsonl");
-    let file = match File::open(&path) {
-        Ok(file) => file,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Focus::default(),
-        Err(error) => {
-            let trouble = format!("{}: cannot be read: {error}", path.display());
-            figures.troubles.add(trouble);
-            return Focus::default();
-        }
-    };
     let mut rows = Rows::default();
     let may_overlap = config.politeness.connections_per_host > 1;
     let mut step = Step::begin("reading the log", None);
-    let (_, end) = lines(
-        BufReader::with_capacity(1 << 16, file),
+    let end = store::each_line(
+        &config.job_folder(),
+        Table::Log,
         MAX_LINE,
-        |line, n| {
-            step.reach(n);
-            let parsed = line.ok_or_else(|| "too long".to_owned()).and_then(|line| {
-                let parsed: Line<'_> = serde_json::from_slice(line).map_err(|e| e.to_string())?;
+        |Line {
+             path,
+             number,
+             bytes,
+         }| {
+            step.advance(1);
+            let parsed = bytes.ok_or_else(|| "too long".to_owned()).and_then(|line| {
+                let parsed: LogLine<'_> =
+                    serde_json::from_slice(line).map_err(|e| e.to_string())?;
                 let time: jiff::Timestamp = parsed.time.parse().map_err(|_| "no time")?;
                 let url = PageUrl::parse(&parsed.url).map_err(|e| e.to_string())?;
                 Ok((parsed, time, url))
@@ -207,7 +202,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
                 }
                 Err(why) => {
                     let trouble = format!(
-                        "{}:{n}: not a row that spoor wrote ({why}); left out",
+                        "{}:{number}: not a row that spoor wrote ({why}); left out",
                         path.display()
                     );
                     figures.troubles.add(trouble);
@@ -216,7 +211,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
         },
     );
     if let Err(error) = end {
-        let trouble = format!("{}: not read to its end: {error}", path.display());
+        let trouble = format!("the log was not read to its end: {error}");
         figures.troubles.add(trouble);
     }
     let focus = rows.focus;
@@ -224,7 +219,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
     focus
 }
 
-impl Line<'_> {
+impl LogLine<'_> {
     /// Whether a page or an image was kept by this visit.
     fn is_kept(&self) -> bool {
         match self.kind {
@@ -235,7 +230,7 @@ impl Line<'_> {
 }
 
 impl Figures {
-    fn take(&mut self, line: &Line<'_>, now: u64) {
+    fn take(&mut self, line: &LogLine<'_>, now: u64) {
         let asked = line.asked.unwrap_or(now.saturating_sub(line.ms));
         self.begun = Some(self.begun.map_or(asked, |begun| begun.min(asked)));
         if let Some(ended) = self.ended {
@@ -255,7 +250,7 @@ impl Figures {
 }
 
 impl Rows {
-    fn take(&mut self, line: &Line<'_>, now: u64, name: &str, may_overlap: bool) {
+    fn take(&mut self, line: &LogLine<'_>, now: u64, name: &str, may_overlap: bool) {
         let kind = kind_name(line.kind);
         let of = self.kinds.entry(kind).or_insert(KindFigures {
             kind,

@@ -5,8 +5,6 @@
 //! the words.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use base64::Engine;
@@ -18,7 +16,7 @@ use crate::beneath;
 use crate::config::Config;
 use crate::frontier::{Focus, Headline};
 use crate::picture::thumbnail;
-use crate::store::{self, Document, Sidecar};
+use crate::store::{self, Document, Sidecar, Table};
 
 /// Pictures that are shown.
 const PICTURES: usize = 18;
@@ -220,33 +218,41 @@ fn pictures(folder: &Path) -> Vec<Picture> {
     shown
 }
 
+/// The longest row that is read, in bytes.
+const MAX_ROW: usize = 1 << 20;
+
 /// The rows of `images.tsv` with the lowest rank, best first, each file once.
 fn best_rows(folder: &Path) -> Vec<(f64, String)> {
-    let Ok(file) = File::open(folder.join("images.tsv")) else {
-        return Vec::new();
-    };
-    let mut lines = BufReader::new(file).lines().map_while(Result::ok);
-    let head = lines.next().unwrap_or_default();
-    let column = |name: &str| head.split('\t').position(|cell| cell == name);
-    let (Some(at_file), Some(at_rank)) = (column("file"), column("rank")) else {
-        return Vec::new();
-    };
     let mut best: Vec<(f64, String)> = Vec::new();
-    for line in lines {
-        let mut cells = line.split('\t');
+    let mut columns = None;
+    // What can be read of it is shown.
+    let read = store::each_line(folder, Table::Images, MAX_ROW, |line| {
+        let text = String::from_utf8_lossy(line.bytes.unwrap_or_default());
+        if line.number == 1 {
+            let column = |name: &str| text.split('\t').position(|cell| cell == name);
+            columns = column("file").zip(column("rank"));
+            return;
+        }
+        let Some((at_file, at_rank)) = columns else {
+            return;
+        };
+        let mut cells = text.split('\t');
         let (Some(file), Some(rank)) = (
             cells.clone().nth(at_file),
             cells.nth(at_rank).and_then(|rank| rank.parse::<f64>().ok()),
         ) else {
-            continue;
+            return;
         };
         if rank.is_nan() {
-            continue;
+            return;
         }
         best.push((rank, file.to_owned()));
         if best.len() >= 2 * CANDIDATES {
             tidy(&mut best);
         }
+    });
+    if let Err(error) = read {
+        tracing::warn!("{error}");
     }
     tidy(&mut best);
     best

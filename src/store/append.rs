@@ -1,6 +1,6 @@
 //! Files that only grow, and are cut back after a crash.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
@@ -54,6 +54,16 @@ impl Appender {
         Ok(appender)
     }
 
+    /// Whether the file lies where it was opened and is as long as it was written.
+    pub fn is_in_place(&self) -> Result<bool, OutputError> {
+        let own = self.file.metadata().map_err(io(&self.path, "measuring"))?;
+        let there = match std::fs::metadata(&self.path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(io(&self.path, "measuring"))?,
+        };
+        Ok(own.len() == self.length && is_same(&own, &there))
+    }
+
     pub fn length(&self) -> u64 {
         self.length
     }
@@ -72,6 +82,17 @@ impl Appender {
     pub fn sync(&self) -> Result<(), OutputError> {
         self.file.sync_data().map_err(io(&self.path, "syncing"))
     }
+}
+
+#[cfg(unix)]
+fn is_same(own: &Metadata, there: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (own.dev(), own.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(own: &Metadata, there: &Metadata) -> bool {
+    own.len() == there.len()
 }
 
 /// Text as one gzip member (RFC 1952 section 2.2), so that any cut between two members

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::output::{Form, Output};
-use super::{OutputError, Sidecar, TextPlace, undo};
+use super::output::{Form, Output, Position};
+use super::{OutputError, Sidecar, Table, TextPlace, undo};
 use crate::address::UrlId;
 use crate::inert;
 use crate::page::{
@@ -22,7 +22,7 @@ impl Output for Log {
     }
 
     fn form(&self) -> Form {
-        Form::Lines("logs/crawl.jsonl")
+        Form::Lines(Table::Log.name())
     }
 }
 
@@ -35,15 +35,15 @@ impl Output for Images {
     }
 
     fn form(&self) -> Form {
-        Form::Lines("images.tsv")
+        Form::Lines(Table::Images.name())
     }
 
     fn header(&self) -> &'static str {
         IMAGES_HEADER
     }
 
-    fn undo_after(&self, folder: &Path, length: u64) -> Result<(), OutputError> {
-        undo::images_after(folder, length)
+    fn undo_after(&self, folder: &Path, position: Position) -> Result<(), OutputError> {
+        undo::images_after(folder, position)
     }
 }
 

@@ -19,7 +19,7 @@
 //! `log` (rows), `names`
 //! (where an image lies), `sidecar`, `sightings` (what is to be written into sidecars),
 //! `known` (what is remembered of them), `document`, `schema` (what sidecars and documents
-//! may contain),
+//! may contain), `rows` and `rotate` (tables of several files, to read and to write),
 //! `undo`, `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
 //! which page).
 
@@ -30,6 +30,8 @@ mod log;
 mod names;
 mod output;
 mod remove;
+mod rotate;
+mod rows;
 mod samples;
 mod schema;
 mod sidecar;
@@ -48,9 +50,11 @@ pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, 
 pub use self::log::Row;
 pub(crate) use self::log::cell;
 pub use self::remove::{
-    Leaving, Rewriting, Shares, count_rows, forget_first, image_row_names, remove_contexts,
-    remove_image,
+    Leaving, Rewriting, Shares, count_rows, forget_first, generation, image_row_names,
+    remove_contexts, remove_image,
 };
+pub(crate) use self::rotate::append_line;
+pub use self::rows::{Line, Part, Table, each_line, parts};
 pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
@@ -61,6 +65,7 @@ use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 use known::{Entry, Known, Memory};
 use output::{OUTPUTS, Open, Output, Stamp};
+use rotate::Packer;
 use sightings::{Change, Sightings};
 
 /// Why an output cannot be written or read.
@@ -80,7 +85,8 @@ pub enum OutputError {
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
          after a loss of power, move the job's frontier folder away and `spoor store import` the newest \
-         file in its checkpoints folder; where it was changed from outside, restore it",
+         file in its checkpoints folder; where it was changed from outside, restore it, or move it away \
+         if it is crawl.jsonl or images.tsv: the crawl goes on with a new one then",
         path.display()
     )]
     Short {
@@ -170,7 +176,14 @@ pub struct Outputs {
     generation: u64,
     sightings: Sightings,
     memory: Memory,
+    packer: Packer,
+    /// Bytes of a table from which on another file is begun.
+    rotate: u64,
 }
+
+/// The bytes of a table from which on another file is begun, where nobody says another
+/// number.
+pub const ROTATE: u64 = 256 << 20;
 
 impl Outputs {
     /// Opens the outputs in a job's folder. `stamp` is what [`Outputs::stamp`]
@@ -200,9 +213,13 @@ impl Outputs {
         std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
         make_folder(folder, "images")?;
         let mut open = BTreeMap::new();
+        let mut packer = Packer::default();
         for output in OUTPUTS {
             let position = known.as_ref().map(|stamp| stamp.of(output));
             open.insert(output.name(), Open::at(output, folder, position)?);
+            for name in output::unpacked(output, folder)? {
+                packer.add(folder, name);
+            }
         }
         // After what was lost was taken back.
         sightings::fold_all(folder)?;
@@ -212,7 +229,28 @@ impl Outputs {
             generation,
             sightings: Sightings::new(folder),
             memory: Memory::default(),
+            packer,
+            rotate: ROTATE,
         })
+    }
+
+    /// Begins another file of a table when one has so many bytes, from now on.
+    pub fn rotate_at(&mut self, bytes: u64) {
+        self.rotate = bytes;
+    }
+
+    /// Looks whether somebody has moved or cut a table while it is written, and begins
+    /// another file then. True where that is so, and [`Outputs::stamp`] says another
+    /// thing than before.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`] names the file.
+    pub fn find_again(&mut self) -> Result<bool, OutputError> {
+        let mut moved = false;
+        for open in self.open.values_mut() {
+            moved |= open.find_again()?;
+        }
+        Ok(moved)
     }
 
     /// Where the outputs stand now.
@@ -237,6 +275,9 @@ impl Outputs {
             btree_map::Entry::Occupied(open) => open.into_mut(),
             btree_map::Entry::Vacant(place) => place.insert(Open::at(output, &self.folder, None)?),
         };
+        if let Some(name) = open.rotate(self.rotate)? {
+            self.packer.add(&self.folder, name);
+        }
         open.append(bytes)
     }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::append::{Appender, next_segment, remove_segments_from, segment_name};
 use super::remove::{Rewritten, Taken, copy_without};
-use super::{OutputError, TextPlace, io, make_folder, make_folder_of};
+use super::{OutputError, TextPlace, io, make_folder, make_folder_of, rotate, rows};
 use crate::beneath;
 
 /// All outputs. Their order does not matter.
@@ -42,8 +42,8 @@ pub(super) trait Output: Sync {
     }
 
     /// Takes back what lies elsewhere but belongs to what is about to be cut off: all
-    /// beyond the first `length` bytes.
-    fn undo_after(&self, _folder: &Path, _length: u64) -> Result<(), OutputError> {
+    /// beyond `position`.
+    fn undo_after(&self, _folder: &Path, _position: Position) -> Result<(), OutputError> {
         Ok(())
     }
 
@@ -63,7 +63,8 @@ pub(super) trait Output: Sync {
 /// What the files of an output look like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// One file of lines, by its path below the job's folder.
+    /// A table of lines (`rows`), by the path of the file that is written to below the
+    /// job's folder.
     Lines(&'static str),
     /// Numbered files in a folder. Each page is a piece of its own, compressed alone.
     Pieces {
@@ -77,7 +78,8 @@ pub(super) enum Form {
 /// Where an output stands.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// The number of the file that is written to; 0 where there is one alone.
+    /// The number of the file of pieces that is written to; of a table, that of the last
+    /// file before the one that is written to, 0 where there is none.
     pub segment: u32,
     /// The length of that file in bytes.
     pub length: u64,
@@ -169,10 +171,25 @@ impl Open {
             Form::Lines(name) => {
                 let path = folder.join(name);
                 make_folder_of(folder, name)?;
+                let mut length = None;
                 if let Some(position) = position {
-                    output.undo_after(folder, position.length)?;
+                    output.undo_after(folder, position)?;
+                    rotate::restore(folder, name, position)?;
+                    open.segment = position.segment;
+                    length = Some(position.length);
+                } else {
+                    open.segment = rotate::last_number(folder, name)?;
                 }
-                let file = Appender::open(path, position.map(|p| p.length))?;
+                let is_gone = beneath::length(folder, name).unwrap_or(0) == 0;
+                if is_gone && length.is_some_and(|length| length > 0) {
+                    tracing::warn!(
+                        "{}: it was moved away or emptied since it was written; what stood in it \
+                         is in no report, and the crawl goes on with a new one",
+                        path.display()
+                    );
+                    length = Some(0);
+                }
+                let file = Appender::open(path, length)?;
                 let file = open.file.insert(file);
                 if file.length() == 0 {
                     file.append(output.header().as_bytes())?;
@@ -207,6 +224,52 @@ impl Open {
             segment: self.segment,
             length: self.file.as_ref().map_or(0, Appender::length),
         }
+    }
+
+    /// Begins another file of a table where the one that is written to has `limit` bytes;
+    /// returns the path of what is to be compressed then.
+    pub fn rotate(&mut self, limit: u64) -> Result<Option<String>, OutputError> {
+        let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
+            return Ok(None);
+        };
+        let header = self.output.header();
+        if file.length() < limit || file.length() <= header.len() as u64 {
+            return Ok(None);
+        }
+        file.sync()?;
+        let number = self.segment.saturating_add(1);
+        let path = self.folder.join(name);
+        let begun = rotate::set_apart(&self.folder, name, number, || {
+            let mut file = Appender::open(path, Some(0))?;
+            file.append(header.as_bytes())?;
+            Ok(file)
+        })?;
+        self.file = Some(begun);
+        self.segment = number;
+        Ok(Some(rows::rotated_name(name, number, false)))
+    }
+
+    /// Looks whether the file of a table lies where it was and is as long as it was
+    /// written; otherwise begins one there. True where it is another one.
+    pub fn find_again(&mut self) -> Result<bool, OutputError> {
+        let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
+            return Ok(false);
+        };
+        if file.is_in_place()? {
+            return Ok(false);
+        }
+        let path = self.folder.join(name);
+        tracing::warn!(
+            "{}: it was moved away or cut while the crawl writes to it; the crawl goes on with \
+             a new one, and what stood in the old one is in no report",
+            path.display()
+        );
+        let mut file = Appender::open(path, None)?;
+        if file.length() == 0 {
+            file.append(self.output.header().as_bytes())?;
+        }
+        self.file = Some(file);
+        Ok(true)
     }
 
     /// Appends lines or a piece, and says where it lies.
@@ -248,7 +311,13 @@ impl Open {
 /// The files of an output that there are, as paths below the job's folder, in order.
 pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     match output.form() {
-        Form::Lines(name) => Ok(vec![name.to_owned()]),
+        Form::Lines(name) => {
+            let rotated = rows::rotated(folder, name)?.into_iter();
+            let path =
+                |(number, forms): (u32, rows::Forms)| rows::rotated_name(name, number, forms.zst);
+            let live = beneath::is_file(folder, name).then(|| name.to_owned());
+            Ok(rotated.map(path).chain(live).collect())
+        }
         Form::Pieces {
             folder: name,
             suffix,
@@ -265,6 +334,15 @@ pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, O
     }
 }
 
+/// Removes what a crash left of a table's renamed files, and returns the paths of those
+/// that are to be compressed.
+pub(super) fn unpacked(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
+    match output.form() {
+        Form::Lines(name) => rotate::tidy(folder, name),
+        Form::Pieces { .. } => Ok(Vec::new()),
+    }
+}
+
 /// Removes what a crash left of files that were being rewritten.
 pub(super) fn remove_leftovers(
     output: &dyn Output,
@@ -272,7 +350,15 @@ pub(super) fn remove_leftovers(
     ending: &str,
 ) -> Result<(), OutputError> {
     let below = match output.form() {
-        Form::Lines(name) => return super::remove(folder, &format!("{name}{ending}")),
+        Form::Lines(name) => {
+            for number in rows::rotated(folder, name)?.into_keys() {
+                for zst in [false, true] {
+                    let name = rows::rotated_name(name, number, zst);
+                    super::remove(folder, &format!("{name}{ending}"))?;
+                }
+            }
+            return super::remove(folder, &format!("{name}{ending}"));
+        }
         Form::Pieces { folder: name, .. } => name,
     };
     if !beneath::is_dir(folder, below) {

@@ -18,7 +18,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -27,8 +27,8 @@ use serde_json::Value;
 use super::append::{segment_name, segment_number};
 use super::output::{self, Form, OUTPUTS, Output, Stamp, remove_leftovers};
 use super::{
-    OutputError, Sidecar, TextPlace, image_path, io, log, part_of, sidecar, sightings, sync_folder,
-    write_whole,
+    OutputError, Sidecar, Table, TextPlace, image_path, io, log, part_of, rotate, rows, sidecar,
+    sightings, sync_folder, write_whole,
 };
 use crate::beneath::{self, JobPath};
 use crate::inert;
@@ -316,8 +316,11 @@ impl Rewriting {
     }
 }
 
-/// The generation of the outputs in a folder.
-pub(super) fn generation(folder: &Path) -> Result<u64, OutputError> {
+/// How often rows were removed from the outputs in a folder.
+///
+/// # Errors
+/// [`OutputError`] where the number cannot be read.
+pub fn generation(folder: &Path) -> Result<u64, OutputError> {
     let text = read_if_there(folder, GENERATION)?.unwrap_or_else(|| b"0".to_vec());
     let number = String::from_utf8_lossy(&text).trim().parse();
     number.map_err(|_| OutputError::Stamp {
@@ -382,28 +385,32 @@ fn rewrite_all(
             continue;
         };
         let is_log = output.name() == log::Log.name();
-        let mut out = Beside::new(folder, name, write)?;
-        let (mut removed, mut changed) = (0, false);
-        let path = folder.join(name);
-        each_line(&path, &mut |line| {
-            if leaving.row(name, line) {
-                removed += 1;
-                return Ok(());
+        let mut all = 0;
+        for file in output::files(output, folder)? {
+            let mut out = Beside::new(folder, &file, write)?;
+            let (mut removed, mut changed) = (0, false);
+            let path = folder.join(&file);
+            each_line(folder, &file, &mut |line| {
+                if leaving.row(name, line) {
+                    removed += 1;
+                    return Ok(());
+                }
+                let line = match is_log {
+                    true => amended(line, leaving, &edited, &mut shares.unnamed),
+                    false => Cow::Borrowed(line),
+                };
+                changed |= matches!(line, Cow::Owned(_));
+                let written = out.write_all(line.as_bytes());
+                written
+                    .and_then(|()| out.write_all(b"\n"))
+                    .map_err(io(&path, "rewriting"))
+            })?;
+            all += removed;
+            if let Some(length) = out.finish(removed > 0 || changed)? {
+                files.insert(file, length);
             }
-            let line = match is_log {
-                true => amended(line, leaving, &edited, &mut shares.unnamed),
-                false => Cow::Borrowed(line),
-            };
-            changed |= matches!(line, Cow::Owned(_));
-            let written = out.write_all(line.as_bytes());
-            written
-                .and_then(|()| out.write_all(b"\n"))
-                .map_err(io(&path, "rewriting"))
-        })?;
-        shares.rows.insert(name.to_owned(), removed);
-        if let Some(length) = out.finish(removed > 0 || changed)? {
-            files.insert(name.to_owned(), length);
         }
+        shares.rows.insert(name.to_owned(), all);
     }
     Ok((shares, files))
 }
@@ -424,28 +431,27 @@ fn claims(
     shares: &mut Shares,
 ) -> Result<BTreeMap<String, Claim>, OutputError> {
     let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
-    let Form::Lines(name) = log::Log.form() else {
-        return Ok(claims);
-    };
-    each_line(&folder.join(name), &mut |line| {
-        let Ok(row) = serde_json::from_str::<Value>(line) else {
-            return Ok(());
-        };
-        let mut goes = None;
-        for (path, place) in places(&row) {
-            let claim = claims.entry(path).or_default();
-            match *goes.get_or_insert_with(|| leaving.row(name, line)) {
-                true => drop(claim.going.insert(place.from, place.bytes)),
-                false => claim.staying += place.bytes,
+    for file in output::files(&log::Log, folder)? {
+        each_line(folder, &file, &mut |line| {
+            let Ok(row) = serde_json::from_str::<Value>(line) else {
+                return Ok(());
+            };
+            let mut goes = None;
+            for (path, place) in places(&row) {
+                let claim = claims.entry(path).or_default();
+                match *goes.get_or_insert_with(|| leaving.row(Table::Log.name(), line)) {
+                    true => drop(claim.going.insert(place.from, place.bytes)),
+                    false => claim.staying += place.bytes,
+                }
             }
-        }
-        if goes == Some(true)
-            && let Some(url) = row.get("url").and_then(Value::as_str)
-        {
-            shares.urls.insert(url.to_owned());
-        }
-        Ok(())
-    })?;
+            if goes == Some(true)
+                && let Some(url) = row.get("url").and_then(Value::as_str)
+            {
+                shares.urls.insert(url.to_owned());
+            }
+            Ok(())
+        })?;
+    }
     Ok(claims)
 }
 
@@ -537,7 +543,7 @@ enum Beside {
     File {
         folder: PathBuf,
         name: String,
-        out: BufWriter<File>,
+        out: Sink,
         length: u64,
     },
 }
@@ -547,9 +553,15 @@ impl Beside {
         if !write {
             return Ok(Self::Counting);
         }
+        // Files of pieces are compressed as well, each piece alone.
+        let packed = is_table_file(name) && name.ends_with(rows::ZST);
         let name = beside(name);
         let created = beneath::create(folder, &name);
         let out = BufWriter::new(created.map_err(io(&folder.join(&name), "creating"))?);
+        let out = match packed {
+            false => Sink::Plain(out),
+            true => Sink::packed(out).map_err(io(&folder.join(&name), "writing"))?,
+        };
         let (folder, length) = (folder.to_owned(), 0);
         Ok(Self::File {
             folder,
@@ -576,9 +588,7 @@ impl Beside {
             return Ok(None);
         }
         let path = folder.join(name);
-        let written = out
-            .into_inner()
-            .map_err(std::io::IntoInnerError::into_error);
+        let written = out.finish();
         written
             .and_then(|file| file.sync_all())
             .map_err(io(&path, "writing"))?;
@@ -609,11 +619,58 @@ impl Write for Beside {
 /// Whether this is a path of a file that grows, of any output.
 fn is_output_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
-        Form::Lines(own) => name == own,
+        Form::Lines(own) => name == own || rows::is_rotated(name, own),
         Form::Pieces { folder, suffix } => name
             .strip_prefix(folder)
             .and_then(|rest| rest.strip_prefix('/'))
             .is_some_and(|file| segment_number(file, suffix).is_some()),
+    })
+}
+
+/// What a file is written through.
+enum Sink {
+    Plain(BufWriter<File>),
+    Packed(zstd::Encoder<'static, BufWriter<File>>),
+}
+
+impl Sink {
+    fn packed(out: BufWriter<File>) -> std::io::Result<Self> {
+        let mut out = zstd::Encoder::new(out, rotate::LEVEL)?;
+        out.include_checksum(true)?;
+        Ok(Self::Packed(out))
+    }
+
+    fn finish(self) -> std::io::Result<File> {
+        let out = match self {
+            Self::Plain(out) => out,
+            Self::Packed(out) => out.finish()?,
+        };
+        out.into_inner()
+            .map_err(std::io::IntoInnerError::into_error)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Packed(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Packed(out) => out.flush(),
+        }
+    }
+}
+
+/// Whether this is a path of a file of a table.
+fn is_table_file(name: &str) -> bool {
+    OUTPUTS.iter().any(|output| match output.form() {
+        Form::Lines(own) => name == own || rows::is_rotated(name, own),
+        Form::Pieces { .. } => false,
     })
 }
 
@@ -693,12 +750,13 @@ fn beside(name: &str) -> String {
 }
 
 fn each_line(
-    path: &Path,
+    folder: &Path,
+    name: &str,
     visit: &mut dyn FnMut(&str) -> Result<(), OutputError>,
 ) -> Result<(), OutputError> {
-    let file = File::open(path).map_err(io(path, "opening"))?;
-    for line in BufReader::new(file).split(b'\n') {
-        let line = line.map_err(io(path, "reading"))?;
+    let path = folder.join(name);
+    for line in rows::open_named(folder, name)?.split(b'\n') {
+        let line = line.map_err(io(&path, "reading"))?;
         // Both files are written as UTF-8; what is not was changed from outside.
         visit(&String::from_utf8_lossy(&line))?;
     }

@@ -1,21 +1,23 @@
 //! Sentences, and which are of which page: the log's row of a page names the gzip member
 //! that holds them, and this reads both.
 
+use std::collections::HashMap;
 use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 
 use super::output::{Form, Output};
+use super::rows::{self, Table};
 use super::{OutputError, append, io};
 use crate::address::PageUrl;
 use crate::page::{DocumentScore, TaskKind};
 
 /// The longest row and the longest text that are read, in bytes; pages are capped far
 /// below.
-const MAX_ROW: u64 = 16 << 20;
+const MAX_ROW: usize = 16 << 20;
 const MAX_TEXT: u64 = 64 << 20;
 
 /// The folder of the sentences, in a job's folder.
@@ -94,38 +96,41 @@ struct Line {
 /// # Errors
 /// [`OutputError::Io`] names the file.
 pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
-    let path = folder.join("logs").join("crawl.jsonl");
-    let file = File::open(&path).map_err(io(&path, "opening"))?;
-    let mut from = BufReader::new(file);
+    if !Table::Log.is_there(folder) {
+        let gone = std::io::Error::from(ErrorKind::NotFound);
+        return Err(io(&folder.join(Table::Log.name()), "opening")(gone));
+    }
     let mut found = PageTexts::default();
-    let mut places = std::collections::HashMap::new();
-    let mut row = Vec::new();
-    loop {
-        row.clear();
-        let read = (&mut from).take(MAX_ROW).read_until(b'\n', &mut row);
-        if read.map_err(io(&path, "reading"))? == 0 || row.last() != Some(&b'\n') {
-            return Ok(found);
-        }
-        let parsed = serde_json::from_slice::<Line>(&row).ok().and_then(|line| {
+    let mut places = HashMap::new();
+    rows::each_line(folder, Table::Log, MAX_ROW, |row| {
+        found.take(row.bytes.unwrap_or_default(), &mut places);
+    })?;
+    Ok(found)
+}
+
+impl PageTexts {
+    /// Takes a row of the log; `places` says where in `pages` an address stands.
+    fn take(&mut self, row: &[u8], places: &mut HashMap<PageUrl, usize>) {
+        let parsed = serde_json::from_slice::<Line>(row).ok().and_then(|line| {
             let url = PageUrl::parse(&line.url).ok()?;
             Some((line, url))
         });
         let Some((line, url)) = parsed else {
-            found.broken += 1;
-            continue;
+            self.broken += 1;
+            return;
         };
         // The same text as at the visit before was not written again.
         let again = line.changed == Some(false);
         if line.kind != TaskKind::Page || line.outcome != "done" || again {
-            continue;
+            return;
         }
         if line.near_copy_of.is_some() {
-            found.copies += 1;
-            continue;
+            self.copies += 1;
+            return;
         }
         let (Some(document), Some(text)) = (line.document, line.sentences) else {
-            found.without += 1;
-            continue;
+            self.without += 1;
+            return;
         };
         let page = PageText {
             url: url.clone(),
@@ -134,12 +139,12 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
         };
         match places
             .get(&url)
-            .and_then(|at: &usize| found.pages.get_mut(*at))
+            .and_then(|at: &usize| self.pages.get_mut(*at))
         {
             Some(earlier) => *earlier = page,
             None => {
-                places.insert(url, found.pages.len());
-                found.pages.push(page);
+                places.insert(url, self.pages.len());
+                self.pages.push(page);
             }
         }
     }

@@ -7,45 +7,54 @@
 //! what to undo. Undoing twice is harmless: the rows go last.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read};
+use std::iter::repeat;
 use std::path::Path;
 
+use super::output::Position;
+use super::rows::{self, Part, Table};
 use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar, sightings};
 use crate::beneath;
 
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
 
-/// Undoes every image and context in `folder` whose row lies beyond the first
-/// `length` bytes of `images.tsv`. Where there is none it costs nothing;
-/// otherwise the table is read once.
-pub(super) fn images_after(folder: &Path, length: u64) -> Result<(), OutputError> {
-    let table = folder.join("images.tsv");
-    let mut file = match File::open(&table) {
-        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        opened => opened.map_err(io(&table, "opening"))?,
-    };
-    let found = file.metadata().map_err(io(&table, "measuring"))?.len();
-    if found <= length {
+/// Undoes every image and context in `folder` whose row lies beyond `position` of
+/// `images.tsv`. Where there is none it costs nothing; otherwise the table is read once.
+pub(super) fn images_after(folder: &Path, position: Position) -> Result<(), OutputError> {
+    let is_beyond = |part: &Part| part.is_live() || part.number > position.segment;
+    let files = || rows::parts(folder, Table::Images);
+    let beyond: Vec<Part> = files()?.into_iter().filter(is_beyond).collect();
+    let longer = |part: &Part| part.length().is_none_or(|found| found > position.length);
+    if !beyond.first().is_some_and(longer) && beyond.len() <= 1 {
         return Ok(());
     }
     let mut lost = Pages::new();
-    file.seek(SeekFrom::Start(length))
-        .map_err(io(&table, "reading"))?;
-    each_row(&table, &mut file, |image, page| {
-        let pages = lost.entry(image.to_owned()).or_default();
-        pages.insert(page.to_owned());
-    })?;
-    let mut kept = Pages::new();
-    file.seek(SeekFrom::Start(0))
-        .map_err(io(&table, "reading"))?;
-    each_row(&table, &mut file.take(length), |image, page| {
-        if lost.contains_key(image) {
-            let pages = kept.entry(image.to_owned()).or_default();
+    for (part, from) in beyond
+        .into_iter()
+        .zip([position.length].into_iter().chain(repeat(0)))
+    {
+        let (path, mut text) = part.text_from(from)?;
+        each_row(&path, &mut text, |image, page| {
+            let pages = lost.entry(image.to_owned()).or_default();
             pages.insert(page.to_owned());
+        })?;
+    }
+    let mut kept = Pages::new();
+    for part in files()? {
+        let last = is_beyond(&part);
+        let (path, text) = part.text_from(0)?;
+        let most = if last { position.length } else { u64::MAX };
+        each_row(&path, &mut text.take(most), |image, page| {
+            if lost.contains_key(image) {
+                let pages = kept.entry(image.to_owned()).or_default();
+                pages.insert(page.to_owned());
+            }
+        })?;
+        if last {
+            break;
         }
-    })?;
+    }
     for (image, pages) in &lost {
         // A table that was edited must not make us touch a file elsewhere.
         if let Some(image) = image_path(image) {

@@ -24,7 +24,7 @@ use super::{Model, TrainError};
 use crate::config::{Config, Name};
 use crate::lm::{MIN_TOKENS, Sentence, normalise, perplexity};
 use crate::score::Boundaries;
-use crate::store::{PageText, page_texts, sentences_at};
+use crate::store::{PageText, Table, page_texts, sentences_at};
 
 /// Up to which perplexity a page is among the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -131,7 +131,7 @@ pub(super) fn harvest(
         folder: folder.clone(),
         why,
     };
-    if !folder.join("logs").join("crawl.jsonl").is_file() {
+    if !Table::Log.is_there(&folder) {
         return Err(nothing(
             "no crawl lies there; run `spoor crawl` first".to_owned(),
         ));

@@ -174,7 +174,7 @@ impl Reader {
             .and_then(|()| beneath::refuse_links_out(&folder, "logs", 0))
             .map_err(|error| error.to_string())
             .and_then(|()| {
-                let read = tally.read_on(&folder.join("logs/crawl.jsonl"));
+                let read = tally.read_on(&folder);
                 read.map_err(|error| format!("logs/crawl.jsonl cannot be read: {error}"))
             })
             .err()

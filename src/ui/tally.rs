@@ -2,14 +2,14 @@
 //! shorter is read again from its beginning.
 
 use std::collections::VecDeque;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::BufRead;
 use std::path::Path;
 
 use serde::Deserialize;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page::TaskKind;
+use crate::store::{self, Part, Table};
 
 /// Newest images that are remembered.
 const IMAGES: usize = 8;
@@ -24,7 +24,11 @@ const MAX_LINE: usize = 16 << 20;
 /// Counts of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// How far it was read: whole lines alone.
+    /// How often rows were removed from the log when it was read.
+    generation: u64,
+    /// The number of the file up to which it was read, and how far in that: whole lines
+    /// alone.
+    part: u32,
     read: u64,
     /// Whether there is more than was read.
     pub behind: bool,
@@ -49,24 +53,45 @@ struct Line {
 }
 
 impl Tally {
-    /// Reads what has been added to the log since.
-    pub fn read_on(&mut self, log: &Path) -> std::io::Result<()> {
-        let mut file = match File::open(log) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                *self = Self::default();
+    /// Reads what has been added to the log of the job in `folder` since.
+    pub fn read_on(&mut self, folder: &Path) -> std::io::Result<()> {
+        let other = std::io::Error::other;
+        let parts = store::parts(folder, Table::Log).map_err(other)?;
+        let generation = store::generation(folder).map_err(other)?;
+        // A takedown has removed rows, or somebody has.
+        let shorter = |part: &Part| part.length().is_some_and(|length| length < self.read);
+        let cut = |part: &Part| part.number == self.part && shorter(part);
+        let last = parts.last().map_or(0, |part| part.number);
+        if generation != self.generation || last < self.part || parts.iter().any(cut) {
+            *self = Self {
+                generation,
+                ..Self::default()
+            };
+        }
+        let mut left = AT_ONCE;
+        self.behind = false;
+        for part in parts {
+            if part.number < self.part {
+                continue;
+            }
+            if part.number > self.part {
+                (self.part, self.read) = (part.number, 0);
+            }
+            let (_, text) = part.text_from(self.read).map_err(other)?;
+            left = self.read_part(text, left)?;
+            if left == 0 {
+                self.behind = true;
                 return Ok(());
             }
-            file => file?,
-        };
-        let length = file.metadata()?.len();
-        if length < self.read {
-            *self = Self::default();
         }
-        file.seek(SeekFrom::Start(self.read))?;
-        let mut from = BufReader::with_capacity(1 << 16, file);
-        let end = self.read.saturating_add(AT_ONCE);
+        Ok(())
+    }
+
+    /// Reads at most some bytes more than `most`; returns how many were left of them.
+    fn read_part(&mut self, mut from: impl BufRead, most: u64) -> std::io::Result<u64> {
+        let mut left = most;
         let mut line = Vec::new();
-        while self.read < end {
+        while left > 0 {
             line.clear();
             let n = from.read_until(b'\n', &mut line)?;
             if !line.ends_with(b"\n") {
@@ -74,14 +99,14 @@ impl Tally {
                 break;
             }
             self.read += n as u64;
+            left = left.saturating_sub(n as u64);
             if line.len() <= MAX_LINE
                 && let Ok(row) = serde_json::from_slice::<Line>(&line)
             {
                 self.take(row);
             }
         }
-        self.behind = self.read >= end && self.read < length;
-        Ok(())
+        Ok(left)
     }
 
     fn take(&mut self, row: Line) {
@@ -118,6 +143,7 @@ pub(super) fn id_of(file: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use super::*;
@@ -125,25 +151,26 @@ mod tests {
     #[test]
     fn a_log_is_read_on_and_a_cut_line_waits() {
         let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("crawl.jsonl");
+        std::fs::create_dir(folder.path().join("logs")).unwrap();
+        let log = folder.path().join("logs/crawl.jsonl");
         let mut tally = Tally::default();
-        tally.read_on(&log).unwrap();
+        tally.read_on(folder.path()).unwrap();
         assert_eq!((tally.pages, tally.last.as_deref()), (0, None));
         let page = r#"{"time":"2026-01-01T00:00:01Z","kind":"page","outcome":"done","document":{},"on_topic":true}"#;
         let image = r#"{"time":"2026-01-01T00:00:02Z","kind":"image","outcome":"done","file":"images/a.png"}"#;
         let mut file = File::create(&log).unwrap();
         write!(file, "{page}\nnoise\n{}", &image[..20]).unwrap();
-        tally.read_on(&log).unwrap();
+        tally.read_on(folder.path()).unwrap();
         assert_eq!((tally.pages, tally.on_topic, tally.images), (1, 1, 0));
         writeln!(file, "{}", &image[20..]).unwrap();
-        tally.read_on(&log).unwrap();
+        tally.read_on(folder.path()).unwrap();
         assert_eq!((tally.pages, tally.images), (1, 1));
         assert_eq!(tally.last.as_deref(), Some("2026-01-01T00:00:02Z"));
         assert_eq!(tally.file(&id_of("images/a.png")), Some("images/a.png"));
         assert_eq!(tally.file("images/a.png"), None);
         // A takedown has made it shorter.
         std::fs::write(&log, format!("{page}\n")).unwrap();
-        tally.read_on(&log).unwrap();
+        tally.read_on(folder.path()).unwrap();
         assert_eq!((tally.pages, tally.images), (1, 0));
     }
 }

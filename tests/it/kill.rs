@@ -405,12 +405,8 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
 
 /// What is counted is what the log says, page by page: one judge, and no page twice.
 fn check_tally(job: &Job, frontier: &Frontier) {
-    let log = std::fs::read_to_string(job.folder().join("logs/crawl.jsonl")).unwrap();
     let focus = frontier.focus();
-    let rows: Vec<Value> = log
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let rows = job.log();
     for (control, tally) in [(false, focus.focused), (true, focus.control)] {
         let judged: Vec<&Value> = rows
             .iter()
@@ -446,6 +442,7 @@ fn make_job(wire: &Wire, store: StoreKind) -> Job {
          [buckets]\nboundaries = \"fixed\"\n\
          high = 140\nmedium = 200\nnormal = 300\nrazor = 550\n\
          [consent]\ntdmrep = true\n\
+         [logs]\nrotate = \"8KiB\"\n\
          [frontier]\nstore = \"{}\"",
         store.name()
     );

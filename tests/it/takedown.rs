@@ -568,8 +568,13 @@ fn a_takedown_that_is_killed_is_completed_by_the_next() {
 }
 
 fn killed_at_every_point(store: StoreKind) {
-    let rest = format!("[frontier]\nstore = \"{}\"\n", store.name());
+    // So that there are several files of the log.
+    let rest = format!(
+        "[frontier]\nstore = \"{}\"\n[logs]\nrotate = \"4KiB\"\n",
+        store.name()
+    );
     let (whole, wire) = crawled(&rest);
+    assert!(whole.folder().join("logs/crawl.00001.jsonl.zst").exists());
     run(&whole, "rank", &[]).good();
     run(&whole, "export", &["--format", "jsonl"]).good();
     let asked = ["--host", "b.test", "--url", ONE];

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use spoor::store::Document;
+use spoor::store::{self, Document, Table};
 use tempfile::TempDir;
 
 use super::process::{Ran, spoor};
@@ -132,11 +132,22 @@ impl Job {
 
     /// The crawl log; every line must be one of JSON.
     pub fn log(&self) -> Vec<Value> {
-        let text = std::fs::read_to_string(self.folder().join("logs/crawl.jsonl")).unwrap();
-        assert!(text.is_empty() || text.ends_with('\n'), "a cut last line");
-        text.lines()
+        self.table(Table::Log)
+            .iter()
             .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line}")))
             .collect()
+    }
+
+    /// The lines of all files of a table; the last one must be whole.
+    fn table(&self, table: Table) -> Vec<String> {
+        let live = std::fs::read_to_string(self.folder().join(table.name())).unwrap();
+        assert!(live.is_empty() || live.ends_with('\n'), "a cut last line");
+        let mut lines = Vec::new();
+        store::each_line(&self.folder(), table, usize::MAX, |line| {
+            lines.push(String::from_utf8(line.bytes.unwrap().to_vec()).unwrap());
+        })
+        .unwrap();
+        lines
     }
 
     /// Lines of the log, `kind outcome url`, or with the reason after the outcome.
@@ -182,11 +193,11 @@ impl Job {
 
     /// Rows of `images.tsv` by column name; all must have every column.
     pub fn image_rows(&self) -> Vec<BTreeMap<String, String>> {
-        let text = std::fs::read_to_string(self.folder().join("images.tsv")).unwrap();
-        assert!(text.ends_with('\n'), "a cut last row");
-        let mut lines = text.lines();
-        let header: Vec<&str> = lines.next().unwrap().split('\t').collect();
+        let lines = self.table(Table::Images);
+        let header: Vec<&str> = lines[0].split('\t').collect();
         lines
+            .iter()
+            .filter(|line| **line != lines[0])
             .map(|line| {
                 let cells: Vec<&str> = line.split('\t').collect();
                 assert_eq!(cells.len(), header.len(), "{line}");
