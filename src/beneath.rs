@@ -7,8 +7,9 @@
 //! followed; what is written is never one.
 
 use std::borrow::Borrow;
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::path::{Component, Path};
 use std::str::FromStr;
@@ -135,6 +136,30 @@ pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     open_with(folder, name, OpenOptions::new().read(true))
 }
 
+/// Opens a file to read it, by its whole path.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_at(path: &Path) -> io::Result<File> {
+    let (folder, name) = split(path)?;
+    open(folder, name)
+}
+
+/// The same as [`append`] by its whole path.
+///
+/// # Errors
+/// As [`append`].
+pub fn append_at(path: &Path) -> io::Result<File> {
+    let (folder, name) = split(path)?;
+    append(folder, name)
+}
+
+fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
+    let no_name = || io::Error::new(ErrorKind::InvalidInput, "the path names no file");
+    let name = path.file_name().ok_or_else(no_name)?;
+    Ok((path.parent().unwrap_or(Path::new("")), name))
+}
+
 /// Opens a file to read it and to write at its end, and makes it where there is none.
 ///
 /// # Errors
@@ -223,7 +248,14 @@ pub fn write(
         .to_owned();
     partial.push(format!(".{}.partial", std::process::id()));
     let partial = name.with_file_name(partial);
+    // A kill leaves that of its process.
+    let of_this = name.file_name().and_then(|own| own.to_str());
+    let below = name.parent().unwrap_or(Path::new(""));
+    of_this.inspect(|own| sweep_of(folder, below, Some(own)));
     let written = create(folder, &partial).and_then(|file| {
+        // Says that somebody writes it, also to those who do not see the process. Some
+        // file systems have no locks.
+        file.try_lock().ok();
         let mut out = BufWriter::new(file);
         body(&mut out)?;
         out.into_inner()?.sync_all()?;
@@ -234,6 +266,60 @@ pub fn write(
         drop(remove_file(folder, &partial));
     }
     written
+}
+
+/// Removes what killed processes left half written in a folder below `folder`. What
+/// cannot be removed is told in the program's log.
+pub fn sweep(folder: &Path, name: impl AsRef<Path>) {
+    sweep_of(folder, name.as_ref(), None);
+}
+
+/// The same, only of the file with a name.
+fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
+    // A folder that is not there has nothing in it.
+    for (name, kind) in entries(folder, below).unwrap_or_default() {
+        let Some((own, process)) = partial_of(&name) else {
+            continue;
+        };
+        let other = kind != Kind::File || of.is_some_and(|of| of != own);
+        if other || lives(process) || is_locked(folder, &below.join(&name)) {
+            continue;
+        }
+        if let Err(error) = remove_file(folder, below.join(&name)) {
+            let path = folder.join(below).join(&name);
+            tracing::debug!("{}: not removed: {error}", path.display());
+        }
+    }
+}
+
+/// The name of the file that another is to become, and the process that writes it.
+fn partial_of(name: &str) -> Option<(&str, u32)> {
+    let (own, process) = name.strip_suffix(".partial")?.rsplit_once('.')?;
+    let process: u32 = process.parse().ok()?;
+    let is_own = !own.is_empty() && name == format!("{own}.{process}.partial");
+    is_own.then_some((own, process))
+}
+
+/// Whether somebody writes a file, as one in another container whose processes are not
+/// seen here.
+fn is_locked(folder: &Path, name: &Path) -> bool {
+    let locked = open(folder, name).map(|file| file.try_lock());
+    matches!(locked, Ok(Err(TryLockError::WouldBlock)))
+}
+
+/// Whether there is such a process; where nobody can tell, there is.
+#[cfg(unix)]
+fn lives(process: u32) -> bool {
+    let process = i32::try_from(process).ok();
+    let Some(process) = process.and_then(rustix::process::Pid::from_raw) else {
+        return false;
+    };
+    rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
+}
+
+#[cfg(not(unix))]
+fn lives(_process: u32) -> bool {
+    true
 }
 
 /// The same for bytes that are there.
@@ -460,6 +546,49 @@ mod tests {
     use super::*;
 
     use std::fs;
+
+    #[test]
+    fn what_a_killed_process_left_half_written_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path();
+        // A process that has ended and was waited for.
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let (gone, own) = (ended.id(), std::process::id());
+        let put = |name: &str| fs::write(folder.join(name), "half").unwrap();
+        let left = || {
+            let mut names: Vec<String> = entries(folder, "")
+                .unwrap()
+                .into_iter()
+                .map(|e| e.0)
+                .collect();
+            names.sort();
+            names
+        };
+        let stay = ["a.0123.partial", "a.partial", "mine.txt", "x.partial.1"];
+        let alive = format!("b.{own}.partial");
+        for name in stay.iter().copied().chain([alive.as_str()]) {
+            put(name);
+        }
+        let mut expected: Vec<String> = left();
+        for name in ["a", "b", "c"] {
+            put(&format!("{name}.{gone}.partial"));
+        }
+        // Of a process that is not seen from here.
+        let elsewhere = format!("c.{gone}.partial");
+        let held = fs::File::open(folder.join(&elsewhere)).unwrap();
+        held.try_lock().unwrap();
+        expected.push(elsewhere);
+        write_bytes(folder, "a", b"whole").unwrap();
+        expected.push("a".to_owned());
+        expected.push(format!("b.{gone}.partial"));
+        expected.sort();
+        assert_eq!(left(), expected, "only those of the same file");
+        sweep(folder, "");
+        expected.retain(|name| *name != format!("b.{gone}.partial"));
+        assert_eq!(left(), expected);
+        sweep(folder, "nowhere");
+    }
 
     #[test]
     fn only_paths_below_are_paths() {

@@ -59,6 +59,19 @@ pub enum OpenError {
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
+    /// The list of what was taken down is gone, and a receipt says that there was one.
+    #[error(
+        "{}: it is not there any more, but {receipt} says that it listed what must not be \
+         fetched again; restore it from a copy, or write into it an order a line as that \
+         receipt names them under `asked`; an empty file lifts all orders",
+        path.display()
+    )]
+    TakedownsGone {
+        /// The list.
+        path: PathBuf,
+        /// The receipt, by its path in the job's folder.
+        receipt: String,
+    },
     /// What was taken down cannot be read, and nothing is fetched as long as that
     /// is not known.
     #[error("{}:{line}: {why}; mend the line, as it says what must not be fetched again", path.display())]
@@ -75,6 +88,9 @@ pub enum OpenError {
 fn process(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
+
+/// The folder of the receipts of takedowns, in a job's folder.
+pub const RECEIPTS: &str = "takedowns";
 
 /// The receipt of a takedown that did not come to its end, in a job's folder.
 pub const UNFINISHED: &str = "takedowns/unfinished.json";
@@ -109,6 +125,10 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
+    beneath::sweep(&folder, "");
+    for below in ["annotations", "checkpoints", "report", RECEIPTS] {
+        beneath::sweep(&folder, below);
+    }
     let store_folder = folder.join("frontier");
     let had_begun = store_folder.exists() && Table::Log.has_rows(&folder);
     let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
@@ -180,10 +200,26 @@ pub fn policy(config: &Config) -> Policy {
 pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     let path = folder.join(TAKEDOWNS);
     let text = match beneath::read_to_string(folder, TAKEDOWNS) {
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Takedowns::default()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return match receipt(folder) {
+                Some(receipt) => Err(OpenError::TakedownsGone { path, receipt }),
+                None => Ok(Takedowns::default()),
+            };
+        }
         read => read.map_err(io(&path, "reading"))?,
     };
     Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
+}
+
+/// A receipt that says that something was taken down, by its path in the job's folder.
+fn receipt(folder: &Path) -> Option<String> {
+    let entries = beneath::entries(folder, RECEIPTS).ok()?.into_iter();
+    let mut names: Vec<String> = entries
+        .map(|(name, _)| name)
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    names.sort();
+    names.pop().map(|name| format!("{RECEIPTS}/{name}"))
 }
 
 /// Keeps every other process off a job for as long as the file lives. The process id

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use spoor::beneath;
+use spoor::beneath::{self, Kind};
 use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
 use spoor::inert;
@@ -116,6 +116,13 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     // The appender opens its files by their names.
     beneath::refuse_links_out(folder, "", 0).map_err(refused)?;
     beneath::refuse_links_out(folder, "logs", 0).map_err(refused)?;
+    let all = beneath::entries(folder, "logs").unwrap_or_default();
+    // Opening a pipe would wait for its other end.
+    let other = |(name, kind): &(String, Kind)| name.starts_with("spoor.") && *kind == Kind::Other;
+    if let Some((name, _)) = all.into_iter().find(other) {
+        let why = format!("logs/{name} is no regular file; move it away");
+        return Err(refused(std::io::Error::other(why)));
+    }
     let folder = folder.join("logs");
     let file = RollingFileAppender::builder()
         .rotation(Rotation::DAILY)

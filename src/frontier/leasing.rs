@@ -251,7 +251,9 @@ impl Frontier {
             self.drop_queued(slot, &head, kind, record, Reason::Forbidden, now)?;
             return Ok(None);
         }
-        let via = self.document(record.via)?;
+        // What was taken down is named in no row of the log.
+        let named = |via: &PageUrl| self.scope.taken_down(via, TaskKind::Page).is_none();
+        let via = self.document(record.via)?.filter(named);
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
         let errand = Errand::Url {
             key: head.value.clone(),

@@ -6,28 +6,28 @@
 //! opening compares. A missing file says nothing: a store that was copied,
 //! converted or imported begins without.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
 use super::store::StoreError;
+use crate::beneath;
 
 const NAME: &str = "flushed";
 
 /// Notes that everything up to `commit` has been flushed to the store in `folder`.
 pub(super) fn write(folder: &Path, commit: u64) -> Result<(), StoreError> {
-    let (part, path) = (folder.join("flushed.part"), folder.join(NAME));
-    let written = File::create(&part).and_then(|mut file| {
+    let part = "flushed.part";
+    let written = beneath::create(folder, part).and_then(|mut file| {
         file.write_all(commit.to_string().as_bytes())?;
         file.sync_all()?;
-        std::fs::rename(&part, &path)
+        beneath::rename(folder, part, NAME)
     });
     written.map_err(|e| failed(folder, &e))
 }
 
 /// Holds the store in `folder`, which is at `commit`, against its last flush.
 pub(super) fn check(folder: &Path, commit: u64) -> Result<(), StoreError> {
-    let text = match std::fs::read(folder.join(NAME)) {
+    let text = match beneath::read(folder, NAME) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
         read => read.map_err(|e| failed(folder, &e))?,
     };

@@ -9,6 +9,7 @@
 //!
 //! A clock that was set forward cannot be told from time that has passed.
 
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -16,6 +17,7 @@ use super::groups::GroupRecord;
 use super::record::{HostRecord, State, UrlRecord};
 use super::store::{Batch, StoreError};
 use super::{Frontier, codec, keys};
+use crate::beneath;
 
 const NAME: &str = "clock";
 
@@ -27,9 +29,11 @@ type Pair = (Vec<u8>, Vec<u8>);
 
 /// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
 pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
-    let (part, path) = (folder.join("clock.part"), folder.join(NAME));
-    let written =
-        std::fs::write(&part, now.to_string()).and_then(|()| std::fs::rename(&part, &path));
+    let part = "clock.part";
+    let written = beneath::create(folder, part).and_then(|mut file| {
+        file.write_all(now.to_string().as_bytes())?;
+        beneath::rename(folder, part, NAME)
+    });
     written.map_err(|error| StoreError::Io {
         path: folder.to_owned(),
         why: format!("the file `{NAME}`: {error}"),
@@ -39,7 +43,7 @@ pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
 /// The time of the last flush; `None` where it is not known, which costs no more
 /// than the time that hosts then rest.
 fn last(folder: &Path) -> Option<u64> {
-    let text = std::fs::read_to_string(folder.join(NAME)).ok()?;
+    let text = beneath::read_to_string(folder, NAME).ok()?;
     text.parse().ok()
 }
 

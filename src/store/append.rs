@@ -1,12 +1,13 @@
 //! Files that only grow, and are cut back after a crash.
 
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder};
 
 use super::{OutputError, io};
+use crate::beneath;
 
 /// A file that is written at its end, each piece in one call to the system.
 pub(super) struct Appender {
@@ -19,11 +20,7 @@ impl Appender {
     /// Opens or creates a file and cuts it to `length`, if given. Otherwise it
     /// is kept whole, and a last line that a crash cut short is ended.
     pub fn open(path: PathBuf, length: Option<u64>) -> Result<Self, OutputError> {
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .map_err(io(&path, "opening"))?;
+        let file = beneath::append_at(&path).map_err(io(&path, "opening"))?;
         let found = file.metadata().map_err(io(&path, "measuring"))?.len();
         let mut appender = Self {
             path,
@@ -139,7 +136,7 @@ pub(super) fn remove_segments_from(
 }
 
 fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
-    let mut file = File::open(path).map_err(io(path, "opening"))?;
+    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
     let mut last = [0];
     file.seek(SeekFrom::End(-1))
         .and_then(|_| file.read_exact(&mut last))

@@ -18,6 +18,7 @@ use super::append::{segment_name, segment_number, segments};
 use super::output::{Form, Output};
 use super::remove::{Rewritten, Taken};
 use super::{OutputError, TextPlace, io};
+use crate::beneath;
 use crate::inert;
 use crate::page::Terms;
 
@@ -45,7 +46,7 @@ impl Output for DocumentLines {
         out: &mut dyn Write,
     ) -> Result<Rewritten, OutputError> {
         let mut segment = Segment::open(path.to_owned())?;
-        let mut raw = File::open(path).map_err(io(path, "opening"))?;
+        let mut raw = beneath::open_at(path).map_err(io(path, "opening"))?;
         let mut done = Rewritten::default();
         // What was read of the file and is not yet decided on is copied as it stands.
         let mut settled = 0;
@@ -287,7 +288,7 @@ pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputE
         let why = "no name of a file of documents".to_owned();
         return Err(damaged(&path, place.from, why));
     }
-    let mut file = File::open(&path).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
     file.seek(SeekFrom::Start(place.from))
         .map_err(io(&path, "reading"))?;
     let wrong = |why: String| damaged(&path, place.from, why);
@@ -352,7 +353,7 @@ struct Segment {
 
 impl Segment {
     fn open(path: PathBuf) -> Result<Self, OutputError> {
-        let file = File::open(&path).map_err(io(&path, "opening"))?;
+        let file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
         let from = Counted {
             inner: BufReader::with_capacity(1 << 16, file),
             at: 0,

@@ -44,7 +44,13 @@ const GENERATION: &str = "generation";
 const BESIDE: &str = ".rewritten";
 
 /// The keys by which a row of the log names another page.
-const NAMING: [&str; 4] = ["via", "redirect", "duplicate_of", "near_copy_of"];
+const NAMING: [&str; 5] = [
+    "via",
+    "redirect",
+    "duplicate_of",
+    "near_copy_of",
+    "instead_of",
+];
 
 /// What is to leave the outputs.
 pub trait Leaving {
@@ -179,7 +185,7 @@ pub(super) fn copy_without(
     taken: &Taken<'_>,
     out: &mut dyn Write,
 ) -> Result<Rewritten, OutputError> {
-    let mut file = File::open(path).map_err(io(path, "opening"))?;
+    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
     let length = file.metadata().map_err(io(path, "measuring"))?.len();
     let mut done = Rewritten::default();
     let (mut settled, mut gone) = (0, 0);

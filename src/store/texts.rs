@@ -2,7 +2,6 @@
 //! that holds them, and this reads both.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use super::output::{Form, Output};
 use super::rows::{self, Table};
 use super::{OutputError, append, io};
 use crate::address::PageUrl;
+use crate::beneath;
 use crate::page::{DocumentScore, TaskKind};
 
 /// The longest row and the longest text that are read, in bytes; pages are capped far
@@ -157,7 +157,7 @@ impl PageTexts {
 /// gzip member of text.
 pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, OutputError> {
     let path = path_of(folder, &place.file)?;
-    let mut file = File::open(&path).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
     file.seek(SeekFrom::Start(place.from))
         .map_err(io(&path, "reading"))?;
     let member = GzDecoder::new(file.take(place.bytes));

@@ -49,7 +49,7 @@ use gone::Gone;
 pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
 
 /// The folder of the receipts, in the job's folder.
-pub const FOLDER: &str = "takedowns";
+pub const FOLDER: &str = checkpoint::RECEIPTS;
 
 /// Why a takedown is not complete. Running it again goes on with it.
 #[derive(Debug, thiserror::Error)]

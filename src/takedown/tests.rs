@@ -745,12 +745,31 @@ fn who_works_on_the_job_is_not_disturbed() {
     fs::write(job.folder().join(checkpoint::TAKEDOWNS), "{}\n").unwrap();
     let refused = checkpoint::open(&job.config, 0).err().unwrap().to_string();
     assert!(refused.contains("takedown.jsonl:1:"), "{refused}");
+    fs::remove_file(job.folder().join(checkpoint::TAKEDOWNS)).unwrap();
     let missing = config(&job.root.path().join("nowhere"), "");
     let missing = take_down(&missing, &asked, 0).unwrap_err();
     assert!(
         missing.to_string().contains("no job lies here"),
         "{missing}"
     );
+}
+
+#[test]
+fn a_list_that_somebody_deleted_is_missed() {
+    let job = Job::new();
+    job.take_down(&[by_host("b.test")]);
+    let list = job.folder().join(checkpoint::TAKEDOWNS);
+    fs::remove_file(&list).unwrap();
+    let refused = checkpoint::open(&job.config, 0).err().unwrap().to_string();
+    assert!(
+        refused.contains("takedown.jsonl") && refused.contains("takedowns/"),
+        "{refused}"
+    );
+    let again = take_down(&job.config, &request(&[by_host("c.test")]), 0);
+    assert!(again.is_err(), "nor does another takedown begin a new list");
+    // Whoever means it says so.
+    fs::write(&list, "").unwrap();
+    job.sound();
 }
 
 /// A job beside which a stranger's file lies, named from the job as `../victim`.

@@ -587,6 +587,9 @@ fn killed_at_every_point(store: StoreKind) {
     run(&undisturbed, "takedown", &asked).good();
     let expected = left(&undisturbed);
     assert_eq!(expected.0.len(), 3);
+    for row in undisturbed.log() {
+        assert!(!row.to_string().contains("//b.test"), "{row}");
+    }
     let mut killed = 0;
     for (point, seen) in POINTS {
         let job = another();

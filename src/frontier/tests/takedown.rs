@@ -7,6 +7,7 @@ over_all! {
     records_leave_every_list_and_never_come_back
     words_of_a_page_leave_the_images_that_wait
     a_copy_is_not_measured_against_what_is_gone
+    a_page_that_was_taken_down_is_named_to_nobody
 }
 
 fn scope(targets: &[Target]) -> Scope {
@@ -141,6 +142,35 @@ fn records_leave_every_list_and_never_come_back() {
     }
     assert_eq!(state(&f, "http://a.org/x", TaskKind::Page), Some(TAKEN));
     assert_eq!(lease(&mut f, &mut now).map(|t| t.url), None);
+}
+
+fn a_page_that_was_taken_down_is_named_to_nobody() {
+    for taken in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open(folder.path(), 0);
+        let mut now = 0;
+        f.add_seeds(&[url("http://gone.org/p")], now).unwrap();
+        let task = lease(&mut f, &mut now).unwrap();
+        let effects = Effects {
+            links: vec![page("http://stays.org/", 5.0)],
+            images: vec![image("http://i.org/1.png", "http://gone.org/p", 5.0)],
+            ..Effects::default()
+        };
+        finish(&mut f, &task, Outcome::Done, effects, now);
+        let scope = scope(&[host("gone.org")]);
+        if taken {
+            f.take_down(&scope, &[], &[], now, false).unwrap();
+            forbid(&mut f, &scope, now);
+        }
+        let mut named = 0;
+        while let Some(task) = lease(&mut f, &mut now) {
+            named += usize::from(task.via.is_some());
+            assert!(!taken || task.via.is_none(), "{task:?}");
+            finish(&mut f, &task, Outcome::Done, Effects::default(), now);
+        }
+        assert_eq!(named > 0, !taken);
+        assert!(state(&f, "http://stays.org/", TaskKind::Page).is_some());
+    }
 }
 
 fn words_of_a_page_leave_the_images_that_wait() {
