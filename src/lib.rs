@@ -41,7 +41,7 @@
 //! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
 //! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
 //! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
-//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, page, robots, scope, steps, beneath |
+//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, inert, page, robots, scope, steps, beneath |
 //! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
 //! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
 //! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
@@ -55,13 +55,14 @@
 //! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, neutral, frontier, page, pipeline, scope, score, store, steps |
 //! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train, steps, beneath |
 //! | `origin` | whether a page of another site asks a server on this machine | nothing |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store, beneath |
+//! | `door` | HTTP connections of a server on this machine, within bounds | nothing |
+//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store, beneath, door, inert |
 //! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store, beneath |
 //! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
 //! | `report` | what jobs found and brought home, with pictures, tables and plots, in HTML and Markdown | address, annotate, atomic, config, frontier, inert, lm, page, picture, store, train, steps, beneath |
 //! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, page, pipeline, scope, store, beneath |
 //! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store, beneath |
+//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store, beneath, door |
 //! | `ui` | all jobs of a folder on one page: how they stand, what they brought, their reports | config, control, inert, page, picture, report, store, beneath |
 //! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
 //! | `ready` | what a job must have before it may train or crawl, all that is missing at once | address, config, control, fetch, scope, train |
@@ -93,6 +94,7 @@ pub mod checkpoint;
 pub mod config;
 pub mod control;
 pub mod daemon;
+mod door;
 pub mod experiment;
 pub mod explain;
 pub mod export;

@@ -2,6 +2,7 @@
 //! [`Desk`]; here is who may ask, and that nothing of the answer can run.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Bytes;
@@ -17,10 +18,14 @@ use tokio::sync::Semaphore;
 
 use super::desk::{Desk, Refusal, Turn};
 use super::votes::{Question, TEXT_CLASSES};
+use crate::door::{self, Seat};
 use crate::origin::{self, Sender};
 
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
+
+/// The longest that an answer may take to begin, the request's body included.
+const ANSWER: Duration = Duration::from_secs(60);
 
 /// Pictures that are kept ready; each has some hundred kilobytes.
 const READY: usize = 64;
@@ -68,11 +73,19 @@ pub async fn serve(
         .route("/undo", post(undo))
         .route("/image/{sha256}", get(picture))
         .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(in_time))
         .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
         .with_state(server);
-    axum::serve(listener, app)
-        .with_graceful_shutdown(shutdown)
-        .await
+    door::serve_until(listener, app, shutdown).await;
+    Ok(())
+}
+
+/// Bounds the time for the body of a request and for the answer to begin.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it took too long").into_response(),
+    }
 }
 
 /// Lets pass what this machine's own page asks, and puts the headers on the answer.
@@ -83,7 +96,12 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
             let page = origin::sender(headers, host) == Sender::Own;
             match request.method() == Method::POST && !page {
                 true => refused("only the page itself may do that"),
-                false => next.run(request).await,
+                false => {
+                    if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
+                        seat.admit();
+                    }
+                    next.run(request).await
+                }
             }
         }
         None => refused("ask by the address that `spoor annotate` printed"),

@@ -25,6 +25,7 @@ use utoipa::ToSchema;
 use super::board;
 use super::routes::{self, Problem};
 use crate::config::{self, Listen};
+use crate::door::Seat;
 use crate::origin::{self, Sender};
 
 /// The variable that a token is taken from where no file is named.
@@ -265,7 +266,15 @@ pub(crate) async fn guard(
                 "send it as Authorization: Bearer, or log in with POST /login",
             ))
         }
-        Some(_) => None,
+        Some(_) => {
+            // Others cannot take the place of who may ask.
+            if let Some(seat) = request.extensions().get::<Arc<Seat>>()
+                && guard.knows(headers)
+            {
+                seat.admit();
+            }
+            None
+        }
     };
     let mut response = match refusal {
         Some(problem) => problem.into_response(),

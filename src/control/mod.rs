@@ -67,6 +67,7 @@ use crate::store::Row;
 use book::Book;
 use life::Life;
 
+pub use crate::door::Who;
 pub use audit::Entry;
 pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
 pub use book::{Packet, Seen, Yield};
@@ -197,11 +198,6 @@ pub enum SeedResult {
     /// It will not.
     Refused,
 }
-
-/// Who changes something, for the record of changes: `socket, user 1000`,
-/// `127.0.0.1:40112` or `SIGHUP`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Who(pub String);
 
 /// What answers questions about one running crawl, and changes it. Cheap to clone.
 #[derive(Clone)]

@@ -1,9 +1,9 @@
 //! Serves the API, on the socket and over TCP, with bounds on everything that a client
-//! could take: connections, the time for a head, the time for an answer, bytes.
+//! could take: the time for an answer and bytes here, connections and the rest at the
+//! `door`.
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
@@ -13,26 +13,16 @@ use axum::extract::{DefaultBodyLimit, Request};
 use axum::http::StatusCode;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
+use super::Desk;
 use super::entrance::Entrance;
 use super::guard::{Guard, Token, guard};
 use super::routes::{self, Problem};
-use super::{Desk, Who};
-
-/// Connections at the same time, of each listener; others wait to be accepted.
-const CONNECTIONS: usize = 16;
-
-/// The longest that the head of a request is waited for.
-const HEAD: Duration = Duration::from_secs(20);
+use crate::door;
 
 /// The longest that an answer may take to begin, the request's body included.
 const ANSWER: Duration = Duration::from_secs(60);
@@ -40,11 +30,8 @@ const ANSWER: Duration = Duration::from_secs(60);
 /// The longest that open connections are waited for at the end.
 const END: Duration = Duration::from_secs(2);
 
-/// The pause after a connection could not be accepted, as where too many files are open.
-const REFUSED: Duration = Duration::from_millis(200);
-
-/// The largest body of a request, in bytes; that of a job file with many rules.
-const MAX_BODY: usize = 16 << 20;
+/// The largest body of a request, in bytes; that of many seeds.
+const MAX_BODY: usize = 4 << 20;
 
 /// A control API that is open until this is closed or dropped.
 pub struct Served {
@@ -98,8 +85,8 @@ impl Served {
         let guarded = Arc::new(Guard::new(address, token));
         let router =
             router(self.desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
-        let accepting = accepting(listener, router, self.closing.subscribe());
-        self.tasks.push(runtime.spawn(accepting));
+        let serving = door::serve(listener, router, self.closing.subscribe());
+        self.tasks.push(runtime.spawn(serving));
         Ok(())
     }
 
@@ -113,8 +100,8 @@ impl Served {
             let _entered = runtime.enter();
             let (socket, listener) = super::socket::open(folder)?;
             let router = router(self.desk.clone());
-            let accepting = accepting(listener, router, self.closing.subscribe());
-            self.tasks.push(runtime.spawn(accepting));
+            let serving = door::serve(listener, router, self.closing.subscribe());
+            self.tasks.push(runtime.spawn(serving));
             self._socket = Some(socket);
         }
         #[cfg(not(unix))]
@@ -143,38 +130,6 @@ impl Drop for Served {
         for task in &self.tasks {
             task.abort();
         }
-    }
-}
-
-/// Where clients come in.
-trait Door: Send + 'static {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    /// The next one, and who it is.
-    fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Who)>> + Send;
-}
-
-impl Door for TcpListener {
-    type Stream = TcpStream;
-
-    async fn accept(&self) -> io::Result<(TcpStream, Who)> {
-        let (stream, peer) = TcpListener::accept(self).await?;
-        stream.set_nodelay(true)?;
-        Ok((stream, Who(peer.to_string())))
-    }
-}
-
-#[cfg(unix)]
-impl Door for tokio::net::UnixListener {
-    type Stream = tokio::net::UnixStream;
-
-    async fn accept(&self) -> io::Result<(Self::Stream, Who)> {
-        let (stream, _) = tokio::net::UnixListener::accept(self).await?;
-        let who = match stream.peer_cred() {
-            Ok(peer) => format!("socket, user {}", peer.uid()),
-            Err(_) => "socket".to_owned(),
-        };
-        Ok((stream, Who(who)))
     }
 }
 
@@ -228,78 +183,6 @@ pub(crate) async fn accept(
     } = entrance;
     listener.set_nonblocking(true)?;
     let listener = TcpListener::from_std(listener)?;
-    let (closing, closes) = watch::channel(false);
-    let accepting = tokio::spawn(accepting(listener, router(address, token), closes));
-    stop.await;
-    closing.send_replace(true);
-    // What is still open then ends with the process.
-    tokio::time::timeout(END, accepting).await.ok();
+    door::serve_until(listener, router(address, token), stop).await;
     Ok(())
-}
-
-/// Accepts until the API closes, then lets what is open finish.
-async fn accepting(door: impl Door, router: Router, closing: watch::Receiver<bool>) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let mut open = JoinSet::new();
-    let mut closes = closing.clone();
-    loop {
-        while open.try_join_next().is_some() {}
-        let accepted = async {
-            // It is never closed.
-            let place = Arc::clone(&places).acquire_owned().await.ok();
-            (door.accept().await, place)
-        };
-        let (accepted, place) = tokio::select! {
-            () = closed(&mut closes) => break,
-            accepted = accepted => accepted,
-        };
-        match accepted {
-            Ok((stream, who)) => {
-                let (router, closing) = (router.clone(), closing.clone());
-                open.spawn(async move {
-                    let _place = place;
-                    connection(stream, who, router, closing).await;
-                });
-            }
-            Err(error) => {
-                tracing::debug!("a connection to the control API failed: {error}");
-                tokio::time::sleep(REFUSED).await;
-            }
-        }
-    }
-    while open.join_next().await.is_some() {}
-}
-
-/// Answers one client until either side has enough.
-async fn connection<S>(stream: S, who: Who, router: Router, mut closing: watch::Receiver<bool>)
-where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-{
-    let routes = TowerToHyperService::new(router);
-    let service = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
-        request.extensions_mut().insert(who.clone());
-        routes.call(request)
-    });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut served = pin!(served);
-    let ended = tokio::select! {
-        ended = served.as_mut() => ended,
-        () = closed(&mut closing) => {
-            served.as_mut().graceful_shutdown();
-            served.await
-        }
-    };
-    if let Err(error) = ended {
-        // The client's matter: it went away, or spoke no HTTP.
-        tracing::debug!("a connection to the control API ended: {error}");
-    }
-}
-
-/// Returns when the API closes.
-async fn closed(closing: &mut watch::Receiver<bool>) {
-    // It closes too where the other end is gone.
-    closing.wait_for(|closing| *closing).await.ok();
 }

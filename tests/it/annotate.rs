@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use spoor::annotate::votes::{self, Vote};
 use spoor::lab::{Lab, picture};
 
+use crate::support::process::GUARD;
 use crate::support::texts::{page, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -425,4 +426,25 @@ fn it_refuses_what_would_go_wrong() {
     let error = Ran::of(&mut annotate(&job, &[])).refused();
     assert!(error.contains("no images that are ranked"), "{error}");
     assert!(!Path::new(&job.folder()).exists());
+}
+
+#[test]
+fn connections_that_say_nothing_are_let_go_for_others() {
+    let job = crawled(2, "");
+    let (_live, to) = serve(&job, &[]);
+    let mut silent: Vec<TcpStream> = Vec::new();
+    for _ in 0..100 {
+        silent.push(TcpStream::connect(to).unwrap());
+    }
+    assert_eq!(get(to, "/setup").status, 200);
+    // The oldest had to go: their end comes, and nothing before it.
+    for stream in silent.iter_mut().take(20) {
+        stream.set_read_timeout(Some(GUARD)).unwrap();
+        let ended = stream.read(&mut [0; 1]);
+        let reset = |e: &std::io::Error| e.kind() == std::io::ErrorKind::ConnectionReset;
+        assert!(
+            matches!(&ended, Ok(0)) || ended.as_ref().is_err_and(reset),
+            "{ended:?}"
+        );
+    }
 }
