@@ -46,7 +46,16 @@ impl fmt::Display for ConfigError {
 pub struct ConfigErrors {
     subject: String,
     errors: Vec<ConfigError>,
+    /// Errors that were found and are not told.
+    more: usize,
 }
+
+/// Errors of a file that are told, without those of its syntax. Where more is wrong than
+/// anybody mends at once, telling all of it would only cost memory.
+pub(super) const MOST_TOLD: usize = 100;
+
+/// Lines whose syntax is told to be wrong.
+pub(super) const MOST_LINES: usize = 100;
 
 impl ConfigErrors {
     /// The errors one by one.
@@ -59,6 +68,7 @@ impl ConfigErrors {
         Self {
             subject: subject.to_owned(),
             errors,
+            more: 0,
         }
     }
 
@@ -78,7 +88,14 @@ impl fmt::Display for ConfigErrors {
         for error in &self.errors {
             writeln!(f, "{error}")?;
         }
-        let count = self.errors.len();
+        if self.more > 0 {
+            writeln!(
+                f,
+                "and {} more, which are told when these are mended",
+                self.more
+            )?;
+        }
+        let count = self.errors.len() + self.more;
         let plural = if count == 1 { "" } else { "s" };
         write!(f, "{count} error{plural} in {}", self.subject)
     }
@@ -93,6 +110,8 @@ pub(super) struct Findings {
     problems: Vec<Problem>,
     places: BTreeMap<String, Range<usize>>,
     broken: BTreeSet<String>,
+    /// Problems that were found and are not told.
+    more: usize,
 }
 
 #[derive(Debug)]
@@ -120,8 +139,26 @@ impl Findings {
 
     /// Notes a problem at bytes `span` of the file.
     pub fn wrong(&mut self, span: Range<usize>, key: impl Into<String>, message: String) {
+        if self.is_full() {
+            return self.pass_over();
+        }
         let key = key.into();
         self.broken.insert(key.clone());
+        self.problems.push(Problem { span, key, message });
+    }
+
+    /// Whether what is found further is only counted.
+    pub fn is_full(&self) -> bool {
+        self.problems.len() >= MOST_TOLD
+    }
+
+    /// Counts a problem that is not told.
+    pub fn pass_over(&mut self) {
+        self.more += 1;
+    }
+
+    /// Notes an error of syntax, which is told before all others that may follow from it.
+    pub fn unreadable(&mut self, span: Range<usize>, key: String, message: String) {
         self.problems.push(Problem { span, key, message });
     }
 
@@ -164,7 +201,11 @@ impl Findings {
                 message,
             });
         }
-        Some(ConfigErrors::new(name, errors))
+        let more = self.more;
+        Some(ConfigErrors {
+            more,
+            ..ConfigErrors::new(name, errors)
+        })
     }
 }
 

@@ -52,7 +52,7 @@ pub use kinds::{
 pub use listen::Listen;
 pub use neutral::Neutral;
 pub use origin::Origin;
-pub use reference::reference;
+pub use reference::{keys, nearest_key, reference};
 pub use rules::{ConnectTo, HostPattern, ScopeRule};
 pub use sections::{
     Annotate, Buckets, Checkpoint, Consent, Control, ControlSample, FrontierSection, Images, Job,

@@ -6,7 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::errors::{Findings, nearest, shown};
+use super::errors::{Findings, MOST_LINES, nearest, shown};
 use super::section::{Key, Section, Walker, plain};
 use super::values::{Value, found};
 
@@ -38,6 +38,10 @@ impl<'a, 'i> Reading<'a, 'i> {
     pub fn finish(self) {
         for (name, value) in self.tree {
             let Some(keys) = self.known.get(name.get_ref().as_ref()) else {
+                if self.findings.is_full() {
+                    self.findings.pass_over();
+                    continue;
+                }
                 let message = self.unknown_section(name.get_ref(), value.get_ref());
                 self.findings
                     .wrong(name.span(), bare(name.get_ref()), message);
@@ -50,6 +54,10 @@ impl<'a, 'i> Reading<'a, 'i> {
                 .flat_map(DeTable::keys)
             {
                 if !keys.contains(&key.get_ref().as_ref()) {
+                    if self.findings.is_full() {
+                        self.findings.pass_over();
+                        continue;
+                    }
                     let message = self.unknown_key(name.get_ref(), keys, key.get_ref());
                     let full = format!("{name}.{}", bare(key.get_ref()));
                     self.findings.wrong(key.span(), full, message);
@@ -165,13 +173,16 @@ pub(super) fn syntax_errors(text: &str, errors: &[toml::de::Error], findings: &m
         if !lines.insert(line.start) {
             continue;
         }
+        if lines.len() > MOST_LINES {
+            break;
+        }
         if error.message() == "duplicate key" {
             let (key, what) = duplicate(text, &span);
-            findings.wrong(span, key, format!("{what} given twice"));
+            findings.unreadable(span, key, format!("{what} given twice"));
         } else {
             findings.forget(&line, span.start);
             let message = format!("not valid TOML: {}", shown(error.message()));
-            findings.wrong(span, "", message);
+            findings.unreadable(span, String::new(), message);
         }
     }
 }

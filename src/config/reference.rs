@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::errors::nearest;
 use super::section::{Key, Section, Walker};
 use super::values::Value;
 use super::{Changed, Config, Scope};
@@ -13,6 +14,26 @@ pub fn reference() -> String {
     let mut walker = Reference(HEAD.to_owned());
     Config::default().walk(&mut walker);
     walker.0
+}
+
+/// Every key there is in full, as `limits.documents`, in the order of the alphabet.
+pub fn keys() -> Vec<String> {
+    let mut walker = Shown::default();
+    Config::default().walk(&mut walker);
+    walker.values.into_keys().collect()
+}
+
+/// The key that somebody who wrote `key` in full probably meant.
+pub fn nearest_key(key: &str) -> Option<String> {
+    let keys = keys();
+    let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
+    let elsewhere = || {
+        keys.iter()
+            .find(|known| known.rsplit_once('.').is_some_and(|(_, n)| n == name))
+    };
+    let near = nearest(key, keys.iter().map(String::as_str));
+    near.or_else(|| elsewhere().map(String::as_str))
+        .map(str::to_owned)
 }
 
 /// `config` with every key that has a value, in canonical form.

@@ -28,6 +28,8 @@ pub struct ScopeRule {
     /// The canonical text, by which rules are compared.
     text: String,
     form: Form,
+    /// Bytes that it takes at most when it is compiled.
+    weight: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -37,8 +39,12 @@ enum Form {
     Regex(Regex),
 }
 
-/// Bytes that a compiled pattern may take; one that needs more is refused.
-const MAX_PATTERN_BYTES: usize = 4 << 20;
+/// Bytes that a compiled pattern may take; one that needs more than the last is refused.
+/// What one takes is not told, so it counts as the first of these that it fits in.
+const PATTERN_BYTES: [usize; 4] = [4 << 10, 32 << 10, 256 << 10, 4 << 20];
+
+/// The longest pattern, in bytes: parsing one takes some hundred times as many.
+const MAX_PATTERN: usize = 64 << 10;
 
 const HOST: &str = "host:";
 const REGEX: &str = "regex:";
@@ -73,6 +79,7 @@ impl ScopeRule {
                 false => format!("http://({prefix}"),
             },
             form: Form::Surt(prefix),
+            weight: 0,
         }
     }
 
@@ -92,7 +99,11 @@ impl ScopeRule {
             None => format!("{HOST}{name}"),
         };
         let form = Form::Host { name, port };
-        Ok(Self { text, form })
+        Ok(Self {
+            text,
+            form,
+            weight: 0,
+        })
     }
 
     fn regex(pattern: &str) -> Result<Self, String> {
@@ -100,8 +111,18 @@ impl ScopeRule {
         if pattern.is_empty() {
             return Err(wrong("has no pattern"));
         }
-        let mut builder = RegexBuilder::new(pattern);
-        let built = builder.size_limit(MAX_PATTERN_BYTES).build();
+        if pattern.len() > MAX_PATTERN {
+            return Err(wrong("is too large a pattern"));
+        }
+        let mut weight = 0;
+        let mut built = Err(regex::Error::CompiledTooBig(0));
+        for size in PATTERN_BYTES {
+            weight = size;
+            built = RegexBuilder::new(pattern).size_limit(size).build();
+            if !matches!(built, Err(regex::Error::CompiledTooBig(_))) {
+                break;
+            }
+        }
         let regex = built.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => wrong("is too large a pattern"),
             // The message draws the pattern over several lines; the last one says it.
@@ -115,6 +136,7 @@ impl ScopeRule {
         Ok(Self {
             text: format!("{REGEX}{pattern}"),
             form: Form::Regex(regex),
+            weight,
         })
     }
 }
@@ -162,6 +184,9 @@ impl TextValue for ScopeRule {
     }
     fn text(&self) -> String {
         self.text.clone()
+    }
+    fn text_weight(&self) -> usize {
+        self.weight
     }
 }
 

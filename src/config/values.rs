@@ -9,10 +9,13 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::errors::{nearest, shown};
+use super::errors::{MOST_TOLD, nearest, shown};
 
 /// Problems inside one value, each at bytes of the file.
 pub(super) type Wrong = Vec<(Range<usize>, String)>;
+
+/// Bytes that the items of a list may take beyond their texts.
+const MOST_WEIGHT: usize = 32 << 20;
 
 /// A kind of value.
 pub(super) trait Value: Clone {
@@ -33,6 +36,11 @@ pub(super) trait Value: Clone {
 
     /// Writes it in TOML, in the one canonical form; `None` where it is absent.
     fn show(&self) -> Option<String>;
+
+    /// Bytes of memory that it takes beyond its text; those of a list are bounded.
+    fn weight(&self) -> usize {
+        0
+    }
 
     /// What bounds are held against, if there is anything.
     fn unit(&self) -> Option<&Self::Unit>;
@@ -64,6 +72,11 @@ pub(super) trait TextValue: Clone {
 
     /// Its canonical text.
     fn text(&self) -> String;
+
+    /// As [`Value::weight`].
+    fn text_weight(&self) -> usize {
+        0
+    }
 
     /// As [`Value::within_folder`].
     fn text_within(&self, _folder: &Path) -> Self {
@@ -99,6 +112,9 @@ impl<T: TextValue> Value for T {
     }
     fn unit(&self) -> Option<&Self> {
         Some(self)
+    }
+    fn weight(&self) -> usize {
+        self.text_weight()
     }
     fn within_folder(&self, folder: &Path) -> Self {
         self.text_within(folder)
@@ -263,9 +279,26 @@ impl<T: Value> Value for Vec<T> {
             wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
             return None;
         };
-        // Every item is read before any failure counts: all errors at once.
-        let items: Vec<Option<T>> = items.iter().map(|item| T::read(item, wrong)).collect();
-        items.into_iter().collect()
+        let mut all = Vec::with_capacity(items.len());
+        let mut weight = 0_usize;
+        // Items are read on after a failure: all errors at once, as far as they are told.
+        for item in items {
+            if wrong.len() >= MOST_TOLD {
+                return None;
+            }
+            let read = T::read(item, wrong);
+            weight = weight.saturating_add(read.as_ref().map_or(0, T::weight));
+            if weight > MOST_WEIGHT {
+                let why = format!(
+                    "the list up to here takes more than {} MiB of memory",
+                    MOST_WEIGHT >> 20
+                );
+                wrong.push((item.span(), why));
+                return None;
+            }
+            all.extend(read);
+        }
+        (all.len() == items.len()).then_some(all)
     }
     fn show(&self) -> Option<String> {
         let items: Vec<String> = self.iter().filter_map(T::show).collect();

@@ -17,6 +17,7 @@ use regex::Regex;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Semaphore;
 use tokio::sync::broadcast::error::RecvError;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
@@ -29,7 +30,7 @@ use super::tail::Line;
 use super::{Change, Changes, ControlError, Desk, Done, InForce, Lost, NewSeeds, Seeded, Who};
 use super::{Entry, Farewell, Status};
 use crate::address::PageUrl;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::explain::{Explanation, HostReport};
 
 /// Rows of the log that are answered at once.
@@ -47,8 +48,14 @@ static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
 });
 
-/// What a key is that may be set.
-static KEY: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(NewValues::KEY));
+/// The keys there are.
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(config::keys);
+
+/// The largest job file that is read over the API, in bytes.
+const MAX_RULES: usize = 1 << 20;
+
+/// Held while a job file is read: one at a time.
+static READING: Semaphore = Semaphore::const_new(1);
 
 /// The patterns are ours and right, which a test holds.
 fn pattern(text: &str) -> Option<Regex> {
@@ -64,16 +71,11 @@ fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
 /// Keys with new values, as `{"limits.documents": 1000}`.
 struct NewValues;
 
-impl NewValues {
-    /// A section and a key in it.
-    const KEY: &str = "^[a-z_]+\\.[a-z0-9_]+$";
-}
-
 impl PartialSchema for NewValues {
     fn schema() -> RefOr<Schema> {
         let name = ObjectBuilder::new()
             .schema_type(SchemaType::Type(Type::String))
-            .pattern(Some(Self::KEY));
+            .enum_values(Some(KEYS.iter().cloned()));
         let object = ObjectBuilder::new()
             .description(Some(
                 "Full keys with their values as JSON; null takes a value away",
@@ -278,8 +280,12 @@ async fn set(
 ) -> Answer<Vec<Change>> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
-    if let Some(key) = values.keys().find(|key| !fits(&KEY, key)) {
-        let error = format!("`{key}` is no key; name one in full, as limits.documents");
+    if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
+        let key: String = key.chars().take(100).collect();
+        let error = match config::nearest_key(&key) {
+            Some(near) => format!("`{key}` is no key; did you mean `{near}`?"),
+            None => format!("`{key}` is no key; name one in full, as limits.documents"),
+        };
         return Err(Problem::wrong(error, ADVICE));
     }
     Ok(Json(desk.set(values, &who).await?))
@@ -294,9 +300,24 @@ async fn rules(
     Extension(who): Extension<Who>,
     body: Bytes,
 ) -> Answer<Changes> {
-    let text = std::str::from_utf8(&body)
-        .map_err(|_| Problem::wrong("the job file is not UTF-8", "save it as UTF-8"))?;
-    let config = Config::parse(text, "the job file").map_err(ControlError::from)?;
+    if body.len() > MAX_RULES {
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the job file is larger than {MAX_RULES} bytes"),
+            "write its rules as fewer prefixes, or start the crawl anew with it",
+        ));
+    }
+    // It may take a while, and a crawl goes on meanwhile.
+    let reading = READING.acquire().await;
+    let parse = move || {
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| Problem::wrong("the job file is not UTF-8", "save it as UTF-8"))?;
+        let parsed = Config::parse(text, "the job file");
+        parsed.map_err(|errors| Problem::from(ControlError::from(errors)))
+    };
+    let parsed = tokio::task::spawn_blocking(parse).await;
+    let config = parsed.map_err(|_| ControlError::Ended)??;
+    drop(reading);
     // The crawl may work in another folder than the file lies in.
     let config = config.within(desk.in_force().await.origin.folder());
     Ok(Json(desk.reload(&config, &who).await?))

@@ -205,7 +205,7 @@ fn a_crawl_is_paused_given_seeds_changed_and_resumed() {
     for (body, part) in [
         (
             json!({"limits.documents": 9, "limits.document": 9}),
-            "did you mean `documents`",
+            "did you mean `limits.documents`",
         ),
         (
             json!({"limits.documents": 9, "network.http2": false}),
@@ -611,4 +611,116 @@ fn shells_and_man_know_every_command() {
         let text = std::fs::read_to_string(out.join(name)).unwrap();
         assert!(text.contains(".SH"), "{name}");
     }
+}
+
+/// Asks again and again for something long and reads none of it, until the server takes
+/// nothing more or has let go.
+fn never_reads(address: &str, path: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream
+        .set_write_timeout(Some(Duration::from_millis(20)))
+        .unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").repeat(100);
+    while stream.write_all(request.as_bytes()).is_ok() {}
+    stream
+}
+
+#[test]
+fn clients_that_never_read_keep_nobody_out() {
+    let wire = web();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("token");
+    std::fs::write(&path, TOKEN).unwrap();
+    std::fs::set_permissions(&path, PermissionsExt::from_mode(0o600)).unwrap();
+    let job = job(
+        &wire,
+        &format!("listen = \"127.0.0.1:0\"\ntoken_file = {path:?}"),
+    );
+    let (_live, address) = start(&job);
+    let ask = || {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        stream.set_read_timeout(Some(GUARD)).unwrap();
+        write!(
+            stream,
+            "GET /api/status HTTP/1.1\r\nHost: {address}\r\nAuthorization: Bearer {TOKEN}\r\n\
+             Connection: close\r\n\r\n"
+        )
+        .unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        assert!(text.starts_with("HTTP/1.1 200"), "{text}");
+    };
+    ask();
+    // Pages that need no token, and more of such clients than there are places.
+    let held: Vec<TcpStream> = (0..80).map(|_| never_reads(&address, "/")).collect();
+    ask();
+    let silent: Vec<_> = (0..80)
+        .map(|_| TcpStream::connect(&address).unwrap())
+        .collect();
+    ask();
+    drop((held, silent));
+}
+
+#[test]
+fn only_keys_that_there_are_can_be_set_and_the_document_lists_them() {
+    let wire = web();
+    let job = job(&wire, "");
+    let file = job.file();
+    let _live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
+    wire.wait_for("a.test/0");
+    let document = socket(&job, "GET /api/openapi.json", "").json();
+    let content = &document["paths"]["/api/config"]["patch"]["requestBody"]["content"];
+    let mut schema = content["application/json"]["schema"].clone();
+    schema["components"] = document["components"].clone();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let keys = spoor::config::keys();
+    assert!(keys.len() > 50 && keys.iter().any(|key| key == "limits.documents"));
+    for key in &keys {
+        assert!(validator.is_valid(&json!({ key: 1 })), "{key}");
+    }
+    for key in [
+        "limits.made_up",
+        "made_up.documents",
+        "documents",
+        "",
+        "limits.",
+        "limits.documentss",
+    ] {
+        // Taking away what is not there was done before.
+        for value in [json!(1), Value::Null] {
+            let body = json!({ key: value });
+            assert!(!validator.is_valid(&body), "{key}");
+            let answer = socket(&job, "PATCH /api/config", &body.to_string());
+            let said = answer.refused(400);
+            assert!(said.contains("is no key"), "{key}: {said}");
+        }
+    }
+    let said = socket(&job, "PATCH /api/config", "{\"limits.document\": null}").refused(400);
+    assert!(said.contains("did you mean `limits.documents`?"), "{said}");
+    assert!(
+        !job.folder().join("logs/audit.jsonl").exists(),
+        "nothing changed"
+    );
+}
+
+#[test]
+fn a_job_file_over_the_api_has_bounds() {
+    let wire = web();
+    let job = job(&wire, "");
+    let file = job.file();
+    let _live = Live::start(&mut spoor(&["crawl", file.to_str().unwrap()]));
+    wire.wait_for("a.test/0");
+    let with = |rules: String| {
+        let text = std::fs::read_to_string(&file).unwrap();
+        let text = text.replace("reject = [", &format!("reject = [{rules}"));
+        socket(&job, "POST /api/rules", &text)
+    };
+    let said = with("\"org,example,\",\n".repeat(80_000)).refused(413);
+    assert!(said.contains("larger than 1048576 bytes"), "{said}");
+    let said = with("\"regex:x\\\\w{30}\",\n".repeat(1000)).refused(400);
+    assert!(said.contains("takes more than 32 MiB"), "{said}");
+    let said = with("\"?\",\n".repeat(100_000)).refused(400);
+    assert!(said.contains("100 errors in the job file"), "{said}");
+    assert!(said.len() < 50_000, "{}", said.len());
+    assert_eq!(with("\"org,example,\",\n".repeat(1000)).status, 200);
 }

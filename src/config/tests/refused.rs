@@ -446,3 +446,61 @@ qualify = 1.5
 }
 
 const FORMULA: &str = <Formula as super::super::values::TextValue>::FORM;
+
+#[test]
+fn no_file_costs_more_than_its_first_errors() {
+    let told = |text: &str| Config::parse(text, "x.toml").unwrap_err().to_string();
+    let many = "k = 1\n".repeat(2_000);
+    for (text, last) in [
+        (
+            format!(
+                "[job]\nname = \"x\"\n[scope]\nreject = [{}]",
+                "\"?\",".repeat(5_000)
+            ),
+            "100 errors in x.toml",
+        ),
+        (
+            format!(
+                "[job]\nname = \"x\"\n[scope]\n{}",
+                (0..5_000)
+                    .map(|n| format!("k{n} = 1\n"))
+                    .collect::<String>()
+            ),
+            "5000 errors in x.toml",
+        ),
+        (
+            format!(
+                "[job]\nname = \"x\"\n{}",
+                (0..5_000).map(|n| format!("[k{n}]\n")).collect::<String>()
+            ),
+            "5000 errors in x.toml",
+        ),
+        (
+            format!("[job]\nname = \"x\"\n[scope]\n{many}"),
+            "101 errors in x.toml",
+        ),
+    ] {
+        let said = told(&text);
+        assert!(
+            said.ends_with(last),
+            "{}",
+            said.lines().next_back().unwrap()
+        );
+        assert!(said.lines().count() <= 103, "{}", said.lines().count());
+    }
+    let rules = |rule: &str, n: usize| {
+        let rules = format!("'regex:{rule}',").repeat(n);
+        Config::parse(
+            &format!("[job]\nname = 'x'\n[scope]\nreject = [{rules}]"),
+            "x.toml",
+        )
+    };
+    assert_eq!(rules("/print/", 2_000).unwrap().scope.reject.len(), 2_000);
+    let said = rules(r"x\w{30}", 50).unwrap_err().to_string();
+    assert!(
+        said.contains("the list up to here takes more than 32 MiB of memory"),
+        "{said}"
+    );
+    let said = rules(&"x".repeat(70_000), 1).unwrap_err().to_string();
+    assert!(said.contains("is too large a pattern"), "{said}");
+}
