@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::beneath;
 use crate::config::Annotate;
+use crate::inert;
 
 /// The folder of everything about judging, in the job's folder.
 pub const FOLDER: &str = "annotations";
@@ -231,10 +232,10 @@ impl Record {
         if self.broken {
             return Err(VotesError::Broken(self.path.clone()));
         }
-        let mut bytes = serde_json::to_vec(line)
+        let line = serde_json::to_string(line)
             .map_err(|e| io_error(&self.path, "encoding")(io::Error::other(e)))?;
-        bytes.push(b'\n');
-        let written = self.file.write_all(&bytes);
+        let bytes = format!("{}\n", inert::json(&line));
+        let written = self.file.write_all(bytes.as_bytes());
         if let Err(error) = written.and_then(|()| self.file.sync_data()) {
             // Nobody is told that it counts, so it must not.
             let cut = self.file.set_len(self.length);

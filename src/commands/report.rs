@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use spoor::config::Config;
+use spoor::inert;
 use spoor::report;
 
 /// Write the figures of jobs.
@@ -34,7 +35,7 @@ impl Report {
         let first = jobs.first().map(|job| job.job_folder().join("report"));
         let paths = report.write(&self.out.or(first).unwrap_or_default())?;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&report)?);
+            println!("{}", inert::json(&serde_json::to_string_pretty(&report)?));
             return Ok(());
         }
         print!("{}", report.summary());

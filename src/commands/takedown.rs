@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use spoor::address::PageUrl;
 use spoor::config::Config;
+use spoor::inert;
 use spoor::pipeline::now;
 use spoor::scope::{HostRange, Sha256Hex, Target};
 use spoor::takedown::{Request, take_down};
@@ -49,7 +50,7 @@ impl Takedown {
         };
         let (receipt, path) = take_down(&config, &request, now())?;
         if self.json {
-            println!("{}", serde_json::to_string_pretty(&receipt)?);
+            println!("{}", inert::json(&serde_json::to_string_pretty(&receipt)?));
             return Ok(());
         }
         print!("{receipt}");

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Object, Sample};
 use super::{ExportError, Writer, io};
+use crate::inert;
 
 pub(super) struct Lines {
     folder: PathBuf,
@@ -40,9 +41,9 @@ impl Writer for Lines {
             }
             std::fs::write(&path, bytes).map_err(io(&path, "writing"))?;
         }
-        let written = serde_json::to_writer(&mut self.lines, &Object(&self.columns, sample))
+        let written = serde_json::to_string(&Object(&self.columns, sample))
             .map_err(std::io::Error::from)
-            .and_then(|()| self.lines.write_all(b"\n"));
+            .and_then(|line| writeln!(self.lines, "{}", inert::json(&line)));
         written.map_err(io(&self.path, "writing"))
     }
 

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Object, Sample};
 use super::{ExportError, SHARD_BYTES, Writer, io};
+use crate::inert;
 
 pub(super) struct Shards {
     folder: PathBuf,
@@ -66,13 +67,14 @@ impl Shards {
 
 impl Writer for Shards {
     fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
-        let json = serde_json::to_vec(&Object(&self.columns, sample));
+        let json = serde_json::to_string(&Object(&self.columns, sample));
         let text = sample.text().map_or("", |(_, text)| text);
         let shard = self.shard()?;
         let json = json.map_err(|e| io(&shard.path, "writing")(e.into()))?;
+        let json = inert::json(&json);
         let key = sample.key();
         let image = bytes.map(|bytes| (sample.extension(), bytes));
-        let rest = [("json", json.as_slice()), ("txt", text.as_bytes())];
+        let rest = [("json", json.as_bytes()), ("txt", text.as_bytes())];
         for (extension, bytes) in image.into_iter().chain(rest) {
             let mut header = tar::Header::new_ustar();
             header.set_mode(0o644);

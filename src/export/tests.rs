@@ -147,6 +147,7 @@ fn request(format: Format) -> Request<'static> {
 fn lines(path: &Path) -> Vec<Json> {
     let text = fs::read_to_string(path).unwrap();
     assert!(text.ends_with('\n'));
+    assert!(!text.contains(|c| crate::inert::acts(c) && c != '\n'));
     // A line end is the only character that ends a line of JSON lines.
     let lines = text.trim_end_matches('\n').split('\n');
     lines.map(|l| serde_json::from_str(l).unwrap()).collect()
@@ -281,7 +282,9 @@ fn shards_hold_each_sample_whole_and_are_bounded() {
         assert_eq!(key, &format!("{:08}", n + 1));
         assert_eq!(files.len(), 3);
         assert_eq!(&files[EXTENSIONS[(n + 1) % EXTENSIONS.len()]], bytes);
-        let json: Json = serde_json::from_slice(&files["json"]).unwrap();
+        let json = std::str::from_utf8(&files["json"]).unwrap();
+        assert!(!json.contains(crate::inert::acts));
+        let json: Json = serde_json::from_str(json).unwrap();
         assert_eq!(json["rank"], n + 1);
         let text = std::str::from_utf8(&files["txt"]).unwrap();
         assert_eq!(json["text"].as_str().unwrap_or_default(), text);

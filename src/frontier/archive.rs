@@ -15,7 +15,7 @@ mod building;
 mod salvage;
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -43,11 +43,19 @@ use super::store::{Batch, Readable, Store, StoreError};
 use super::tdmrep::TdmRecord;
 use crate::address::{HostKey, PageUrl};
 use crate::beneath::JobPath;
+use crate::inert;
 use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 use crate::steps::Step;
 
 /// Lines written in one batch while importing.
 const BATCH_LINES: usize = 2_000;
+
+/// Bytes of lines in one batch while importing, but for the last line.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// The longest line that is read, in bytes. The longest that is written is what a crawl
+/// has learned, or a robots.txt of half a megabyte with all of it escaped.
+const MAX_LINE: u64 = 8 << 20;
 
 /// Why an archive cannot be written or read.
 #[derive(Debug, thiserror::Error)]
@@ -254,9 +262,9 @@ pub fn export(
     let mut found = Found::default();
     let mut failed = None;
     let mut line_out = |fact: &Fact| -> std::io::Result<()> {
-        let mut line = serde_json::to_vec(fact).map_err(std::io::Error::other)?;
-        line.push(b'\n');
-        out.write_all(&line)
+        let line = serde_json::to_string(fact).map_err(std::io::Error::other)?;
+        out.write_all(inert::json(&line).as_bytes())?;
+        out.write_all(b"\n")
     };
     let counters = store.get(keys::META).ok().flatten();
     let counters = counters.and_then(|bytes| read(keys::META, &bytes));
@@ -347,18 +355,17 @@ pub fn import(
     path: &Path,
 ) -> Result<Found, ArchiveError> {
     let mut building = Building::default();
-    let mut line = String::new();
-    let mut number = 0;
+    let mut line = Vec::new();
+    let (mut number, mut in_batch) = (0_usize, 0_usize);
     let mut step = Step::begin("reading records", None);
     loop {
         step.advance(1);
         line.clear();
-        let read = input
-            .read_line(&mut line)
-            .map_err(|source| ArchiveError::Io {
-                path: path.to_owned(),
-                source,
-            })?;
+        // A compressed file of little more than a megabyte can hold a line of a gigabyte.
+        let read = (&mut *input)
+            .take(MAX_LINE + 1)
+            .read_until(b'\n', &mut line);
+        let read = read.map_err(io(path))?;
         if read == 0 && number > 0 {
             break;
         }
@@ -368,7 +375,10 @@ pub fn import(
             line: number,
             why,
         };
-        let fact: Fact = serde_json::from_str(&line).map_err(|e| wrong(e.to_string()))?;
+        if read as u64 > MAX_LINE {
+            return Err(wrong(format!("it is longer than {MAX_LINE} bytes")));
+        }
+        let fact: Fact = serde_json::from_slice(&line).map_err(|e| wrong(e.to_string()))?;
         if number == 1 {
             match &fact {
                 Fact::Meta { meta } if meta.format == FORMAT => {}
@@ -385,7 +395,9 @@ pub fn import(
             return Err(wrong(why));
         }
         building.add(store, fact)?;
-        if number % BATCH_LINES == 0 {
+        in_batch += read;
+        if number % BATCH_LINES == 0 || in_batch > BATCH_BYTES {
+            in_batch = 0;
             store.apply(std::mem::take(&mut building.batch))?;
         }
     }

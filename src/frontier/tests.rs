@@ -326,6 +326,20 @@ fn an_export_holds_everything() {
     let file = Path::new("broken.jsonl");
     let error = archive::import(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
     assert!(error.to_string().starts_with("broken.jsonl:2:"), "{error}");
+    // A line without an end is not read to its end.
+    let endless = std::io::Read::chain(
+        std::io::Cursor::new(format!("{}\n\"", lines[0])),
+        std::io::repeat(b'x'),
+    );
+    let mut endless = std::io::BufReader::new(endless);
+    let mut fourth = store::open(BACKEND.get(), &folder.path().join("fourth")).unwrap();
+    let error = archive::import(&mut *fourth, &mut endless, file)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.starts_with("broken.jsonl:2: it is longer than 8388608 bytes"),
+        "{error}"
+    );
 }
 
 fn damage_is_found_and_repaired() {
