@@ -18,7 +18,8 @@ RUN apt-get update \
     && useradd --create-home --uid 1000 spoor \
     && install -d -o spoor -g spoor /data
 COPY --from=build /usr/local/bin/spoor /usr/local/bin/spoor
-COPY LICENSE-MIT LICENSE-APACHE /usr/share/doc/spoor/
+# `spoor licenses` prints the notices as well; they say how to link another KenLM.
+COPY LICENSE-MIT LICENSE-APACHE THIRD-PARTY.md /usr/share/doc/spoor/
 USER spoor
 WORKDIR /data
 VOLUME /data

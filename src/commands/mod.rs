@@ -13,6 +13,7 @@ mod explain;
 mod export;
 mod init;
 mod lab;
+mod licenses;
 pub mod log;
 mod manual;
 mod progress;
@@ -131,6 +132,9 @@ pub enum Command {
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
+    /// Print the licences of spoor and of all that is linked with it, and how to link
+    /// another KenLM.
+    Licenses,
     /// Print the completions of a shell.
     Completions {
         /// The shell.
@@ -223,6 +227,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Config(config) => config.run(),
         Command::Store(store) => store.run(),
         Command::Lab(lab) => lab.run(),
+        Command::Licenses => licenses::run(),
         Command::Completions { shell } => {
             manual::completions(shell);
             Ok(())

@@ -61,6 +61,7 @@ mod images;
 mod kill;
 mod layers;
 mod logs;
+mod notices;
 mod outage;
 mod pictures;
 mod politeness;

@@ -1,0 +1,26 @@
+//! `spoor licenses`: what stands under which licence in this program.
+
+use std::io::Write;
+
+use anyhow::Result;
+
+/// The texts of spoor's own licences, and the notices of all that is linked.
+const TEXTS: [&str; 3] = [
+    include_str!("../../LICENSE-MIT"),
+    include_str!("../../LICENSE-APACHE"),
+    include_str!("../../THIRD-PARTY.md"),
+];
+
+/// Prints them.
+pub fn run() -> Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "spoor {} is under MIT or Apache-2.0, at your choice.\n",
+        env!("CARGO_PKG_VERSION")
+    )?;
+    for text in TEXTS {
+        writeln!(out, "{text}")?;
+    }
+    Ok(())
+}
