@@ -194,6 +194,27 @@ mod tests {
     }
 
     #[test]
+    fn the_last_rows_may_stand_in_the_file_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let none = last_rows(folder.path(), 3).unwrap_err();
+        assert_eq!(none.kind(), std::io::ErrorKind::NotFound);
+        let logs = folder.path().join("logs");
+        std::fs::create_dir(&logs).unwrap();
+        let text = |rows: std::ops::Range<u32>| -> String {
+            rows.map(|n| format!("{{\"row\":{n}}}\n")).collect()
+        };
+        let packed = |rows| zstd::encode_all(text(rows).as_bytes(), 0).unwrap();
+        std::fs::write(logs.join("crawl.00001.jsonl.zst"), packed(0..10)).unwrap();
+        std::fs::write(logs.join("crawl.00002.jsonl.zst"), packed(10..20)).unwrap();
+        std::fs::write(logs.join("crawl.jsonl"), text(20..23)).unwrap();
+        for (n, first) in [(0, 23), (2, 21), (3, 20), (5, 18), (13, 10), (99, 10)] {
+            let expected = text(first..23);
+            let expected: Vec<&str> = expected.lines().collect();
+            assert_eq!(last_rows(folder.path(), n).unwrap(), expected, "{n}");
+        }
+    }
+
+    #[test]
     fn the_last_lines_are_whole_however_long_the_file_is() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");

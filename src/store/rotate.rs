@@ -68,12 +68,14 @@ pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(
     let gone: Vec<u32> = (1..first).filter(|n| !all.contains_key(n)).collect();
     if !gone.is_empty() {
         let some = gone.iter().take(NAMED);
-        let some: Vec<String> = some.map(|n| rotated_name(name, *n, true)).collect();
+        let mut some: Vec<String> = some.map(|n| rotated_name(name, *n, true)).collect();
+        if gone.len() > NAMED {
+            some.push(format!("and {} more", gone.len() - NAMED));
+        }
         tracing::warn!(
-            "{}: {} of its files are not there any more ({}, ...); what stood in them is in no \
-             report, and the crawl goes on",
+            "{}: files of this table are gone: {}; what stood in them is in no report, and the \
+             crawl goes on",
             folder.join(name).display(),
-            gone.len(),
             some.join(", ")
         );
     }

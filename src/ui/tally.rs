@@ -168,6 +168,23 @@ mod tests {
         assert_eq!(tally.last.as_deref(), Some("2026-01-01T00:00:02Z"));
         assert_eq!(tally.file(&id_of("images/a.png")), Some("images/a.png"));
         assert_eq!(tally.file("images/a.png"), None);
+        // It is renamed, compressed, and a new one begun.
+        drop(file);
+        let packed = zstd::encode_all(File::open(&log).unwrap(), 0).unwrap();
+        std::fs::write(log.with_file_name("crawl.00001.jsonl.zst"), packed).unwrap();
+        std::fs::write(&log, format!("{page}\n")).unwrap();
+        tally.read_on(folder.path()).unwrap();
+        assert_eq!((tally.pages, tally.images), (2, 1));
+        std::fs::write(&log, format!("{page}\n{page}\n")).unwrap();
+        tally.read_on(folder.path()).unwrap();
+        assert_eq!((tally.pages, tally.images), (3, 1));
+        // A takedown has rewritten the old one.
+        let packed = zstd::encode_all(&b""[..], 0).unwrap();
+        std::fs::write(log.with_file_name("crawl.00001.jsonl.zst"), packed).unwrap();
+        std::fs::write(folder.path().join("generation"), "1").unwrap();
+        tally.read_on(folder.path()).unwrap();
+        assert_eq!((tally.pages, tally.images), (2, 0));
+        std::fs::remove_file(log.with_file_name("crawl.00001.jsonl.zst")).unwrap();
         // A takedown has made it shorter.
         std::fs::write(&log, format!("{page}\n")).unwrap();
         tally.read_on(folder.path()).unwrap();
