@@ -531,6 +531,10 @@ fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
         total_timeout: network.total_timeout,
         page_cap: network.max_page_bytes.as_len(),
         image_cap: config.images.max_bytes.as_len(),
+        // What shares a clock with others waits for it.
+        booked: !config.politeness.address_delay.is_zero()
+            || !config.politeness.domain_delay.is_zero()
+            || config.politeness.connections_per_host > 1,
         requests_per_second: config.politeness.requests_per_second,
         bytes_per_second: config.politeness.bytes_per_second.map(|size| size.bytes()),
         allow_private: network.allow_private,

@@ -285,6 +285,7 @@ fn task(url: &PageUrl) -> Task {
         parts: None,
         validators: Default::default(),
         terms: Default::default(),
+        booking: Default::default(),
         control: false,
     }
 }

@@ -9,6 +9,7 @@ mod likelihood;
 mod terms;
 mod text;
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -138,6 +139,21 @@ pub struct Task {
     pub terms: Terms,
     /// True where it was drawn for the control sample, and not chosen by its score.
     pub control: bool,
+    /// Where its request may go, and when.
+    pub booking: Booking,
+}
+
+/// Where a request may go, and when, as the frontier has booked it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Booking {
+    /// The address to connect to, and no other; `None` where the name service says, or
+    /// the operator. Of a task that only asks for the address, the one that was known.
+    pub address: Option<IpAddr>,
+    /// Nobody answered there: where the name has another address, that one is wanted.
+    pub elsewhere: bool,
+    /// The clocks that it shares with other requests, by their names, and the least time
+    /// between two requests that each stands for.
+    pub clocks: Vec<(String, Duration)>,
 }
 
 /// What a server calls one version of a page. Sent back with the next request,

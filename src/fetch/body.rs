@@ -172,6 +172,43 @@ impl Watch {
         }
     }
 
+    /// Awaits the head of the answer for as long as it may still take, but for the time
+    /// that the request `waited` before it was sent.
+    pub(super) async fn head<T>(
+        &mut self,
+        host: &str,
+        waited: impl Fn() -> Duration,
+        head: impl Future<Output = Result<T, reqwest::Error>>,
+    ) -> Result<T, FetchError> {
+        let begun = Instant::now();
+        tokio::pin!(head);
+        let done = loop {
+            let waited = waited();
+            let whole = self
+                .limit
+                .saturating_sub(self.elapsed().saturating_sub(waited));
+            let idle = self
+                .idle
+                .saturating_sub(begun.elapsed().saturating_sub(waited));
+            let left = whole.min(idle);
+            if let Ok(done) = tokio::time::timeout(left, &mut head).await {
+                break done.map_err(|e| classify(host, &e, Phase::Head));
+            }
+            if left.is_zero() {
+                break Err(FetchError::Timeout {
+                    host: host.to_owned(),
+                    phase: match whole.is_zero() {
+                        true => Phase::Whole,
+                        false => Phase::Head,
+                    },
+                    seen: Seen::default(),
+                });
+            }
+        };
+        self.throttled += waited();
+        done
+    }
+
     /// Awaits a step of the exchange for as long as it may still take.
     pub(super) async fn within<T>(
         &self,
@@ -299,6 +336,30 @@ mod tests {
         drop((first, third));
         assert_eq!(gauge.room.available_permits(), ROOM);
         assert_eq!(gauge.beyond.available_permits(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wait_before_the_request_is_not_held_against_the_server() {
+        let (whole, idle) = (Duration::from_secs(10), Duration::from_secs(5));
+        let begun = Instant::now();
+        let waits = Duration::from_secs(60);
+        let waited = || begun.elapsed().min(waits);
+        let mut watch = Watch::start(whole, idle);
+        let answer = async {
+            tokio::time::sleep(waits + Duration::from_secs(4)).await;
+            Ok(7)
+        };
+        assert_eq!(watch.head("a.org", waited, answer).await, Ok(7));
+        let millis = watch.elapsed().as_millis();
+        assert!((4_000..4_010).contains(&millis), "{millis}");
+        let begun = Instant::now();
+        let waited = || begun.elapsed().min(waits);
+        let mut watch = Watch::start(whole, idle);
+        let never = std::future::pending::<Result<(), reqwest::Error>>();
+        let error = watch.head("a.org", waited, never).await.unwrap_err();
+        let phase = Phase::Head;
+        assert!(matches!(error, FetchError::Timeout { phase: p, .. } if p == phase));
+        assert!((64..66).contains(&begun.elapsed().as_secs()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use crate::page::TaskKind;
 
+use super::gate::AfterConnecting;
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
 
@@ -45,13 +46,18 @@ pub(super) fn build(
         .brotli(true)
         .zstd(true)
         .deflate(true)
-        .connect_timeout(options.connect_timeout)
         .pool_max_idle_per_host(kept())
         .pool_idle_timeout(options.pool_idle)
         // Header lines that browsers forgive.
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true);
+    let builder = match options.booked {
+        true => builder.connector_layer(AfterConnecting {
+            limit: options.connect_timeout,
+        }),
+        false => builder.connect_timeout(options.connect_timeout),
+    };
     let builder = proxies
         .iter()
         .cloned()

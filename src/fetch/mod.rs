@@ -13,11 +13,12 @@
 //! 3. `rate`: the global request rate lets it go.
 //! 4. `client`, `resolve`, [`guard`]: the name is looked up, special-purpose
 //!    addresses are taken out, and the connection goes to what is left.
-//! 5. `headers`: a redirect's target, a `Retry-After`, the version of a page.
-//! 6. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
+//! 5. `gate`: the request waits for the one before it at the same address, and goes.
+//! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
+//! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
 //!    and counted while they are in memory.
-//! 7. `error`: what went wrong, told apart by type.
-//! 8. [`outcome()`]: the one table of what follows from it.
+//! 8. `error`: what went wrong, told apart by type.
+//! 9. [`outcome()`]: the one table of what follows from it.
 //!
 //! What this module does not know: which URL is next and when (the frontier),
 //! robots rules, scope, what is in a body, what is on disk. It keeps no state
@@ -26,6 +27,7 @@
 mod body;
 mod client;
 mod error;
+mod gate;
 pub mod guard;
 mod headers;
 mod options;
@@ -45,7 +47,7 @@ use std::time::{Duration, SystemTime};
 use reqwest::header::{CONTENT_TYPE, HOST, HeaderMap};
 
 use crate::address::PageUrl;
-use crate::page::{Fetched, TaskKind, Validators};
+use crate::page::{Booking, Fetched, TaskKind, Validators};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
@@ -54,6 +56,7 @@ pub use options::{Options, SetupError};
 pub use outcome::outcome;
 
 use body::{Gauge, Watch};
+use gate::{Exit, Gates};
 use rate::Rates;
 use resolve::NameService;
 use route::Router;
@@ -71,6 +74,7 @@ struct Inner {
     names: NameService,
     rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
+    gates: Arc<Gates>,
     /// Whether the proxy has let a request through.
     let_through: AtomicBool,
 }
@@ -153,6 +157,7 @@ impl Fetcher {
                 names: names.clone(),
                 rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
+                gates: Arc::default(),
                 let_through: AtomicBool::new(false),
                 options,
             }),
@@ -205,7 +210,20 @@ impl Fetcher {
     /// [`FetchError::Dns`], [`FetchError::PrivateAddress`], and
     /// [`FetchError::Unsendable`] as for a fetch.
     pub async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
-        self.inner.router.locate(url).await
+        self.locate_again(url, &Booking::default()).await
+    }
+
+    /// The same, where requests have been booked before: the address stays, or is to be
+    /// another one.
+    ///
+    /// # Errors
+    /// As of [`Fetcher::locate`].
+    pub async fn locate_again(
+        &self,
+        url: &PageUrl,
+        known: &Booking,
+    ) -> Result<Option<IpAddr>, FetchError> {
+        self.inner.router.locate(url, known).await
     }
 
     /// Asks for `url` once, with the headers and caps of its kind.
@@ -232,6 +250,31 @@ impl Fetcher {
         kind: TaskKind,
         known: &Validators,
     ) -> Result<Answer, FetchError> {
+        let booking = Booking::default();
+        self.fetch_booked(url, kind, known, &booking).await.0
+    }
+
+    /// The same for a request that was booked: it goes to that address, when its clocks
+    /// permit it. Returns also how long it has waited for them.
+    pub async fn fetch_booked(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        known: &Validators,
+        booking: &Booking,
+    ) -> (Result<Answer, FetchError>, Duration) {
+        let exit = self.inner.gates.exit(booking);
+        let answer = self.fetch_by(url, kind, known, &exit).await;
+        (answer, exit.waited())
+    }
+
+    async fn fetch_by(
+        &self,
+        url: &PageUrl,
+        kind: TaskKind,
+        known: &Validators,
+        exit: &Arc<Exit>,
+    ) -> Result<Answer, FetchError> {
         let route = self.inner.router.route(url)?;
         let limit = self.inner.options.connect_timeout;
         let judged = tokio::time::timeout(limit, self.inner.router.judge(url)).await;
@@ -246,7 +289,9 @@ impl Fetcher {
         let limits = &self.inner.options;
         let mut watch = Watch::start(limits.total_timeout, limits.read_timeout);
         let condition = headers::condition(known);
-        let answer = self.exchange(url, kind, condition, route, &mut watch).await;
+        let sent = (route, exit);
+        let answer = self.exchange(url, kind, condition, sent, &mut watch);
+        let answer = answer.await;
         answer.map_err(|e| e.with_seen(watch.seen()))
     }
 
@@ -268,7 +313,7 @@ impl Fetcher {
         url: &PageUrl,
         kind: TaskKind,
         condition: HeaderMap,
-        route: route::Route<'_>,
+        (route, exit): (route::Route<'_>, &Arc<Exit>),
         watch: &mut Watch,
     ) -> Result<Answer, FetchError> {
         let inner = &*self.inner;
@@ -279,7 +324,8 @@ impl Fetcher {
         if let Some(header) = route.host_header {
             request = request.header(HOST, header);
         }
-        let response = watch.within(host, Phase::Head, request.send()).await?;
+        let sending = Arc::clone(exit).send(request.send());
+        let response = watch.head(host, || exit.waited(), sending).await?;
         let status = response.status().as_u16();
         watch.status = Some(status);
         let head = response.headers();

@@ -52,6 +52,10 @@ pub struct Options {
     /// Decoded body bytes per second over all hosts, 64 or more; `None` is
     /// unlimited.
     pub bytes_per_second: Option<u64>,
+    /// Requests are booked ([`super::Fetcher::fetch_booked`]), and so each waits for its
+    /// clocks once its connection stands. A name that is not booked but has several
+    /// addresses is then given up where the first of them is silent.
+    pub booked: bool,
     /// Permit special-purpose addresses (loopback, private networks, ...). For
     /// labs only: with it a page can make the crawler ask the machines around it.
     pub allow_private: bool,
@@ -95,6 +99,7 @@ impl Default for Options {
             tdmrep_cap: 512 << 10,
             requests_per_second: None,
             bytes_per_second: None,
+            booked: false,
             allow_private: false,
             connect_to: Vec::new(),
             proxy: None,

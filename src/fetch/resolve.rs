@@ -3,7 +3,8 @@
 //! The connector connects to exactly what [`GuardedResolver`] returns, so the
 //! address that was judged is the address that is asked: there is no second
 //! lookup that an attacker's name server could answer otherwise (DNS
-//! rebinding). The connector does not ask it for IP literals;
+//! rebinding). A request that was booked for an address goes there, and the address
+//! is judged once more. The connector does not ask it for IP literals;
 //! [`super::route::Router`] judges those, and what is asked through a proxy.
 
 use std::fmt;
@@ -19,6 +20,7 @@ use url::Host;
 
 use crate::config::ConnectTo;
 
+use super::gate;
 use super::guard::permitted;
 use super::options::SetupError;
 
@@ -206,6 +208,7 @@ pub(super) enum LookupFailed {
 impl Resolve for GuardedResolver {
     fn resolve(&self, name: Name) -> Resolving {
         let own = self.clone();
+        let booked = gate::booked_address();
         Box::pin(async move {
             let asked = name.as_str().to_ascii_lowercase();
             if own.exempt.contains(&asked) {
@@ -214,7 +217,11 @@ impl Resolve for GuardedResolver {
                 return Ok(Box::new(found) as Addrs);
             }
             let (addresses, port) = match &own.target {
-                Target::Asked(port) => (own.look_up(name.as_str()).await?, *port),
+                // Where a request was booked for an address, it goes to that one.
+                Target::Asked(port) => match booked {
+                    Some(address) => (vec![address], *port),
+                    None => (own.look_up(name.as_str()).await?, *port),
+                },
                 Target::Name(to, port) => (own.look_up(to).await?, *port),
                 // The operator wrote this very address; no page and no name server
                 // had a say in it.

@@ -20,6 +20,7 @@ use url::{Host, Url};
 
 use crate::address::PageUrl;
 use crate::config::ConnectTo;
+use crate::page::Booking;
 
 use super::client;
 use super::error::{FetchError, Seen};
@@ -133,7 +134,7 @@ impl Router {
     /// As [`Router::locate`].
     pub(super) async fn judge(&self, url: &PageUrl) -> Result<(), FetchError> {
         match self.proxied {
-            true => self.locate(url).await.map(|_| ()),
+            true => self.locate(url, &Booking::default()).await.map(|_| ()),
             false => Ok(()),
         }
     }
@@ -144,11 +145,16 @@ impl Router {
     }
 
     /// The address that requests for `url` go to, where no rule replaces its host.
-    /// Through a proxy that may ask anything it is not known.
+    /// Through a proxy that may ask anything it is not known. `known` is where they went
+    /// until now.
     ///
     /// # Errors
     /// As [`Router::route`], and [`FetchError::Dns`].
-    pub(super) async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
+    pub(super) async fn locate(
+        &self,
+        url: &PageUrl,
+        known: &Booking,
+    ) -> Result<Option<IpAddr>, FetchError> {
         self.route(url)?;
         let port = url.url().port_or_known_default().unwrap_or(0);
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
@@ -174,8 +180,21 @@ impl Router {
             address,
             seen: Seen::default(),
         })?;
-        // A name with several addresses may give them in any order.
-        Ok(found.into_iter().min())
+        Ok(choose(found, known))
+    }
+}
+
+/// Which address of a name is asked. The one that was asked until now, where the name
+/// still has it and somebody answered there; else the first in an order of their own, as
+/// the name service may give them in any, so that hosts that share addresses meet at one.
+fn choose(mut found: Vec<IpAddr>, known: &Booking) -> Option<IpAddr> {
+    found.sort_unstable();
+    let first = found.first().copied();
+    let next = |known| found.iter().copied().find(|address| *address > known);
+    match known.address {
+        Some(known_one) if known.elsewhere => next(known_one).or(first),
+        Some(known_one) if found.contains(&known_one) => Some(known_one),
+        _ => first,
     }
 }
 
@@ -336,6 +355,29 @@ mod tests {
             let shown = route.host_header.as_ref().map(|h| h.to_str().unwrap());
             assert_eq!(shown, header, "{rule} {url}");
         }
+    }
+
+    #[test]
+    fn the_address_stays_as_long_as_somebody_answers_there() {
+        let of = |text: &str| -> IpAddr { text.parse().unwrap() };
+        for (found, known, elsewhere, chosen) in [
+            (&["9.9.9.9", "1.1.1.1"][..], None, false, "1.1.1.1"),
+            (&["2606::1", "9.9.9.9"], None, true, "9.9.9.9"),
+            (&["9.9.9.9", "1.1.1.1"], Some("9.9.9.9"), false, "9.9.9.9"),
+            (&["9.9.9.9", "1.1.1.1"], Some("5.5.5.5"), false, "1.1.1.1"),
+            (&["9.9.9.9", "1.1.1.1"], Some("1.1.1.1"), true, "9.9.9.9"),
+            (&["9.9.9.9", "1.1.1.1"], Some("9.9.9.9"), true, "1.1.1.1"),
+            (&["1.1.1.1"], Some("1.1.1.1"), true, "1.1.1.1"),
+        ] {
+            let known = Booking {
+                address: known.map(of),
+                elsewhere,
+                ..Booking::default()
+            };
+            let found = found.iter().map(|text| of(text)).collect();
+            assert_eq!(choose(found, &known), Some(of(chosen)), "{known:?}");
+        }
+        assert_eq!(choose(Vec::new(), &Booking::default()), None);
     }
 
     #[test]

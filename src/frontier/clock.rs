@@ -11,6 +11,10 @@ use super::visits::Recrawl;
 use crate::config;
 use crate::page::Obeyed;
 
+/// How long the address of a name is taken to be what the name service said, in
+/// milliseconds: hosts move, and then their requests would go to whoever is there now.
+const MAX_ADDRESS_AGE: u64 = 10 * 60 * 1_000;
+
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
 /// `[network]`.
 #[derive(Debug, Clone)]
@@ -114,7 +118,14 @@ impl Policy {
         record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay)
     }
 
-    /// How long a host's robots rules and its address hold, in milliseconds. Longer
+    /// How long a host's address holds, in milliseconds. Longer than its delay, or there
+    /// would be no time between lookups for anything else.
+    pub(super) fn address_holds(&self, record: &HostRecord) -> u64 {
+        let age = MAX_ADDRESS_AGE.min(self.robots_max_age);
+        age.max(self.delay(record).saturating_mul(2))
+    }
+
+    /// How long a host's robots rules hold, in milliseconds. Longer
     /// than its delay, or there would be no time between them for anything else; but
     /// of a host that is parked for its delay nothing else is asked.
     pub(super) fn holds(&self, record: &HostRecord) -> u64 {
@@ -150,6 +161,10 @@ impl Policy {
     /// server that fails again and again and says so is asked less often as well.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
+        if let Some(located) = &mut record.located {
+            // It may have moved.
+            located.at = 0;
+        }
         let asked = retry_after.map(millis).filter(|pause| *pause > 0);
         let pause = asked.unwrap_or_else(|| self.pause(record.failures));
         record.due = record.due.max(now.saturating_add(self.delay(record)));

@@ -153,12 +153,12 @@ impl Policy {
         groups
     }
 
-    /// Whether the address of a host must be found out before it is asked. It is
-    /// found anew as often as its robots.txt is read.
+    /// Whether the address of a host must be found out before it is asked: its requests
+    /// go there and nowhere else.
     pub(super) fn must_locate(&self, record: &HostRecord, now: u64) -> bool {
         let known = record.located.as_ref();
         self.address_delay > 0
-            && known.is_none_or(|l| now >= l.at.saturating_add(self.holds(record)))
+            && known.is_none_or(|l| now >= l.at.saturating_add(self.address_holds(record)))
     }
 
     /// No group is due later than so many milliseconds from now.

@@ -2,8 +2,10 @@
 
 use std::net::IpAddr;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use super::change::Change;
+use super::clock::millis;
 use super::finish::unknown_lease;
 use super::groups::{Booked, GroupKey, GroupRecord, News};
 use super::keys::{self, class};
@@ -12,7 +14,7 @@ use super::schedule::{Head, Host, Slot};
 use super::store::{Batch, StoreError};
 use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, rescope, traps};
 use crate::address::{HostKey, PageUrl};
-use crate::page::{Bucket, Reason, Task, TaskKind};
+use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
 /// full of forbidden addresses does not hold up the others.
@@ -20,6 +22,15 @@ const MAX_DROPS: usize = 200;
 
 /// Keys read ahead with every lease after a restart: a fraction of a millisecond.
 const WARM_KEYS: usize = 1_000;
+
+/// A lease that was granted.
+pub(super) struct Granted {
+    /// Its number.
+    pub lease: u64,
+    /// Whether it is only for the host's address.
+    pub locate: bool,
+    pub booking: Booking,
+}
 
 impl Frontier {
     /// Leases the next task, if any may be asked for now. Every lease must be
@@ -258,7 +269,11 @@ impl Frontier {
         let errand = Errand::Url {
             key: head.value.clone(),
         };
-        let (lease, locate) = self.grant(slot, head.value, errand, now)?;
+        let Granted {
+            lease,
+            locate,
+            booking,
+        } = self.grant(slot, head.value, errand, now)?;
         Ok(Some(Task {
             lease,
             locate,
@@ -275,18 +290,19 @@ impl Frontier {
             validators,
             terms,
             control,
+            booking,
         }))
     }
 
     /// Books a lease and sets the clocks of the host and of its groups for the
-    /// next one. Returns its number, and whether it is only for the host's address.
+    /// next one.
     pub(super) fn grant(
         &mut self,
         slot: Slot,
         value: Vec<u8>,
         errand: Errand,
         now: u64,
-    ) -> Result<(u64, bool), StoreError> {
+    ) -> Result<Granted, StoreError> {
         self.last_lease += 1;
         let mut locate = false;
         if let Some(host) = self.schedule.host_mut(slot) {
@@ -314,8 +330,44 @@ impl Frontier {
         }
         self.open_images += usize::from(lease.is_image());
         self.leases.insert(self.last_lease, lease);
+        let booking = self.booking(slot);
         self.refresh(slot, now)?;
-        Ok((self.last_lease, locate))
+        Ok(Granted {
+            lease: self.last_lease,
+            locate,
+            booking,
+        })
+    }
+
+    /// Where a request to a host may go, and the clocks that it shares with others.
+    fn booking(&self, slot: Slot) -> Booking {
+        let Some(host) = self.schedule.host(slot) else {
+            return Booking::default();
+        };
+        let groups = self.schedule.groups_of(slot);
+        let of_group = |(key, _): &(GroupKey, _)| (key.to_string(), self.policy.group_delay(key));
+        let mut clocks: Vec<(String, u64)> = groups.iter().map(of_group).collect();
+        if self.policy.connections > 1 {
+            // With one request at a time the one before has been answered.
+            let delay = self.policy.delay(&host.record);
+            clocks.push((format!("host {}", host.key), delay));
+        }
+        let in_time = |(name, ms)| (name, Duration::from_millis(ms));
+        Booking {
+            address: host.record.located.as_ref().and_then(|l| l.address),
+            elsewhere: host.record.failures > 0,
+            clocks: clocks.into_iter().map(in_time).collect(),
+        }
+    }
+
+    /// A leased request has waited for so long at its clocks before it was sent: as many
+    /// are under way as the clocks let go, so no more are leased for that long.
+    pub fn waited(&mut self, task: &Task, wait: Duration, now: u64) {
+        let Some(slot) = self.leases.get(&task.lease).map(|lease| lease.slot) else {
+            return;
+        };
+        let wait = millis(wait).min(self.policy.longest_group_pause());
+        self.schedule.put_off(slot, now.saturating_add(wait));
     }
 
     /// Takes back a lease that was for the host's address: `None` where it has

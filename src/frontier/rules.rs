@@ -28,6 +28,7 @@ use super::clock::millis;
 use super::finish::unknown_lease;
 use super::groups::{News, is_trouble};
 use super::keys::{self, Rank};
+use super::leasing::Granted;
 use super::record::{HostRecord, RobotsErrand, RobotsState};
 use super::schedule::{Head, Slot};
 use super::store::StoreError;
@@ -385,15 +386,21 @@ impl super::Policy {
 
 /// The task for a file that is asked on behalf of what stands at the head.
 pub(super) fn robots_task(
-    (lease, locate): (u64, bool),
+    granted: Granted,
     url: PageUrl,
     host: &HostKey,
     head: &Head,
     redirects: u8,
 ) -> Task {
+    let Granted {
+        lease,
+        locate,
+        booking,
+    } = granted;
     Task {
         lease,
         locate,
+        booking,
         kind: TaskKind::Robots,
         url,
         host: host.clone(),

@@ -307,6 +307,16 @@ impl Schedule {
         }
     }
 
+    /// Puts the clocks of a host's groups off.
+    pub fn put_off(&mut self, slot: Slot, until: u64) {
+        let keys = self.host(slot).map(|h| h.groups.clone());
+        for key in keys.unwrap_or_default() {
+            if let Some(group) = self.groups.get_mut(&key) {
+                group.record.due = group.record.due.max(until);
+            }
+        }
+    }
+
     /// Puts a host where its head, clock and open requests say it belongs, or
     /// forgets it where it has neither; its record is in the store.
     pub fn settle(&mut self, slot: Slot, now: u64, connections: usize) {

@@ -74,6 +74,8 @@ pub struct Arrival<B> {
     pub(super) unreached: bool,
     /// It is the operator's mistake, which every other request would meet as well.
     pub(super) hopeless: bool,
+    /// How long the request waited at the clocks that it shares.
+    pub(super) waited: Duration,
     /// How long the host asks to be left alone, whatever it answered.
     pub(super) retry_after: Option<Duration>,
     /// Nothing was asked of the host; only its address was found out, if it has
@@ -449,6 +451,10 @@ pub(super) fn settle<C: Crew>(
             ..
         }
     );
+    let waited = std::mem::take(&mut arrival.waited);
+    if !waited.is_zero() {
+        frontier.waited(&arrival.task, waited, now);
+    }
     let wait = arrival.retry_after.take().filter(|wait| !wait.is_zero());
     if let Some(wait) = wait.filter(|_| !backs_off) {
         frontier.rest(&arrival.task, wait, now)?;
@@ -537,7 +543,8 @@ impl<B: Send + 'static> Journey<B> {
 
     async fn travel(self, task: Task) -> Arrival<B> {
         if task.locate {
-            return match self.fetcher.locate(&task.url).await {
+            let found = self.fetcher.locate_again(&task.url, &task.booking);
+            return match found.await {
                 Ok(address) => Arrival {
                     located: Some(address),
                     ..Arrival::bare(task)
@@ -547,8 +554,15 @@ impl<B: Send + 'static> Journey<B> {
         }
         let fetcher = &self.fetcher;
         let open = self.window.open(Instant::now());
-        let answer = fetcher.fetch_unless(&task.url, task.kind, &task.validators);
-        let answer = answer.await;
+        let Task {
+            url,
+            kind,
+            validators,
+            booking,
+            ..
+        } = &task;
+        let answer = fetcher.fetch_booked(url, *kind, validators, booking);
+        let (answer, waited) = answer.await;
         match &answer {
             Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
             Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
@@ -556,7 +570,7 @@ impl<B: Send + 'static> Journey<B> {
         if !matches!(answer, Ok(Answer::Body { .. })) {
             self.window.worked(Duration::ZERO);
         }
-        match answer {
+        let arrival = match answer {
             Err(error) => Arrival::of_error(task, &error),
             Ok(Answer::Redirect {
                 status,
@@ -583,7 +597,8 @@ impl<B: Send + 'static> Journey<B> {
                 ..Arrival::bare(task)
             },
             Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
-        }
+        };
+        Arrival { waited, ..arrival }
     }
 
     async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Arrival<B> {
@@ -629,6 +644,7 @@ impl<B: Send + 'static> Journey<B> {
             error,
             unreached: false,
             hopeless: false,
+            waited: Duration::ZERO,
             retry_after: None,
             located: None,
             _held: Some(held),
@@ -669,6 +685,7 @@ impl<B> Arrival<B> {
             error: Some(error.to_owned()),
             unreached: false,
             hopeless: false,
+            waited: Duration::ZERO,
             retry_after: None,
             located: None,
             _held: None,

@@ -349,6 +349,7 @@ mod tests {
             parts: None,
             validators: Validators::default(),
             terms: Terms::default(),
+            booking: Default::default(),
         };
         let outcome = Outcome::Retry {
             reason,

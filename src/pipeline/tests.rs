@@ -95,6 +95,7 @@ fn task(address: &str, kind: TaskKind) -> Task {
         parts: None,
         validators: Default::default(),
         terms: Default::default(),
+        booking: Default::default(),
         control: false,
     }
 }

@@ -2,6 +2,7 @@
 //! that they can be as wrong as servers are. A panic in a server fails its test.
 
 mod bodies;
+mod booked;
 mod failures;
 mod proxies;
 mod routing;

@@ -13,6 +13,8 @@ over_all! {
     an_answer_that_was_under_way_ends_the_pause
     what_a_host_answered_elsewhere_proves_nothing_here
     a_year_that_an_older_store_holds_is_healed
+    a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answers
+    requests_that_had_to_wait_put_off_those_after_them
     a_domain_is_asked_at_its_own_pace
     an_address_is_found_out_anew_after_a_day
     an_export_keeps_the_groups
@@ -370,6 +372,72 @@ fn a_year_that_an_older_store_holds_is_healed() {
     assert!(!f.is_exhausted());
     assert!(ask(&mut f, now + 2_000).is_some());
     assert_eq!(f.store.get(&key).unwrap(), None);
+}
+
+fn a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let policy = Policy {
+        connections: 2,
+        ..policy(DELAY, 700)
+    };
+    let mut f = open(folder.path(), policy, 0);
+    f.add_seeds(&[url("http://a.site-1.example/")], 0).unwrap();
+    let mut now = 10_000_000;
+    let lookup = f.lease(now).unwrap().unwrap();
+    assert!(lookup.locate);
+    assert_eq!(
+        (lookup.booking.address, lookup.booking.elsewhere),
+        (None, false)
+    );
+    let at = IpAddr::from([192, 0, 2, 9]);
+    f.located(&lookup, Some(at), now).unwrap();
+    let task = ask(&mut f, now).unwrap();
+    assert_eq!(task.booking.address, Some(at));
+    let clocks = task.booking.clocks.iter();
+    let clocks: Vec<_> = clocks
+        .map(|(name, pause)| (name.as_str(), pause.as_millis()))
+        .collect();
+    let expected = [
+        ("address 192.0.2.9", DELAY.into()),
+        ("domain site-1.example", 700),
+        ("host a.site-1.example", 1_000),
+    ];
+    assert_eq!(clocks, expected);
+    let refused = Outcome::Retry {
+        reason: Reason::Connection,
+        retry_after: None,
+        host_backs_off: true,
+    };
+    answer(&mut f, &task, refused, now);
+    now += 30_000;
+    let lookup = f.lease(now).unwrap().unwrap();
+    assert!(lookup.locate, "the host may have moved");
+    assert_eq!(
+        (lookup.booking.address, lookup.booking.elsewhere),
+        (Some(at), true)
+    );
+    let other = IpAddr::from([192, 0, 2, 10]);
+    f.located(&lookup, Some(other), now).unwrap();
+    let task = ask(&mut f, now + 1_000).unwrap();
+    assert_eq!(task.booking.address, Some(other));
+}
+
+fn requests_that_had_to_wait_put_off_those_after_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open(folder.path(), policy(DELAY, 0), 0);
+    let mut now = 10_000;
+    f.add_seeds(&neighbours(4), now).unwrap();
+    let task = ask_next(&mut f, &mut now);
+    f.waited(&task, Duration::from_secs(7), now);
+    answer(&mut f, &task, Outcome::Done, now);
+    let begun = now;
+    ask_next(&mut f, &mut now);
+    assert_eq!(now, begun + 7_000);
+    // However long it was, no group rests for longer than its bound.
+    let task = ask_next(&mut f, &mut now);
+    f.waited(&task, Duration::MAX, now);
+    let longest = policy(DELAY, 0).longest_group_pause();
+    assert_eq!(shared(&f, &task.host).due, now + longest);
 }
 
 fn a_domain_is_asked_at_its_own_pace() {

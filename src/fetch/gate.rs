@@ -1,0 +1,336 @@
+//! The last gate before a request is sent: how long ago the one before it was sent to
+//! the same address.
+//!
+//! The frontier spaces what it hands out, but between that and the request lie the
+//! global rate, the name service and handshakes, which a server can draw out. So each
+//! request waits here again, at the clocks that its [`Booking`] names, and takes them at
+//! the moment at which it is written: at once where a connection is open already, and
+//! otherwise when the connection stands, TLS included. [`AfterConnecting`] knows that
+//! moment, as it lies around the client's own connector. A clock that was taken for an
+//! open connection is given back where there is none after all.
+//!
+//! To the address that was booked, and to no other, the connection is made by
+//! [`super::resolve`], which asks here.
+//!
+//! What is not known here: why two requests share a clock, and how long it runs.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::page::Booking;
+
+/// What a pause here is longer by: between this gate and the wire lie a task and a system
+/// call, which take a little longer one time than another.
+const GRAIN: Duration = Duration::from_millis(2);
+
+/// Clocks that are looked at before those that have run out are forgotten.
+const MANY: usize = 1_024;
+
+tokio::task_local! {
+    /// The request that is being sent.
+    static SENDING: Arc<Exit>;
+}
+
+/// The address that the request which is being sent was booked for.
+pub(super) fn booked_address() -> Option<IpAddr> {
+    SENDING.try_with(|exit| exit.booking.address).ok().flatten()
+}
+
+/// The clocks, each by its name, with the time at which it has run out.
+#[derive(Debug, Default)]
+pub(super) struct Gates(Mutex<Clocks>);
+
+#[derive(Debug, Default)]
+struct Clocks {
+    free: HashMap<String, Instant>,
+    /// How many may stand there before they are looked through.
+    most: usize,
+}
+
+/// What one request has taken: of each clock when it had run out before and when it will
+/// have.
+type Taken = Vec<(String, Option<Instant>, Instant)>;
+
+impl Gates {
+    /// One request's way out.
+    pub(super) fn exit(self: &Arc<Self>, booking: &Booking) -> Arc<Exit> {
+        Arc::new(Exit {
+            gates: Arc::clone(self),
+            booking: booking.clone(),
+            state: Mutex::default(),
+        })
+    }
+
+    /// Takes the clocks, where all of them have run out.
+    ///
+    /// # Errors
+    /// When the last of them will have.
+    fn take(&self, wanted: &[(String, Duration)]) -> Result<Taken, Instant> {
+        if wanted.is_empty() {
+            return Ok(Taken::new());
+        }
+        let mut clocks = lock(&self.0);
+        let now = Instant::now();
+        let running = wanted.iter().filter_map(|(name, _)| clocks.free.get(name));
+        if let Some(until) = running.copied().max().filter(|until| *until > now) {
+            return Err(until);
+        }
+        if clocks.free.len() > clocks.most.max(MANY) {
+            clocks.free.retain(|_, until| *until > now);
+            clocks.most = 2 * clocks.free.len();
+        }
+        let take = |(name, pause): &(String, Duration)| {
+            // A pause that no clock holds is a long one.
+            let until = now.checked_add(pause.saturating_add(GRAIN));
+            let until = until.unwrap_or(now + FAR);
+            let before = clocks.free.insert(name.clone(), until);
+            (name.clone(), before, until)
+        };
+        Ok(wanted.iter().map(take).collect())
+    }
+
+    /// Gives back what was taken for a request that was not sent, but for what somebody
+    /// else has taken since.
+    fn give_back(&self, taken: Taken) {
+        let mut clocks = lock(&self.0);
+        for (name, before, until) in taken {
+            if clocks.free.get(&name) == Some(&until) {
+                match before {
+                    Some(before) => clocks.free.insert(name, before),
+                    None => clocks.free.remove(&name),
+                };
+            }
+        }
+    }
+}
+
+/// A year.
+const FAR: Duration = Duration::from_secs(365 * 24 * 3_600);
+
+/// One request's way out.
+#[derive(Debug)]
+pub(super) struct Exit {
+    gates: Arc<Gates>,
+    booking: Booking,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    taken: Taken,
+    /// How long it has waited, but for the wait that goes on since then.
+    waited: Duration,
+    since: Option<Instant>,
+}
+
+impl Exit {
+    /// Sends a request when its clocks permit it.
+    pub(super) async fn send<T>(self: Arc<Self>, request: impl Future<Output = T>) -> T {
+        self.pass().await;
+        SENDING.scope(self, request).await
+    }
+
+    /// How long it has waited here so far.
+    pub(super) fn waited(&self) -> Duration {
+        let state = lock(&self.state);
+        state.waited + state.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Waits until all clocks have run out, and takes them.
+    async fn pass(&self) {
+        loop {
+            match self.gates.take(&self.booking.clocks) {
+                Ok(taken) => {
+                    lock(&self.state).taken = taken;
+                    return;
+                }
+                Err(until) => {
+                    lock(&self.state).since = Some(Instant::now());
+                    tokio::time::sleep_until(until).await;
+                    let mut state = lock(&self.state);
+                    let since = state.since.take();
+                    state.waited += since.map_or(Duration::ZERO, |since| since.elapsed());
+                }
+            }
+        }
+    }
+
+    /// No connection is open, so the request is not sent yet.
+    fn connects(&self) {
+        let taken = std::mem::take(&mut lock(&self.state).taken);
+        self.gates.give_back(taken);
+    }
+}
+
+/// No lock is held while anything can panic.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Around the connector: it ends in time, and then the request waits at its clocks, for
+/// which no time-out counts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AfterConnecting {
+    /// The longest time to connect: name lookup, TCP and TLS.
+    pub(super) limit: Duration,
+}
+
+impl<S> Layer<S> for AfterConnecting {
+    type Service = Connecting<S>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        let limit = self.limit;
+        Connecting { inner, limit }
+    }
+}
+
+/// A connector with the gate behind it.
+#[derive(Debug, Clone)]
+pub(super) struct Connecting<S> {
+    inner: S,
+    limit: Duration,
+}
+
+type BoxError = Box<dyn Error + Send + Sync>;
+
+impl<S, R> Service<R> for Connecting<S>
+where
+    S: Service<R, Error = BoxError>,
+    S::Response: Send,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<S::Response, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, to: R) -> Self::Future {
+        let exit = SENDING.try_with(Arc::clone).ok();
+        if let Some(exit) = &exit {
+            exit.connects();
+        }
+        let connecting = tokio::time::timeout(self.limit, self.inner.call(to));
+        Box::pin(async move {
+            let connected = match connecting.await {
+                Ok(connected) => connected?,
+                Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
+            };
+            // Where another connection became free meanwhile the request went there, and
+            // this one is made ready in the background for the next.
+            let is_sending = |exit: &Arc<Exit>| {
+                let here = SENDING.try_with(|here| Arc::ptr_eq(here, exit));
+                here.unwrap_or(false)
+            };
+            if let Some(exit) = exit.filter(is_sending) {
+                exit.pass().await;
+            }
+            Ok(connected)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn booking(clocks: &[(&str, u64)]) -> Booking {
+        let clock = |(name, ms): &(&str, u64)| ((*name).to_owned(), Duration::from_millis(*ms));
+        Booking {
+            clocks: clocks.iter().map(clock).collect(),
+            ..Booking::default()
+        }
+    }
+
+    async fn ready() -> u64 {
+        0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn requests_wait_for_each_other_at_the_clocks_that_they_share() {
+        let gates = Arc::new(Gates::default());
+        let begun = Instant::now();
+        let send = |clocks: &[(&str, u64)]| gates.exit(&booking(clocks)).send(ready());
+        send(&[("a", 500)]).await;
+        send(&[("b", 500)]).await;
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        send(&[("a", 500), ("c", 2_000)]).await;
+        assert!((500..505).contains(&begun.elapsed().as_millis()));
+        let exit = gates.exit(&booking(&[("b", 500), ("c", 100)]));
+        Arc::clone(&exit).send(ready()).await;
+        assert!((2_500..2_510).contains(&begun.elapsed().as_millis()));
+        assert!((1_990..2_010).contains(&exit.waited().as_millis()));
+        send(&[]).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_connects_takes_the_clocks_when_the_connection_stands() {
+        let gates = Arc::new(Gates::default());
+        let begun = Instant::now();
+        let connects_for = |ms: u64, limit: u64| {
+            let connect = Slow(Duration::from_millis(ms));
+            let limit = Duration::from_millis(limit);
+            let mut service = AfterConnecting { limit }.layer(connect);
+            let request = async move { service.call(()).await.map(|()| begun.elapsed()) };
+            gates.exit(&booking(&[("a", 500)])).send(request)
+        };
+        let at_once = async {
+            let exit = gates.exit(&booking(&[("a", 500)]));
+            exit.send(async { begun.elapsed() }).await
+        };
+        // Its handshake takes 400 ms, and it keeps nobody waiting until then.
+        let (slow, quick) = tokio::join!(connects_for(400, 9_000), at_once);
+        let slow = slow.unwrap();
+        assert_eq!(quick.as_millis(), 0);
+        assert!((500..505).contains(&slow.as_millis()), "{slow:?}");
+        let late = connects_for(700, 600).await.unwrap_err();
+        let late = late.downcast_ref::<io::Error>().unwrap();
+        assert_eq!(late.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clocks_that_have_run_out_are_forgotten() {
+        let gates = Arc::new(Gates::default());
+        for n in 0..20 * MANY {
+            let name = n.to_string();
+            gates.exit(&booking(&[(&name, 5)])).send(ready()).await;
+            tokio::time::advance(Duration::from_millis(1)).await;
+        }
+        let known = lock(&gates.0).free.len();
+        assert!(known <= 2 * MANY, "{known}");
+    }
+
+    /// A connector that takes so long.
+    #[derive(Clone)]
+    struct Slow(Duration);
+
+    impl Service<()> for Slow {
+        type Response = ();
+        type Error = BoxError;
+        type Future = Pin<Box<dyn Future<Output = Result<(), BoxError>> + Send>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, (): ()) -> Self::Future {
+            let takes = self.0;
+            Box::pin(async move {
+                tokio::time::sleep(takes).await;
+                Ok(())
+            })
+        }
+    }
+}
