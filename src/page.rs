@@ -677,6 +677,8 @@ pub enum Reason {
     /// There is no image at this address (404 or 410). Another size that the page offers
     /// is asked for in its place.
     Gone,
+    /// Others held the memory that the rest of its body needed.
+    NoRoom,
 }
 
 impl Reason {
@@ -711,6 +713,7 @@ impl Reason {
             Reason::PrefixBudget => "prefix_budget",
             Reason::Takedown => "takedown",
             Reason::Gone => "gone",
+            Reason::NoRoom => "no_room",
         }
     }
 }

@@ -1,14 +1,15 @@
-//! `spoor lab serve|demo|traps|endless|zoo|judge`
+//! `spoor lab serve|demo|traps|endless|tarpits|zoo|judge`
 
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo, endless, traps, zoo};
+use spoor::lab::{self, Labels, demo, endless, tarpits, traps, zoo};
 use spoor::store::{self, Table};
 
 /// Webs on this machine.
@@ -40,6 +41,31 @@ pub enum Lab {
     /// Serve a web of small pages that has no end and something new on every page, for
     /// crawls of any length.
     Endless {
+        /// Where to listen; port 0 takes a free one.
+        #[arg(long, default_value = "127.0.0.1:0")]
+        listen: SocketAddr,
+        /// Where to write a job that crawls it.
+        #[arg(long)]
+        job: Option<PathBuf>,
+    },
+    /// Serve a web some of whose hosts hold on to whoever asks them, and print how many
+    /// honest pages are asked for meanwhile.
+    Tarpits {
+        /// What hostile hosts do: silent, drip-head, drip-robots, drip-page or slow-body.
+        #[arg(long, default_value = "silent")]
+        kind: String,
+        /// How many hostile hosts there are.
+        #[arg(long, default_value_t = 70)]
+        hostile: usize,
+        /// How many honest hosts there are.
+        #[arg(long, default_value_t = 10)]
+        honest: usize,
+        /// Pages of each honest host.
+        #[arg(long, default_value_t = 1_000_000)]
+        pages: u64,
+        /// Bytes of each honest page.
+        #[arg(long, default_value_t = 2_000)]
+        bytes: usize,
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
@@ -97,6 +123,31 @@ impl Lab {
             Lab::Endless { listen, job } => {
                 let what = format!("{} hosts without an end", endless::HOSTS);
                 serve(endless::web(), &what, listen, job.as_deref())
+            }
+            Lab::Tarpits {
+                kind,
+                hostile,
+                honest,
+                pages,
+                bytes,
+                listen,
+                job,
+            } => {
+                let known = tarpits::Kind::ALL
+                    .into_iter()
+                    .find(|(name, _)| *name == kind);
+                let Some((_, kind)) = known else {
+                    let names = tarpits::Kind::ALL.map(|(name, _)| name).join(", ");
+                    bail!("--kind {kind}: no hostile host does that; allowed: {names}");
+                };
+                let plan = tarpits::Plan {
+                    kind,
+                    hostile,
+                    honest,
+                    pages,
+                    bytes,
+                };
+                open_tarpits(plan, listen, job.as_deref())
             }
             Lab::Zoo {
                 list,
@@ -176,6 +227,38 @@ fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Res
         std::io::stdout().flush().context("printing the address")?;
         signals.next().await;
         Ok(())
+    })
+}
+
+fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> Result<()> {
+    on_loopback(listen)?;
+    daemon::runtime()?.block_on(async {
+        let mut signals = daemon::Signals::listen().context("listening for signals")?;
+        let running = tarpits::spawn(plan, listen)
+            .await
+            .with_context(|| format!("listening on {listen}"))?;
+        if let Some(path) = job {
+            std::fs::write(path, plan.job(running.addr))
+                .with_context(|| format!("writing {}", path.display()))?;
+        }
+        println!("serving tarpits on http://{}", running.addr);
+        // Scripts wait for this line.
+        std::io::stdout().flush().context("printing the address")?;
+        let (asked, held) = (running.asked(), running.held());
+        let mut every = tokio::time::interval(Duration::from_secs(10));
+        let mut before = 0;
+        loop {
+            tokio::select! {
+                _ = signals.next() => return Ok(()),
+                _ = every.tick() => {
+                    let (all, held) = (*asked.borrow(), *held.borrow());
+                    if all > 0 {
+                        println!("{} honest pages in 10 s, {held} requests held", all - before);
+                    }
+                    before = all;
+                }
+            }
+        }
     })
 }
 

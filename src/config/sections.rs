@@ -201,7 +201,7 @@ section! {
         connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
         /// The longest silence while a response is read.
         read_timeout: Duration = secs(20), within ms(1)..=hours(1);
-        /// The longest time from the request to the last byte.
+        /// The longest time from the request to the last byte. While others could be asked, most of the requests that have taken ten seconds, and eight times as long as an answer usually takes, are given up earlier and tried again.
         total_timeout: Duration = minutes(5), within ms(1)..=days(1);
         /// The largest body of a page; the rest is not read.
         max_page_bytes: Size = Size::mib(10), within Size::kib(1)..=Size::mib(1024);
@@ -363,7 +363,7 @@ section! {
 section! {
     /// How a crawl survives its end.
     pub struct Checkpoint = "checkpoint" {
-        /// How long what is in flight is waited for when the crawl is stopped. What has not finished by then is asked for again at the next start.
+        /// How long what is in flight is waited for when the crawl ends or is stopped; where limits.time ends it, a tenth of that time at most. What has not finished by then is asked for again at the next start.
         drain: Duration = minutes(2), within ms(1)..=hours(1);
         /// How often the frontier is flushed to disk.
         interval: Duration = secs(30), within secs(1)..=hours(1);

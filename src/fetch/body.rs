@@ -1,5 +1,5 @@
-//! Reading a body under three limits: bytes, time and the global byte rate;
-//! and the count of bytes that are held in memory.
+//! Reading a body under its limits: bytes, time, the room in memory that large bodies
+//! share, and the global byte rate; and the count of bytes that are held in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,43 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Response;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::error::{FetchError, Phase, Seen, classify};
 use super::rate::Rates;
-
-/// What every body may take, in bytes; most need no more.
-const SMALL: usize = 256 << 10;
-
-/// What all bodies together may take besides, in bytes. A limit on what is asked for
-/// does not bound this: of 64 requests that are under way each may bring 10 MiB.
-const ROOM: usize = 16 << 20;
-
-/// What of the room is taken at a time, in bytes.
-const STEP: usize = 1 << 20;
+use super::room::{NoRoom, Part, Room, SMALL, Source};
+use super::underway::Exchange;
 
 /// Bytes of bodies in memory, those still being read included.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Gauge {
     bytes: AtomicU64,
     fell: Notify,
-    /// The bytes of [`ROOM`] that are left.
-    room: Arc<Semaphore>,
-    /// For the one body that grows on where no room is left, so that bodies that wait
-    /// for each other's room cannot wait for ever.
-    beyond: Arc<Semaphore>,
-}
-
-impl Default for Gauge {
-    fn default() -> Self {
-        Self {
-            bytes: AtomicU64::new(0),
-            fell: Notify::new(),
-            room: Arc::new(Semaphore::new(ROOM)),
-            beyond: Arc::new(Semaphore::new(1)),
-        }
-    }
+    room: Arc<Room>,
 }
 
 impl Gauge {
@@ -72,45 +49,17 @@ impl Gauge {
 pub struct HeldBytes {
     gauge: Arc<Gauge>,
     bytes: u64,
-    /// Its part of the room.
-    room: Option<OwnedSemaphorePermit>,
-    /// That this is the one that needs none.
-    beyond: Option<OwnedSemaphorePermit>,
+    /// What it has of the room that large bodies share.
+    part: Box<Part>,
 }
 
 impl HeldBytes {
-    pub(super) fn none(gauge: &Arc<Gauge>) -> Self {
+    /// Nothing yet, of a body that comes from there.
+    pub(super) fn none(gauge: &Arc<Gauge>, sources: Vec<Source>) -> Self {
         Self {
             gauge: gauge.clone(),
             bytes: 0,
-            room: None,
-            beyond: None,
-        }
-    }
-
-    /// Waits until this body may have `length` bytes; returns how long that took.
-    async fn grow(&mut self, length: usize) -> Duration {
-        let begun = Instant::now();
-        loop {
-            let part = self.room.as_ref().map_or(0, |part| part.num_permits());
-            if self.beyond.is_some() || length <= SMALL + part {
-                return begun.elapsed();
-            }
-            // Neither is ever closed, so that one of them comes.
-            tokio::select! {
-                biased;
-                Ok(step) = self.gauge.room.clone().acquire_many_owned(STEP as u32) => {
-                    match &mut self.room {
-                        Some(part) => part.merge(step),
-                        None => self.room = Some(step),
-                    }
-                }
-                Ok(beyond) = self.gauge.beyond.clone().acquire_owned() => {
-                    self.beyond = Some(beyond);
-                    self.room = None;
-                }
-                else => return begun.elapsed(),
-            }
+            part: Box::new(gauge.room.part(sources)),
         }
     }
 
@@ -143,14 +92,17 @@ pub(super) struct Watch {
     idle: Duration,
     pub(super) status: Option<u16>,
     pub(super) bytes: u64,
+    /// How it stands among all that are under way.
+    open: Arc<Exchange>,
 }
 
 impl Watch {
     /// For an exchange that may take `limit`, and each step of it `idle`: its head, and
     /// the next decoded bytes of its body. The client's own read timeout would not do,
     /// since it runs on while a body waits for room and is not read.
-    pub(super) fn start(limit: Duration, idle: Duration) -> Self {
+    pub(super) fn start(limit: Duration, idle: Duration, open: Arc<Exchange>) -> Self {
         Self {
+            open,
             start: Instant::now(),
             throttled: Duration::ZERO,
             limit,
@@ -162,6 +114,15 @@ impl Watch {
 
     pub(super) fn elapsed(&self) -> Duration {
         self.start.elapsed().saturating_sub(self.throttled)
+    }
+
+    /// A pause of our own, which is not held against the server.
+    async fn pause<T>(&mut self, pause: impl Future<Output = T>) -> T {
+        let begun = Instant::now();
+        let _paused = self.open.pause();
+        let done = pause.await;
+        self.throttled += begun.elapsed();
+        done
     }
 
     pub(super) fn seen(&self) -> Seen {
@@ -253,23 +214,52 @@ pub(super) async fn read(
 ) -> Result<Body, FetchError> {
     let mut body = Vec::new();
     let mut truncated = false;
-    while let Some(chunk) = watch.within(host, Phase::Body, response.chunk()).await? {
+    let begun = watch.elapsed();
+    loop {
+        let part = &mut held.part;
+        let chunk = match part.is_empty() {
+            true => watch.within(host, Phase::Body, response.chunk()).await?,
+            false => tokio::select! {
+                biased;
+                chunk = watch.within(host, Phase::Body, response.chunk()) => chunk?,
+                () = part.is_too_slow(body.len(), || watch.elapsed()) => {
+                    return Err(FetchError::Timeout {
+                        host: host.to_owned(),
+                        phase: Phase::Room,
+                        seen: Seen::default(),
+                    });
+                }
+            },
+        };
+        let Some(chunk) = chunk else { break };
         let room = cap - body.len();
         let kept = chunk.get(..room).unwrap_or(&chunk);
-        watch.throttled += held.grow(body.len() + kept.len()).await;
+        let (length, longest) = (body.len() + kept.len(), watch.limit);
+        if length > SMALL {
+            held.part.came(kept.len());
+            let grown = watch.pause(held.part.grow(length, longest));
+            grown.await.map_err(|NoRoom| FetchError::NoRoom {
+                host: host.to_owned(),
+                seen: Seen::default(),
+            })?;
+        }
         held.add(kept.len());
-        if held.beyond.is_some() && body.capacity() < cap {
+        if held.part.is_beyond() && body.capacity() < cap {
             // All at once, of which only what is written takes memory: doubled step by
             // step, what it outgrew would stay in memory for a while beside it.
             body.try_reserve_exact(cap - body.len()).ok();
         }
         body.extend_from_slice(kept);
         watch.bytes = body.len() as u64;
-        watch.throttled += rates.bytes(chunk.len()).await;
+        watch.pause(rates.bytes(chunk.len())).await;
         if chunk.len() > room {
             truncated = true;
             break;
         }
+    }
+    if body.len() > SMALL {
+        let took = watch.elapsed().saturating_sub(begun);
+        held.gauge.room.came(body.len(), took);
     }
     Ok(Body {
         // A growing vector has up to twice the room it needs.
@@ -281,13 +271,14 @@ pub(super) async fn read(
 
 #[cfg(test)]
 mod tests {
+    use super::super::underway::Underway;
     use super::*;
 
     #[tokio::test]
     async fn the_gauge_falls_when_a_guard_is_dropped() {
         let gauge = Arc::new(Gauge::default());
-        let mut first = HeldBytes::none(&gauge);
-        let mut second = HeldBytes::none(&gauge);
+        let mut first = HeldBytes::none(&gauge, Vec::new());
+        let mut second = HeldBytes::none(&gauge, Vec::new());
         first.add(70);
         second.add(50);
         first.add(10);
@@ -306,45 +297,14 @@ mod tests {
         assert_eq!(gauge.bytes(), 0);
     }
 
-    #[tokio::test]
-    async fn bodies_share_the_room_and_one_needs_none() {
-        let gauge = Arc::new(Gauge::default());
-        let mut first = HeldBytes::none(&gauge);
-        first.grow(SMALL + ROOM - STEP).await;
-        assert!(first.beyond.is_none());
-        let mut second = HeldBytes::none(&gauge);
-        second.grow(SMALL + 1).await;
-        assert!(second.beyond.is_none());
-        // No room is left: this one may have all it asks for, and others nothing.
-        let mut third = HeldBytes::none(&gauge);
-        third.grow(50 << 20).await;
-        assert!(third.beyond.is_some());
-        let mut small = HeldBytes::none(&gauge);
-        small.grow(SMALL).await;
-        let waiting = tokio::spawn({
-            let gauge = gauge.clone();
-            async move {
-                let mut held = HeldBytes::none(&gauge);
-                held.grow(SMALL + STEP).await;
-                held.beyond.is_some()
-            }
-        });
-        tokio::task::yield_now().await;
-        assert!(!waiting.is_finished());
-        drop(second);
-        assert!(!waiting.await.unwrap());
-        drop((first, third));
-        assert_eq!(gauge.room.available_permits(), ROOM);
-        assert_eq!(gauge.beyond.available_permits(), 1);
-    }
-
     #[tokio::test(start_paused = true)]
     async fn a_wait_before_the_request_is_not_held_against_the_server() {
         let (whole, idle) = (Duration::from_secs(10), Duration::from_secs(5));
         let begun = Instant::now();
         let waits = Duration::from_secs(60);
         let waited = || begun.elapsed().min(waits);
-        let mut watch = Watch::start(whole, idle);
+        let (open, _out) = Arc::new(Underway::default()).enter();
+        let mut watch = Watch::start(whole, idle, open);
         let answer = async {
             tokio::time::sleep(waits + Duration::from_secs(4)).await;
             Ok(7)
@@ -354,7 +314,8 @@ mod tests {
         assert!((4_000..4_010).contains(&millis), "{millis}");
         let begun = Instant::now();
         let waited = || begun.elapsed().min(waits);
-        let mut watch = Watch::start(whole, idle);
+        let (open, _out) = Arc::new(Underway::default()).enter();
+        let mut watch = Watch::start(whole, idle, open);
         let never = std::future::pending::<Result<(), reqwest::Error>>();
         let error = watch.head("a.org", waited, never).await.unwrap_err();
         let phase = Phase::Head;
@@ -364,9 +325,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn throttling_is_not_held_against_the_server() {
-        let mut watch = Watch::start(Duration::from_secs(10), Duration::from_secs(5));
-        tokio::time::advance(Duration::from_secs(30)).await;
-        watch.throttled = Duration::from_secs(27);
+        let (open, _out) = Arc::new(Underway::default()).enter();
+        let mut watch = Watch::start(Duration::from_secs(10), Duration::from_secs(5), open);
+        tokio::time::advance(Duration::from_secs(3)).await;
+        let pause = tokio::time::sleep(Duration::from_secs(27));
+        watch.pause(pause).await;
         assert_eq!(watch.elapsed(), Duration::from_secs(3));
     }
 }

@@ -33,6 +33,11 @@ pub enum Phase {
     Body,
     /// The end of the exchange (`total_timeout`).
     Whole,
+    /// More of a large body, which came too slowly to keep its room in memory while others
+    /// waited for it.
+    Room,
+    /// Anything, while others waited that could have been asked in its place.
+    Others,
 }
 
 /// Why a task gave no answer.
@@ -162,6 +167,14 @@ pub enum FetchError {
         /// What was seen until then.
         seen: Seen,
     },
+    /// There was no room in memory for the rest of a large body; the host is not to blame.
+    #[error("no room in memory for the rest of the body from {host}, as others hold it")]
+    NoRoom {
+        /// The URL's host.
+        host: String,
+        /// What was seen until then.
+        seen: Seen,
+    },
     /// This machine is out of descriptors or ports; the host is not to blame.
     #[error(
         "this machine cannot open another connection: {why}; raise its limit (ulimit -n) or fetch less at once"
@@ -190,6 +203,7 @@ impl FetchError {
             | Self::TooLarge { seen, .. }
             | Self::Unsendable { seen, .. }
             | Self::Proxy { seen }
+            | Self::NoRoom { seen, .. }
             | Self::Local { seen, .. } => seen,
         }
     }
@@ -235,6 +249,7 @@ impl FetchError {
             | Self::TooLarge { seen, .. }
             | Self::Unsendable { seen, .. }
             | Self::Proxy { seen }
+            | Self::NoRoom { seen, .. }
             | Self::Local { seen, .. } => *seen = now,
         }
         self

@@ -16,7 +16,8 @@
 //! 5. `gate`: the request waits for the one before it at the same address, and goes.
 //! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
 //! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
-//!    and counted while they are in memory.
+//!    and counted while they are in memory; `room`: what large ones may have of it;
+//!    `underway`: what takes long and gives way to others.
 //! 8. `error`: what went wrong, told apart by type.
 //! 9. [`outcome()`]: the one table of what follows from it.
 //!
@@ -35,9 +36,11 @@ mod outcome;
 mod proxy;
 mod rate;
 mod resolve;
+mod room;
 mod route;
 #[cfg(test)]
 mod tests;
+mod underway;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -59,7 +62,9 @@ use body::{Gauge, Watch};
 use gate::{Exit, Gates};
 use rate::Rates;
 use resolve::NameService;
+use room::Source;
 use route::Router;
+use underway::Underway;
 
 /// Sends requests. Clones share connections, rates and the count of bytes.
 #[derive(Debug, Clone)]
@@ -75,6 +80,7 @@ struct Inner {
     rates: RwLock<Arc<Rates>>,
     gauge: Arc<Gauge>,
     gates: Arc<Gates>,
+    underway: Arc<Underway>,
     /// Whether the proxy has let a request through.
     let_through: AtomicBool,
 }
@@ -158,6 +164,7 @@ impl Fetcher {
                 rates: RwLock::new(Arc::new(Rates::new(&options)?)),
                 gauge: Arc::default(),
                 gates: Arc::default(),
+                underway: Arc::default(),
                 let_through: AtomicBool::new(false),
                 options,
             }),
@@ -287,12 +294,31 @@ impl Fetcher {
         })?;
         self.rates().request().await;
         let limits = &self.inner.options;
-        let mut watch = Watch::start(limits.total_timeout, limits.read_timeout);
+        let (open, _underway) = self.inner.underway.enter();
+        let own = Arc::clone(&open);
+        let mut watch = Watch::start(limits.total_timeout, limits.read_timeout, own);
         let condition = headers::condition(known);
         let sent = (route, exit);
-        let answer = self.exchange(url, kind, condition, sent, &mut watch);
-        let answer = answer.await;
+        let answer = tokio::select! {
+            biased;
+            answer = self.exchange(url, kind, condition, sent, &mut watch) => answer,
+            () = open.is_told() => Err(FetchError::Timeout {
+                host: url.host().to_owned(),
+                phase: Phase::Others,
+                seen: Seen::default(),
+            }),
+        };
+        if let Ok(answer) = &answer {
+            self.inner.underway.answered(answer.elapsed());
+        }
         answer.map_err(|e| e.with_seen(watch.seen()))
+    }
+
+    /// Has the requests that have taken longest give way to others, until `most` are left
+    /// that take long: each has ten seconds, and eight times as long as an answer usually
+    /// takes. They fail with [`FetchError::Timeout`]. Returns how many these are.
+    pub fn give_way(&self, most: usize) -> usize {
+        self.inner.underway.give_way(most)
     }
 
     /// Bytes of bodies in memory: those being read, and those whose
@@ -388,7 +414,11 @@ impl Fetcher {
         let content_type = head.get(CONTENT_TYPE).map(headers::text);
         let terms = headers::terms(head);
         let validators = headers::validators(head);
-        let held = HeldBytes::none(&inner.gauge);
+        let mut sources = vec![Source::Host(host.into())];
+        if let Some(peer) = response.remote_addr().filter(|_| route.direct) {
+            sources.push(Source::Address(peer.ip()));
+        }
+        let held = HeldBytes::none(&inner.gauge, sources);
         let body = body::read(host, response, cap, watch, &self.rates(), held).await?;
         if kind == TaskKind::Image && body.truncated {
             return Err(too_large(None));

@@ -46,6 +46,7 @@ const TABLE: &[Row] = &[
     row(All,    Tls,                        BackOff(Reason::Tls)),
     row(All,    PrivateAddress,             Drop(Reason::PrivateAddress)),
     row(All,    Local,                      Retry(Reason::Internal)),
+    row(All,    NoRoom,                     Retry(Reason::NoRoom)),
     row(All,    Unsendable,                 Drop(Reason::Protocol)),
 
     // Somebody answered, but not so that it could be understood.
@@ -121,6 +122,7 @@ enum Class {
     BadRedirect,
     TooLarge,
     Unsendable,
+    NoRoom,
     /// And a proxy that lets nothing through.
     Local,
     /// A status from the first to the second number.
@@ -143,6 +145,7 @@ impl Class {
                     | (BadRedirect, FetchError::BadRedirect { .. })
                     | (TooLarge, FetchError::TooLarge { .. })
                     | (Unsendable, FetchError::Unsendable { .. })
+                    | (NoRoom, FetchError::NoRoom { .. })
                     | (Local, FetchError::Local { .. } | FetchError::Proxy { .. })
             ),
         }
@@ -222,6 +225,7 @@ mod tests {
             made(|url, why, seen| FetchError::Unsendable { url, why, seen }),
             made(|_, why, seen| FetchError::Local { why, seen }),
             FetchError::Proxy { seen },
+            made(|host, _, seen| FetchError::NoRoom { host, seen }),
             status(404, None),
         ];
         let mut kinds: Vec<usize> = all
@@ -240,10 +244,11 @@ mod tests {
                 FetchError::Local { .. } => 10,
                 FetchError::Status { .. } => 11,
                 FetchError::Proxy { .. } => 12,
+                FetchError::NoRoom { .. } => 13,
             })
             .collect();
         kinds.sort_unstable();
-        assert_eq!(kinds, (0..13).collect::<Vec<_>>());
+        assert_eq!(kinds, (0..14).collect::<Vec<_>>());
         all
     }
 
@@ -294,6 +299,7 @@ mod tests {
                 BadRedirect => "a redirect to nowhere".to_owned(),
                 TooLarge => "larger than the cap".to_owned(),
                 Unsendable => "cannot be asked for".to_owned(),
+                NoRoom => "others hold the memory that it needs".to_owned(),
                 Local => "this machine has no connection left".to_owned(),
                 Status(0, u16::MAX) => "any other status".to_owned(),
                 Status(from, to) if from == to => format!("status {from}"),

@@ -61,6 +61,8 @@ pub(super) struct Route<'a> {
     pub(super) client: &'a Client,
     pub(super) url: Url,
     pub(super) host_header: Option<HeaderValue>,
+    /// Whether the connection goes to an address of the host itself.
+    pub(super) direct: bool,
 }
 
 impl Router {
@@ -124,6 +126,7 @@ impl Router {
                 client: &self.direct,
                 url: url.url().clone(),
                 host_header: None,
+                direct: !self.proxied,
             }),
         }
     }
@@ -230,11 +233,13 @@ fn redirected<'a>(
         sent.set_port(in_url)
             .map_err(|()| unsendable("its port cannot be replaced"))?;
     }
+    let direct = rule.keeps_the_host();
     if sent == *url.url() {
         return Ok(Route {
             client: &rule.client,
             url: sent,
             host_header: None,
+            direct,
         });
     }
     let authority = match url.url().port() {
@@ -246,6 +251,7 @@ fn redirected<'a>(
         client: &rule.http1,
         url: sent,
         host_header: Some(header.map_err(|_| unsendable("its host cannot stand in a header"))?),
+        direct,
     })
 }
 

@@ -162,6 +162,7 @@ impl Frontier {
                 ..
             }
         );
+        let gave = !matches!(outcome, Outcome::Retry { .. });
         match &outcome {
             Outcome::Retry {
                 retry_after,
@@ -251,6 +252,9 @@ impl Frontier {
             self.next_waiting = Some(self.next_waiting.map_or(due, |d| d.min(due)));
         }
         touched.remove(&task.host);
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.gave |= gave;
+        }
         self.set_clocks(slot, groups, now);
         self.release(task.lease, slot, &value, host, now)?;
         self.refresh_hosts(touched, now)?;
@@ -383,6 +387,10 @@ impl Frontier {
             }
             host.record = record;
         }
+        let host = self.schedule.host(slot);
+        let answered = host.is_some_and(|host| host.record.failures == 0);
+        let gave = host.is_some_and(|host| !host.is_newcomer());
+        self.newcomers.ended(lease, answered, gave);
         self.refresh(slot, now)
     }
 }

@@ -62,6 +62,12 @@ impl Frontier {
         self.is_patient
     }
 
+    /// Whether a host that has given nothing yet could be asked, were not enough of these
+    /// asked already.
+    pub fn keeps_back(&self) -> bool {
+        self.schedule.keeps_back()
+    }
+
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
         self.latest = self.latest.max(now);
         self.store.warm(WARM_KEYS)?;
@@ -71,7 +77,10 @@ impl Frontier {
         self.draw_control(now)?;
         self.schedule.wake(now, self.policy.connections);
         self.is_patient = false;
+        self.newcomers.look(now);
         for _ in 0..MAX_DROPS {
+            let one = self.newcomers.room() > 0;
+            self.schedule.let_in(one, now, self.policy.connections);
             let Some((slot, image)) = self.choose(patient, now) else {
                 return Ok(None);
             };
@@ -119,7 +128,8 @@ impl Frontier {
         let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
         let images = self.schedule.is_ready_for_images();
         let is_ready = images || (!self.pages_held && self.schedule.is_ready());
-        if rejudging || (is_ready && !self.is_patient) {
+        let newcomer = self.schedule.keeps_back() && self.newcomers.room() > 0;
+        if rejudging || newcomer || (is_ready && !self.is_patient) {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
@@ -310,6 +320,10 @@ impl Frontier {
             if let Errand::Robots { scheme } | Errand::Tdmrep { scheme, .. } = &errand {
                 host.asking = Some(scheme);
             }
+            if host.is_newcomer() {
+                self.newcomers.asked(self.last_lease, now);
+            }
+            host.asked = now;
             locate = self.policy.must_locate(&host.record, now);
             // To look up a name asks nothing of the host.
             if !locate {

@@ -38,7 +38,7 @@
 //!
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
-//! in memory), `change` (adding), this file (opening), `leasing`, `finish` and `step`
+//! in memory), `newcomers` (those that have given nothing yet), `change` (adding), this file (opening), `leasing`, `finish` and `step`
 //! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `rescore` (other ratings), `learning` (ratings that
@@ -68,6 +68,7 @@ mod learning;
 mod leasing;
 mod ledger;
 mod mark;
+mod newcomers;
 mod recheck;
 mod record;
 mod rescope;
@@ -99,6 +100,7 @@ use crate::robots::Robots;
 use crate::scope::Scope;
 use change::{Change, Gathered, Origin};
 use keys::{Rank, class};
+use newcomers::Newcomers;
 use record::{FORMAT, Meta, RobotsErrand};
 use schedule::{Head, Schedule, Slot};
 use seen::Seen;
@@ -248,6 +250,8 @@ pub struct Frontier {
     /// Those of them that are for images.
     open_images: usize,
     last_lease: u64,
+    /// Those of them that are at hosts which have given nothing yet, or failed last.
+    newcomers: Newcomers,
     /// Whether what may be asked was not worth it when something was last to be leased.
     is_patient: bool,
     /// When this process opened the store, if the last one did not close it.
@@ -318,6 +322,7 @@ impl Frontier {
             leases: HashMap::new(),
             open_images: 0,
             last_lease: 0,
+            newcomers: Newcomers::default(),
             is_patient: false,
             unclean_since,
             opened: now,
@@ -395,6 +400,13 @@ impl Frontier {
     /// Those of them that are not for images.
     pub fn leased_pages(&self) -> usize {
         self.leases.len().saturating_sub(self.open_images)
+    }
+
+    /// So many requests may be open at the same time. From then on only a part of them, a
+    /// quarter at least, is for hosts that have given nothing yet or failed last, as soon as
+    /// any host has given something.
+    pub fn set_most_open(&mut self, most: usize) {
+        self.newcomers.set_most(most);
     }
 
     /// Hosts in memory, and how many of them are given up for now.

@@ -15,7 +15,7 @@ use super::schedule::{Head, Slot};
 use crate::page::Bucket;
 
 /// The longest rest that is waited for, in milliseconds.
-const MAX_REST: u64 = 5_000;
+pub(super) const MAX_REST: u64 = 5_000;
 /// Hosts that are looked at for one whose rest is still waited for.
 const MAX_LOOKED: usize = 100;
 

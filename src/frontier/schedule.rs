@@ -1,10 +1,11 @@
 //! The hosts in memory: who may be asked now, who later, and in which order.
 //!
 //! Every host that has something queued or leased has an entry, and stands in at
-//! most one of four ordered sets: *ready* by the rank of its head (and of its next image, in
+//! most one of five ordered sets: *ready* by the rank of its head (and of its next image, in
 //! a set of its own), *due* by the
 //! time it may be asked again, *parked* by the time it is tried again after it
-//! was given up, *held* by its rank at a group whose clock runs. Leasing is the
+//! was given up, *held* by its rank at a group whose clock runs, or *kept back* by its rank
+//! while enough requests are open at hosts that have given nothing yet. Leasing is the
 //! first of the ready set, so priorities hold across hosts. All operations cost
 //! the logarithm of the number of active hosts. This module reads no store and no
 //! clock.
@@ -17,7 +18,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::groups::{Booked, Failing, Group, GroupKey, GroupRecord, Groups};
 use super::keys::Rank;
 use super::record::HostRecord;
-use super::resting::Resting;
+use super::resting::{MAX_REST, Resting};
 use crate::address::HostKey;
 
 /// The next thing to ask a host for.
@@ -45,6 +46,7 @@ enum Place {
     Due(u64),
     Parked(u64),
     Held(GroupKey, Rank),
+    KeptBack(Rank),
 }
 
 /// Who is looked at again at a time.
@@ -75,6 +77,10 @@ pub(super) struct Host {
     pub paced: u64,
     /// Whether it has answered where it is.
     proven: bool,
+    /// When it was asked last, in milliseconds since 1970.
+    pub asked: u64,
+    /// Whether it has given something since it is in memory.
+    pub gave: bool,
     /// Those it shares a clock with.
     groups: Vec<GroupKey>,
     place: Place,
@@ -85,6 +91,11 @@ impl Host {
     fn rank(&self) -> Option<Rank> {
         let heads = self.head.iter().chain(&self.image);
         heads.map(|head| head.rank).min()
+    }
+
+    /// Whether it is not known to answer: it has given nothing yet, or failed last.
+    pub fn is_newcomer(&self) -> bool {
+        self.record.failures > 0 || !(self.gave || self.record.documents > 0)
     }
 
     /// When it may be asked again, in milliseconds since 1970.
@@ -102,7 +113,8 @@ pub struct HostStates {
     pub ready: usize,
     /// Their clock or their back-off runs.
     pub due: usize,
-    /// The clock that they share with others runs.
+    /// The clock that they share with others runs, or enough are asked that have given
+    /// nothing yet.
     pub held: usize,
     /// They are given up for now.
     pub parked: usize,
@@ -135,6 +147,10 @@ pub(super) struct Schedule {
     /// Groups without hosts, by the end of their clocks.
     empty: BTreeSet<(u64, GroupKey)>,
     parked: BTreeSet<(u64, Slot)>,
+    /// Newcomers that wait until fewer of them are asked.
+    kept_back: BTreeSet<(Rank, Slot)>,
+    /// Whether no further newcomer may be asked.
+    full: bool,
     /// Those of which a page is asked next, and that may not be asked for a moment.
     resting: Resting,
 }
@@ -171,6 +187,8 @@ impl Schedule {
             leased: Vec::new(),
             asking: None,
             paced: 0,
+            asked: 0,
+            gave: false,
             groups: Vec::new(),
             place: Place::Idle,
         };
@@ -334,7 +352,9 @@ impl Schedule {
             }
         } else if host.leased.len() >= connections {
             if let Some(head) = &host.head {
-                self.resting.insert(slot, head, None, now);
+                // However often it gets other work meanwhile.
+                let until = host.asked.saturating_add(MAX_REST);
+                self.resting.insert(slot, head, Some(until), now);
             }
         } else {
             let due = host.due();
@@ -436,10 +456,44 @@ impl Schedule {
         }
     }
 
-    /// Whether the groups of a host may be asked as well; where not, it is held.
+    /// Says whether a newcomer may be asked now. Where one may, the best of those that are
+    /// kept back stands with the others again.
+    pub fn let_in(&mut self, one: bool, now: u64, connections: usize) {
+        self.full = !one;
+        if let Some((_, slot)) = self.kept_back.first().copied().filter(|_| one) {
+            self.settle(slot, now, connections);
+        }
+    }
+
+    /// Whether a newcomer waits until fewer of them are asked.
+    pub fn keeps_back(&self) -> bool {
+        !self.kept_back.is_empty()
+    }
+
+    fn keep_back(&mut self, slot: Slot, rank: Rank, now: u64, connections: usize) {
+        self.take_out(slot);
+        let Some(host) = self.host_mut(slot) else {
+            return;
+        };
+        host.place = Place::KeptBack(rank);
+        let groups = host.groups.clone();
+        self.kept_back.insert((rank, slot));
+        for key in &groups {
+            self.release(key, now, connections);
+        }
+    }
+
+    /// Whether a host may be asked as well as far as newcomers and its groups are
+    /// concerned; where not, it is kept back or held.
     fn is_free(&mut self, slot: Slot, now: u64, connections: usize) -> bool {
         let host = self.host(slot);
         let rank = host.and_then(Host::rank);
+        let is_newcomer = host.is_some_and(Host::is_newcomer);
+        if let Some(rank) = rank.filter(|_| self.full && is_newcomer) {
+            self.keep_back(slot, rank, now, connections);
+            return false;
+        }
+        let host = self.host(slot);
         let groups = host.map(|h| h.groups.clone()).unwrap_or_default();
         let runs = |key: &GroupKey| self.groups.get(key).filter(|g| g.record.due > now);
         let blocking = groups.iter().find_map(|key| Some((key, runs(key)?)));
@@ -490,6 +544,9 @@ impl Schedule {
             }
             Place::Parked(at) => {
                 self.parked.remove(&(at, slot));
+            }
+            Place::KeptBack(rank) => {
+                self.kept_back.remove(&(rank, slot));
             }
             Place::Held(key, rank) => {
                 if let Some(group) = self.groups.get_mut(&key) {
@@ -617,7 +674,7 @@ impl Schedule {
                 Place::Idle => {}
                 Place::Ready(..) => states.ready += 1,
                 Place::Due(_) => states.due += 1,
-                Place::Held(..) => states.held += 1,
+                Place::Held(..) | Place::KeptBack(_) => states.held += 1,
                 Place::Parked(_) => states.parked += 1,
             }
         }
@@ -672,7 +729,9 @@ impl Schedule {
         looked
             .filter_map(|slot| Some((slot, self.host(slot)?)))
             .find(|(_, host)| {
-                matches!(host.place, Place::Ready(Some(_), _)) && !host.groups.iter().any(runs)
+                matches!(host.place, Place::Ready(Some(_), _))
+                    && !host.groups.iter().any(runs)
+                    && !(self.full && host.is_newcomer())
             })
             .map(|(slot, _)| slot)
     }

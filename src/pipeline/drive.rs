@@ -30,6 +30,9 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// The same while as many requests are open as are worth it, which grows with time.
 const WINDOW_WAIT: Duration = Duration::from_millis(20);
 
+/// Of so many requests that may be open, one may take long while others wait.
+const PER_SLOW: usize = 8;
+
 /// How a crawl is driven.
 #[derive(Debug, Clone)]
 pub struct Pace {
@@ -39,7 +42,7 @@ pub struct Pace {
     pub max_bytes: u64,
     /// How often the store is flushed.
     pub checkpoint: Duration,
-    /// How long what is in flight is waited for when the run is stopped.
+    /// How long what is in flight is waited for when the run ends.
     pub drain: Duration,
 }
 
@@ -152,6 +155,12 @@ pub trait Crew {
     /// Called after every round, for progress.
     fn round(&mut self, frontier: &Frontier);
 
+    /// How long what is in flight is waited for once it permits nothing more, where that is
+    /// `drain` at most.
+    fn grace(&self, drain: Duration) -> Duration {
+        drain
+    }
+
     /// The limits that it keeps, where it has any; they may be changed.
     fn limits(&mut self) -> Option<&mut Limits> {
         None
@@ -202,6 +211,8 @@ pub fn drive<C: Crew>(
     let mut pace = pace.clone();
     let mut phase = control.phase(now());
     let mut outage = Outage::new();
+    // When the crew ended it.
+    let mut ended = None;
     show(&control, &phase, None, crew);
     let mut last_tick = Instant::now();
     let mut last_flush = Instant::now();
@@ -234,6 +245,7 @@ pub fn drive<C: Crew>(
             tracing::info!(seen, rescored, moved, razored, revived, "rated anew");
         }
         give_back(frontier, outage.resend(now), now)?;
+        frontier.set_most_open(pace.concurrency);
         let in_flight = frontier.leased() > outage.held();
         let (permit, room) = if stopped {
             (Permit::End, Room::Free)
@@ -241,7 +253,11 @@ pub fn drive<C: Crew>(
             (Permit::Wait, Room::Free)
         } else {
             match outage.leasing(in_flight, now) {
-                Leasing::Nothing => (Permit::Wait, Room::Free),
+                // A limit may be reached meanwhile.
+                Leasing::Nothing => match crew.permit(frontier, now)? {
+                    Permit::End => (Permit::End, Room::Free),
+                    _ => (Permit::Wait, Room::Free),
+                },
                 Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
                 Leasing::Freely => {
                     let room = |frontier: &Frontier| {
@@ -265,14 +281,26 @@ pub fn drive<C: Crew>(
         {
             release(frontier, crew, outage.nobody_left(now), now)?;
         }
+        if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, room, now) {
+            let told = fetcher.give_way(pace.concurrency.div_ceil(PER_SLOW));
+            if told > 0 {
+                tracing::debug!(told, "requests that take long give way to others");
+            }
+        }
         let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
         if frontier.leased() == 0 && over {
             crew.end(frontier)?;
             return Ok(phase.stop);
         }
-        if let Some(since) = phase.stopping
-            && now.saturating_sub(since) >= millis(pace.drain)
-        {
+        ended = match permit {
+            Permit::End => ended.or(Some(now)),
+            _ => None,
+        };
+        let last = match phase.stopping {
+            Some(since) => Some(since.saturating_add(millis(pace.drain))),
+            None => ended.map(|since| since.saturating_add(millis(crew.grace(pace.drain)))),
+        };
+        if last.is_some_and(|last| now >= last) {
             let open = frontier.leased();
             tracing::warn!(
                 "ending without {open} tasks that have not finished in time; they are asked for \
@@ -288,7 +316,9 @@ pub fn drive<C: Crew>(
                 Room::Enough => WINDOW_WAIT,
                 Room::Full => MAX_WAIT,
             },
-            _ => MAX_WAIT,
+            _ => last.map_or(MAX_WAIT, |last| {
+                MAX_WAIT.min(Duration::from_millis(last.saturating_sub(now)))
+            }),
         };
         // All that wait: while a round takes longer than a fetch, more come than rounds are
         // made, and who asks or stops would wait behind them.
@@ -397,6 +427,12 @@ pub(super) fn room(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Room 
         true => Room::Full,
         false => Room::Free,
     }
+}
+
+/// Whether somebody could be asked but for the requests that are open.
+fn others_wait(frontier: &Frontier, room: Room, now: u64) -> bool {
+    let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
+    frontier.keeps_back() || (room == Room::Full && is_ready())
 }
 
 /// Leases all that may be leased now; returns the last permit, and what room there was.

@@ -58,6 +58,9 @@ pub enum CrawlError {
     Output(#[from] OutputError),
 }
 
+/// The least time that what is in flight has when the time of a crawl is up.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+
 /// When a crawl ends by itself; `None` is without end.
 #[derive(Debug, Clone, Default)]
 pub struct Limits {
@@ -413,6 +416,14 @@ impl Crew for Crawl<'_> {
 
     fn round(&mut self, frontier: &Frontier) {
         (self.progress)(frontier, None);
+    }
+
+    /// A tenth of the time that the crawl had is what its end may take.
+    fn grace(&self, drain: Duration) -> Duration {
+        match (self.reached, self.limits.time) {
+            (Some("limits.time"), Some(time)) => drain.min((time / 10).max(LEAST_GRACE)),
+            _ => drain,
+        }
     }
 
     fn limits(&mut self) -> Option<&mut Limits> {

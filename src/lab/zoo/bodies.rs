@@ -179,6 +179,32 @@ fn slow() -> Vec<Case> {
             late().saying("took too long (Whole)"),
         ),
         case(
+            "drip-large-body",
+            "sends 3 MiB of a page at once, and then a byte every half second",
+            Serve::raw(|mut connection| async move {
+                let head = format!("{HTML}\r\n");
+                connection.send(head.as_bytes()).await?;
+                connection.send(&[b' '; 3 << 20]).await?;
+                loop {
+                    tokio::time::sleep(DRIP).await;
+                    connection.send(b"a").await?;
+                }
+            }),
+            Expect::dropped("page", "timeout"),
+        ),
+        case(
+            "drip-robots",
+            "sends a byte of robots.txt every half second",
+            drip(
+                "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
+                b"a",
+                DRIP,
+            ),
+            Expect::retrying("robots", "timeout")
+                .bytes(64)
+                .saying("took too long"),
+        ),
+        case(
             "drip-chunk-size",
             "sends a digit of a chunk's size every half second",
             drip(

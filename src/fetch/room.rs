@@ -1,0 +1,556 @@
+//! The room in memory that large bodies share, and who may have how much of it.
+//!
+//! Every body may have [`SMALL`] bytes. What it needs besides comes out of one [`Room`], a
+//! step at a time, first come, first served; no host and no address has more than
+//! [`SHARE`] of it. One body at a time needs no room at all, so that those that are larger
+//! than their share come through too, one after the other.
+//!
+//! Room is taken for as long as a body is read and worked on, and how long that takes is up
+//! to a stranger. So while others wait for room, a body must bring within [`TURN`] as many
+//! bytes as it holds; one that was slower over the last [`WINDOW`] gives its room back and
+//! is asked for again later. A crawl over a slow line has no fast bodies: the least rate is
+//! never more than a quarter of the usual one. Nor does a body keep room that it cannot go
+//! on with: where nothing is given back for as long, one that waits for more gives back
+//! what it holds, if that is wanted. Those that began first go first.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// What every body may take, in bytes; most need no more.
+pub(super) const SMALL: usize = 256 << 10;
+
+/// What all bodies together may take besides, in bytes. A limit on what is asked for
+/// does not bound this: of 64 requests that are under way each may bring 10 MiB.
+const ROOM: usize = 16 << 20;
+
+/// What one host, and one address, may have of the room, in bytes.
+const SHARE: usize = ROOM / 2;
+
+/// What of the room is taken at a time, in bytes.
+const STEP: usize = 1 << 20;
+
+/// The time over which it is judged how fast a body comes.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// While room is wanted, all of it must come anew in this time.
+const TURN: Duration = Duration::from_secs(32);
+
+/// The least that is asked of any body that holds room, and the most, in bytes a second.
+const LEAST: f64 = (32 << 10) as f64;
+const MOST: f64 = (256 << 10) as f64;
+
+/// Large bodies over which the usual rate is taken; older ones fade.
+const REMEMBERED: f64 = 64.0;
+
+/// Where a body comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Source {
+    /// The host of its URL.
+    Host(Arc<str>),
+    /// The address that sends it, where it is the host's own.
+    Address(IpAddr),
+}
+
+/// The room that large bodies share.
+#[derive(Debug)]
+pub(super) struct Room {
+    state: Mutex<State>,
+    /// Room was given back, or somebody came who waits for it.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct State {
+    left: usize,
+    /// Whether a body is read that needs no room.
+    beyond: bool,
+    taken: HashMap<Source, usize>,
+    /// Where those come from that wait, by the order in which they came.
+    waiting: BTreeMap<u64, Vec<Source>>,
+    next: u64,
+    /// When room was given back last.
+    last: Instant,
+    /// Mean rate of large bodies that came whole, in bytes a second, and how many these
+    /// were.
+    usual: (f64, f64),
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            state: Mutex::new(State {
+                left: ROOM,
+                beyond: false,
+                taken: HashMap::new(),
+                waiting: BTreeMap::new(),
+                next: 0,
+                last: Instant::now(),
+                usual: (0.0, 0.0),
+            }),
+            changed: Notify::new(),
+        }
+    }
+}
+
+/// There was no room for a body, or others wanted what it had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NoRoom;
+
+/// What one body has of the room, given back when dropped.
+#[derive(Debug)]
+pub(super) struct Part {
+    room: Arc<Room>,
+    sources: Vec<Source>,
+    bytes: usize,
+    /// Its place among those that wait, which it keeps.
+    number: Option<u64>,
+    /// That this is the one that needs none.
+    beyond: bool,
+    /// How much of the exchange had passed when the last window began, and the bytes that
+    /// have come since.
+    begun: Duration,
+    came: u64,
+    /// Whether they came too slowly in the window before.
+    slow: bool,
+}
+
+/// A place among those that wait, given up when dropped.
+#[derive(Debug)]
+struct Place<'a> {
+    room: &'a Room,
+    number: u64,
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.room.state().waiting.remove(&self.number);
+        self.room.changed.notify_waiters();
+    }
+}
+
+impl Room {
+    /// Nothing of the room yet, for a body that comes from there.
+    pub(super) fn part(self: &Arc<Self>, sources: Vec<Source>) -> Part {
+        Part {
+            room: Arc::clone(self),
+            sources,
+            bytes: 0,
+            number: None,
+            beyond: false,
+            begun: Duration::ZERO,
+            came: 0,
+            slow: false,
+        }
+    }
+
+    /// A large body came whole, in such a time.
+    pub(super) fn came(&self, bytes: usize, took: Duration) {
+        let rate = bytes as f64 / took.as_secs_f64().max(0.001);
+        let (mean, count) = &mut self.state().usual;
+        *count = (*count + 1.0).min(REMEMBERED);
+        *mean += (rate - *mean) / *count;
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // No code that could panic runs while it is held.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, part: &mut Part) -> Place<'_> {
+        let mut state = self.state();
+        let number = part.number.unwrap_or(state.next);
+        state.next = state.next.max(number + 1);
+        part.number = Some(number);
+        state.waiting.insert(number, part.sources.clone());
+        drop(state);
+        // Those who hold room must see that it is wanted.
+        self.changed.notify_waiters();
+        Place { room: self, number }
+    }
+}
+
+impl State {
+    /// Whether one more step may be taken, were `back` given back before by others.
+    fn fits(&self, sources: &[Source], back: Option<&Part>) -> bool {
+        let bytes = back.map_or(0, |part| part.bytes);
+        let of_source = |source: &Source| {
+            let taken = self.taken.get(source).copied().unwrap_or_default();
+            let same = back.is_some_and(|part| part.sources.contains(source));
+            taken.saturating_sub(if same { bytes } else { 0 }) + STEP <= SHARE
+        };
+        self.left + bytes >= STEP && sources.iter().all(of_source)
+    }
+
+    /// The first of those that wait who may take a step, and the first who may not.
+    fn first(&self, fits: bool) -> Option<u64> {
+        let mut waiting = self.waiting.iter();
+        let found = waiting.find(|(_, sources)| self.fits(sources, None) == fits);
+        found.map(|(number, _)| *number)
+    }
+
+    /// Whether somebody else could go on if a part were given back, and cannot now.
+    fn wants(&self, part: &Part, own: Option<u64>) -> bool {
+        let mut others = self.waiting.iter().filter(|(n, _)| Some(**n) != own);
+        others.any(|(_, sources)| {
+            !self.fits(sources, None) && (part.beyond || self.fits(sources, Some(part)))
+        })
+    }
+
+    /// The least rate for a body that holds so much, in bytes a second.
+    fn least(&self, held: usize) -> f64 {
+        let (usual, known) = self.usual;
+        let all = (held as f64 / TURN.as_secs_f64()).clamp(LEAST, MOST);
+        match known > 0.0 {
+            true => all.min(usual / 4.0),
+            false => all,
+        }
+    }
+}
+
+impl Part {
+    /// Waits until a body may have `length` bytes.
+    ///
+    /// # Errors
+    /// [`NoRoom`] where nobody gives anything back for so long, or others want what this one
+    /// has and it cannot go on.
+    pub(super) async fn grow(&mut self, length: usize, longest: Duration) -> Result<(), NoRoom> {
+        if self.holds(length) {
+            return Ok(());
+        }
+        let room = Arc::clone(&self.room);
+        let begun = Instant::now();
+        let place = room.wait(self);
+        loop {
+            let changed = room.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the look, so that no change between is missed.
+            changed.as_mut().enable();
+            if self.take(&place) {
+                if self.holds(length) {
+                    return Ok(());
+                }
+                continue;
+            }
+            let since = begun.max(room.state().last);
+            let waited = since.elapsed();
+            let wanted = self.bytes > 0 && room.state().wants(self, Some(place.number));
+            if waited >= longest || (wanted && waited >= WINDOW) {
+                return Err(NoRoom);
+            }
+            let until = match waited < WINDOW {
+                true => WINDOW.min(longest),
+                false => longest,
+            };
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep_until(since + until) => {}
+            }
+        }
+    }
+
+    /// Whether it is enough for so many bytes.
+    fn holds(&self, length: usize) -> bool {
+        self.beyond || length <= SMALL + self.bytes
+    }
+
+    /// Takes a step, or what needs no room, where it is the turn of this one.
+    fn take(&mut self, place: &Place<'_>) -> bool {
+        let room = Arc::clone(&self.room);
+        let mut state = room.state();
+        if state.first(true) == Some(place.number) {
+            state.left -= STEP;
+            for source in &self.sources {
+                *state.taken.entry(source.clone()).or_default() += STEP;
+            }
+            self.bytes += STEP;
+        } else if !state.beyond && state.first(false) == Some(place.number) {
+            state.beyond = true;
+            self.beyond = true;
+            self.give_back(&mut state);
+        } else {
+            return false;
+        }
+        drop(state);
+        // There may be more, for those behind.
+        room.changed.notify_waiters();
+        true
+    }
+
+    fn give_back(&mut self, state: &mut State) {
+        state.last = Instant::now();
+        state.left += self.bytes;
+        for source in &self.sources {
+            if let Some(taken) = state.taken.get_mut(source) {
+                *taken = taken.saturating_sub(self.bytes);
+                if *taken == 0 {
+                    state.taken.remove(source);
+                }
+            }
+        }
+        self.bytes = 0;
+    }
+
+    /// Whether the body may have all that it asks for.
+    pub(super) fn is_beyond(&self) -> bool {
+        self.beyond
+    }
+
+    /// Whether it has anything that others may want.
+    pub(super) fn is_empty(&self) -> bool {
+        self.bytes == 0 && !self.beyond
+    }
+
+    /// Some of the body came.
+    pub(super) fn came(&mut self, bytes: usize) {
+        self.came += bytes as u64;
+    }
+
+    /// Returns once the body, which has `held` bytes, was too slow over a window and others
+    /// want its room; `elapsed` says how much of the exchange had passed at a moment, our
+    /// own pauses not counted.
+    pub(super) async fn is_too_slow(&mut self, held: usize, elapsed: impl Fn() -> Duration) {
+        let room = Arc::clone(&self.room);
+        loop {
+            let changed = room.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let passed = self.judge(held, elapsed());
+            if self.slow && room.state().wants(self, None) {
+                return;
+            }
+            tokio::select! {
+                () = changed => {}
+                () = tokio::time::sleep(WINDOW.saturating_sub(passed)) => {}
+            }
+        }
+    }
+
+    /// Judges the window that has passed, if it has; returns how much of it has.
+    fn judge(&mut self, held: usize, elapsed: Duration) -> Duration {
+        if self.begun.is_zero() {
+            self.begun = elapsed;
+        }
+        let passed = elapsed.saturating_sub(self.begun);
+        if passed < WINDOW {
+            return passed;
+        }
+        let rate = self.came as f64 / passed.as_secs_f64();
+        self.slow = rate < self.room.state().least(held);
+        self.begun = elapsed;
+        self.came = 0;
+        Duration::ZERO
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        if self.is_empty() {
+            return;
+        }
+        let room = Arc::clone(&self.room);
+        let mut state = room.state();
+        self.give_back(&mut state);
+        if self.beyond {
+            state.beyond = false;
+        }
+        drop(state);
+        room.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(300);
+
+    fn host(name: &str) -> Vec<Source> {
+        vec![Source::Host(name.into())]
+    }
+
+    fn all_is_back(room: &Room) {
+        let state = room.state();
+        assert_eq!((state.left, state.beyond), (ROOM, false));
+        assert!(state.taken.is_empty() && state.waiting.is_empty());
+    }
+
+    /// A body that grows in a task of its own, and is held until it is told.
+    fn growing(
+        room: &Arc<Room>,
+        name: &str,
+        length: usize,
+    ) -> tokio::task::JoinHandle<Result<Part, NoRoom>> {
+        let mut part = room.part(host(name));
+        tokio::spawn(async move { part.grow(length, LONG).await.map(|()| part) })
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_and_an_address_have_a_share_and_one_body_needs_none() {
+        let room = Arc::new(Room::default());
+        let mut first = room.part(host("a"));
+        first.grow(SMALL + SHARE, LONG).await.unwrap();
+        assert!(!first.beyond);
+        // More than its share: it needs no room from here on, and gives back what it had.
+        first.grow(SMALL + SHARE + 1, LONG).await.unwrap();
+        assert!(first.beyond && room.state().left == ROOM);
+        let mut second = room.part(host("b"));
+        second.grow(SMALL + SHARE, LONG).await.unwrap();
+        let of_address = |name: &str| {
+            let address = Source::Address([10, 0, 0, 1].into());
+            room.part([host(name), vec![address]].concat())
+        };
+        let (mut third, mut fourth) = (of_address("c"), of_address("d"));
+        third.grow(SMALL + SHARE - STEP, LONG).await.unwrap();
+        fourth.grow(SMALL + STEP, LONG).await.unwrap();
+        drop(second);
+        // There is room, but not for this address.
+        let mut fifth = of_address("e");
+        assert_eq!(fifth.grow(SMALL + 1, WINDOW).await, Err(NoRoom));
+        room.part(host("f")).grow(SMALL + 1, LONG).await.unwrap();
+        drop((first, third, fourth, fifth));
+        all_is_back(&room);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_came_first_has_room_first() {
+        let room = Arc::new(Room::default());
+        let mut holders: Vec<Part> = Vec::new();
+        for name in ["a", "b"] {
+            let mut part = room.part(host(name));
+            part.grow(SMALL + SHARE, LONG).await.unwrap();
+            holders.push(part);
+        }
+        let mut beyond = room.part(host("c"));
+        beyond.grow(SMALL + 1, LONG).await.unwrap();
+        assert!(beyond.beyond);
+        let mut waiting = Vec::new();
+        for n in 0..9 {
+            waiting.push(growing(&room, &format!("w{n}"), SMALL + STEP));
+            tokio::task::yield_now().await;
+        }
+        assert!(waiting.iter().all(|task| !task.is_finished()));
+        drop(holders.pop());
+        // Room for eight steps: the ninth waits on.
+        let ninth = waiting.pop().unwrap();
+        let mut parts = Vec::new();
+        for task in waiting {
+            parts.push(task.await.unwrap().unwrap());
+        }
+        assert!(!ninth.is_finished());
+        drop(parts);
+        drop((ninth.await.unwrap().unwrap(), holders, beyond));
+        all_is_back(&room);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_ends() {
+        let room = Arc::new(Room::default());
+        let mut parts = Vec::new();
+        for name in ["a", "b", "c"] {
+            let mut part = room.part(host(name));
+            part.grow(SMALL + SHARE, LONG).await.unwrap();
+            parts.push(part);
+        }
+        let begun = Instant::now();
+        let mut late = room.part(host("d"));
+        assert_eq!(late.grow(SMALL + 1, LONG).await, Err(NoRoom));
+        assert_eq!(begun.elapsed(), LONG);
+        // Given up at any moment, a place is free again.
+        let task = growing(&room, "e", SMALL + 1);
+        tokio::task::yield_now().await;
+        task.abort();
+        assert!(task.await.unwrap_err().is_cancelled());
+        drop((parts, late));
+        all_is_back(&room);
+    }
+
+    /// Two bodies of more than their share wait for each other's end, and hold all room.
+    #[tokio::test(start_paused = true)]
+    async fn who_cannot_go_on_gives_back_what_others_want() {
+        let room = Arc::new(Room::default());
+        let mut first = room.part(host("a"));
+        first.grow(SMALL + SHARE + 1, LONG).await.unwrap();
+        let begun = Instant::now();
+        let stuck: Vec<_> = ["b", "c"]
+            .map(|name| growing(&room, name, SMALL + SHARE + 1))
+            .into_iter()
+            .collect();
+        tokio::task::yield_now().await;
+        assert_eq!(room.state().left, 0);
+        let honest = growing(&room, "d", SMALL + 1);
+        let part = honest.await.unwrap().unwrap();
+        assert_eq!(begun.elapsed(), WINDOW);
+        // One was enough.
+        let ended = stuck.iter().filter(|task| task.is_finished()).count();
+        assert_eq!(ended, 1);
+        drop((part, first));
+        let mut came = 0;
+        for task in stuck {
+            came += usize::from(task.await.unwrap().is_ok());
+        }
+        assert_eq!(came, 1);
+        all_is_back(&room);
+    }
+
+    /// Reads a body that comes at a rate, in bytes a second, until it is too slow.
+    async fn drip(mut part: Part, rate: usize) -> Duration {
+        let begun = Instant::now();
+        let elapsed = move || begun.elapsed() + Duration::from_millis(1);
+        loop {
+            let next = tokio::time::sleep(Duration::from_millis(500));
+            tokio::select! {
+                () = part.is_too_slow(SHARE, elapsed) => return begun.elapsed(),
+                () = next => part.came(rate / 2),
+            }
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_body_gives_its_room_to_who_wants_it_and_a_fast_one_keeps_it() {
+        let room = Arc::new(Room::default());
+        let mut parts = Vec::new();
+        for name in ["slow", "fast", "beyond"] {
+            let mut part = room.part(host(name));
+            part.grow(SMALL + SHARE, LONG).await.unwrap();
+            parts.push(part);
+        }
+        assert!(parts[2].beyond);
+        let [slow, fast, beyond]: [Part; 3] = parts.try_into().unwrap();
+        let slow = tokio::spawn(drip(slow, 100));
+        let fast = tokio::spawn(drip(fast, 300 << 10));
+        let beyond = tokio::spawn(drip(beyond, 300 << 10));
+        // As long as nobody wants it, it may take its time.
+        tokio::time::sleep(3 * WINDOW).await;
+        assert!(!slow.is_finished());
+        let begun = Instant::now();
+        let part = growing(&room, "honest", SMALL + 1).await.unwrap().unwrap();
+        assert_eq!(begun.elapsed(), Duration::ZERO, "it was known to be slow");
+        assert!(slow.await.unwrap() >= 3 * WINDOW);
+        tokio::time::sleep(3 * WINDOW).await;
+        assert!(!fast.is_finished() && !beyond.is_finished());
+        fast.abort();
+        beyond.abort();
+        assert!(fast.await.is_err() && beyond.await.is_err());
+        drop(part);
+        all_is_back(&room);
+    }
+
+    #[test]
+    fn the_least_rate_follows_what_is_held_and_what_is_usual() {
+        let room = Room::default();
+        let least = |held| room.state().least(held);
+        assert_eq!(least(SMALL), LEAST);
+        assert_eq!(least(4 << 20), (128 << 10) as f64);
+        assert_eq!(least(50 << 20), MOST);
+        // A line on which a large body takes minutes.
+        for _ in 0..100 {
+            room.came(1 << 20, Duration::from_secs(64));
+        }
+        assert!((least(50 << 20) - 4096.0).abs() < 1.0, "{}", least(1));
+    }
+}

@@ -1,0 +1,212 @@
+//! The exchanges that are under way, and which of them give way to others.
+//!
+//! A server may take as long as `total_timeout` permits, by answering nothing or a byte now
+//! and then, and a few dozen such servers would take every place of a crawl. Nobody minds
+//! while places are free. Where others could be asked and none is, the exchanges that have
+//! taken longest give way ([`Underway::give_way`]): each of them has had some seconds and
+//! much more time than an answer usually takes, and some may go on. What gave way is asked
+//! for again later.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+/// The time that every exchange has.
+const LEAST: Duration = Duration::from_secs(10);
+
+/// How many times as long as usual an exchange may take.
+const PATIENCE: f64 = 8.0;
+
+/// Answers over which the usual time is taken; older ones fade.
+const REMEMBERED: f64 = 64.0;
+
+/// All exchanges of a fetcher.
+#[derive(Debug, Default)]
+pub(super) struct Underway(Mutex<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    next: u64,
+    /// In the order in which they began.
+    open: BTreeMap<u64, Arc<Exchange>>,
+    /// Mean time of an answer, in seconds, and of how many.
+    usual: (f64, f64),
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    clock: Mutex<Clock>,
+    told: Notify,
+}
+
+#[derive(Debug)]
+struct Clock {
+    begun: Instant,
+    /// Spent on waiting for something of ours.
+    rested: Duration,
+    /// Since when it waits for something of ours, where it does.
+    pause: Option<Instant>,
+    /// Whether it was told to give way.
+    told: bool,
+}
+
+/// Ends a pause when dropped.
+#[derive(Debug)]
+pub(super) struct Paused(Arc<Exchange>);
+
+/// Takes an exchange out when dropped.
+#[derive(Debug)]
+pub(super) struct Leave {
+    underway: Arc<Underway>,
+    number: u64,
+}
+
+impl Underway {
+    /// An exchange begins.
+    pub(super) fn enter(self: &Arc<Self>) -> (Arc<Exchange>, Leave) {
+        let exchange = Arc::new(Exchange {
+            clock: Mutex::new(Clock {
+                begun: Instant::now(),
+                rested: Duration::ZERO,
+                pause: None,
+                told: false,
+            }),
+            told: Notify::new(),
+        });
+        let mut state = self.state();
+        let number = state.next;
+        state.next += 1;
+        state.open.insert(number, Arc::clone(&exchange));
+        drop(state);
+        let underway = Arc::clone(self);
+        (exchange, Leave { underway, number })
+    }
+
+    /// One was answered in such a time.
+    pub(super) fn answered(&self, took: Duration) {
+        let (mean, count) = &mut self.state().usual;
+        *count = (*count + 1.0).min(REMEMBERED);
+        *mean += (took.as_secs_f64() - *mean) / *count;
+    }
+
+    /// Tells those that have taken longest to give way, until `most` are left that take
+    /// long; returns how many were told.
+    pub(super) fn give_way(&self, most: usize) -> usize {
+        let state = self.state();
+        let patience = Duration::try_from_secs_f64(state.usual.0 * PATIENCE);
+        let patience = patience.unwrap_or(Duration::MAX).max(LEAST);
+        let long = state.open.values().filter(|e| e.has_taken(patience));
+        let many = long.clone().count().saturating_sub(most);
+        long.take(many).for_each(|exchange| exchange.tell());
+        many
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Numbers that a panic left half changed are only a worse guess.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Leave {
+    fn drop(&mut self) {
+        self.underway.state().open.remove(&self.number);
+    }
+}
+
+impl Exchange {
+    /// Returns when it is told to give way.
+    pub(super) async fn is_told(&self) {
+        self.told.notified().await;
+    }
+
+    /// It waits for something of ours, until what this returns is dropped.
+    pub(super) fn pause(self: &Arc<Self>) -> Paused {
+        self.clock().pause = Some(Instant::now());
+        Paused(Arc::clone(self))
+    }
+
+    /// Whether it takes longer than that, and was not told to give way yet. That it waits
+    /// for room in memory, or for the rate that the job permits, is nobody's slowness.
+    fn has_taken(&self, patience: Duration) -> bool {
+        let clock = self.clock();
+        let taken = clock.begun.elapsed().saturating_sub(clock.rested);
+        !clock.told && clock.pause.is_none() && taken >= patience
+    }
+
+    fn tell(&self) {
+        self.clock().told = true;
+        self.told.notify_one();
+    }
+
+    fn clock(&self) -> MutexGuard<'_, Clock> {
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Paused {
+    fn drop(&mut self) {
+        let mut clock = self.0.clock();
+        if let Some(since) = clock.pause.take() {
+            clock.rested += since.elapsed();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_have_taken_longest_give_way() {
+        let all = Arc::new(Underway::default());
+        let first = all.enter();
+        tokio::time::advance(SECOND).await;
+        let second = all.enter();
+        tokio::time::advance(SECOND).await;
+        let third = all.enter();
+        tokio::time::advance(LEAST - 2 * SECOND).await;
+        // Only the first has had its time.
+        assert_eq!(all.give_way(1), 0);
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(all.give_way(1), 2);
+        first.0.is_told().await;
+        second.0.is_told().await;
+        // They are on their way out, and the third may go on.
+        assert_eq!(all.give_way(1), 0);
+        drop((first, second));
+        assert_eq!(all.give_way(0), 1);
+        drop(third);
+        assert_eq!(all.give_way(0), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn our_own_pauses_are_nobodys_slowness() {
+        let all = Arc::new(Underway::default());
+        let (exchange, _out) = all.enter();
+        let paused = exchange.pause();
+        tokio::time::advance(100 * SECOND).await;
+        assert_eq!(all.give_way(0), 0);
+        drop(paused);
+        tokio::time::advance(LEAST - SECOND).await;
+        assert_eq!(all.give_way(0), 0);
+        tokio::time::advance(SECOND).await;
+        assert_eq!(all.give_way(0), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn where_all_are_slow_all_have_time() {
+        let all = Arc::new(Underway::default());
+        (0..100).for_each(|_| all.answered(20 * SECOND));
+        let (_exchange, _out) = all.enter();
+        tokio::time::advance(159 * SECOND).await;
+        assert_eq!(all.give_way(0), 0);
+        tokio::time::advance(2 * SECOND).await;
+        assert_eq!(all.give_way(0), 1);
+    }
+}

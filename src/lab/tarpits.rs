@@ -1,0 +1,323 @@
+//! A web some of whose hosts hold on to whoever asks them.
+//!
+//! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every
+//! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] for as long
+//! as the other side bears it. Names and connections cost their owner nothing, so there may be
+//! any number of them; what matters is how many honest pages are asked for meanwhile
+//! ([`Running::asked`]). Training texts are on a host of their own, `texts.test`.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::demo;
+use super::traps::mix;
+
+/// Between two bytes of what drips: below any `read_timeout` that an honest web permits.
+const DRIP: Duration = Duration::from_secs(1);
+
+/// What a slow body begins with.
+const BEGINNING: usize = 8_960_000;
+
+/// Words of an honest page.
+const WORDS: u64 = 60;
+
+/// A request head longer than this is no crawler's.
+const MAX_HEAD: usize = 64 * 1024;
+
+const HTML: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
+
+/// What hostile hosts do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Answer nothing.
+    Silent,
+    /// Send a byte of the head now and then.
+    DripHead,
+    /// Send a byte of robots.txt now and then.
+    DripRobots,
+    /// Have no robots.txt, and send a byte of the page now and then.
+    DripPage,
+    /// Send 9 MB of a page at once, and then a byte now and then.
+    SlowBody,
+}
+
+impl Kind {
+    /// All of them, by name.
+    pub const ALL: [(&str, Self); 5] = [
+        ("silent", Self::Silent),
+        ("drip-head", Self::DripHead),
+        ("drip-robots", Self::DripRobots),
+        ("drip-page", Self::DripPage),
+        ("slow-body", Self::SlowBody),
+    ];
+}
+
+/// Such a web.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// What hostile hosts do.
+    pub kind: Kind,
+    /// How many there are.
+    pub hostile: usize,
+    /// How many honest hosts there are.
+    pub honest: usize,
+    /// Pages of each honest host.
+    pub pages: u64,
+    /// Bytes of each honest page.
+    pub bytes: usize,
+}
+
+impl Plan {
+    /// A job that crawls the web which is served at an address.
+    pub fn job(&self, web: SocketAddr) -> String {
+        let seeds: Vec<String> = (0..self.honest)
+            .map(|n| format!("http://h{n}.test/"))
+            .collect();
+        format!(
+            r#"# Ends when every honest page was asked for, or by a limit.
+[job]
+name = "tarpits"
+contact = "mailto:lab@localhost"
+
+[seeds]
+urls = {seeds:?}
+
+[train]
+positive = ["http://texts.test/positive.txt"]
+neutral = ["http://texts.test/neutral.txt"]
+
+[network]
+connect_to = ["*.test:80:{web}"]
+
+[strategy]
+kind = "unfocused"
+
+[control]
+listen = false
+"#
+        )
+    }
+
+    /// The page of an honest host with this number, with `bytes` bytes.
+    fn page(&self, host: usize, number: u64) -> String {
+        let mut html = format!("<!DOCTYPE html><title>{number} of {host}</title>");
+        if number + 1 < self.pages {
+            html.push_str(&format!("<p><a href=\"/{}\">the next one</a>", number + 1));
+        }
+        if number == 1 {
+            let hostile =
+                (0..self.hostile).map(|n| format!(" <a href=\"http://t{n}.test/\">{n}</a>"));
+            html.extend(hostile);
+        }
+        html.push_str(&format!("<p>{}.<!-- ", words(host as u64, number)));
+        let left = self.bytes.saturating_sub(html.len() + 4);
+        html.extend(std::iter::repeat_n('.', left));
+        html.push_str(" -->");
+        html
+    }
+}
+
+/// A web that is served. Dropping this ends it, with every connection.
+#[derive(Debug)]
+pub struct Running {
+    /// Where.
+    pub addr: SocketAddr,
+    asked: watch::Receiver<u64>,
+    held: watch::Receiver<u64>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// How many honest pages were asked for so far.
+    pub fn asked(&self) -> watch::Receiver<u64> {
+        self.asked.clone()
+    }
+
+    /// How many requests hostile hosts hold at this moment.
+    pub fn held(&self) -> watch::Receiver<u64> {
+        self.held.clone()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Web {
+    plan: Plan,
+    positive: String,
+    neutral: String,
+    asked: watch::Sender<u64>,
+    held: watch::Sender<u64>,
+}
+
+/// Counts a request among those that are held, until it is dropped.
+struct Held<'a>(&'a watch::Sender<u64>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|held| *held = held.saturating_sub(1));
+    }
+}
+
+/// Serves such a web in the background.
+///
+/// # Errors
+/// Where `addr` cannot be listened on.
+pub async fn spawn(plan: Plan, addr: SocketAddr) -> io::Result<Running> {
+    let listener = TcpListener::bind(addr).await?;
+    let addr = listener.local_addr()?;
+    let (asked, asked_for) = watch::channel(0);
+    let (held, are_held) = watch::channel(0);
+    let texts = demo::training();
+    let whole = |texts: &[(String, String)]| -> String {
+        let texts: Vec<&str> = texts.iter().map(|(_, text)| text.as_str()).collect();
+        texts.join("\n")
+    };
+    let web = Arc::new(Web {
+        plan,
+        positive: whole(&texts.positive),
+        neutral: whole(&texts.neutral),
+        asked,
+        held,
+    });
+    let task = tokio::spawn(async move {
+        let mut open = JoinSet::new();
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => {
+                    let Ok((tcp, _)) = accepted else { continue };
+                    let web = Arc::clone(&web);
+                    open.spawn(async move { web.converse(tcp).await });
+                }
+                // That the crawler hangs up is how most of them end.
+                Some(ended) = open.join_next() => tracing::trace!(?ended, "a connection"),
+            }
+        }
+    });
+    Ok(Running {
+        addr,
+        asked: asked_for,
+        held: are_held,
+        task,
+    })
+}
+
+impl Web {
+    async fn converse(&self, mut tcp: TcpStream) -> io::Result<()> {
+        tcp.set_nodelay(true)?;
+        while let Some((host, path)) = request(&mut tcp).await? {
+            let number = |prefix: &str| {
+                let name = host.strip_suffix(".test")?.strip_prefix(prefix)?;
+                name.parse::<usize>().ok()
+            };
+            let robots = path == "/robots.txt";
+            let answer = match (number("h"), number("t")) {
+                (Some(host), _) if host < self.plan.honest && !robots => {
+                    self.asked.send_modify(|asked| *asked += 1);
+                    let page = path.trim_start_matches('/').parse().unwrap_or(0);
+                    let page = (page < self.plan.pages).then(|| self.plan.page(host, page));
+                    page.map(|page| ("text/html", page))
+                }
+                (_, Some(hostile))
+                    if hostile < self.plan.hostile && !self.is_honest(robots, &path) =>
+                {
+                    self.held.send_modify(|held| *held += 1);
+                    let _held = Held(&self.held);
+                    return self.hold(tcp).await;
+                }
+                _ if host == "texts.test" => match path.as_str() {
+                    "/positive.txt" => Some(("text/plain", self.positive.clone())),
+                    "/neutral.txt" => Some(("text/plain", self.neutral.clone())),
+                    _ => None,
+                },
+                _ => None,
+            };
+            let (status, (kind, body)) = match answer {
+                Some(answer) => ("200 OK", answer),
+                None => ("404 Not Found", ("text/plain", "not found\n".to_owned())),
+            };
+            let length = body.len();
+            let head = format!(
+                "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n"
+            );
+            tcp.write_all(head.as_bytes()).await?;
+            tcp.write_all(body.as_bytes()).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether a hostile host answers such a request well: by 404.
+    fn is_honest(&self, robots: bool, path: &str) -> bool {
+        match self.plan.kind {
+            Kind::Silent | Kind::DripHead => false,
+            Kind::DripRobots => !robots,
+            Kind::DripPage | Kind::SlowBody => robots || path.starts_with("/.well-known/"),
+        }
+    }
+
+    /// Goes on until the other side has gone.
+    async fn hold(&self, mut tcp: TcpStream) -> io::Result<()> {
+        match self.plan.kind {
+            Kind::Silent => {
+                let mut buffer = [0; 1024];
+                while tcp.read(&mut buffer).await? > 0 {}
+                return Ok(());
+            }
+            Kind::DripHead => tcp.write_all(b"HTTP/1.1 200 OK\r\nX: ").await?,
+            Kind::DripRobots => {
+                tcp.write_all(HTML.replace("html", "plain").as_bytes())
+                    .await?;
+            }
+            Kind::DripPage => tcp.write_all(HTML.as_bytes()).await?,
+            Kind::SlowBody => {
+                tcp.write_all(HTML.as_bytes()).await?;
+                tcp.write_all(&vec![b' '; BEGINNING]).await?;
+            }
+        }
+        loop {
+            tokio::time::sleep(DRIP).await;
+            tcp.write_all(b"a").await?;
+        }
+    }
+}
+
+/// Words that no other page has, or it would be taken for a copy.
+fn words(host: u64, page: u64) -> String {
+    let word = |n: u64| {
+        let mut left = mix(host << 32 ^ page << 8 ^ n);
+        let mut letters = String::new();
+        for _ in 0..8 {
+            letters.push(char::from(b'a' + (left % 26) as u8));
+            left /= 26;
+        }
+        letters
+    };
+    let words: Vec<String> = (0..WORDS).map(word).collect();
+    words.join(" ")
+}
+
+/// Host and path of the next request, if there is one.
+async fn request(tcp: &mut TcpStream) -> io::Result<Option<(String, String)>> {
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        if head.len() > MAX_HEAD || tcp.read_buf(&mut head).await? == 0 {
+            return Ok(None);
+        }
+    }
+    let head = String::from_utf8_lossy(&head).into_owned();
+    let path = head.split(' ').nth(1).unwrap_or("/").to_owned();
+    let mut lines = head.lines().filter_map(|line| line.split_once(':'));
+    let host = lines.find(|(name, _)| name.eq_ignore_ascii_case("host"));
+    let host = host.map_or("", |(_, value)| value.trim()).to_owned();
+    Ok(Some((host, path)))
+}
