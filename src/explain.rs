@@ -383,6 +383,13 @@ impl Role<'_> {
                 let narrow = prefixes.narrow;
                 Some(format!("pages like {narrow} brought nothing new any more"))
             }
+            Reason::ListBudget => {
+                let l = self.view.listing(&self.url.host_key())?;
+                let (of, listed, allowed) = (l.of, l.listed, l.allowed);
+                Some(format!(
+                    "the sitemaps of {of} have listed {listed} addresses of {allowed}"
+                ))
+            }
             Reason::Gone => Some("there is no image at this address (404 or 410)".to_owned()),
             // An image that is not even asked for has no row in the log.
             Reason::Forbidden => {

@@ -679,6 +679,8 @@ pub enum Reason {
     Gone,
     /// Others held the memory that the rest of its body needed.
     NoRoom,
+    /// The sitemaps of its site have listed as many addresses as they may for now.
+    ListBudget,
 }
 
 impl Reason {
@@ -714,6 +716,7 @@ impl Reason {
             Reason::Takedown => "takedown",
             Reason::Gone => "gone",
             Reason::NoRoom => "no_room",
+            Reason::ListBudget => "list_budget",
         }
     }
 }

@@ -11,7 +11,7 @@ use super::keys::{self, Rank, class};
 use super::record::{Counts, HostRecord, Meta, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Batch, Store, StoreError};
-use super::{MAX_ANCHOR, NewTask, Rating, codec, learning, rescope, rescore};
+use super::{MAX_ANCHOR, NewTask, Rating, codec, learning, listing, rescope, rescore};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, ImageContext, Judged, Reason, TaskKind};
 use crate::scope::Scope;
@@ -60,6 +60,8 @@ pub(super) struct Change<'a> {
     pub earlier: Option<String>,
     /// Whether the page is visited again.
     pub comes_again: bool,
+    /// What the log is to say of what is finished.
+    pub said: Option<String>,
     /// The page that a finished one is a copy of by its own word.
     pub duplicate_of: Option<PageUrl>,
     /// The page that a finished one is a copy of by its text.
@@ -96,6 +98,7 @@ impl<'a> Change<'a> {
             changed: None,
             earlier: None,
             comes_again: false,
+            said: None,
             duplicate_of: None,
             near_copy_of: None,
             judged: None,
@@ -366,7 +369,9 @@ impl<'a> Change<'a> {
             Ok(bucket) => bucket,
             Err(reason) => return self.improve_dropped(key, kind, known, new, origin, reason),
         };
-        let revived = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
+        let put_off = kind == TaskKind::Sitemap && listing::is_put_off(&known.state);
+        let judged = matches!(known.state, State::Dropped { reason } if is_judgement(reason));
+        let revived = judged || put_off;
         let better = match new.clues {
             // Every page that leads there changes what is learned of it a little. What
             // became worse is found so when it is its turn.

@@ -7,7 +7,7 @@ use super::clock::millis;
 use super::groups::{Booked, Failing, News};
 use super::record::UrlRecord;
 use super::schedule::Slot;
-use super::step::{Step, add_listing};
+use super::step::Step;
 use super::store::StoreError;
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask};
 use crate::address::PageUrl;
@@ -111,6 +111,8 @@ pub struct Finished {
     pub near_copy_of: Option<PageUrl>,
     /// How likely the page is on topic; `None` where no page came.
     pub judged: Option<Judged>,
+    /// Why not all of a sitemap was taken.
+    pub said: Option<String>,
 }
 
 /// What the outputs say when they have written.
@@ -148,7 +150,7 @@ impl Frontier {
             value,
             errand: Errand::Url { key },
             number,
-            ..
+            beyond,
         }) = self.leases.get(&task.lease).cloned()
         else {
             return Err(unknown_lease(self, task).into());
@@ -198,6 +200,7 @@ impl Frontier {
             key: &key,
             record,
             number,
+            beyond,
             policy: &self.policy,
             visits: &self.visits,
             now,
@@ -219,6 +222,7 @@ impl Frontier {
             duplicate_of: change.duplicate_of.take(),
             near_copy_of: change.near_copy_of.take(),
             judged,
+            said: change.said.take(),
         };
         let written = write(&finished)?;
         change.meta.stamp = written.stamp;
@@ -304,11 +308,12 @@ impl Frontier {
         let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
         self.rate_by_what_is_in_force(&mut change, &part);
         let id = taken.unwrap_or_else(|| change.number(&task.url));
-        add_listing(&mut change, part, id, task.hops)?;
+        let beyond = change.add_listing(&task.host, part, id, task.hops)?;
         let change = change.gathered();
         self.commit_change(change, now)?;
         if let Some(lease) = self.leases.get_mut(&task.lease) {
             lease.number = Some(id);
+            lease.beyond = lease.beyond.saturating_add(beyond);
         }
         Ok(())
     }

@@ -14,7 +14,7 @@
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
 //! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
-//! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix |
+//! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix; as `sitemaps:` what the sitemaps of the host have listed, and as `sitemaps:*` those of its domain |
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
 //! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
@@ -197,6 +197,13 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
 pub(super) fn urls_of(host: &HostKey) -> Vec<u8> {
     let mut key = join(b'U', host.as_str().as_bytes());
     key.push(0);
+    key
+}
+
+/// What the `U` keys of a host's sitemaps begin with.
+pub(super) fn sitemaps_of(host: &HostKey) -> Vec<u8> {
+    let mut key = urls_of(host);
+    key.push(b'm');
     key
 }
 

@@ -12,7 +12,7 @@ use super::keys::{self, class};
 use super::record::Located;
 use super::schedule::{Head, Host, Slot};
 use super::store::{Batch, StoreError};
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, rescope, traps};
+use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, listing, rescope, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
 
@@ -338,6 +338,7 @@ impl Frontier {
             value,
             errand,
             number: None,
+            beyond: 0,
         };
         if matches!(lease.errand, Errand::Url { .. }) {
             self.book_at_host(slot, lease.is_image());
@@ -495,6 +496,9 @@ impl Frontier {
         let scheme = keys::scheme_name(url.scheme());
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
+        }
+        if kind == TaskKind::Sitemap && listing::is_spent(&*self.store, &url.host_key())? {
+            return Ok(Some(Reason::ListBudget));
         }
         // Budgets count pages, and one that was had before was counted then.
         let counted = kind == TaskKind::Page && !record.was_fetched();

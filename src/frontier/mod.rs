@@ -39,7 +39,7 @@
 //! `record` and `keys` (what is stored), `store` (where), `seen` (what of it is in
 //! memory), `clock` (pauses), `groups` (clocks that hosts share), `schedule` (hosts
 //! in memory), `newcomers` (those that have given nothing yet), `change` (adding), this file (opening), `leasing`, `finish` and `step`
-//! (outcomes), `traps` (copies and pages without end), `rules` (robots.txt),
+//! (outcomes), `traps` (copies and pages without end), `listing` (what sitemaps may list), `rules` (robots.txt),
 //! `recheck` (when it changes), `tdmrep` (the other file that speaks for a host),
 //! `rescope` (a changed scope), `rescore` (other ratings), `learning` (ratings that
 //! change with every page), `visits` (again, and when),
@@ -67,6 +67,7 @@ mod keys;
 mod learning;
 mod leasing;
 mod ledger;
+mod listing;
 mod mark;
 mod newcomers;
 mod recheck;
@@ -114,6 +115,7 @@ pub use groups::GroupRecord;
 pub use headline::{Doubt, Headline, MIN_PAGES};
 pub use learning::{Example, Learning};
 pub use ledger::{ImageLedger, ImagesLeft};
+pub use listing::Listing;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};
 pub use rescope::Rescoped;
 use rescore::Scores;
@@ -208,6 +210,8 @@ struct Lease {
     /// The number among the finished that a sitemap was given when the first
     /// part of what it lists was added.
     number: Option<u64>,
+    /// What of that was passed over so far, as its site has listed enough.
+    beyond: u64,
 }
 
 impl Lease {

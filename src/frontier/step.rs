@@ -6,12 +6,9 @@ use super::record::{HostRecord, State, UrlRecord};
 use super::store::StoreError;
 use super::traps::{Claim, Worth};
 use super::visits::{Ended, Visits};
-use super::{NewTask, contexts};
+use super::{NewTask, contexts, listing};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
-
-/// What a site lists is as near as a link on its front page.
-const HOPS_LISTED: u32 = 1;
 
 /// One task's step from leased to its next state.
 pub(super) struct Step<'a> {
@@ -19,6 +16,8 @@ pub(super) struct Step<'a> {
     pub key: &'a [u8],
     pub record: UrlRecord,
     pub number: Option<u64>,
+    /// What of a sitemap was passed over before.
+    pub beyond: u64,
     pub policy: &'a super::Policy,
     pub visits: &'a Visits,
     pub now: u64,
@@ -71,8 +70,17 @@ impl Step<'_> {
                 }
             }
             TaskKind::Sitemap => {
+                let host = &self.task.host;
+                let now = change.add_listing(host, effects, id, self.record.hops)?;
+                let beyond = self.beyond.saturating_add(now);
+                if beyond > 0 {
+                    let reason = Reason::ListBudget;
+                    let listing = listing::of(change.store(), host)?;
+                    change.said = Some(listing::told(&listing, beyond));
+                    change.drop_record(self.key, self.record, reason)?;
+                    return Ok((Settled::Dropped { reason }, Some(id)));
+                }
                 change.meta.counts.sitemaps += 1;
-                add_listing(change, effects, id, self.record.hops)?;
             }
         }
         self.record.state = State::Done { id };
@@ -96,6 +104,9 @@ impl Step<'_> {
         if !counted {
             host.documents += 1;
             change.count_domain(&self.task.host)?;
+            if self.policy.sitemaps {
+                change.grow_listing(&self.task.host, host.documents)?;
+            }
         }
         let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
         self.record.simhash = simhash;
@@ -319,27 +330,6 @@ impl Step<'_> {
         };
         Ok((Settled::Retrying { reason, due }, None))
     }
-}
-
-/// Adds what the sitemap with this number lists, which lies below `depth` indexes.
-pub(super) fn add_listing(
-    change: &mut Change<'_>,
-    listing: Effects,
-    id: u64,
-    depth: u32,
-) -> Result<(), StoreError> {
-    let origin = |hops| Origin {
-        via: Some(id),
-        hops,
-        redirects: 0,
-    };
-    for url in listing.sitemaps {
-        change.add_sitemap(url, origin(depth.saturating_add(1)))?;
-    }
-    for page in &listing.links {
-        change.add_page(page, origin(HOPS_LISTED))?;
-    }
-    Ok(())
 }
 
 /// Charges the budgets of a page's prefixes. What nobody is short of is not looked

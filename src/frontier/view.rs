@@ -10,7 +10,7 @@ use super::record::{HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
 use super::tdmrep::TdmRecord;
-use super::{Budget, Frontier, Instead, codec, contexts, keys, spares, traps};
+use super::{Budget, Frontier, Instead, Listing, codec, contexts, keys, listing, spares, traps};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
 use crate::robots::{Robots, tdm_terms};
@@ -216,6 +216,14 @@ impl<'a> View<'a> {
     /// [`StoreError`] where the store fails or a record is damaged.
     pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
         traps::budget(self.store, url)
+    }
+
+    /// What the sitemaps of a host, or of its domain where less is left to that, have listed.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn listing(&self, host: &HostKey) -> Result<Listing, StoreError> {
+        listing::of(self.store, host)
     }
 
     /// How many pages the registered domain of a host has given.

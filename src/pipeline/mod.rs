@@ -563,6 +563,7 @@ fn full_row<'a>(
     row.documents = places.document.as_ref();
     row.id = finished.id;
     row.changed = finished.changed;
+    row.error = row.error.or(finished.said.as_deref());
     row.file = places.file.as_deref();
     row.duplicate_of = finished.duplicate_of.as_ref().map(PageUrl::as_str);
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);

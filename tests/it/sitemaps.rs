@@ -169,6 +169,35 @@ fn a_long_sitemap_is_added_whole() {
 }
 
 #[test]
+fn what_a_site_lists_beyond_its_budget_is_said() {
+    let urls: String = (0..12_000)
+        .map(|i| format!("http://a.test/listed/{i}\n"))
+        .collect();
+    let mut tree = tree(&[
+        (
+            "a.test/robots.txt",
+            "User-agent: *\nDisallow: /listed/\nSitemap: /all.txt\nSitemap: /more.txt\n".into(),
+        ),
+        ("a.test/", plain(&[], &[])),
+    ]);
+    tree.insert("a.test", "/all.txt", urls);
+    tree.insert("a.test", "/more.txt", "http://a.test/listed/more\n");
+    let (job, out, asked) = crawl(tree, true);
+    // The second one is not even asked for.
+    assert_eq!(asked, ["a.test/", "a.test/all.txt", "a.test/robots.txt"]);
+    assert_eq!(
+        job.endings().last().unwrap(),
+        "sitemap dropped:list_budget http://a.test/all.txt"
+    );
+    let log = job.log();
+    let error = log.last().unwrap()["error"].as_str().unwrap();
+    let words = "1950 of its addresses were passed over: the sitemaps of a.test may list 10050";
+    assert!(error.contains(words), "{error}");
+    assert!(out.contains("robots 10050"), "{out}");
+    assert!(out.contains("list_budget 2"), "{out}");
+}
+
+#[test]
 fn sitemaps_are_left_alone_by_default() {
     let (_, _, asked) = crawl(site(), false);
     assert_eq!(asked, ["a.test/", "a.test/robots.txt"]);

@@ -7,6 +7,7 @@ over_all! {
     a_sitemap_is_judged_like_everything_else
     indexes_end_and_redirects_are_followed
     a_long_sitemap_is_added_in_parts_and_again_after_a_crash
+    a_host_lists_as_much_as_its_pages_have_earned
 }
 
 fn open_reading(path: &Path, scope: &str, now: u64) -> Frontier {
@@ -236,4 +237,68 @@ fn a_long_sitemap_is_added_in_parts_and_again_after_a_crash() {
         panic!("{record:?}")
     };
     assert_eq!(sitemap.state, State::Done { id });
+}
+
+fn a_host_lists_as_much_as_its_pages_have_earned() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = open_reading(folder.path(), "", 0);
+    let mut now = 0;
+    f.add_seeds(&[url("http://a.org/")], now).unwrap();
+    let rules = "Sitemap: http://a.org/map.xml\nSitemap: http://a.org/third.xml\n";
+    let task = next_sitemap(&mut f, rules, &mut now).unwrap();
+    assert_eq!(task.url, url("http://a.org/map.xml"));
+    let part = |host: &str, from: usize, to: usize| Effects {
+        links: (from..to)
+            .map(|i| listed(&format!("http://{host}/{i}")))
+            .collect(),
+        ..Effects::default()
+    };
+    // The seed has earned fifty. What is known costs nothing, and is not passed over.
+    for from in [0, 2_000, 4_000, 6_000, 8_000, 1_000] {
+        let part = part("a.org", from, from + 2_000);
+        f.add_listed(&task, part, now).unwrap();
+    }
+    let reason = Reason::ListBudget;
+    let dropped = Settled::Dropped { reason };
+    let other = url("http://b.a.org/other.xml");
+    let last = Effects {
+        sitemaps: vec![other.clone()],
+        ..part("a.org", 9_900, 10_100)
+    };
+    assert_eq!(finish(&mut f, &task, Outcome::Done, last, now), dropped);
+    check(&f);
+    let listing = |f: &Frontier, of: &HostKey| f.view().listing(of).unwrap();
+    let expected = |listed, allowed| Listing {
+        of: "a.org".to_owned(),
+        listed,
+        allowed,
+        passed_over: 50,
+    };
+    assert_eq!(listing(&f, &task.host), expected(10_050, 10_050));
+
+    // Another host of the domain has an account of its own, and shares the domain's.
+    let second = next_sitemap(&mut f, rules, &mut now).unwrap();
+    assert_eq!(second.url, other);
+    let links = part("b.a.org", 0, 3_000);
+    assert_eq!(finish(&mut f, &second, Outcome::Done, links, now), dropped);
+    let of_domain = listing(&f, &second.host);
+    assert_eq!(of_domain.of, "*.a.org");
+    assert_eq!(of_domain.listed, of_domain.allowed);
+    check(&f);
+
+    // Nothing more is read until half as much is earned again.
+    let again = next_sitemap(&mut f, rules, &mut now).unwrap();
+    let documents = |f: &Frontier| f.look_up_host(&task.host).unwrap().unwrap().documents;
+    assert_eq!((&again.url, documents(&f)), (&task.url, 120));
+    let third = url("http://a.org/third.xml");
+    let record = f.look_up(&third, TaskKind::Sitemap).unwrap().unwrap();
+    assert_eq!(record.state, State::Dropped { reason });
+    let links = part("a.org", 9_900, 10_100);
+    let settled = finish(&mut f, &again, Outcome::Done, links, now);
+    assert_eq!(settled, Settled::Done);
+    assert_eq!(listing(&f, &task.host).listed, 10_100);
+    let next = next_sitemap(&mut f, rules, &mut now).unwrap();
+    assert_eq!((next.url.clone(), documents(&f)), (third, 140));
+    finish(&mut f, &next, Outcome::Done, part("a.org", 0, 10), now);
+    check(&f);
 }

@@ -343,15 +343,17 @@ fn sitemaps_are_read_up_to_their_bounds() {
         );
         let trouble = read.trouble.unwrap_or_default();
         assert!(trouble.chars().count() <= 200, "{}", case.name);
-        match case.expect.reason {
-            Some(_) => assert!(
+        // One that lists more than it may is read all the same.
+        let none = case.expect.reason == Some("content_type");
+        match none {
+            true => assert!(
                 listed == 0 && !trouble.is_empty(),
                 "{}: {listed}",
                 case.name
             ),
-            None => assert!(listed > 0, "{}: {trouble}", case.name),
+            false => assert!(listed > 0, "{}: {trouble}", case.name),
         }
-        if case.expect.outcome == "done" {
+        if !none {
             let said = case.expect.error.unwrap_or_default();
             assert!(trouble.contains(said), "{}: {trouble:?}", case.name);
             assert!(
