@@ -260,6 +260,7 @@ pub(super) async fn read(
     if body.len() > SMALL {
         let took = watch.elapsed().saturating_sub(begun);
         held.gauge.room.came(body.len(), took);
+        held.part.came_whole();
     }
     Ok(Body {
         // A growing vector has up to twice the room it needs.

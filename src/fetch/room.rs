@@ -11,7 +11,8 @@
 //! is asked for again later. A crawl over a slow line has no fast bodies: the least rate is
 //! never more than a quarter of the usual one. Nor does a body keep room that it cannot go
 //! on with: where nothing is given back for as long, one that waits for more gives back
-//! what it holds, if that is wanted. Those that began first go first.
+//! what it holds, if that is wanted. Those that began first go first. While bodies that
+//! have come whole hold room, it is this machine that is slow, and nobody gives up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -75,6 +76,8 @@ struct State {
     next: u64,
     /// When room was given back last.
     last: Instant,
+    /// Bodies that have come whole and hold room until they are worked on.
+    whole: usize,
     /// Mean rate of large bodies that came whole, in bytes a second, and how many these
     /// were.
     usual: (f64, f64),
@@ -90,6 +93,7 @@ impl Default for Room {
                 waiting: BTreeMap::new(),
                 next: 0,
                 last: Instant::now(),
+                whole: 0,
                 usual: (0.0, 0.0),
             }),
             changed: Notify::new(),
@@ -111,6 +115,8 @@ pub(super) struct Part {
     number: Option<u64>,
     /// That this is the one that needs none.
     beyond: bool,
+    /// That its body has come whole.
+    whole: bool,
     /// How much of the exchange had passed when the last window began, and the bytes that
     /// have come since.
     begun: Duration,
@@ -142,6 +148,7 @@ impl Room {
             bytes: 0,
             number: None,
             beyond: false,
+            whole: false,
             begun: Duration::ZERO,
             came: 0,
             slow: false,
@@ -236,7 +243,16 @@ impl Part {
                 }
                 continue;
             }
-            let since = begun.max(room.state().last);
+            let (last, whole) = {
+                let state = room.state();
+                (state.last, state.whole)
+            };
+            if whole > 0 {
+                // What is worked on is given back in the end.
+                changed.await;
+                continue;
+            }
+            let since = begun.max(last);
             let waited = since.elapsed();
             let wanted = self.bytes > 0 && room.state().wants(self, Some(place.number));
             if waited >= longest || (wanted && waited >= WINDOW) {
@@ -305,6 +321,14 @@ impl Part {
         self.bytes == 0 && !self.beyond
     }
 
+    /// The body has come whole: how long it holds its room is not up to strangers any more.
+    pub(super) fn came_whole(&mut self) {
+        if !self.is_empty() && !self.whole {
+            self.whole = true;
+            self.room.state().whole += 1;
+        }
+    }
+
     /// Some of the body came.
     pub(super) fn came(&mut self, bytes: usize) {
         self.came += bytes as u64;
@@ -358,6 +382,7 @@ impl Drop for Part {
         if self.beyond {
             state.beyond = false;
         }
+        state.whole = state.whole.saturating_sub(usize::from(self.whole));
         drop(state);
         room.changed.notify_waiters();
     }
@@ -466,6 +491,26 @@ mod tests {
         task.abort();
         assert!(task.await.unwrap_err().is_cancelled());
         drop((parts, late));
+        all_is_back(&room);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_gives_up_while_this_machine_is_what_is_slow() {
+        let room = Arc::new(Room::default());
+        let mut parts = Vec::new();
+        for name in ["a", "b", "c"] {
+            let mut part = room.part(host(name));
+            part.grow(SMALL + SHARE, LONG).await.unwrap();
+            parts.push(part);
+        }
+        parts[1].came_whole();
+        parts[1].came_whole();
+        let waiting = growing(&room, "d", SMALL + 1);
+        tokio::time::sleep(3 * LONG).await;
+        assert!(!waiting.is_finished());
+        drop(parts.remove(1));
+        drop((waiting.await.unwrap().unwrap(), parts));
+        assert_eq!(room.state().whole, 0);
         all_is_back(&room);
     }
 
