@@ -600,8 +600,7 @@ pub struct Scored {
 pub struct Observed {
     /// How likely the page is on topic by its own text, 0 to 1.
     pub on_topic: f64,
-    /// Whether that is a guess by the perplexity alone, as the model has nothing to compare
-    /// the topic's words with.
+    /// Whether that is a guess, as the model knows too little text to judge by.
     pub guessed: bool,
     /// The same on a curve with more doubt, by which a learning crawl learns.
     pub reward: f64,

@@ -2,16 +2,19 @@
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use spoor::config::Config;
-use spoor::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token};
+use spoor::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token, Toward};
 use spoor::daemon;
 use spoor::inert;
 use url::Url;
+
+use super::progress::spoken;
 
 /// Ask and steer a running crawl.
 ///
@@ -195,6 +198,10 @@ fn print_status(status: &Status) {
         "pages     {} done of {} fetches in {:.1} s",
         status.pages, status.fetches, status.active_seconds
     );
+    let limits: Vec<String> = status.toward.iter().map(towards).collect();
+    if !limits.is_empty() {
+        println!("limits    {}", limits.join("; "));
+    }
     println!("images    {} kept", status.images);
     println!("received  {:.1} MB", status.bytes as f64 / 1e6);
     let rates = &status.rates;
@@ -234,6 +241,16 @@ fn print_status(status: &Status) {
     }
 }
 
+/// How far it is to a limit, as "documents 40 %, 3 min left".
+fn towards(limit: &Toward) -> String {
+    let key = limit.key.strip_prefix("limits.").unwrap_or(&limit.key);
+    let share = format!("{key} {:.0} %", 100.0 * (limit.done / limit.of).min(1.0));
+    match limit.seconds_left.map(Duration::try_from_secs_f64) {
+        Some(Ok(left)) => format!("{share}, {} left", spoken(left)),
+        _ => share,
+    }
+}
+
 /// KEY=VALUE with the value as TOML has it; what is no TOML is a text, so that
 /// `politeness.min_delay=2s` needs no quotation marks.
 fn parse(values: &[String]) -> Result<Map<String, Value>> {
@@ -252,4 +269,25 @@ fn parse(values: &[String]) -> Result<Map<String, Value>> {
         map.insert(key.trim().to_owned(), value);
     }
     Ok(map)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_tell_the_time_left_where_it_is_known() {
+        let limit = |seconds_left| Toward {
+            key: "limits.documents".to_owned(),
+            done: 400.0,
+            of: 1_000.0,
+            seconds_left,
+        };
+        assert_eq!(
+            towards(&limit(Some(200.0))),
+            "documents 40 %, 3 min 20 s left"
+        );
+        assert_eq!(towards(&limit(None)), "documents 40 %");
+        assert_eq!(towards(&limit(Some(f64::INFINITY))), "documents 40 %");
+    }
 }

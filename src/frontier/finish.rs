@@ -46,7 +46,7 @@ pub struct Effects {
     pub prints: Option<Prints>,
     /// How likely the page is on topic by its own text, 0 to 1; `None` where no page came.
     pub on_topic: Option<f64>,
-    /// Whether that is a guess by its perplexity alone.
+    /// Whether that is a guess.
     pub guessed: bool,
     /// The same with more doubt, by which a learning crawl learns.
     pub reward: Option<f64>,

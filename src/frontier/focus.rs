@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::page::{Bucket, Judged, Likelihood};
+use crate::page::{Judged, Likelihood};
 
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
@@ -33,7 +33,7 @@ pub struct Tally {
     pub on_topic: u64,
     /// The sum over the pages of how likely each is on topic, in thousandths.
     pub thousandths: u64,
-    /// Those pages of which that is a guess by the perplexity alone.
+    /// Those pages of which that is a guess.
     pub guessed: u64,
     /// The same sum of a judge that draws the line as strictly as it may lie.
     pub strict: u64,
@@ -114,28 +114,6 @@ impl Tally {
     }
 }
 
-/// Why a page was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Choice {
-    /// It is a seed.
-    Seed,
-    /// The strategy chose its link.
-    Score,
-    /// Its link was drawn for the control sample.
-    Chance,
-}
-
-impl Choice {
-    /// Of a page in this bucket that was or was not drawn for the control sample.
-    pub fn of(bucket: Bucket, control: bool) -> Self {
-        match (bucket, control) {
-            (Bucket::Seed, _) => Self::Seed,
-            (_, true) => Self::Chance,
-            (_, false) => Self::Score,
-        }
-    }
-}
-
 /// What was found by score, and what by chance. Seeds are in neither, since every
 /// strategy is given them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -144,8 +122,6 @@ pub struct Focus {
     pub focused: Tally,
     /// Links of the control sample.
     pub control: Tally,
-    /// The seeds.
-    pub seeds: Tally,
 }
 
 impl Focus {
@@ -176,18 +152,16 @@ impl Focus {
     }
 
     /// Counts one more link, and what is said of the page where it brought one.
-    pub(crate) fn count(&mut self, choice: Choice, page: Option<Judged>) {
-        match choice {
-            Choice::Seed => self.seeds.count(page),
-            Choice::Score => self.focused.count(page),
-            Choice::Chance => self.control.count(page),
+    pub(crate) fn count(&mut self, control: bool, page: Option<Judged>) {
+        match control {
+            true => self.control.count(page),
+            false => self.focused.count(page),
         }
     }
 
     fn add(&mut self, other: &Focus) {
         self.focused.add(&other.focused);
         self.control.add(&other.control);
-        self.seeds.add(&other.seeds);
     }
 }
 
@@ -240,7 +214,7 @@ impl Curve {
     }
 
     /// Counts one more link, and what is said of the page where it brought one.
-    pub(super) fn count(&mut self, choice: Choice, page: Option<Judged>) {
+    pub(super) fn count(&mut self, control: bool, page: Option<Judged>) {
         let fetches = |p: &Focus| p.focused.fetches + p.control.fetches;
         if self.points.last().is_none_or(|p| fetches(p) >= self.span) {
             if self.points.len() >= MAX_POINTS {
@@ -255,7 +229,7 @@ impl Curve {
             self.points.push(Focus::default());
         }
         if let Some(point) = self.points.last_mut() {
-            point.count(choice, page);
+            point.count(control, page);
         }
     }
 }
@@ -324,7 +298,6 @@ mod tests {
         let focus = Focus {
             focused: tally(30, 60),
             control: tally(0, 10),
-            ..Focus::default()
         };
         assert_eq!(focus.gain(), None);
         let (low, high) = focus.gain_interval().unwrap();
@@ -339,8 +312,8 @@ mod tests {
             a in 1..500_u64, b in 1..500_u64, more in 0..500_u64, rest in 0..500_u64
         ) {
             let (focused, control) = (tally(a, a + more), tally(b, b + rest));
-            let ours = Focus { focused, control, ..Focus::default() };
-            let inverse = Focus { focused: control, control: focused, ..Focus::default() };
+            let ours = Focus { focused, control };
+            let inverse = Focus { focused: control, control: focused };
             let (low, high) = ours.gain_interval().unwrap();
             let gain = ours.gain().unwrap();
             prop_assert!(low <= gain * (1.0 + 1e-9) && gain <= high * (1.0 + 1e-9), "{low} {gain} {high}");
@@ -353,17 +326,16 @@ mod tests {
         /// the last are complete, and there are few.
         #[test]
         fn a_curve_is_bounded_and_loses_nothing(
-            fetches in proptest::collection::vec((0..3_usize, any::<Option<f64>>()), 0..9_000)
+            fetches in proptest::collection::vec((any::<bool>(), any::<Option<f64>>()), 0..9_000)
         ) {
             let (mut curve, mut total) = (Curve::default(), Focus::default());
-            for (choice, page) in fetches {
-                let choice = [Choice::Seed, Choice::Score, Choice::Chance][choice];
+            for (control, page) in fetches {
                 let page = page.map(|likely: f64| Judged {
                     on_topic: likely.into(),
                     ..Judged::default()
                 });
-                curve.count(choice, page);
-                total.count(choice, page);
+                curve.count(control, page);
+                total.count(control, page);
             }
             prop_assert_eq!(curve.total(), total);
             prop_assert!(curve.points().len() <= MAX_POINTS);

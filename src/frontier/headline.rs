@@ -58,18 +58,10 @@ pub enum Doubt {
     /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
     /// for the topic; it has seen too few others to tell.
     Alike,
-    /// It takes most of its own seeds for something else, and most of what it chose as well:
-    /// the judge is too strict, or the crawl has not found the topic yet.
-    Seeds {
-        /// The seeds that it takes for something else.
-        off: u64,
-        /// The seeds that brought a page.
-        of: u64,
-    },
-    /// The model has no neutral text to compare the topic with, so the judge can only guess
-    /// by how familiar the words are.
+    /// The model knows too little text to judge by: no neutral text to compare the topic with,
+    /// or too few sentences about the topic. What the judge says is a guess.
     Guessed {
-        /// The share of the pages whose words are familiar, 0 to 1.
+        /// The share of the pages that it takes for the topic, 0 to 1.
         familiar: f64,
     },
 }
@@ -119,14 +111,6 @@ impl Focus {
             let familiar = of_pages(on_topic);
             return Some(Doubt::Guessed { familiar });
         }
-        let seeds = self.seeds;
-        let is_strict = seeds.share().is_some_and(|share| share < 0.5);
-        if is_strict && 2 * on_topic < pages {
-            return Some(Doubt::Seeds {
-                off: seeds.pages.saturating_sub(seeds.on_topic),
-                of: seeds.pages,
-            });
-        }
         let (_, highest) = self.control.interval().unwrap_or((0.0, 1.0));
         let refuses = self.control.pages >= MIN_REFUSED && highest < 0.5;
         (of_pages(on_topic) > ALIKE && !refuses).then_some(Doubt::Alike)
@@ -154,19 +138,11 @@ impl fmt::Display for Headline {
                      all read like {texts}, and too few others came to check that by."
                 );
             }
-            (_, Some(Doubt::Seeds { off, of })) => {
-                return write!(
-                    f,
-                    "Cannot tell how many of the {pages} pages it chose are {about}: it takes \
-                     {off} of its own {of} seeds for something else. If they are {about}, give it \
-                     more texts that are."
-                );
-            }
             (_, Some(Doubt::Guessed { familiar })) => {
                 return write!(
                     f,
                     "Cannot tell how many of the {pages} pages it chose are {about}: about {} of \
-                     100 read like {texts}, but there is no neutral text to compare them with.",
+                     100 read like {texts}, but its model has too little text to judge by.",
                     of_hundred(familiar)
                 );
             }
@@ -248,7 +224,6 @@ mod tests {
         Focus {
             focused: tally(focused),
             control: tally(control),
-            ..Focus::default()
         }
     }
 
@@ -361,34 +336,13 @@ mod tests {
     }
 
     #[test]
-    fn a_judge_that_refuses_the_seeds_is_not_believed() {
-        let mut strict = focus((20, 100), (2, 40));
-        strict.seeds = focus((1, 5), (0, 0)).focused;
-        assert_eq!(
-            strict.sentence("bees"),
-            "Cannot tell how many of the 100 pages it chose are about bees: it takes 4 of its \
-             own 5 seeds for something else. If they are about bees, give it more texts that are."
-        );
-        assert_eq!(
-            serde_json::to_value(strict.headline("bees").doubt).unwrap(),
-            serde_json::json!({"why": "seeds", "off": 4, "of": 5})
-        );
-        // It began elsewhere and found the topic.
-        strict.focused = focus((60, 100), (0, 0)).focused;
-        assert_eq!(strict.headline("bees").share, Some(0.6));
-        strict.seeds = focus((4, 5), (0, 0)).focused;
-        strict.focused = focus((20, 100), (0, 0)).focused;
-        assert_eq!(strict.headline("bees").share, Some(0.2));
-    }
-
-    #[test]
     fn a_guess_is_called_one() {
         let mut guessed = focus((54, 100), (2, 40));
         guessed.focused.guessed = 51;
         assert_eq!(
             guessed.sentence("bees"),
             "Cannot tell how many of the 100 pages it chose are about bees: about 54 of 100 read \
-             like the texts about bees, but there is no neutral text to compare them with."
+             like the texts about bees, but its model has too little text to judge by."
         );
         let headline = guessed.headline("bees");
         assert_eq!(

@@ -110,7 +110,7 @@ use visits::Visits;
 
 pub use clock::Policy;
 pub use finish::{Effects, Finished, Settled, Written};
-pub use focus::{Choice, Curve, Focus, Tally};
+pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use headline::{Doubt, Headline, MIN_PAGES};
 pub use learning::{Example, Learning};

@@ -43,7 +43,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::change::Change;
 use super::clock::Policy;
 use super::finish::Settled;
-use super::focus::{Choice, Curve, Focus};
+use super::focus::{Curve, Focus};
 use super::keys::{self, Rank, class};
 use super::record::{State, UrlRecord};
 use super::schedule::{Head, Host};
@@ -214,12 +214,8 @@ impl Change<'_> {
             Settled::Dropped { .. } => Some(None),
             _ => judged.map(Some),
         };
-        let counts = task.kind == TaskKind::Page && first;
-        match counted.filter(|_| counts) {
-            Some(page) => {
-                let choice = Choice::of(task.bucket, task.control);
-                self.meta.sample.curve.count(choice, page);
-            }
+        match counted.filter(|_| is_link) {
+            Some(page) => self.meta.sample.curve.count(task.control, page),
             None if *settled == Settled::Redirected => self.pend_target(task, drawn)?,
             None => {}
         }

@@ -15,8 +15,7 @@ pub struct Judged {
     /// The same, corrected by what those of its links led to that were fetched before it.
     /// A crawl that does not learn has nothing to correct it by.
     pub on_topic: Likelihood,
-    /// Whether it is a guess by the perplexity alone, as the model has nothing to compare
-    /// the topic's words with.
+    /// Whether it is a guess, as the model knows too little text to judge by.
     pub guessed: bool,
 }
 

@@ -90,7 +90,7 @@ pub struct PageBrought {
     /// where the model has one, and otherwise by its perplexity. 0 where it is in a language
     /// that the job does not permit. `None` where the scorer has no judge.
     pub on_topic: Option<f64>,
-    /// Whether that is a guess by the perplexity alone.
+    /// Whether that is a guess.
     pub guessed: bool,
     /// The same with more doubt, by which a learning crawl learns.
     pub reward: Option<f64>,

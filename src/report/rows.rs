@@ -12,7 +12,7 @@ use super::tally::{Series, Steps, Tally};
 use super::{Figures, judged};
 use crate::address::PageUrl;
 use crate::config::Config;
-use crate::frontier::{Choice, Focus};
+use crate::frontier::Focus;
 use crate::page::{Bucket, DocumentScore, Judged, Likelihood, TaskKind};
 use crate::steps::Step;
 use crate::store::{self, Line, Table};
@@ -282,16 +282,15 @@ impl Rows {
         host.requests += 1;
         host.bytes += line.bytes;
         // As the frontier counts: links that were followed for the first time, to their end.
-        let is_page = line.kind == TaskKind::Page;
+        let is_link = line.kind == TaskKind::Page && line.bucket != Bucket::Seed;
         let ended = matches!(line.outcome.as_ref(), "done" | "dropped");
-        if is_page && ended && line.changed.is_none() {
+        if is_link && ended && line.changed.is_none() {
             let page = line.on_topic_probability.map(|on_topic| Judged {
                 text: on_topic,
                 on_topic,
                 guessed: line.on_topic_guessed,
             });
-            self.focus
-                .count(Choice::of(line.bucket, line.control), page);
+            self.focus.count(line.control, page);
         }
         let times = (line.asked, line.delay, now);
         let Self { politeness, .. } = self;

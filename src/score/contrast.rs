@@ -260,6 +260,10 @@ pub struct Topicality {
     /// one than `midpoint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
+    /// Whether the texts about the topic are too few for what it says to be more than a
+    /// guess.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub few: bool,
 }
 
 /// Documents of either kind below which no curve is drawn.
@@ -310,6 +314,7 @@ impl Topicality {
             midpoint,
             width,
             counted,
+            few: false,
         })
     }
 
@@ -321,6 +326,7 @@ impl Topicality {
             midpoint,
             width: -((midpoint - high.max(1.0).ln()) / SURE).max(0.05),
             counted: None,
+            few: false,
         }
     }
 

@@ -21,7 +21,7 @@ const MAX_WORDS: usize = 6;
 pub struct Verdict {
     /// How likely it is, 0 to 1, as it is counted.
     pub on_topic: f64,
-    /// Whether that is a guess by the perplexity alone.
+    /// Whether that is a guess: by the perplexity alone, or by too few texts.
     pub guessed: bool,
     /// The same with more doubt, as a learning crawl learns it.
     pub reward: f64,
@@ -82,7 +82,7 @@ impl PageObserver {
     /// that has no sentence.
     pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
         let curve = &self.topicality;
-        let guessed = self.contrast.is_none();
+        let guessed = self.contrast.is_none() || curve.few;
         let words = self.contrast.as_ref();
         let contrast = words.and_then(|words| words.document(sentences, perplexity));
         let (on_topic, reward) = match (words, contrast) {
@@ -248,6 +248,7 @@ mod tests {
             midpoint: 0.0,
             width: 0.5,
             counted: None,
+            few: false,
         };
         PageObserver::new(Some((contrast, topicality)), 1.0, 2.0)
     }
@@ -317,6 +318,9 @@ mod tests {
         let (sure, doubtful) = (likely(&observer, &cats, 5.0), reward(&observer, &cats, 5.0));
         assert!(sure > doubtful && doubtful > 0.5, "{sure} {doubtful}");
         assert!(!observer.judge(&cats, 5.0).guessed);
+        let mut few = observer.clone();
+        few.topicality.few = true;
+        assert!(few.judge(&cats, 5.0).guessed);
         let plain = PageObserver::new(None, 300.0, 600.0);
         assert!(likely(&plain, &cats, 300.0) > 0.9 && likely(&plain, &cats, 3_000.0) < 0.1);
         assert_eq!(likely(&plain, &[], 300.0), 0.0);

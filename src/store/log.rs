@@ -105,8 +105,8 @@ pub struct Row<'a> {
     /// How likely it is on topic, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic_probability: Option<Likelihood>,
-    /// True where both are a guess by the perplexity alone, as the model has nothing to
-    /// compare the topic's words with.
+    /// True where both are a guess, as the model knows too little text to judge by: no
+    /// neutral text, or too few sentences about the topic.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub on_topic_guessed: bool,
     /// Title of the document.

@@ -376,6 +376,14 @@ impl Given {
         let stopwords = self.neutral.stopwords(&positive);
         keywords::save_stopwords(&stopwords, &draft.path().join(model::STOPWORDS))?;
         draft.finish(&facts)?;
+        if facts.topicality.is_some_and(|curve| curve.few) {
+            tracing::warn!(
+                "{} sentences about the topic are too few to tell how many pages of a crawl are \
+                 on topic: {} and more are enough; name more texts under train.positive",
+                facts.training_sentences,
+                topicality::ENOUGH
+            );
+        }
         tracing::info!(
             held_out = facts.held_out_perplexity,
             neutral = facts.neutral_perplexity,

@@ -21,6 +21,12 @@ const MIN_TOKENS: usize = 30;
 /// Documents about the topic from which on they are measured whole.
 const WHOLE: usize = 5;
 
+/// Sentences about the topic, without those held out, below which a judge only guesses. The
+/// contrast of texts that few others are compared with is higher than that of any page of a
+/// crawl. On the lab judges of 31 to 650 sentences took the topic's own pages for something
+/// else in 63 of 64 cases; with 829 and more they did not.
+pub(super) const ENOUGH: usize = 700;
+
 /// The words of all documents, and where the two kinds of documents lie.
 pub(super) struct Measured {
     pub counts: Counts,
@@ -91,8 +97,14 @@ pub(super) fn measure(
             }
         }
     }
+    let sentences = positive.iter().flat_map(|document| document.as_ref());
+    let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
+    let topicality = Topicality::between(&topic, &other);
     Measured {
         counts,
-        topicality: Topicality::between(&topic, &other),
+        topicality: topicality.map(|curve| Topicality {
+            few: trained < ENOUGH,
+            ..curve
+        }),
     }
 }
