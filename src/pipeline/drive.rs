@@ -138,6 +138,15 @@ pub trait Crew {
         Ok(frontier.flush()?)
     }
 
+    /// All that was written is to survive the loss of power: the frontier is about to be
+    /// flushed, and must not know more than the outputs hold.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn sync(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
     /// Called once, when the run ends without an error.
     ///
     /// # Errors
@@ -493,6 +502,7 @@ pub(super) fn settle<C: Crew>(
     }
     let wait = arrival.retry_after.take().filter(|wait| !wait.is_zero());
     if let Some(wait) = wait.filter(|_| !backs_off) {
+        crew.sync()?;
         frontier.rest(&arrival.task, wait, now)?;
     }
     crew.settle(frontier, arrival, now)

@@ -160,7 +160,7 @@ impl<'a> Crawl<'a> {
             let row = row(&arrival, &time, settled);
             outputs.log(&row)?;
             if backs_off(&arrival.outcome) {
-                outputs.sync_lines()?;
+                outputs.sync()?;
             }
             shown = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())
@@ -258,7 +258,7 @@ impl<'a> Crawl<'a> {
                 row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 outputs.log(&row)?;
                 if backs_off(&arrival.outcome) {
-                    outputs.sync_lines()?;
+                    outputs.sync()?;
                 }
                 Ok::<_, CrawlError>(Written {
                     stamp: outputs.stamp(),
@@ -403,6 +403,10 @@ impl Crew for Crawl<'_> {
             "checkpoint"
         );
         Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), CrawlError> {
+        Ok(self.outputs.sync()?)
     }
 
     fn end(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {

@@ -522,16 +522,8 @@ impl Outputs {
     /// # Errors
     /// [`OutputError::Io`].
     pub fn sync(&self) -> Result<(), OutputError> {
-        self.sync_lines()?;
+        self.open.values().try_for_each(Open::sync)?;
         sync_folder(&self.folder)
-    }
-
-    /// The same for what grows only: log, rows and texts.
-    ///
-    /// # Errors
-    /// [`OutputError::Io`].
-    pub fn sync_lines(&self) -> Result<(), OutputError> {
-        self.open.values().try_for_each(Open::sync)
     }
 
     /// The job's folder.
