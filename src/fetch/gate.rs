@@ -27,6 +27,7 @@ use tokio::time::Instant;
 use tower_layer::Layer;
 use tower_service::Service;
 
+use super::underway::Exchange;
 use crate::page::Booking;
 
 /// What a pause here is longer by: between this gate and the wire lie a task and a system
@@ -131,9 +132,16 @@ struct State {
     /// How long it has waited, but for the wait that goes on since then.
     waited: Duration,
     since: Option<Instant>,
+    /// The exchange that does not go on while it waits here.
+    exchange: Option<Arc<Exchange>>,
 }
 
 impl Exit {
+    /// The waits of the request are no slowness of this exchange.
+    pub(super) fn rests(&self, exchange: &Arc<Exchange>) {
+        lock(&self.state).exchange = Some(Arc::clone(exchange));
+    }
+
     /// Sends a request when its clocks permit it.
     pub(super) async fn send<T>(self: Arc<Self>, request: impl Future<Output = T>) -> T {
         self.pass().await;
@@ -155,7 +163,12 @@ impl Exit {
                     return;
                 }
                 Err(until) => {
-                    lock(&self.state).since = Some(Instant::now());
+                    let exchange = {
+                        let mut state = lock(&self.state);
+                        state.since = Some(Instant::now());
+                        state.exchange.clone()
+                    };
+                    let _resting = exchange.as_ref().map(Exchange::pause);
                     tokio::time::sleep_until(until).await;
                     let mut state = lock(&self.state);
                     let since = state.since.take();
@@ -244,6 +257,7 @@ where
 
 #[cfg(test)]
 mod tests {
+    use super::super::underway::Underway;
     use super::*;
 
     fn booking(clocks: &[(&str, u64)]) -> Booking {
@@ -256,6 +270,24 @@ mod tests {
 
     async fn ready() -> u64 {
         0
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_here_is_no_slowness_of_the_host() {
+        let underway = Arc::new(Underway::default());
+        let gates = Arc::new(Gates::default());
+        let clock = booking(&[("a", 60_000)]);
+        gates.exit(&clock).send(ready()).await;
+        let (open, _leave) = underway.enter();
+        let exit = gates.exit(&clock);
+        exit.rests(&open);
+        let sent = tokio::spawn(exit.send(ready()));
+        tokio::time::sleep(Duration::from_secs(50)).await;
+        assert_eq!(underway.give_way(0), 0, "it waits for a clock of ours");
+        sent.await.unwrap();
+        assert_eq!(underway.give_way(0), 0, "it has only begun");
+        tokio::time::sleep(Duration::from_secs(11)).await;
+        assert_eq!(underway.give_way(0), 1);
     }
 
     #[tokio::test(start_paused = true)]

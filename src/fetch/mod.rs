@@ -295,6 +295,7 @@ impl Fetcher {
         self.rates().request().await;
         let limits = &self.inner.options;
         let (open, _underway) = self.inner.underway.enter();
+        exit.rests(&open);
         let own = Arc::clone(&open);
         let mut watch = Watch::start(limits.total_timeout, limits.read_timeout, own);
         let condition = headers::condition(known);
