@@ -171,6 +171,14 @@ pub(super) struct Record {
     broken: bool,
 }
 
+impl Drop for Record {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was just forked has it open until it
+        // becomes another program.
+        self.file.unlock().ok();
+    }
+}
+
 impl Record {
     /// Opens or creates the record of a job, cuts off what a crash left of a last
     /// line, and returns the votes in force with it.
