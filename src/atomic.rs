@@ -12,7 +12,7 @@ pub(crate) fn write(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
 ) -> io::Result<()> {
-    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path names no file");
+    let no_name = || io::Error::new(io::ErrorKind::InvalidInput, "the path has no file name");
     let name = path.file_name().ok_or_else(no_name)?;
     beneath::write(path.parent().unwrap_or(Path::new("")), name, body)
 }

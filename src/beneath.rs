@@ -1,10 +1,10 @@
-//! The files of a folder, reached beneath it.
+//! Opens the files of a folder from that folder downwards.
 //!
-//! A job's folder may come from a stranger, and so may what stands in its files. Every
-//! path that a file names is a [`JobPath`], judged once when it is read, and every file
-//! of a job is opened from its folder downwards: neither `..` nor a symbolic link leads
-//! out. The folder itself may be a link, and a link within it that stays within it is
-//! followed; what is written is never one.
+//! A job's folder and the contents of its files may come from a stranger. Every path that
+//! a file names is a [`JobPath`], which is checked once when it is read. Every file of a job
+//! is opened from the job's folder downwards, so that neither `..` nor a symbolic link leads
+//! out. The folder itself may be a link. Links inside the folder that stay inside it are
+//! followed for reading; spoor never writes through a link.
 
 use std::borrow::Borrow;
 use std::ffi::OsStr;
@@ -31,22 +31,22 @@ const LONGEST: usize = 4_096;
 #[schemars(inline, with = "String")]
 pub struct JobPath(String);
 
-/// Why a text is no path below a job's folder.
+/// Why a text is not a path below a job's folder.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{}` is no path of a file in a job: {why}", shown(text))]
+#[error("`{}` is not a path of a file in a job: {why}", shown(text))]
 pub struct JobPathError {
     text: String,
     why: &'static str,
 }
 
-/// A text of a stranger, short and without what a terminal obeys.
+/// A text of a stranger, shortened and without control characters.
 fn shown(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
 }
 
 impl JobPath {
-    /// Judges a text.
+    /// Checks a text.
     ///
     /// # Errors
     /// [`JobPathError`] where it is empty, absolute, overlong, or has a part that leads
@@ -131,7 +131,7 @@ impl fmt::Display for JobPath {
 /// Opens a file to read it.
 ///
 /// # Errors
-/// What the system said; also where a link leads out, or it is no regular file.
+/// What the system said; also where a link leads out, or it is not a regular file.
 pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     open_with(folder, name, OpenOptions::new().read(true))
 }
@@ -155,7 +155,7 @@ pub fn append_at(path: &Path) -> io::Result<File> {
 }
 
 fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
-    let no_name = || io::Error::new(ErrorKind::InvalidInput, "the path names no file");
+    let no_name = || io::Error::new(ErrorKind::InvalidInput, "the path has no file name");
     let name = path.file_name().ok_or_else(no_name)?;
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
@@ -225,7 +225,7 @@ pub fn read(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 /// A file as text.
 ///
 /// # Errors
-/// As [`open`], and where it is no UTF-8.
+/// As [`open`], and where it is not UTF-8.
 pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read(folder, name)?)
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
@@ -244,7 +244,7 @@ pub fn write(
     let name = name.as_ref();
     let mut partial = name
         .file_name()
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the path names no file"))?
+        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the path has no file name"))?
         .to_owned();
     partial.push(format!(".{}.partial", std::process::id()));
     let partial = name.with_file_name(partial);
@@ -269,7 +269,7 @@ pub fn write(
 }
 
 /// Removes what killed processes left half written in a folder below `folder`. What
-/// cannot be removed is told in the program's log.
+/// cannot be removed is named in the program's log.
 pub fn sweep(folder: &Path, name: impl AsRef<Path>) {
     sweep_of(folder, name.as_ref(), None);
 }
@@ -292,7 +292,7 @@ fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
     }
 }
 
-/// The name of the file that another is to become, and the process that writes it.
+/// The name that a partial file will get, and the process that writes it.
 fn partial_of(name: &str) -> Option<(&str, u32)> {
     let (own, process) = name.strip_suffix(".partial")?.rsplit_once('.')?;
     let process: u32 = process.parse().ok()?;
@@ -337,7 +337,7 @@ pub fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::R
 pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let name = name.as_ref();
     let dir = dir(folder)?;
-    // Said here, as otherwise a link that leads out would only be "there already".
+    // Checked here, as a link that leads out would otherwise be reported as "already exists".
     match dir.metadata(name) {
         Ok(found) if found.is_dir() => return Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
@@ -411,7 +411,7 @@ pub fn is_dir(folder: &Path, name: impl AsRef<Path>) -> bool {
 }
 
 /// What lies in a folder below `folder`, in no order. A link is called one, whatever it
-/// leads to. Names that are not UTF-8 are none of spoor's and left out.
+/// leads to. Names that are not UTF-8 are not spoor's and are left out.
 ///
 /// # Errors
 /// What the system said; also where a link leads out.
@@ -507,7 +507,7 @@ fn open_with(folder: &Path, name: impl AsRef<Path>, options: &OpenOptions) -> io
         Ok(found) if !found.is_file() => {
             return Err(io::Error::new(
                 ErrorKind::InvalidInput,
-                "it is no regular file; move it away",
+                "it is not a regular file; move it away",
             ));
         }
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
@@ -521,21 +521,21 @@ fn refuse_link(folder: &Path, name: &Path) -> io::Result<()> {
     match dir(folder)?.symlink_metadata(name) {
         Ok(found) if found.is_symlink() => Err(io::Error::new(
             ErrorKind::InvalidInput,
-            "it is a symbolic link, and spoor writes through none in a job's folder; remove it",
+            "it is a symbolic link, and spoor does not write through links in a job; remove it",
         )),
         Err(error) if error.kind() != ErrorKind::NotFound => Err(told(error)),
         _ => Ok(()),
     }
 }
 
-/// Says of a way out what it is.
+/// Explains an error that means that a path leads out.
 fn told(error: io::Error) -> io::Error {
     // The system's own refusals have a number.
     match error.kind() {
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => io::Error::new(
             ErrorKind::InvalidInput,
-            "the path leads out of the folder, by `..` or a symbolic link; only the job's \
-             folder itself may be a link",
+            "the path leads out of the folder, by `..` or a symbolic link; remove it (only \
+             the job's folder itself may be a link)",
         ),
         _ => error,
     }

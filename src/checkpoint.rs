@@ -61,9 +61,9 @@ pub enum OpenError {
     Output(#[from] OutputError),
     /// The list of what was taken down is gone, and a receipt says that there was one.
     #[error(
-        "{}: it is not there any more, but {receipt} says that it listed what must not be \
-         fetched again; restore it from a copy, or write into it an order a line as that \
-         receipt names them under `asked`; an empty file lifts all orders",
+        "{}: the file is missing, but {receipt} shows that it listed what must not be fetched \
+         again; restore it from a copy, or write into it one line for each entry under `asked` \
+         of every receipt, with the receipt's `time` added; an empty file lifts all orders",
         path.display()
     )]
     TakedownsGone {

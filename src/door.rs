@@ -1,9 +1,9 @@
 //! HTTP connections of a server on this machine, within bounds: how many there are, how
-//! long a head may take, and that who does not read his answer is let go.
+//! long a head may take, and how long a client may leave its answer unread.
 //!
-//! Where all places are taken, the next client does not wait behind those that hold them:
-//! a connection gives its place up that no request was admitted on, or that has not moved
-//! a byte for a while. So whoever may not ask cannot keep those out who may.
+//! Where all places are taken, the next client does not wait for one to become free. A
+//! connection without an admitted request, or one that has not moved a byte for a while,
+//! gives up its place. So clients without access cannot keep out those with access.
 
 use std::future::Future;
 use std::io;
@@ -50,7 +50,7 @@ const END: Duration = Duration::from_secs(2);
 /// The pause after a connection could not be accepted, as where too many files are open.
 const REFUSED: Duration = Duration::from_millis(200);
 
-/// Who asks or changes something: `socket, user 1000`, `127.0.0.1:40112` or, without a
+/// The client that asks or changes something: `socket, user 1000`, `127.0.0.1:40112` or, without a
 /// connection, `SIGHUP`. Every request carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Who(pub String);
@@ -60,10 +60,10 @@ pub trait Door: Send + Sync + 'static {
     /// A connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
-    /// Whether whoever gets in at all may ask.
+    /// Whether every client that can connect is admitted.
     const ADMITS: bool;
 
-    /// The next one, and who it is.
+    /// Waits for the next connection; returns it and who it is.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Who)>> + Send;
 }
 

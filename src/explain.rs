@@ -387,7 +387,7 @@ impl Role<'_> {
                 let l = self.view.listing(&self.url.host_key())?;
                 let (of, listed, allowed) = (l.of, l.listed, l.allowed);
                 Some(format!(
-                    "the sitemaps of {of} have listed {listed} addresses of {allowed}"
+                    "the sitemaps of {of} have listed {listed} of {allowed} addresses so far"
                 ))
             }
             Reason::Gone => Some("there is no image at this address (404 or 410)".to_owned()),

@@ -28,7 +28,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `atomic` | a file is written whole or not at all | beneath |
-//! | `beneath` | the files of a job, opened beneath its folder: what its files name leads nowhere else | nothing |
+//! | `beneath` | opens the files of a job from its folder downwards, so that no path or link leads out of it | nothing |
 //! | `steps` | how far a long step has come, told to whoever listens | nothing |
 //! | `inert` | text of strangers made safe to print | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |

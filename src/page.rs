@@ -146,13 +146,13 @@ pub struct Task {
 /// Where a request may go, and when, as the frontier has booked it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Booking {
-    /// The address to connect to, and no other; `None` where the name service says, or
-    /// the operator. Of a task that only asks for the address, the one that was known.
+    /// The only address to connect to; `None` where the name service or the operator decides.
+    /// For a task that only looks the address up, the one that was known before.
     pub address: Option<IpAddr>,
-    /// Nobody answered there: where the name has another address, that one is wanted.
+    /// Nobody answered there, so another address of the name is wanted if there is one.
     pub elsewhere: bool,
-    /// The clocks that it shares with other requests, by their names, and the least time
-    /// between two requests that each stands for.
+    /// The clocks that it shares with other requests: the name of each, and the least time
+    /// between two of its requests.
     pub clocks: Vec<(String, Duration)>,
 }
 

@@ -48,8 +48,8 @@ pub enum Lab {
         #[arg(long)]
         job: Option<PathBuf>,
     },
-    /// Serve a web some of whose hosts hold on to whoever asks them, and print how many
-    /// honest pages are asked for meanwhile.
+    /// Serve a web with hosts that keep requests open as long as they can, and print how
+    /// many honest pages are asked for meanwhile.
     Tarpits {
         /// What hostile hosts do: silent, drip-head, drip-robots, drip-page or slow-body.
         #[arg(long, default_value = "silent")]
@@ -138,7 +138,7 @@ impl Lab {
                     .find(|(name, _)| *name == kind);
                 let Some((_, kind)) = known else {
                     let names = tarpits::Kind::ALL.map(|(name, _)| name).join(", ");
-                    bail!("--kind {kind}: no hostile host does that; allowed: {names}");
+                    bail!("--kind {kind}: there is no such kind of host; allowed: {names}");
                 };
                 let plan = tarpits::Plan {
                     kind,

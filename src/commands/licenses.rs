@@ -1,10 +1,10 @@
-//! `spoor licenses`: what stands under which licence in this program.
+//! `spoor licenses`: which licences the parts of this program are under.
 
 use std::io::Write;
 
 use anyhow::Result;
 
-/// The texts of spoor's own licences, and the notices of all that is linked.
+/// The texts of spoor's own licences, and the notices of everything linked into it.
 const TEXTS: [&str; 3] = [
     include_str!("../../LICENSE-MIT"),
     include_str!("../../LICENSE-APACHE"),

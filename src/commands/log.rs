@@ -120,7 +120,7 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     // Opening a pipe would wait for its other end.
     let other = |(name, kind): &(String, Kind)| name.starts_with("spoor.") && *kind == Kind::Other;
     if let Some((name, _)) = all.into_iter().find(other) {
-        let why = format!("logs/{name} is no regular file; move it away");
+        let why = format!("logs/{name} is not a regular file; move it away");
         return Err(refused(std::io::Error::other(why)));
     }
     let folder = folder.join("logs");

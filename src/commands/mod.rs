@@ -132,7 +132,7 @@ pub enum Command {
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
-    /// Print the licences of spoor and of all that is linked with it, and how to link
+    /// Print the licences of spoor and of everything linked into it, and how to link
     /// another KenLM.
     Licenses,
     /// Print the completions of a shell.

@@ -46,15 +46,15 @@ impl fmt::Display for ConfigError {
 pub struct ConfigErrors {
     subject: String,
     errors: Vec<ConfigError>,
-    /// Errors that were found and are not told.
+    /// Number of errors that were found but are not shown.
     more: usize,
 }
 
-/// Errors of a file that are told, without those of its syntax. Where more is wrong than
-/// anybody mends at once, telling all of it would only cost memory.
+/// Errors of a file that are shown at most, besides those of its syntax. Nobody mends more
+/// than these at once, and to keep them all would only cost memory.
 pub(super) const MOST_TOLD: usize = 100;
 
-/// Lines whose syntax is told to be wrong.
+/// Syntax errors that are shown at most, one a line.
 pub(super) const MOST_LINES: usize = 100;
 
 impl ConfigErrors {
@@ -91,7 +91,7 @@ impl fmt::Display for ConfigErrors {
         if self.more > 0 {
             writeln!(
                 f,
-                "and {} more, which are told when these are mended",
+                "and {} more, which are shown once these are mended",
                 self.more
             )?;
         }

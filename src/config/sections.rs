@@ -201,7 +201,7 @@ section! {
         connect_timeout: Duration = secs(10), within ms(1)..=hours(1);
         /// The longest silence while a response is read.
         read_timeout: Duration = secs(20), within ms(1)..=hours(1);
-        /// The longest time from the request to the last byte. While others could be asked, most of the requests that have taken ten seconds, and eight times as long as an answer usually takes, are given up earlier and tried again.
+        /// The longest time from the request to the last byte. When no place is free for other hosts, most of the requests that have taken more than ten seconds, and more than eight times as long as an answer usually takes, are given up earlier and tried again.
         total_timeout: Duration = minutes(5), within ms(1)..=days(1);
         /// The largest body of a page; the rest is not read.
         max_page_bytes: Size = Size::mib(10), within Size::kib(1)..=Size::mib(1024);
@@ -363,7 +363,7 @@ section! {
 section! {
     /// How a crawl survives its end.
     pub struct Checkpoint = "checkpoint" {
-        /// How long what is in flight is waited for when the crawl ends or is stopped; where limits.time ends it, a tenth of that time at most. What has not finished by then is asked for again at the next start.
+        /// How long open requests may take to finish when the crawl ends or is stopped. Where limits.time ends it, they have at most a tenth of limits.time, or a second if that is longer. What has not finished by then is asked for again at the next start.
         drain: Duration = minutes(2), within ms(1)..=hours(1);
         /// How often the frontier is flushed to disk.
         interval: Duration = secs(30), within secs(1)..=hours(1);
@@ -379,7 +379,7 @@ section! {
         level: LogLevel = LogLevel::Info;
         /// How many of these files are kept; older ones are removed.
         keep: usize = 14, within 1..=3_660;
-        /// How large `logs/crawl.jsonl` and `images.tsv` may become. Then the file gets a number and is compressed, as `crawl.00001.jsonl.zst`, and a new one is begun; all commands read them as one.
+        /// How large `logs/crawl.jsonl` and `images.tsv` may become. A file that reaches this size gets a number and is compressed, as `crawl.00001.jsonl.zst`, and a new one begins; all commands read them as one.
         rotate: Size = Size::mib(256), within Size::kib(4)..=Size::mib(1 << 20);
     }
 }

@@ -65,10 +65,10 @@ pub struct FocusNow {
     /// early to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// The lower end of the range in which that share lies, as far as the judge can tell.
+    /// The lower end of the range of the true share, as far as the judge can tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_low: Option<f64>,
-    /// The upper end of it.
+    /// The upper end of that range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_high: Option<f64>,
     /// The same of those drawn by chance.

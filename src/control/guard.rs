@@ -267,7 +267,7 @@ pub(crate) async fn guard(
             ))
         }
         Some(_) => {
-            // Others cannot take the place of who may ask.
+            // Clients without access cannot take the place of this one.
             if let Some(seat) = request.extensions().get::<Arc<Seat>>()
                 && guard.knows(headers)
             {

@@ -146,7 +146,7 @@ pub enum ControlError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The record of changes cannot be written.
-    #[error("the change is not recorded: {0}")]
+    #[error("the change cannot be recorded: {0}")]
     Audit(String),
     /// A file in the job's folder cannot be read or written.
     #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]

@@ -48,7 +48,7 @@ static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
 });
 
-/// The keys there are.
+/// All keys of a job file.
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(config::keys);
 
 /// The largest job file that is read over the API, in bytes.
@@ -284,7 +284,7 @@ async fn set(
         let key: String = key.chars().take(100).collect();
         let error = match config::nearest_key(&key) {
             Some(near) => format!("`{key}` is no key; did you mean `{near}`?"),
-            None => format!("`{key}` is no key; name one in full, as limits.documents"),
+            None => format!("`{key}` is no key; write its full name, as limits.documents"),
         };
         return Err(Problem::wrong(error, ADVICE));
     }
@@ -304,7 +304,7 @@ async fn rules(
         return Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             format!("the job file is larger than {MAX_RULES} bytes"),
-            "write its rules as fewer prefixes, or start the crawl anew with it",
+            "write its rules as fewer prefixes, or stop the crawl and start it again with this file",
         ));
     }
     // It may take a while, and a crawl goes on meanwhile.

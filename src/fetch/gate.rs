@@ -5,12 +5,11 @@
 //! global rate, the name service and handshakes, which a server can draw out. So each
 //! request waits here again, at the clocks that its [`Booking`] names, and takes them at
 //! the moment at which it is written: at once where a connection is open already, and
-//! otherwise when the connection stands, TLS included. [`AfterConnecting`] knows that
+//! otherwise when the connection is open, TLS included. [`AfterConnecting`] knows that
 //! moment, as it lies around the client's own connector. A clock that was taken for an
 //! open connection is given back where there is none after all.
 //!
-//! To the address that was booked, and to no other, the connection is made by
-//! [`super::resolve`], which asks here.
+//! [`super::resolve`] asks here for the booked address, and connects to no other.
 //!
 //! What is not known here: why two requests share a clock, and how long it runs.
 
@@ -30,11 +29,11 @@ use tower_service::Service;
 use super::underway::Exchange;
 use crate::page::Booking;
 
-/// What a pause here is longer by: between this gate and the wire lie a task and a system
-/// call, which take a little longer one time than another.
+/// Added to every pause here: the task and the system call between this gate and the wire
+/// do not always take the same time.
 const GRAIN: Duration = Duration::from_millis(2);
 
-/// Clocks that are looked at before those that have run out are forgotten.
+/// From this number of clocks on, those that have run out are forgotten.
 const MANY: usize = 1_024;
 
 tokio::task_local! {

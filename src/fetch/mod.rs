@@ -220,11 +220,11 @@ impl Fetcher {
         self.locate_again(url, &Booking::default()).await
     }
 
-    /// The same, where requests have been booked before: the address stays, or is to be
-    /// another one.
+    /// The same for a host whose address was known before: keeps that address, or looks for
+    /// another one where nobody answered there.
     ///
     /// # Errors
-    /// As of [`Fetcher::locate`].
+    /// As [`Fetcher::locate`].
     pub async fn locate_again(
         &self,
         url: &PageUrl,
@@ -261,8 +261,8 @@ impl Fetcher {
         self.fetch_booked(url, kind, known, &booking).await.0
     }
 
-    /// The same for a request that was booked: it goes to that address, when its clocks
-    /// permit it. Returns also how long it has waited for them.
+    /// The same for a booked request: it goes to the booked address as soon as its clocks
+    /// permit it. Also returns how long it waited for them.
     pub async fn fetch_booked(
         &self,
         url: &PageUrl,
@@ -315,9 +315,9 @@ impl Fetcher {
         answer.map_err(|e| e.with_seen(watch.seen()))
     }
 
-    /// Has the requests that have taken longest give way to others, until `most` are left
-    /// that take long: each has ten seconds, and eight times as long as an answer usually
-    /// takes. They fail with [`FetchError::Timeout`]. Returns how many these are.
+    /// Ends the slowest requests until at most `most` slow ones are left. A request is slow
+    /// after ten seconds and after eight times as long as an answer usually takes. Ended
+    /// requests fail with [`FetchError::Timeout`]. Returns how many were ended.
     pub fn give_way(&self, most: usize) -> usize {
         self.inner.underway.give_way(most)
     }

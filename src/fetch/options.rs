@@ -52,9 +52,9 @@ pub struct Options {
     /// Decoded body bytes per second over all hosts, 64 or more; `None` is
     /// unlimited.
     pub bytes_per_second: Option<u64>,
-    /// Requests are booked ([`super::Fetcher::fetch_booked`]), and so each waits for its
-    /// clocks once its connection stands. A name that is not booked but has several
-    /// addresses is then given up where the first of them is silent.
+    /// Whether requests are booked ([`super::Fetcher::fetch_booked`]), so that each waits
+    /// for its clocks once its connection is open. A name with several addresses that is not
+    /// booked then fails where the first of them is silent.
     pub booked: bool,
     /// Permit special-purpose addresses (loopback, private networks, ...). For
     /// labs only: with it a page can make the crawler ask the machines around it.

@@ -1,4 +1,4 @@
-//! The room in memory that large bodies share, and who may have how much of it.
+//! The room in memory that large bodies share, and how much of it each may have.
 //!
 //! Every body may have [`SMALL`] bytes. What it needs besides comes out of one [`Room`], a
 //! step at a time, first come, first served; no host and no address has more than
@@ -38,7 +38,7 @@ const STEP: usize = 1 << 20;
 /// The time over which it is judged how fast a body comes.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// While room is wanted, all of it must come anew in this time.
+/// While room is wanted, a body must bring as many bytes as it holds in this time.
 const TURN: Duration = Duration::from_secs(32);
 
 /// The least that is asked of any body that holds room, and the most, in bytes a second.
@@ -61,7 +61,7 @@ pub(super) enum Source {
 #[derive(Debug)]
 pub(super) struct Room {
     state: Mutex<State>,
-    /// Room was given back, or somebody came who waits for it.
+    /// Room was given back, or a body began to wait for it.
     changed: Notify,
 }
 

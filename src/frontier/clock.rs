@@ -12,7 +12,7 @@ use crate::config;
 use crate::page::Obeyed;
 
 /// How long the address of a name is taken to be what the name service said, in
-/// milliseconds: hosts move, and then their requests would go to whoever is there now.
+/// milliseconds: hosts move, and then their requests would go to another host that is there now.
 const MAX_ADDRESS_AGE: u64 = 10 * 60 * 1_000;
 
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
@@ -175,7 +175,7 @@ impl Policy {
         }
     }
 
-    /// Books that a host is left alone for so many milliseconds, whatever their number.
+    /// Books that a host is left alone for this many milliseconds, however many.
     /// One that wants to be left alone for longer than any pause of ours is not waited
     /// for. Where several requests were open, each may be told another time, and the last
     /// of them holds.

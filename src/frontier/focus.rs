@@ -8,11 +8,12 @@ use crate::page::{Judged, Likelihood};
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// How far the line may be off that the judge draws between pages on topic and others, as
-/// log-odds. Training sees texts, not the pages that a crawl will meet, so the line is only
-/// known to lie somewhere between the two kinds. This moves it half way to the mean text of
-/// the topic, or as far the other way. On the lab the true share lay in the range between
-/// in 42 of 46 cases where one was told, and never more than 6 points outside of it.
+/// How far the judge's line between pages on topic and others may be off, as log-odds.
+/// Training sees texts, not the pages that a crawl will meet, so it only knows that the line
+/// is somewhere between the two kinds. This moves it half way to the mean text of the topic,
+/// or as far the other way. On the lab web the true share was in that range in 42 of the 46
+/// cases where one was given, and never more than 6 points outside of it; only with seed
+/// pages as texts and long neutral texts is the judge further off (see the README).
 const DOUBT: f64 = 1.6;
 
 /// Points of a curve at most; where there would be more, each two become one.
@@ -48,8 +49,8 @@ impl Tally {
         self.mean(self.thousandths)
     }
 
-    /// Between which shares the true one lies, as far as the judge can tell: what a strict
-    /// and a lax judge would count. `None` without a page.
+    /// The range of the true share, as far as the judge can tell: from what a strict judge
+    /// would count to what a lax one would. `None` without a page.
     pub fn range(&self) -> Option<(f64, f64)> {
         self.mean(self.strict).zip(self.mean(self.lax))
     }
@@ -65,8 +66,8 @@ impl Tally {
         self.around(self.share()?)
     }
 
-    /// Between which shares that of all links lies of which these were drawn: the lower end
-    /// of the interval of what a strict judge counts to the upper end of what a lax one does.
+    /// The range of the share of all links from which these were drawn: from the lower end of
+    /// the interval around the strict count to the upper end of the one around the lax count.
     pub fn drawn_range(&self) -> Option<(f64, f64)> {
         let (strict, lax) = self.range()?;
         Some((self.around(strict)?.0, self.around(lax)?.1))

@@ -6,9 +6,9 @@
 //! lies its delay, which grows towards what its answers take.
 //!
 //! Ten thousand sites of strangers may share an address, so what one host says binds
-//! that host alone. A group backs off by its own rule: when a quarter of its hosts, and
-//! three at least, fail one after the other before any of them answers. Only those count
-//! that have answered there before: whoever owns a name can point it at a machine of
+//! only that host. A group backs off by a rule of its own: when a quarter of its hosts, and
+//! at least three, fail one after the other before any of them answers. Only hosts that have
+//! answered there before count, because the owner of a name can point it at a machine of
 //! somebody else. The pauses double with each further host that fails, up to
 //! [`MAX_PAUSE`], and any answer ends them.
 //!
@@ -197,7 +197,7 @@ impl Policy {
                 let most = record.delay.max(least).max(1).saturating_mul(2);
                 record.delay = millis(elapsed).min(self.max_delay).min(most).max(least);
                 if record.failures > 0 {
-                    // Whoever was asked last was asked before now.
+                    // The last request was sent before now.
                     record.due = record.due.min(now.saturating_add(record.delay));
                 }
                 (record.troubled, record.failures, record.parked) = (None, 0, false);

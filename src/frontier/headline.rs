@@ -32,7 +32,7 @@ pub struct Headline {
     pub pages: u64,
     /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub share: Option<f64>,
-    /// Between which shares the true one lies, as far as the judge can tell.
+    /// The range of the true share, as far as the judge can tell.
     pub share_range: Option<(f64, f64)>,
     /// Why it cannot be told.
     pub doubt: Option<Doubt>,
@@ -40,8 +40,8 @@ pub struct Headline {
     pub drawn: u64,
     /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
     pub drawn_share: Option<f64>,
-    /// Between which shares that of all these links lies: by what the judge can tell, and
-    /// by how few were drawn (95 %).
+    /// The range of the share of all these links. It allows for what the judge cannot tell
+    /// and for how few pages were drawn (95 %).
     pub drawn_range: Option<(f64, f64)>,
     /// How many times as large `share` is as `drawn_share`.
     pub gain: Option<f64>,
@@ -67,8 +67,8 @@ pub enum Doubt {
 }
 
 impl Focus {
-    /// What the crawl found, in plain words, as "Of 100 pages it chose, 54 are about
-    /// lighthouses; of 100 drawn by chance from the same links, about 9."
+    /// What the crawl found, in plain words, as "Of 100 pages it chose, about 54 (41 to 66)
+    /// are about lighthouses; of 100 drawn by chance from the same links, about 9 (3 to 17)."
     pub fn sentence(&self, topic: &str) -> String {
         self.headline(topic).to_string()
     }
@@ -135,7 +135,7 @@ impl fmt::Display for Headline {
                 return write!(
                     f,
                     "Cannot tell yet how many of the {pages} pages it chose are {about}: nearly \
-                     all read like {texts}, and too few others came to check that by."
+                     all read like {texts}, and too few others came to check that."
                 );
             }
             (_, Some(Doubt::Guessed { familiar })) => {
@@ -281,7 +281,7 @@ mod tests {
                 (94, 100),
                 (5, 19),
                 "Cannot tell yet how many of the 100 pages it chose are about bees: nearly all \
-                 read like the texts about bees, and too few others came to check that by."
+                 read like the texts about bees, and too few others came to check that."
                     .to_owned(),
             ),
             (

@@ -403,7 +403,7 @@ impl Frontier {
         let mut record = self.record_of(lease.slot);
         let before = record.located.as_ref().and_then(|l| l.address);
         if before != address {
-            // What it has answered elsewhere says nothing of who is here.
+            // What it has answered elsewhere says nothing about this address.
             self.schedule.prove(lease.slot, false);
         }
         record.located = Some(Located { address, at: now });

@@ -1,10 +1,11 @@
 //! What a host may list in sitemaps.
 //!
 //! A sitemap names up to 50,000 addresses and costs its owner nothing, and a host may have
-//! any number of them. So the sitemaps of a host may list [`BASE`] addresses at first, those
-//! of a registered domain, which may have any number of hosts, [`DOMAIN_BASE`], and
-//! [`PER_PAGE`] more for each page that was fetched there: who is worth it never runs out,
-//! and who only lists fills no store. What is known already costs nothing. A sitemap that
+//! any number of them. So the sitemaps of a host may list [`BASE`] addresses at first, and
+//! those of a registered domain, which may have any number of hosts, [`DOMAIN_BASE`]. Each
+//! page that was fetched there allows [`PER_PAGE`] more. A site whose pages are fetched never
+//! runs out, and one that only lists addresses cannot fill the store. Addresses that are
+//! already known are not counted. A sitemap that
 //! lists more is read again when its host has earned half as much as it has listed, or when
 //! its robots.txt is read again; until then it is dropped as [`Reason::ListBudget`], and so
 //! are those that were not read yet when next to nothing was left.
@@ -30,7 +31,7 @@ const BASE: u64 = 10_000;
 /// Those that all hosts of a registered domain may list.
 const DOMAIN_BASE: u64 = if cfg!(test) { 12_000 } else { 100_000 };
 
-/// Those that each page which was fetched earns.
+/// Those that each fetched page earns.
 const PER_PAGE: u64 = 50;
 
 /// Sitemaps that a host may name; each of its pages earns one more.
@@ -39,7 +40,7 @@ const SITEMAPS: u64 = 1_000;
 /// A sitemap is not read for fewer addresses than that.
 const WORTH: u64 = 1_000;
 
-/// Pages of a host after which it is looked whether a sitemap is worth another reading.
+/// After each so many pages of a host, a sitemap may be read again.
 const EVERY: u64 = 20;
 
 /// What a site lists is as near as a link on its front page.
@@ -244,7 +245,7 @@ pub(super) fn is_put_off(state: &State) -> bool {
 pub(super) fn told(listing: &Listing, beyond: u64) -> String {
     let Listing { of, allowed, .. } = listing;
     format!(
-        "{beyond} of its addresses were passed over: the sitemaps of {of} may list {allowed} by \
-         now, and more with every page of it"
+        "{beyond} of its addresses were passed over: the sitemaps of {of} may list {allowed} so \
+         far, and {PER_PAGE} more for each page that is fetched there"
     )
 }

@@ -406,9 +406,9 @@ impl Frontier {
         self.leases.len().saturating_sub(self.open_images)
     }
 
-    /// So many requests may be open at the same time. From then on only a part of them, a
-    /// quarter at least, is for hosts that have given nothing yet or failed last, as soon as
-    /// any host has given something.
+    /// Sets how many requests may be open at the same time. Once any host has given
+    /// something, at most three quarters of them are for hosts that have given nothing yet or
+    /// failed last, and a quarter while such hosts keep silent.
     pub fn set_most_open(&mut self, most: usize) {
         self.newcomers.set_most(most);
     }

@@ -1,4 +1,4 @@
-//! How many requests may be open at hosts of which it is not known that they answer.
+//! How many requests may be open at hosts that are not known to answer.
 //!
 //! A host may take the connection and say nothing, or a byte now and then: names and
 //! addresses for such hosts cost nothing, and each holds a request for as long as the job
@@ -6,8 +6,8 @@
 //! are *newcomers*, and the requests that are open at them are bounded. The bound follows
 //! what they are found to be: three quarters of all requests while newcomers answer
 //! promptly, as in a broad crawl that meets ever new hosts, and a quarter where they keep
-//! silent. As long as nobody has answered there is nobody to be held up by them, so a crawl
-//! begins as fast as it may.
+//! silent. There is no bound before any host has given something, so a crawl begins as fast
+//! as it may.
 //!
 //! This module reads no store and no clock.
 

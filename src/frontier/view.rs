@@ -218,7 +218,7 @@ impl<'a> View<'a> {
         traps::budget(self.store, url)
     }
 
-    /// What the sitemaps of a host, or of its domain where less is left to that, have listed.
+    /// What the sitemaps of a host have listed, or those of its domain if it has less left.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.

@@ -14,7 +14,7 @@
 //! and traps, for the quick start and the tests), [`traps`] (sites without end,
 //! and what of them is worth a fetch), [`endless`] (a web of which every
 //! page is new, for crawls of any length), [`gallery`] (pictures in several sizes, of which
-//! some are gone), [`tarpits`] (hosts that hold on to whoever asks them), [`zoo`] (hostile servers, and what must
+//! some are gone), [`tarpits`] (hosts that keep requests open), [`zoo`] (hostile servers, and what must
 //! become of each).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's

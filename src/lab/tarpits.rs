@@ -1,4 +1,4 @@
-//! A web some of whose hosts hold on to whoever asks them.
+//! A web with hosts that keep requests open as long as they can.
 //!
 //! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every
 //! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] for as long
@@ -75,7 +75,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A job that crawls the web which is served at an address.
+    /// A job file that crawls this web where it is served at `web`.
     pub fn job(&self, web: SocketAddr) -> String {
         let seeds: Vec<String> = (0..self.honest)
             .map(|n| format!("http://h{n}.test/"))
@@ -127,7 +127,7 @@ listen = false
 /// A web that is served. Dropping this ends it, with every connection.
 #[derive(Debug)]
 pub struct Running {
-    /// Where.
+    /// The address that it listens on.
     pub addr: SocketAddr,
     asked: watch::Receiver<u64>,
     held: watch::Receiver<u64>,

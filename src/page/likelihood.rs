@@ -33,8 +33,8 @@ impl Likelihood {
         f64::from(self.0) / f64::from(Self::ONE)
     }
 
-    /// The same with its log-odds raised by this: what a judge says whose line between the
-    /// two kinds of pages lies elsewhere.
+    /// The same with its log-odds raised by this, as a judge with a stricter or laxer line
+    /// between the two kinds of pages would rate it.
     pub fn raised(self, by: f64) -> Self {
         // 0 and 1 are steps of a thousandth as the others, and not certain either.
         let p = self.get().clamp(1e-3, 1.0 - 1e-3);

@@ -30,7 +30,7 @@ const MAX_WAIT: Duration = Duration::from_secs(1);
 /// The same while as many requests are open as are worth it, which grows with time.
 const WINDOW_WAIT: Duration = Duration::from_millis(20);
 
-/// Of so many requests that may be open, one may take long while others wait.
+/// While others wait, one of this many requests that may be open may be slow.
 const PER_SLOW: usize = 8;
 
 /// How a crawl is driven.
@@ -438,7 +438,7 @@ pub(super) fn room(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Room 
     }
 }
 
-/// Whether somebody could be asked but for the requests that are open.
+/// Whether a host could be asked if fewer requests were open.
 fn others_wait(frontier: &Frontier, room: Room, now: u64) -> bool {
     let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
     frontier.keeps_back() || (room == Room::Full && is_ready())
@@ -481,8 +481,8 @@ fn lease_one<C: Crew>(
     Ok((permit, Room::Free))
 }
 
-/// Answers a lease. What the host asks for is heeded whatever the answer is; a failure
-/// that it backs off for anyway brings that itself.
+/// Answers a lease. The pause that the host asks for is booked whatever the answer is; a
+/// failure after which the host backs off books it by itself.
 pub(super) fn settle<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,

@@ -58,7 +58,7 @@ pub enum CrawlError {
     Output(#[from] OutputError),
 }
 
-/// The least time that what is in flight has when the time of a crawl is up.
+/// The least time that open requests have to finish when the time of a crawl is up.
 const LEAST_GRACE: Duration = Duration::from_secs(1);
 
 /// When a crawl ends by itself; `None` is without end.
@@ -422,7 +422,7 @@ impl Crew for Crawl<'_> {
         (self.progress)(frontier, None);
     }
 
-    /// A tenth of the time that the crawl had is what its end may take.
+    /// At the end of `limits.time`, open requests have a tenth of that time to finish.
     fn grace(&self, drain: Duration) -> Duration {
         match (self.reached, self.limits.time) {
             (Some("limits.time"), Some(time)) => drain.min((time / 10).max(LEAST_GRACE)),

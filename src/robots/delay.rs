@@ -1,9 +1,9 @@
 //! The value of a `Crawl-delay` line, which no standard defines: sites write `10`,
 //! `10s`, `10,5`, `1e30` and `inf`.
 //!
-//! Who writes the line wants to be asked slowly, so whatever begins with a number
-//! counts, and a number that no clock holds counts as the longest wait. What may be
-//! waited for at all is not decided here.
+//! A site that writes the line wants slow requests, so every value that begins with a
+//! number counts, and a number that no clock holds counts as the longest wait. How long
+//! a crawl waits at most is not decided here.
 
 use std::time::Duration;
 

@@ -106,7 +106,7 @@ pub enum OutputError {
         why: String,
     },
     /// What pages said of an image cannot be read.
-    #[error("{}:{line}: not a line that spoor wrote ({why}); move the file away: what pages said of one image is lost then", path.display())]
+    #[error("{}:{line}: not a line that spoor wrote ({why}); move the file away: what some pages said of one image is then lost", path.display())]
     Sightings {
         /// The file.
         path: PathBuf,
@@ -181,8 +181,7 @@ pub struct Outputs {
     rotate: u64,
 }
 
-/// The bytes of a table from which on another file is begun, where nobody says another
-/// number.
+/// The length of a table, in bytes, at which a new file is begun by default.
 pub const ROTATE: u64 = 256 << 20;
 
 impl Outputs {
@@ -234,14 +233,13 @@ impl Outputs {
         })
     }
 
-    /// Begins another file of a table when one has so many bytes, from now on.
+    /// Sets the length in bytes at which a new file of a table is begun.
     pub fn rotate_at(&mut self, bytes: u64) {
         self.rotate = bytes;
     }
 
-    /// Looks whether somebody has moved or cut a table while it is written, and begins
-    /// another file then. True where that is so, and [`Outputs::stamp`] says another
-    /// thing than before.
+    /// Checks whether somebody has moved or cut a table while it is written, and if so
+    /// begins a new file. Returns true in that case; [`Outputs::stamp`] has then changed.
     ///
     /// # Errors
     /// [`OutputError::Io`] names the file.
@@ -465,7 +463,7 @@ impl Outputs {
     /// read of it now.
     fn known(&mut self, file: &str, page: &PageUrl) -> Result<Option<Known>, OutputError> {
         self.sightings.check()?;
-        // A frontier that was imported may name any file.
+        // An imported frontier may name any file.
         let is_there = image_path(file)
             .is_some_and(|file| beneath::is_file(&self.folder, sidecar::name_of(file.as_str())));
         if !is_there {
@@ -506,7 +504,7 @@ impl Outputs {
     }
 
     /// Writes all that pages said of images into their sidecars, as at the end of a crawl.
-    /// Before that whoever loads a sidecar sees it, and nobody else.
+    /// Until then it is in journals, which [`Sidecar::load`] reads as well.
     ///
     /// # Errors
     /// [`OutputError`] names the file.
@@ -667,6 +665,8 @@ fn remedy(error: &std::io::Error) -> &'static str {
     // EMFILE and ENFILE have no kind of their own.
     match error.raw_os_error() {
         Some(23 | 24) => "raise the limit of open files (ulimit -n)",
+        // spoor itself refused, and the message says what is wrong.
+        None if error.kind() == std::io::ErrorKind::InvalidInput => "mend that",
         _ => "free space or mend the permissions",
     }
 }

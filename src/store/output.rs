@@ -183,8 +183,8 @@ impl Open {
                 let is_gone = beneath::length(folder, name).unwrap_or(0) == 0;
                 if is_gone && length.is_some_and(|length| length > 0) {
                     tracing::warn!(
-                        "{}: it was moved away or emptied since it was written; what stood in it \
-                         is in no report, and the crawl goes on with a new one",
+                        "{}: the file was moved away or emptied; the crawl goes on with a new one, \
+                         and reports lack what the old one held",
                         path.display()
                     );
                     length = Some(0);
@@ -260,8 +260,8 @@ impl Open {
         }
         let path = self.folder.join(name);
         tracing::warn!(
-            "{}: it was moved away or cut while the crawl writes to it; the crawl goes on with \
-             a new one, and what stood in the old one is in no report",
+            "{}: the file was moved away or cut while the crawl writes to it; the crawl goes on \
+             with a new one, and reports lack what the old one held",
             path.display()
         );
         let mut file = Appender::open(path, None)?;

@@ -285,7 +285,7 @@ impl Rewriting {
             .iter()
             .find(|name| !is_output_file(name.as_str()))
         {
-            return Err(wrong(format!("{other} is no file that grows")));
+            return Err(wrong(format!("{other} is not an output of the crawl")));
         }
         read.folder = folder.to_owned();
         Ok(Some(read))
@@ -330,7 +330,7 @@ pub fn generation(folder: &Path) -> Result<u64, OutputError> {
     let text = read_if_there(folder, GENERATION)?.unwrap_or_else(|| b"0".to_vec());
     let number = String::from_utf8_lossy(&text).trim().parse();
     number.map_err(|_| OutputError::Stamp {
-        why: format!("{} is no number", folder.join(GENERATION).display()),
+        why: format!("{} is not a number", folder.join(GENERATION).display()),
     })
 }
 
@@ -733,7 +733,7 @@ pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
 fn no_image() -> std::io::Error {
     std::io::Error::new(
         ErrorKind::InvalidInput,
-        "it is no path of an image in a job",
+        "it is not a path of an image in a job",
     )
 }
 

@@ -1,4 +1,4 @@
-//! Renaming a table that has become long, compressing it, and taking that back.
+//! Rotates a table that has become long: renames it, compresses it, and undoes both.
 //!
 //! In this order: the file is synced, renamed to its number, and an empty one is made in
 //! its place; then the folder is synced. From then on the place up to which the outputs
@@ -7,8 +7,8 @@
 //! row lies in a file that is whole, and a crash leaves at most a file too many.
 //!
 //! A crash may also lose the commit of the page that came after the renaming. The place
-//! that the frontier knows is then in a file that has a number by now, and that file
-//! becomes again the one that is written to.
+//! that the frontier knows is then in a file that already has a number. That file becomes
+//! the one that is written to again.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
@@ -73,8 +73,8 @@ pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(
             some.push(format!("and {} more", gone.len() - NAMED));
         }
         tracing::warn!(
-            "{}: files of this table are gone: {}; what stood in them is in no report, and the \
-             crawl goes on",
+            "{}: parts of this table are missing: {}; the crawl goes on, and reports lack what \
+             they held",
             folder.join(name).display(),
             some.join(", ")
         );
@@ -195,7 +195,7 @@ impl Drop for Packer {
 }
 
 /// Appends a line to a table that is no output of the crawl, on the disk when this
-/// returns. Where the file has `limit` bytes already another one is begun.
+/// returns. Where the file already has `limit` bytes, a new one is begun.
 ///
 /// # Errors
 /// [`OutputError::Io`] names the file.

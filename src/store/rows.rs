@@ -2,8 +2,8 @@
 //!
 //! A table that has become long is renamed and gets a number, `crawl.00001.jsonl` after
 //! `crawl.jsonl`, and a new file is begun. What was renamed never changes any more, so it
-//! is compressed to `crawl.00001.jsonl.zst`. Whoever reads a table reads all of these in
-//! order, and nobody but this module needs to know how many there are.
+//! is compressed to `crawl.00001.jsonl.zst`. A reader of a table reads all of these in
+//! order, and only this module needs to know how many there are.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -112,7 +112,7 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
         parts.extend(live.map(|file| part(next, name, Some(file))));
         return Ok(parts);
     }
-    let busy = std::io::Error::other("it is renamed all the time");
+    let busy = std::io::Error::other("it is renamed again and again; try again");
     Err(io(&path, "listing its files")(busy))
 }
 

@@ -1,8 +1,8 @@
-//! What pages say of images that are kept already, until it stands in their sidecars.
+//! What pages say of images that are already kept, until it is in their sidecars.
 //!
 //! A sidecar is one file of JSON and is always written whole. A picture in the frame of a
 //! site stands on every one of its pages: if each of them rewrote the sidecar, the bytes
-//! written would be the square of the pages. So a page only appends a line to a journal of
+//! written would grow with the square of the pages. So a page only appends a line to a journal of
 //! that image, and the journal is folded into the sidecar when it has become as long as
 //! the sidecar is. The sidecar doubles with every fold then, and all folds together write
 //! no more than a few times what was said.
@@ -10,8 +10,8 @@
 //! Folding is the work of a thread of its own. The journal is first renamed, so that the
 //! crawl goes on with a new one; then the sidecar is written whole, on the disk; then the
 //! renamed journal is removed. A change that is made twice is made once, so a crash at any
-//! point costs nothing. [`read`] follows the same way in the same direction, and whoever
-//! loads a sidecar sees all that was said, also of a crawl that runs or was killed.
+//! point costs nothing. [`read`] goes through the files in the same order, so loading a
+//! sidecar gives all that was said, also while a crawl runs or after it was killed.
 //! Opening the outputs and ending a crawl fold all that is left.
 
 use std::collections::{BTreeMap, HashSet};
@@ -345,8 +345,8 @@ fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result
     sidecar.save_alone(folder, synced)
 }
 
-/// Folds every journal that lies in a job's folder. One that cannot be is named and left,
-/// for whoever loads that sidecar.
+/// Folds every journal in a job's folder. One that cannot be folded is named and left, and
+/// loading its sidecar reports it again.
 pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
     let below = folder.join(FOLDER);
     let entries = match beneath::entries(folder, FOLDER) {

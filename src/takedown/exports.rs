@@ -131,7 +131,7 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     // A receipt that was interrupted is read from a file, and removes nothing else.
     let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
     if !of_export {
-        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is no export");
+        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not an export");
         return Err(io(&path, "removing")(why));
     }
     match beneath::remove_all(folder, name) {

@@ -28,8 +28,8 @@
 //! [`dashboard`] what it shows on a page and tells Prometheus, [`ui`] what all jobs of a
 //! folder show on one,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
-//! hostile servers cost what they state and no more, [`tarpits`] that hosts which hold on to
-//! whoever asks them hold up nobody else, [`soak`] that a long crawl takes
+//! hostile servers cost what they state and no more, [`tarpits`] that hosts which keep
+//! requests open hold up no other host, [`soak`] that a long crawl takes
 //! no more memory than a short one, [`terminal`] what people, log files and scripts see of
 //! a crawl.
 //!

@@ -1,4 +1,4 @@
-//! Hosts that hold on to whoever asks them hold up nobody else, and no end.
+//! Hosts that keep requests open hold up no other host, and not the end of a crawl.
 
 use std::net::SocketAddr;
 
