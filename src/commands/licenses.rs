@@ -1,6 +1,6 @@
 //! `spoor licenses`: which licences the parts of this program are under.
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 
 use anyhow::Result;
 
@@ -13,7 +13,14 @@ const TEXTS: [&str; 3] = [
 
 /// Prints them.
 pub fn run() -> Result<()> {
-    let mut out = std::io::stdout().lock();
+    match print(&mut std::io::stdout().lock()) {
+        // Whoever reads has read enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        printed => Ok(printed?),
+    }
+}
+
+fn print(out: &mut impl Write) -> std::io::Result<()> {
     writeln!(
         out,
         "spoor {} is under MIT or Apache-2.0, at your choice.\n",
@@ -22,5 +29,5 @@ pub fn run() -> Result<()> {
     for text in TEXTS {
         writeln!(out, "{text}")?;
     }
-    Ok(())
+    out.flush()
 }

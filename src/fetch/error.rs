@@ -4,6 +4,7 @@
 //! What follows from a failure is not decided here but in [`super::outcome()`].
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -38,6 +39,19 @@ pub enum Phase {
     Room,
     /// Anything, while others waited that could have been asked in its place.
     Others,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connecting => "no connection in network.connect_timeout",
+            Self::Head => "no answer in network.read_timeout",
+            Self::Body => "no more of the body in network.read_timeout",
+            Self::Whole => "the answer was not complete in network.total_timeout",
+            Self::Room => "a large body came too slowly while others waited for memory",
+            Self::Others => "other hosts waited for its place",
+        })
+    }
 }
 
 /// Why a task gave no answer.
@@ -86,7 +100,7 @@ pub enum FetchError {
         seen: Seen,
     },
     /// It took too long.
-    #[error("{host} took too long ({phase:?})")]
+    #[error("{host} took too long: {phase}")]
     Timeout {
         /// The URL's host.
         host: String,

@@ -144,13 +144,13 @@ fn slow() -> Vec<Case> {
             "silent",
             "answers nothing",
             drip("", b"", hour),
-            late().saying("took too long (Head)"),
+            late().saying("took too long: no answer"),
         ),
         case(
             "silent-head",
             "stops within the head",
             drip("HTTP/1.1 200 OK\r\nContent-", b"", hour),
-            late().saying("took too long (Head)"),
+            late().saying("took too long: no answer"),
         ),
         case(
             "silent-body",
@@ -160,13 +160,13 @@ fn slow() -> Vec<Case> {
                 b"",
                 hour,
             ),
-            late().saying("took too long (Body)"),
+            late().saying("took too long: no more of the body"),
         ),
         case(
             "drip-head",
             "sends a byte of the head every half second",
             drip("HTTP/1.1 200 OK\r\nX: ", b"a", DRIP),
-            late().saying("took too long (Head)"),
+            late().saying("took too long: no answer"),
         ),
         case(
             "drip-body",
@@ -176,7 +176,7 @@ fn slow() -> Vec<Case> {
                 b"a",
                 DRIP,
             ),
-            late().saying("took too long (Whole)"),
+            late().saying("took too long: the answer was not complete"),
         ),
         case(
             "drip-large-body",
@@ -212,7 +212,7 @@ fn slow() -> Vec<Case> {
                 b"0",
                 DRIP,
             ),
-            late().saying("took too long (Body)"),
+            late().saying("took too long: no more of the body"),
         ),
     ]
 }
