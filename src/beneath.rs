@@ -325,7 +325,7 @@ fn lives(_process: u32) -> bool {
 /// The same for bytes that are there.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
     write(folder, name, |out| out.write_all(bytes))
 }

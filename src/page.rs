@@ -154,6 +154,8 @@ pub struct Booking {
     /// The clocks that it shares with other requests: the name of each, and the least time
     /// between two of its requests.
     pub clocks: Vec<(String, Duration)>,
+    /// How long it may take at least before it gives way to others that wait.
+    pub patience: Duration,
 }
 
 /// What a server calls one version of a page. Sent back with the next request,

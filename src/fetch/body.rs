@@ -304,7 +304,7 @@ mod tests {
         let begun = Instant::now();
         let waits = Duration::from_secs(60);
         let waited = || begun.elapsed().min(waits);
-        let (open, _out) = Arc::new(Underway::default()).enter();
+        let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
         let mut watch = Watch::start(whole, idle, open);
         let answer = async {
             tokio::time::sleep(waits + Duration::from_secs(4)).await;
@@ -315,7 +315,7 @@ mod tests {
         assert!((4_000..4_010).contains(&millis), "{millis}");
         let begun = Instant::now();
         let waited = || begun.elapsed().min(waits);
-        let (open, _out) = Arc::new(Underway::default()).enter();
+        let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
         let mut watch = Watch::start(whole, idle, open);
         let never = std::future::pending::<Result<(), reqwest::Error>>();
         let error = watch.head("a.org", waited, never).await.unwrap_err();
@@ -326,7 +326,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn throttling_is_not_held_against_the_server() {
-        let (open, _out) = Arc::new(Underway::default()).enter();
+        let (open, _out) = Arc::new(Underway::default()).enter(Duration::ZERO);
         let mut watch = Watch::start(Duration::from_secs(10), Duration::from_secs(5), open);
         tokio::time::advance(Duration::from_secs(3)).await;
         let pause = tokio::time::sleep(Duration::from_secs(27));

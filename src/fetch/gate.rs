@@ -147,6 +147,11 @@ impl Exit {
         SENDING.scope(self, request).await
     }
 
+    /// How long the request may take before it gives way to others.
+    pub(super) fn patience(&self) -> Duration {
+        self.booking.patience
+    }
+
     /// How long it has waited here so far.
     pub(super) fn waited(&self) -> Duration {
         let state = lock(&self.state);
@@ -277,7 +282,7 @@ mod tests {
         let gates = Arc::new(Gates::default());
         let clock = booking(&[("a", 60_000)]);
         gates.exit(&clock).send(ready()).await;
-        let (open, _leave) = underway.enter();
+        let (open, _leave) = underway.enter(Duration::from_secs(10));
         let exit = gates.exit(&clock);
         exit.rests(&open);
         let sent = tokio::spawn(exit.send(ready()));

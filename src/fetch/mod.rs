@@ -294,7 +294,7 @@ impl Fetcher {
         })?;
         self.rates().request().await;
         let limits = &self.inner.options;
-        let (open, _underway) = self.inner.underway.enter();
+        let (open, _underway) = self.inner.underway.enter(exit.patience());
         exit.rests(&open);
         let own = Arc::clone(&open);
         let mut watch = Watch::start(limits.total_timeout, limits.read_timeout, own);

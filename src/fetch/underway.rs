@@ -14,9 +14,6 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The time that every exchange has.
-const LEAST: Duration = Duration::from_secs(10);
-
 /// How many times as long as usual an exchange may take.
 const PATIENCE: f64 = 8.0;
 
@@ -46,6 +43,8 @@ pub(super) struct Exchange {
 #[derive(Debug)]
 struct Clock {
     begun: Instant,
+    /// The time that it has at least.
+    least: Duration,
     /// Spent on waiting for something of ours.
     rested: Duration,
     /// Since when it waits for something of ours, where it does.
@@ -66,11 +65,12 @@ pub(super) struct Leave {
 }
 
 impl Underway {
-    /// An exchange begins.
-    pub(super) fn enter(self: &Arc<Self>) -> (Arc<Exchange>, Leave) {
+    /// An exchange begins, which has so much time at least.
+    pub(super) fn enter(self: &Arc<Self>, least: Duration) -> (Arc<Exchange>, Leave) {
         let exchange = Arc::new(Exchange {
             clock: Mutex::new(Clock {
                 begun: Instant::now(),
+                least,
                 rested: Duration::ZERO,
                 pause: None,
                 told: false,
@@ -98,7 +98,7 @@ impl Underway {
     pub(super) fn give_way(&self, most: usize) -> usize {
         let state = self.state();
         let patience = Duration::try_from_secs_f64(state.usual.0 * PATIENCE);
-        let patience = patience.unwrap_or(Duration::MAX).max(LEAST);
+        let patience = patience.unwrap_or(Duration::MAX);
         let long = state.open.values().filter(|e| e.has_taken(patience));
         let many = long.clone().count().saturating_sub(most);
         long.take(many).for_each(|exchange| exchange.tell());
@@ -134,7 +134,7 @@ impl Exchange {
     fn has_taken(&self, patience: Duration) -> bool {
         let clock = self.clock();
         let taken = clock.begun.elapsed().saturating_sub(clock.rested);
-        !clock.told && clock.pause.is_none() && taken >= patience
+        !clock.told && clock.pause.is_none() && taken >= patience.max(clock.least)
     }
 
     fn tell(&self) {
@@ -161,15 +161,16 @@ mod tests {
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const LEAST: Duration = Duration::from_secs(10);
 
     #[tokio::test(start_paused = true)]
     async fn those_that_have_taken_longest_give_way() {
         let all = Arc::new(Underway::default());
-        let first = all.enter();
+        let first = all.enter(LEAST);
         tokio::time::advance(SECOND).await;
-        let second = all.enter();
+        let second = all.enter(LEAST);
         tokio::time::advance(SECOND).await;
-        let third = all.enter();
+        let third = all.enter(LEAST);
         tokio::time::advance(LEAST - 2 * SECOND).await;
         // Only the first has had its time.
         assert_eq!(all.give_way(1), 0);
@@ -188,7 +189,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn our_own_pauses_are_nobodys_slowness() {
         let all = Arc::new(Underway::default());
-        let (exchange, _out) = all.enter();
+        let (exchange, _out) = all.enter(LEAST);
         let paused = exchange.pause();
         tokio::time::advance(100 * SECOND).await;
         assert_eq!(all.give_way(0), 0);
@@ -203,7 +204,7 @@ mod tests {
     async fn where_all_are_slow_all_have_time() {
         let all = Arc::new(Underway::default());
         (0..100).for_each(|_| all.answered(20 * SECOND));
-        let (_exchange, _out) = all.enter();
+        let (_exchange, _out) = all.enter(LEAST);
         tokio::time::advance(159 * SECOND).await;
         assert_eq!(all.give_way(0), 0);
         tokio::time::advance(2 * SECOND).await;

@@ -15,6 +15,9 @@ use crate::page::Obeyed;
 /// milliseconds: hosts move, and then their requests would go to another host that is there now.
 const MAX_ADDRESS_AGE: u64 = 10 * 60 * 1_000;
 
+/// The time that every request has before it gives way.
+const LEAST_PATIENCE: Duration = Duration::from_secs(10);
+
 /// The `[politeness]` section in milliseconds, with what the frontier needs of
 /// `[network]`.
 #[derive(Debug, Clone)]
@@ -145,6 +148,20 @@ impl Policy {
             .min(self.max_back_off)
     }
 
+    /// How long a request may take at least before it gives way to others that wait: ten
+    /// seconds, or twice as long as the host took last where that is more, and twice as
+    /// long again after each failure. So a slow host that means well is heard in the end.
+    pub(super) fn patience(&self, record: &HostRecord) -> Duration {
+        let took = match self.delay_factor > 0.0 {
+            true => record.delay as f64 / self.delay_factor / 1000.0,
+            false => 0.0,
+        };
+        let least = LEAST_PATIENCE.as_secs_f64().max(2.0 * took);
+        let doublings = record.failures.min(4);
+        let patience = least * f64::from(1_u32 << doublings);
+        Duration::try_from_secs_f64(patience).unwrap_or(Duration::MAX)
+    }
+
     /// Books a request that the host answered. One that was open already when the
     /// host wanted to be left alone ends nothing of that: the clock is never put back.
     pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
@@ -233,6 +250,20 @@ mod tests {
         record.crawl_delay = Some(90_000);
         policy.answered(&mut record, Duration::from_millis(1), 0);
         assert_eq!(record.due, 90_000);
+    }
+
+    #[test]
+    fn slow_hosts_and_those_that_gave_way_have_more_time() {
+        let policy = test_policy();
+        let mut record = HostRecord::default();
+        let seconds = |record: &HostRecord| policy.patience(record).as_secs();
+        assert_eq!(seconds(&record), 10);
+        policy.answered(&mut record, Duration::from_secs(8), 0);
+        assert_eq!(seconds(&record), 16);
+        policy.failed(&mut record, None, 0);
+        assert_eq!(seconds(&record), 32);
+        record.failures = 100;
+        assert_eq!(seconds(&record), 256);
     }
 
     #[test]

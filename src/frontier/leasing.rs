@@ -372,6 +372,7 @@ impl Frontier {
             address: host.record.located.as_ref().and_then(|l| l.address),
             elsewhere: host.record.failures > 0,
             clocks: clocks.into_iter().map(in_time).collect(),
+            patience: self.policy.patience(&host.record),
         }
     }
 
