@@ -390,8 +390,22 @@ pub fn hard_link(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) ->
 
 /// The length of a regular file; `None` where there is none, or a link to it leads out.
 pub fn length(folder: &Path, name: impl AsRef<Path>) -> Option<u64> {
-    let found = dir(folder).ok()?.metadata(name).ok()?;
-    found.is_file().then_some(found.len())
+    look(folder, name).ok().flatten()
+}
+
+/// The length of the regular file of this name; `None` where there is none.
+///
+/// # Errors
+/// What the system says where it cannot tell, as where no descriptor is left: who takes
+/// that for a missing file loses what is in it.
+pub fn look(folder: &Path, name: impl AsRef<Path>) -> io::Result<Option<u64>> {
+    match dir(folder).and_then(|dir| dir.metadata(name)) {
+        Ok(found) => Ok(found.is_file().then_some(found.len())),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Whether there is a regular file of this name.

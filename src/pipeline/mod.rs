@@ -482,9 +482,10 @@ fn write(
     // image or the terms of use may be others all the same.
     let again = finished.changed == Some(false);
     for (file, context) in &finished.extend {
-        match again {
-            true => outputs.extend_image_again(file, context.clone())?,
-            false => outputs.extend_image(file, context.clone())?,
+        match finished.changed {
+            None => outputs.extend_image_first(file, context.clone())?,
+            Some(false) => outputs.extend_image_again(file, context.clone())?,
+            Some(true) => outputs.extend_image(file, context.clone())?,
         }
     }
     if let Some(Brought::Page(page)) = &arrival.brought {

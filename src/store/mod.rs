@@ -371,7 +371,21 @@ impl Outputs {
     /// # Errors
     /// [`OutputError`] names the file.
     pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
-        self.extend(file, context, false)
+        self.extend(file, context, Visit::Changed)
+    }
+
+    /// The same for a page that was never visited before: no row of it was committed. Its
+    /// words may stand in the sidecar all the same, where a power cut took a row that was
+    /// not on the disk yet and left the sidecar.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file.
+    pub fn extend_image_first(
+        &mut self,
+        file: &str,
+        context: ImageContext,
+    ) -> Result<(), OutputError> {
+        self.extend(file, context, Visit::First)
     }
 
     /// The same for a page that was visited before and has the same text: it has its
@@ -384,22 +398,26 @@ impl Outputs {
         file: &str,
         context: ImageContext,
     ) -> Result<(), OutputError> {
-        self.extend(file, context, true)
+        self.extend(file, context, Visit::Same)
     }
 
     fn extend(
         &mut self,
         file: &str,
         context: ImageContext,
-        again: bool,
+        visit: Visit,
     ) -> Result<(), OutputError> {
         let Some(known) = self.known(file, &context.page)? else {
             return Ok(());
         };
         let entry = Entry::of(&context);
-        let has_row = again && !known.has_room(&context.page, entry);
-        // A page that is visited again often still says the same.
-        if has_row || known.has(&context.page, entry) {
+        let has_row = match visit {
+            Visit::First => false,
+            // A page that is visited again often still says the same.
+            Visit::Changed => known.has(&context.page, entry),
+            Visit::Same => !known.has_room(&context.page, entry) || known.has(&context.page, entry),
+        };
+        if has_row {
             self.memory.put(file, known);
             return Ok(());
         }
@@ -464,8 +482,10 @@ impl Outputs {
     fn known(&mut self, file: &str, page: &PageUrl) -> Result<Option<Known>, OutputError> {
         self.sightings.check()?;
         // An imported frontier may name any file.
-        let is_there = image_path(file)
-            .is_some_and(|file| beneath::is_file(&self.folder, sidecar::name_of(file.as_str())));
+        let is_there = match image_path(file) {
+            Some(file) => is_there(&self.folder, &sidecar::name_of(file.as_str()))?,
+            None => false,
+        };
         if !is_there {
             let path = sidecar::path_of(&self.folder, file);
             tracing::warn!(path = %path.display(), %page, "no sidecar to add this page to");
@@ -528,6 +548,25 @@ impl Outputs {
     pub fn folder(&self) -> &Path {
         &self.folder
     }
+}
+
+/// Which visit of a page says something of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Visit {
+    /// The first one.
+    First,
+    /// A later one that found another text.
+    Changed,
+    /// A later one that found the same text.
+    Same,
+}
+
+/// Whether there is a regular file of this name below the job's folder.
+fn is_there(folder: &Path, name: &str) -> Result<bool, OutputError> {
+    let found = beneath::look(folder, name);
+    Ok(found
+        .map_err(io(&folder.join(name), "looking for"))?
+        .is_some())
 }
 
 /// Refuses a job in which a link leads out where its parts lie: every command looks

@@ -315,7 +315,7 @@ pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, O
             let rotated = rows::rotated(folder, name)?.into_iter();
             let path =
                 |(number, forms): (u32, rows::Forms)| rows::rotated_name(name, number, forms.zst);
-            let live = beneath::is_file(folder, name).then(|| name.to_owned());
+            let live = super::is_there(folder, name)?.then(|| name.to_owned());
             Ok(rotated.map(path).chain(live).collect())
         }
         Form::Pieces {

@@ -718,7 +718,7 @@ pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
 /// # Errors
 /// [`OutputError`] names the file.
 pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
-    if !beneath::is_file(folder, sidecar::name_of(file)) {
+    if !super::is_there(folder, &sidecar::name_of(file))? {
         return Ok(());
     }
     let mut sidecar = Sidecar::load(folder, file)?;

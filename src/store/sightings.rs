@@ -25,7 +25,9 @@ use std::thread::JoinHandle;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{OutputError, Sidecar, image_path, io, make_folder, remove, sidecar, sync_folder};
+use super::{
+    OutputError, Sidecar, image_path, io, is_there, make_folder, remove, sidecar, sync_folder,
+};
 use crate::address::PageUrl;
 use crate::beneath;
 use crate::page::{ImageContext, Terms};
@@ -307,7 +309,7 @@ impl Drop for Sightings {
 /// before is folded first.
 fn set_apart(folder: &Path, file: &str) -> Result<(), OutputError> {
     let [new, old] = [NEW, OLD].map(|ending| journal(file, ending));
-    match beneath::is_file(folder, &old) {
+    match is_there(folder, &old)? {
         true => Ok(()),
         false => beneath::rename(folder, &new, old).map_err(io(&folder.join(&new), "renaming")),
     }
@@ -335,7 +337,7 @@ fn start(
 /// Writes a sidecar with the changes; `synced` where it must be on the disk then. Nothing
 /// where the sidecar was moved away.
 fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result<(), OutputError> {
-    if !beneath::is_file(folder, sidecar::name_of(file)) {
+    if !is_there(folder, &sidecar::name_of(file))? {
         let path = sidecar::path_of(folder, file);
         tracing::warn!(path = %path.display(), "no sidecar to add pages to");
         return Ok(());

@@ -14,7 +14,6 @@ use std::path::Path;
 use super::output::Position;
 use super::rows::{self, Part, Table};
 use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar, sightings};
-use crate::beneath;
 
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
@@ -81,7 +80,7 @@ fn undo(
         remove(folder, &beside)?;
         return remove(folder, image);
     };
-    if !beneath::is_file(folder, &beside) {
+    if !super::is_there(folder, &beside)? {
         return Ok(());
     }
     let mut sidecar = Sidecar::load(folder, image)?;

@@ -219,3 +219,29 @@ fn a_damaged_journal_is_named_and_stops_neither_opening_nor_other_images() {
     remove_image(job.path(), &file).unwrap();
     assert_eq!(journals(job.path()), 0, "it goes with its image");
 }
+
+#[test]
+fn a_first_visit_has_its_row_though_the_sidecar_has_its_words() {
+    let job = tempfile::tempdir().unwrap();
+    let mut o = Outputs::open(job.path(), &[]).unwrap();
+    let file = keep(
+        &mut o,
+        "http://i.org/a.jpg",
+        vec![context("http://a.org/1", "x")],
+    );
+    let said = context("http://a.org/2", "y");
+    let rows = || {
+        let table = std::fs::read_to_string(job.path().join("images.tsv")).unwrap();
+        table.matches("http://a.org/2").count()
+    };
+    o.extend_image_first(&file, said.clone()).unwrap();
+    assert_eq!(rows(), 1);
+    o.extend_image(&file, said.clone()).unwrap();
+    o.extend_image_again(&file, said.clone()).unwrap();
+    assert_eq!(rows(), 1, "it says the same");
+    // As after a power cut that took the row and left the journal.
+    o.extend_image_first(&file, said).unwrap();
+    assert_eq!(rows(), 2);
+    let sidecar = Sidecar::load(job.path(), &file).unwrap();
+    assert_eq!(sidecar.contexts().len(), 2);
+}
