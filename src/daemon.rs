@@ -238,7 +238,7 @@ pub fn crawl(
     let mut served = control::serve(runtime, desk.clone(), entrance);
     let model = model(config, runtime, &mut view::Told::of(observer, &desk))?;
     let metrics = Metrics::new()?;
-    let learned = Learned::new(&config.strategy);
+    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let fetcher = {
         let _entered = runtime.enter();
@@ -459,6 +459,9 @@ fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeReader {
     })
 }
 
+/// How many times as likely as held-out text a page is whose text the model was trained on.
+const TRAINED: f64 = 5.0;
+
 /// What reads bodies as a job says.
 ///
 /// # Errors
@@ -480,6 +483,7 @@ pub fn reader(
     );
     let learns = section.kind == StrategyKind::Learn;
     let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium)
+        .asking(learned.judge())
         .only(&section.clues);
     Ok(Reader {
         extract: extract::Options {
@@ -501,6 +505,7 @@ pub fn reader(
         }),
         boundaries,
         learned: learns.then(|| learned.changed(section)),
+        trained: model.facts.calibration.boundaries.high / TRAINED,
         images: ImageRules {
             enabled: images.enabled,
             min: (images.min_width, images.min_height),

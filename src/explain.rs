@@ -130,6 +130,10 @@ pub struct LearnedLink {
     pub reward: Option<f64>,
     /// How likely the page is on topic, 0 to 1, while it is not fetched.
     pub likely: Option<f64>,
+    /// How much what the crawl has learned weighs in that, 0 to 1; all else is the formula
+    /// of the strategy `link`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight: Option<f64>,
     /// What that is made of, in order.
     pub parts: Vec<LearnedPart>,
 }
@@ -263,7 +267,7 @@ impl Role<'_> {
             true => Some(self.view.ahead(self.url, self.kind, &record)?),
             false => None,
         };
-        let learned = self.learned()?;
+        let learned = self.learned(record.parts.as_ref())?;
         let instead = match self.kind {
             TaskKind::Image => self.view.instead(self.url)?,
             _ => Instead::default(),
@@ -288,7 +292,7 @@ impl Role<'_> {
         })
     }
 
-    fn learned(&self) -> Result<Option<LearnedLink>, StoreError> {
+    fn learned(&self, link: Option<&LinkParts>) -> Result<Option<LearnedLink>, StoreError> {
         let Some(clues) = self.view.clues(self.url, self.kind)? else {
             return Ok(None);
         };
@@ -296,12 +300,13 @@ impl Role<'_> {
             return Ok(Some(LearnedLink {
                 reward: Some(f64::from(reward)),
                 likely: None,
+                weight: None,
                 parts: Vec::new(),
             }));
         }
         let rating = self.terms.rating.as_ref();
-        let parts = match rating.and_then(|rating| rating.learning()) {
-            Some(learning) => learning.parts(&clues),
+        let (weight, parts) = match rating.and_then(|rating| rating.learning()) {
+            Some(learning) => (learning.weight(), learning.parts(&clues, link)),
             None => {
                 // What a crawl that does not run had learned.
                 let learned = self.view.learned()?;
@@ -312,7 +317,7 @@ impl Role<'_> {
                 for Example { clues, reward } in learned.examples {
                     learner.learn(&clues, reward);
                 }
-                learner.parts(&clues)
+                (learner.weight(), learner.parts(&clues))
             }
         };
         let odds: f64 = parts.iter().map(|part| part.adds).sum();
@@ -324,6 +329,7 @@ impl Role<'_> {
         Ok(Some(LearnedLink {
             reward: None,
             likely: Some(logistic(odds)),
+            weight: Some(weight),
             parts: parts.collect(),
         }))
     }

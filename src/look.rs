@@ -137,7 +137,7 @@ impl Looker {
     /// [`LookError::Daemon`].
     pub fn new(config: &Config, model: &Model) -> Result<Self, LookError> {
         let metrics = Metrics::new().map_err(DaemonError::from)?;
-        let learned = Learned::new(&config.strategy);
+        let learned = Learned::new(&config.strategy, model.contrast.as_ref());
         Ok(Self {
             reader: daemon::reader(config, model, metrics, &learned)?,
             scope: Scope::new(config.scope.clone()),

@@ -6,6 +6,7 @@
 
 mod clues;
 mod likelihood;
+mod nearness;
 mod terms;
 mod text;
 
@@ -21,6 +22,7 @@ use crate::language::{Guess, Language};
 
 pub use clues::{Clues, Part, Words};
 pub use likelihood::{Judged, Likelihood};
+pub use nearness::{Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 
@@ -604,10 +606,10 @@ pub struct Observed {
     pub on_topic: f64,
     /// Whether that is a guess, as the model knows too little text to judge by.
     pub guessed: bool,
-    /// The same on a curve with more doubt, by which a learning crawl learns.
-    pub reward: f64,
-    /// The contrast of the page's words, in nats a token; `None` where the model has
-    /// nothing to compare the topic's words with, or the page has no words.
+    /// The same for a learning crawl, which makes more of it than the given texts tell.
+    pub nearness: Nearness,
+    /// The contrast of the page's words, in nats; `None` where the model has nothing to
+    /// compare the topic's words with, or the page has no words.
     pub contrast: Option<f64>,
     /// The clues of each of [`Scored::links`], but for what is known of the page; empty
     /// where the crawl does not learn.

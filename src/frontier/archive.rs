@@ -213,6 +213,13 @@ enum Fact {
         /// The example.
         example: Example,
     },
+    /// What the judge of a learning crawl goes by.
+    Judged {
+        /// Where it is kept.
+        place: u16,
+        /// As the judge itself writes it, in hexadecimal digits.
+        state: String,
+    },
     /// By what all links were rated, and how far that has come.
     Scores {
         #[serde(flatten)]
@@ -611,6 +618,10 @@ fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
         b'Y' => Fact::Example {
             number: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
             example: postcard::from_bytes(value).ok()?,
+        },
+        b'j' => Fact::Judged {
+            place: u16::from_be_bytes(key.get(1..)?.try_into().ok()?),
+            state: base16ct::lower::encode_string(value),
         },
         b'L' => Fact::Scores {
             scores: postcard::from_bytes(value).ok()?,

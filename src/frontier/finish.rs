@@ -11,7 +11,9 @@ use super::step::Step;
 use super::store::StoreError;
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask};
 use crate::address::PageUrl;
-use crate::page::{ImageContext, Judged, Outcome, Prints, Reason, Task, TaskKind, Validators};
+use crate::page::{
+    ImageContext, Judged, Nearness, Outcome, Prints, Reason, Task, TaskKind, Validators,
+};
 
 /// What a page or a sitemap brought; empty for everything else.
 #[derive(Debug, Default)]
@@ -48,8 +50,8 @@ pub struct Effects {
     pub on_topic: Option<f64>,
     /// Whether that is a guess.
     pub guessed: bool,
-    /// The same with more doubt, by which a learning crawl learns.
-    pub reward: Option<f64>,
+    /// What its text says for a learning crawl; `None` where no page came.
+    pub nearness: Option<Nearness>,
 }
 
 /// What became of a finished task.

@@ -28,6 +28,7 @@
 //! | `O image-U-key` | [`Instead`](super::spares::Instead): which address of the same picture an image is asked for in place of |
 //! | `Z` | [`ImageLedger`](super::ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::learning::Example) since then |
+//! | `j place` | what the judge of a learning crawl goes by: its seeds and the pages it saw last |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the
@@ -116,14 +117,15 @@ pub(super) const DRAWN: &[u8] = b"K";
 pub(super) const SCORES: &[u8] = b"L";
 pub(super) const LEARNED: &[u8] = b"X";
 pub(super) const EXAMPLES: &[u8] = b"Y";
+pub(super) const JUDGED: &[u8] = b"j";
 pub(super) const INSTEAD: &[u8] = b"O";
 pub(super) const IMAGES: &[u8] = b"Z";
 
 /// Every class of which a pair is a fact by itself, in the order of an export; of the
 /// queues only errands are. All else follows from these. A new class belongs here.
-pub(super) const FACTS: [&[u8]; 21] = [
+pub(super) const FACTS: [&[u8]; 22] = [
     SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, INSTEAD, GROUPS, RECHECKS, b"P", b"G",
-    b"I", ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, b"E", QUEUES,
+    b"I", ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
 ];
 
 /// A group's own name stands in its key.
@@ -144,6 +146,11 @@ pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
 /// An example by its number.
 pub(super) fn example(number: u64) -> Vec<u8> {
     join(b'Y', &number.to_be_bytes())
+}
+
+/// What the judge keeps at this place.
+pub(super) fn judged(place: u16) -> Vec<u8> {
+    join(b'j', &place.to_be_bytes())
 }
 
 pub(super) fn host(host: &HostKey) -> Vec<u8> {

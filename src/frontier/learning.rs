@@ -32,7 +32,7 @@ use super::schedule::Head;
 use super::store::{Store, StoreError};
 use super::{Frontier, NewTask, Rating, State, codec};
 use crate::address::HostKey;
-use crate::page::{Bucket, Clues, Outcome, Part, Reason, Task, TaskKind};
+use crate::page::{Bucket, Clues, LinkParts, Nearness, Outcome, Part, Reason, Task, TaskKind};
 
 /// Examples after which what was learned is written as a whole.
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
@@ -55,11 +55,20 @@ const TARGETS_ADDED: f64 = 3.0;
 
 /// What rates links by their clues, and learns from what they led to.
 pub trait Learning: Send + Sync {
-    /// The score of a link of these clues.
-    fn rate(&self, clues: &Clues) -> Score;
+    /// The score of a link of these clues, whose rating without them has these parts.
+    fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score;
 
     /// How good a link is apart from all others to the same address; higher is better.
     fn link_value(&self, clues: &Clues) -> f64;
+
+    /// How far a page is on topic whose text says this, 0 to 1.
+    fn judge(&self, nearness: &Nearness) -> f64;
+
+    /// Goes by a page from now on: what is to be kept of it beside what is kept already.
+    fn hear(&self, nearness: &Nearness) -> Option<Heard>;
+
+    /// Begins with all that was kept; false where that is of another version.
+    fn restore_judge(&self, kept: Vec<Heard>) -> bool;
 
     /// Learns that these clues led to a page that was on topic so far, 0 to 1.
     fn learn(&self, clues: &Clues, reward: f64);
@@ -83,8 +92,21 @@ pub trait Learning: Send + Sync {
     /// topic than it is by this, 0 to 1: at 0.5 by twice, at 0 by nothing.
     fn patience(&self) -> f64;
 
+    /// How much what was learned weighs in a score, 0 to 1; all else is the rating without
+    /// clues.
+    fn weight(&self) -> f64;
+
     /// What the score is made of, in order.
-    fn parts(&self, clues: &Clues) -> Vec<Part>;
+    fn parts(&self, clues: &Clues, link: Option<&LinkParts>) -> Vec<Part>;
+}
+
+/// What a judge of pages keeps of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Where it is kept, in place of what is kept there.
+    pub place: u16,
+    /// What is kept, as the judge itself writes it.
+    pub state: Vec<u8>,
 }
 
 /// What a page taught.
@@ -113,7 +135,17 @@ impl Frontier {
             return Ok(None);
         };
         let reward = match outcome {
-            Outcome::Done => effects.reward,
+            Outcome::Done => effects.nearness.as_ref().map(|nearness| {
+                // A seed whose text was given to the model says nothing more.
+                let told = task.bucket == Bucket::Seed && !nearness.is_of_seed();
+                if !told
+                    && !record.was_fetched()
+                    && let Some(Heard { place, state }) = learning.hear(nearness)
+                {
+                    change.batch.put(keys::judged(place), state);
+                }
+                learning.judge(nearness)
+            }),
             // A fetch that brings no page is a fetch lost.
             Outcome::Redirect { .. } => Some(0.0),
             Outcome::Drop { reason } if is_of_the_page(*reason) => Some(0.0),
@@ -183,6 +215,10 @@ impl Frontier {
         }
         for Example { clues, reward } in examples(&*self.store)? {
             learning.learn(&clues, reward);
+        }
+        if !learning.restore_judge(judged(&*self.store)?) {
+            let why = "what pages are judged by is of another version".to_owned();
+            return Err(codec::corrupt(&*self.store, keys::JUDGED, why));
         }
         Ok(())
     }
@@ -289,7 +325,7 @@ impl Change<'_> {
             Some(before) => met.clone().with(&before),
             None => met.clone(),
         };
-        (task.score, task.bucket) = learning.rate(&clues);
+        (task.score, task.bucket) = learning.rate(&clues, task.parts.as_ref());
         self.write(keys::clues(key), &clues)?;
         task.clues = Some(clues);
         Ok(Some(task))
@@ -322,6 +358,24 @@ pub(super) fn examples(store: &dyn Store) -> Result<Vec<Example>, StoreError> {
     examples
 }
 
+/// All that the judge of pages has kept.
+pub(super) fn judged(store: &dyn Store) -> Result<Vec<Heard>, StoreError> {
+    let mut kept = Vec::new();
+    let mut broken = None;
+    store.scan(keys::JUDGED, &[], &mut |key, value| {
+        let place = key.get(1..).and_then(|place| place.try_into().ok());
+        let Some(place) = place.map(u16::from_be_bytes) else {
+            let why = "what pages are judged by has no place".to_owned();
+            broken = Some(codec::corrupt(store, key, why));
+            return ControlFlow::Break(());
+        };
+        let state = value.to_vec();
+        kept.push(Heard { place, state });
+        ControlFlow::Continue(())
+    })?;
+    broken.map_or(Ok(kept), Err)
+}
+
 /// Whether a link that is met again goes so far before its place that it is given another.
 pub(super) fn is_lifted(known: &UrlRecord, bucket: Bucket, score: f64) -> bool {
     let place = Rank::new(bucket, score, known.seq);
@@ -340,7 +394,7 @@ pub(super) fn score_of(
         return Ok(None);
     };
     let clues = stored(store, key)?.filter(|clues| clues.reward.is_none());
-    Ok(clues.map(|clues| learning.rate(&clues)))
+    Ok(clues.map(|clues| learning.rate(&clues, record.parts.as_ref())))
 }
 
 /// Whether a failure says something of the page, and not of the network, the host or the

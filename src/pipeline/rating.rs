@@ -12,10 +12,11 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::work::Reader;
 use crate::config::StrategySection;
-use crate::frontier::{Learning, Rating, Score};
-use crate::page::{Bucket, Clues, LinkParts, Part};
+use crate::frontier::{Heard, Learning, Rating, Score};
+use crate::page::{Bucket, Clues, LinkParts, Nearness, Part};
 use crate::score::contrast::{SURE, logistic};
-use crate::score::{Learner, Strategy};
+use crate::score::judge::{Judge, Record};
+use crate::score::{Contrast, Learner, Strategy, Topicality};
 
 /// The reader in force. Clones share it.
 #[derive(Clone)]
@@ -46,6 +47,8 @@ impl Reading {
 #[derive(Clone)]
 pub struct Learned {
     model: Arc<RwLock<Learner>>,
+    /// `None` where the model cannot tell the words of the topic from others.
+    judge: Option<Arc<RwLock<Judge>>>,
     /// The share of fetches that explore.
     explore: f64,
     /// The seed of the draw.
@@ -55,19 +58,31 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Nothing learned yet.
-    pub fn new(section: &StrategySection) -> Self {
+    /// Nothing learned yet, with what tells the words of the topic from others, where the
+    /// model has that.
+    pub fn new(section: &StrategySection, contrast: Option<&(Arc<Contrast>, Topicality)>) -> Self {
         let model = Arc::new(RwLock::new(Learner::of(&section.clues)));
-        Self::with(model, section)
+        let judge = contrast.and_then(|(contrast, curve)| Judge::new(Arc::clone(contrast), curve));
+        let judge = judge.map(|judge| Arc::new(RwLock::new(judge)));
+        Self::with(model, judge, section)
+    }
+
+    /// The judge of pages, which all clones share.
+    pub fn judge(&self) -> Option<Arc<RwLock<Judge>>> {
+        self.judge.clone()
     }
 
     /// The same model, which explores and waits otherwise.
     #[must_use]
     pub fn changed(&self, section: &StrategySection) -> Self {
-        Self::with(Arc::clone(&self.model), section)
+        Self::with(Arc::clone(&self.model), self.judge.clone(), section)
     }
 
-    fn with(model: Arc<RwLock<Learner>>, section: &StrategySection) -> Self {
+    fn with(
+        model: Arc<RwLock<Learner>>,
+        judge: Option<Arc<RwLock<Judge>>>,
+        section: &StrategySection,
+    ) -> Self {
         let StrategySection {
             explore,
             seed,
@@ -76,6 +91,7 @@ impl Learned {
         } = *section;
         Self {
             model,
+            judge,
             explore,
             seed,
             patience,
@@ -90,14 +106,20 @@ impl Learned {
 /// Digits of a score that count: those beyond say nothing, and links would change their
 /// place in the queue for no use.
 const DIGITS: f64 = 1e3;
+/// The most that the formula says for or against a link, as log-odds.
+const MOST_ODDS: f64 = 8.0;
 
 impl Learning for Reader {
     /// The perplexity at which a page is on topic with the same odds: on the boundary
     /// `medium` with even ones, and on `high` with 95 %.
-    fn rate(&self, clues: &Clues) -> Score {
-        let odds = match &self.learned {
-            Some(learned) => learned.read(|learner| learner.value(clues)),
-            None => 0.0,
+    fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score {
+        let (learned, weight) = match &self.learned {
+            Some(learned) => learned.read(|learner| (learner.value(clues), learner.weight())),
+            None => (0.0, 0.0),
+        };
+        let odds = match link {
+            Some(link) => weight * learned + (1.0 - weight) * self.odds_of_formula(link),
+            None => learned,
         };
         let score = self.boundaries.medium * (-self.width() * odds).exp();
         let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
@@ -117,6 +139,38 @@ impl Learning for Reader {
     fn link_value(&self, clues: &Clues) -> f64 {
         let learned = self.learned.as_ref();
         learned.map_or(0.0, |learned| learned.read(|l| l.link_value(clues)))
+    }
+
+    fn judge(&self, nearness: &Nearness) -> f64 {
+        let judge = self.learned.as_ref().and_then(|l| l.judge.as_ref());
+        match (nearness, judge) {
+            (Nearness::Above { deviations, .. }, Some(judge)) => {
+                let judge = judge.read().unwrap_or_else(PoisonError::into_inner);
+                judge.reward(*deviations)
+            }
+            (Nearness::Likely(likely), _) => *likely,
+            // Only a judge measures how far a page lies above neutral text.
+            (Nearness::Above { .. }, None) => 0.0,
+        }
+    }
+
+    fn hear(&self, nearness: &Nearness) -> Option<Heard> {
+        let judge = self.learned.as_ref().and_then(|l| l.judge.as_ref())?;
+        let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
+        let Record { place, state } = judge.hear(nearness)?;
+        Some(Heard { place, state })
+    }
+
+    fn restore_judge(&self, kept: Vec<Heard>) -> bool {
+        let judge = self.learned.as_ref().and_then(|l| l.judge.as_ref());
+        let Some(judge) = judge else {
+            return true;
+        };
+        let kept = kept
+            .into_iter()
+            .map(|Heard { place, state }| Record { place, state });
+        let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
+        judge.restore(kept)
     }
 
     fn learn(&self, clues: &Clues, reward: f64) {
@@ -157,13 +211,41 @@ impl Learning for Reader {
         (share < learned.explore).then_some(number)
     }
 
-    fn parts(&self, clues: &Clues) -> Vec<Part> {
+    fn weight(&self) -> f64 {
         let learned = self.learned.as_ref();
-        learned.map_or_else(Vec::new, |learned| learned.read(|l| l.parts(clues)))
+        learned.map_or(0.0, |learned| learned.read(Learner::weight))
+    }
+
+    fn parts(&self, clues: &Clues, link: Option<&LinkParts>) -> Vec<Part> {
+        let Some(learned) = &self.learned else {
+            return Vec::new();
+        };
+        let mut parts = learned.read(|learner| learner.parts(clues));
+        let Some(link) = link else {
+            return parts;
+        };
+        let (weight, value) = (Learning::weight(self), self.odds_of_formula(link));
+        for part in &mut parts {
+            part.adds *= weight;
+        }
+        let formula = Part {
+            name: "formula",
+            value,
+            adds: (1.0 - weight) * value,
+        };
+        parts.insert(0, formula);
+        parts
     }
 }
 
 impl Reader {
+    /// What the formula of the strategy `link` says of a link, as log-odds of being on topic.
+    fn odds_of_formula(&self, link: &LinkParts) -> f64 {
+        let score = self.scorer.link(link).max(1.0);
+        let odds = (self.boundaries.medium / score).ln() / self.width();
+        odds.clamp(-MOST_ODDS, MOST_ODDS)
+    }
+
     /// How much the logarithm of a score falls where the log-odds rise by 1.
     fn width(&self) -> f64 {
         let (high, medium) = (self.boundaries.high, self.boundaries.medium);

@@ -59,6 +59,7 @@ fn reader(strategy: Strategy) -> Reader {
         scorer: Scorer::new(Arc::new(Cats), KeywordTable::default(), weights, strategy),
         boundaries: Boundaries::default(),
         learned: None,
+        trained: 0.0,
         images: ImageRules {
             enabled: true,
             min: (64, 64),

@@ -16,8 +16,8 @@ use crate::frontier::{Effects, NewImage, NewTask, Rating};
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{
-    DocumentScore, Extracted, Fetched, ImageCandidate, Obeyed, Observed, Outcome, Prints, Reason,
-    Scored, Task, TaskKind, Terms, TextShare, Use,
+    Bucket, DocumentScore, Extracted, Fetched, ImageCandidate, Nearness, Obeyed, Observed, Outcome,
+    Prints, Reason, Scored, Task, TaskKind, Terms, TextShare, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
 use crate::score::{Boundaries, Scorer};
@@ -92,8 +92,8 @@ pub struct PageBrought {
     pub on_topic: Option<f64>,
     /// Whether that is a guess.
     pub guessed: bool,
-    /// The same with more doubt, by which a learning crawl learns.
-    pub reward: Option<f64>,
+    /// What its text says for a learning crawl.
+    pub nearness: Option<Nearness>,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
     /// Its images, each address once.
@@ -152,7 +152,7 @@ impl PageBrought {
         effects.keywords = Some(self.keywords);
         effects.on_topic = self.on_topic;
         effects.guessed = self.guessed;
-        effects.reward = self.reward;
+        effects.nearness = self.nearness.take();
         effects.digest = Some(self.digest);
         effects.canonical = self.canonical.take();
         effects.prints = Some(std::mem::take(&mut self.prints));
@@ -233,6 +233,8 @@ pub struct Reader {
     pub boundaries: Boundaries,
     /// What learns which links to follow, where the crawl does.
     pub learned: Option<Learned>,
+    /// The perplexity below which the model was trained on a page's very text.
+    pub trained: f64,
     /// Which images are wanted.
     pub images: ImageRules,
     /// Whether sentences are kept.
@@ -331,15 +333,25 @@ impl Reader {
         self.metrics.rated(self.scorer.take_cache_counts());
         let guessed = observed.as_ref().is_some_and(|observed| observed.guessed);
         let contrast = observed.as_ref().and_then(|observed| observed.contrast);
-        let (on_topic, reward, clues) = match observed {
+        let (on_topic, nearness, clues) = match observed {
             // Words of another language are unknown, and unknown words say nothing.
-            Some(observed) if off_language => (Some(0.0), Some(0.0), observed.clues),
+            Some(observed) if off_language => {
+                (Some(0.0), Some(Nearness::Likely(0.0)), observed.clues)
+            }
             Some(Observed {
                 on_topic,
-                reward,
+                nearness,
                 clues,
                 ..
-            }) => (Some(on_topic), Some(reward), clues),
+            }) => {
+                let is_new =
+                    task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
+                let nearness = match is_new {
+                    true => nearness.of_seed(&sentences),
+                    false => nearness,
+                };
+                (Some(on_topic), Some(nearness), clues)
+            }
             None => (None, None, Vec::new()),
         };
         let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
@@ -350,7 +362,7 @@ impl Reader {
                 link.parts.document = link.parts.document.max(self.scorer.unknown());
             }
             let (score, bucket) = match (&clues, self.learning()) {
-                (Some(clues), Some(learning)) => learning.rate(clues),
+                (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
                 _ => self.link(&link.parts),
             };
             NewTask {
@@ -381,7 +393,7 @@ impl Reader {
             kept: kept.map(Box::new),
             on_topic,
             guessed,
-            reward,
+            nearness,
             links,
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
             svgs: match self.images.enabled {
@@ -410,6 +422,10 @@ impl Reader {
             prints: extracted.prints,
         };
         (Outcome::Done, Some(Brought::Page(Box::new(page))))
+    }
+
+    fn was_trained_on(&self, perplexity: f64) -> bool {
+        perplexity < self.trained
     }
 
     /// Leaves out what the page forbids and what is not wanted, before anything

@@ -39,6 +39,11 @@ const MEASURE_STEP: f64 = 0.3;
 /// with each new one.
 const REMEMBERED: usize = 512;
 const REPEATED: u64 = 6;
+/// How much less a page teaches that is as likely on topic as not than one that certainly
+/// is, or is not.
+const DOUBT: f64 = 0.8;
+/// Certain examples at which what was learned weighs as much as all else.
+const EVIDENCE: f64 = 10.0;
 /// What the sums of squared gradients begin with: the more, the longer a weight stays
 /// near what it began with.
 const TRAIT_CALM: f32 = 1.0;
@@ -65,6 +70,9 @@ type Measures = [f64; MEASURES.len()];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learner {
     examples: u64,
+    /// How many of them were certainly on topic or not; those of which that was doubtful
+    /// count for less.
+    evidence: f64,
     weights: Measures,
     squares: Measures,
     /// Weight and sum of squared gradients by slot.
@@ -97,6 +105,7 @@ impl Default for Learner {
     fn default() -> Self {
         Self {
             examples: 0,
+            evidence: 0.0,
             weights: MEASURES.map(|(_, weight)| weight),
             squares: [MEASURE_CALM; MEASURES.len()],
             traits: vec![(0.0, TRAIT_CALM); SLOTS],
@@ -129,6 +138,12 @@ impl Learner {
         self.examples
     }
 
+    /// How much its value weighs beside what is known of a link without it, 0 to 1: nothing
+    /// before the first example, half when ten were certain.
+    pub fn weight(&self) -> f64 {
+        self.evidence / (self.evidence + EVIDENCE)
+    }
+
     /// The log-odds of the target of these clues being on topic.
     pub fn value(&self, clues: &Clues) -> f64 {
         self.sum(&self.measures(clues), &clues.traits)
@@ -155,6 +170,7 @@ impl Learner {
         if !self.step(&example) {
             return;
         }
+        self.evidence += certainty(example.reward);
         let place = (self.examples % REMEMBERED as u64) as usize;
         match self.memory.get_mut(place) {
             Some(oldest) => *oldest = example,
@@ -180,7 +196,8 @@ impl Learner {
             traits,
             reward,
         } = example;
-        let error = reward - logistic(self.sum(measures, traits));
+        let doubt = 1.0 - certainty(*reward);
+        let error = (reward - logistic(self.sum(measures, traits))) * (1.0 - DOUBT * doubt);
         if !error.is_finite() {
             return false;
         }
@@ -230,16 +247,22 @@ impl Learner {
         };
         // Numbers and lists of them can always be written.
         let of_weights = postcard::to_stdvec(&stored).unwrap_or_default();
-        postcard::to_extend(&self.memory, of_weights).unwrap_or_default()
+        let remembered = postcard::to_extend(&self.memory, of_weights).unwrap_or_default();
+        postcard::to_extend(&self.evidence, remembered).unwrap_or_default()
     }
 
     /// The model of a snapshot; `None` where it is none of this version.
     pub fn restore(snapshot: &[u8]) -> Option<Self> {
         let (stored, memory) = postcard::take_from_bytes::<Stored>(snapshot).ok()?;
         // Formerly it remembered nothing.
-        let memory: Vec<Remembered> = match memory {
-            [] => Vec::new(),
-            memory => postcard::from_bytes(memory).ok()?,
+        let (memory, evidence): (Vec<Remembered>, &[u8]) = match memory {
+            [] => (Vec::new(), &[]),
+            memory => postcard::take_from_bytes(memory).ok()?,
+        };
+        // Formerly it did not say how certain its examples were.
+        let evidence = match evidence {
+            [] => stored.examples as f64 / 2.0,
+            evidence => postcard::from_bytes(evidence).ok()?,
         };
         let remembers = usize::try_from(stored.examples).map_or(REMEMBERED, |n| n.min(REMEMBERED));
         // Fewer are what was learned since then.
@@ -248,6 +271,7 @@ impl Learner {
         }
         let mut learner = Self {
             memory,
+            evidence,
             examples: stored.examples,
             weights: stored.weights.try_into().ok()?,
             squares: stored.squares.try_into().ok()?,
@@ -257,7 +281,9 @@ impl Learner {
             *learner.traits.get_mut(usize::from(slot))? = (weight, square);
         }
         let numbers = learner.weights.iter().chain(&learner.squares);
-        let sound = numbers.copied().all(f64::is_finite)
+        let sound = learner.evidence.is_finite() && learner.evidence >= 0.0;
+        let sound = sound
+            && numbers.copied().all(f64::is_finite)
             && learner
                 .traits
                 .iter()
@@ -307,6 +333,11 @@ impl Learner {
         let weights = traits.iter().filter_map(|t| self.traits.get(slot(*t)));
         weights.map(|(weight, _)| f64::from(*weight)).sum()
     }
+}
+
+/// How certain it is that a page is on topic, or that it is not, 0 to 1.
+fn certainty(reward: f64) -> f64 {
+    (2.0 * reward - 1.0).abs()
 }
 
 fn slot(of_link: u32) -> usize {
@@ -367,6 +398,23 @@ mod tests {
     }
 
     #[test]
+    fn it_weighs_the_more_the_more_certain_its_examples_were() {
+        let mut learner = Learner::default();
+        assert_eq!(learner.weight(), 0.0);
+        let before = learner.value(&clues(0.5, &[1]));
+        learner.learn(&clues(0.5, &[1]), 0.5);
+        assert_eq!(learner.weight(), 0.0);
+        let doubtful = (learner.value(&clues(0.5, &[1])) - before).abs();
+        let mut sure = Learner::default();
+        sure.learn(&clues(0.5, &[1]), 0.0);
+        assert!(before - sure.value(&clues(0.5, &[1])) > 2.0 * doubtful);
+        for _ in 1..10 {
+            sure.learn(&clues(0.5, &[1]), 1.0);
+        }
+        assert!((sure.weight() - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
     fn its_parts_add_up() {
         let mut learner = Learner::default();
         let link = clues(0.7, &[5, 6]);
@@ -402,12 +450,15 @@ mod tests {
         assert!(learner == resumed);
         let forgetful = Learner {
             memory: Vec::new(),
+            evidence: 300.5,
             ..learner.clone()
         };
-        let former = forgetful.snapshot();
-        // An empty list is one byte, which was not written formerly.
-        assert!(Learner::restore(&former[..former.len() - 1]).unwrap() == forgetful);
-        let mut forgetful = Learner::restore(&former).unwrap();
+        let snapshot = forgetful.snapshot();
+        // The evidence is eight bytes and an empty list one, which were not written formerly.
+        for former in [8, 9].map(|unwritten| &snapshot[..snapshot.len() - unwritten]) {
+            assert!(Learner::restore(former).unwrap() == forgetful);
+        }
+        let mut forgetful = Learner::restore(&snapshot).unwrap();
         forgetful.learn(&clues(0.9, &[2]), 1.0);
         assert!(Learner::restore(&forgetful.snapshot()).unwrap() == forgetful);
         let many = Learner {

@@ -2,30 +2,31 @@
 //! its links, which a learning one asks as well.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::contrast::{Contrast, Topicality};
+use super::contrast::{Adopted, Contrast, Topicality};
+use super::judge::Judge;
 use crate::address::PageUrl;
 use crate::config::Clue;
 use crate::lm::{Sentence, normalise};
-use crate::page::{Clues, Extracted, Link, Words};
+use crate::page::{Clues, Extracted, Link, Nearness, Words};
 
 /// Words of an anchor, and of an address, that are traits.
 const MAX_WORDS: usize = 6;
 
 /// How likely a page is on topic.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
     /// How likely it is, 0 to 1, as it is counted.
     pub on_topic: f64,
     /// Whether that is a guess: by the perplexity alone, or by too few texts.
     pub guessed: bool,
-    /// The same with more doubt, as a learning crawl learns it.
-    pub reward: f64,
-    /// The contrast of the page's words, in nats a token, where it could be measured.
+    /// What the judge of a learning crawl is told.
+    pub nearness: Nearness,
+    /// The contrast of the page's words, in nats, where it could be measured.
     pub contrast: Option<f64>,
 }
 
@@ -34,6 +35,9 @@ pub struct Verdict {
 pub struct PageObserver {
     contrast: Option<Arc<Contrast>>,
     topicality: Topicality,
+    /// The judge of the crawl, which knows more words of the topic; `None` where nobody
+    /// learns.
+    judge: Option<Arc<RwLock<Judge>>>,
     /// What it looks at in links; `None` where it looks at pages alone.
     clues: Option<Arc<[Clue]>>,
 }
@@ -46,14 +50,22 @@ impl PageObserver {
             Some((contrast, topicality)) => Self {
                 contrast: Some(contrast),
                 topicality,
+                judge: None,
                 clues: Some(Arc::new(Clue::ALL)),
             },
             None => Self {
                 contrast: None,
                 topicality: Topicality::of_perplexities(high, medium),
+                judge: None,
                 clues: Some(Arc::new(Clue::ALL)),
             },
         }
+    }
+
+    /// Goes by the words that the judge of a crawl knows as well.
+    #[must_use]
+    pub fn asking(self, judge: Option<Arc<RwLock<Judge>>>) -> Self {
+        Self { judge, ..self }
     }
 
     /// Looks at no other clues than these.
@@ -84,22 +96,42 @@ impl PageObserver {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none() || curve.few;
         let words = self.contrast.as_ref();
-        let contrast = words.and_then(|words| words.document(sentences, perplexity));
-        let (on_topic, reward) = match (words, contrast) {
-            (_, Some(contrast)) => (curve.counted(contrast), curve.of(contrast)),
-            (Some(_), None) => (0.0, 0.0),
-            (None, None) if sentences.is_empty() => (0.0, 0.0),
+        let measured = words.and_then(|words| words.document(sentences, &self.adopted()));
+        let (on_topic, nearness) = match (words, measured) {
+            (_, Some(measured)) => {
+                let nearness = self.read_judge(|judge| Nearness::Above {
+                    deviations: judge.deviations(measured.with_adopted),
+                    seed: None,
+                });
+                let likely = || Nearness::Likely(curve.of(measured.given));
+                (
+                    curve.counted(measured.given),
+                    nearness.unwrap_or_else(likely),
+                )
+            }
+            (Some(_), None) => (0.0, Nearness::Likely(0.0)),
+            (None, None) if sentences.is_empty() => (0.0, Nearness::Likely(0.0)),
             (None, None) => {
                 let likely = curve.of(perplexity.max(1.0).ln());
-                (likely, likely)
+                (likely, Nearness::Likely(likely))
             }
         };
         Verdict {
             on_topic,
             guessed,
-            reward,
-            contrast,
+            nearness,
+            contrast: measured.map(|measured| measured.given),
         }
+    }
+
+    fn read_judge<T>(&self, ask: impl FnOnce(&Judge) -> T) -> Option<T> {
+        let judge = self.judge.as_ref()?;
+        Some(ask(&judge.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The words that count as the topic's besides those of the given texts.
+    fn adopted(&self) -> Arc<Adopted> {
+        self.read_judge(Judge::adopted).unwrap_or_default()
     }
 
     /// The clues of each link of a page, in order, but for what the page itself turned
@@ -110,6 +142,7 @@ impl PageObserver {
         }
         let mut seen = Seen {
             observer: self,
+            adopted: self.adopted(),
             page,
             extracted,
             of_blocks: HashMap::new(),
@@ -118,9 +151,9 @@ impl PageObserver {
         extracted.links.iter().map(|link| seen.link(link)).collect()
     }
 
-    fn mean(&self, words: &Sentence) -> (f32, f32) {
+    fn mean(&self, words: &Sentence, adopted: &Adopted) -> (f32, f32) {
         let contrast = self.contrast.as_ref();
-        let (mean, best) = contrast.map_or((0.0, 0.0), |c| c.words(words.tokens()));
+        let (mean, best) = contrast.map_or((0.0, 0.0), |c| c.words(words.tokens(), adopted));
         (mean as f32, best as f32)
     }
 }
@@ -128,6 +161,7 @@ impl PageObserver {
 /// What was seen of one page; texts that come again are looked at once.
 struct Seen<'a> {
     observer: &'a PageObserver,
+    adopted: Arc<Adopted>,
     page: &'a PageUrl,
     extracted: &'a Extracted,
     of_blocks: HashMap<u32, f32>,
@@ -143,7 +177,7 @@ impl<'a> Seen<'a> {
         let of_anchor = self.anchors.entry(&link.anchor);
         let (anchor, best, traits) = of_anchor.or_insert_with(|| {
             let words = normalise(&link.anchor);
-            let (mean, best) = observer.mean(&words);
+            let (mean, best) = observer.mean(&words, &self.adopted);
             (mean, best, traits_of(1, &words))
         });
         let (sees_words, mut traits) = match observer.sees(Clue::Words) {
@@ -179,7 +213,7 @@ impl<'a> Seen<'a> {
                 true => Words {
                     anchor: *anchor,
                     best: *best,
-                    address: observer.mean(&address).0,
+                    address: observer.mean(&address, &self.adopted).0,
                     near,
                     heading,
                 },
@@ -200,7 +234,7 @@ impl<'a> Seen<'a> {
             let Some(contrast) = &observer.contrast else {
                 return 0.0;
             };
-            contrast.words(normalise(text).tokens()).0 as f32
+            contrast.words(normalise(text).tokens(), &self.adopted).0 as f32
         })
     }
 }
@@ -244,13 +278,18 @@ mod tests {
         counts.add_positive(&[normalise("the cat hunts mice and the cat sleeps all day")]);
         counts.add_neutral(&[normalise("the law of the land is the law of the state")]);
         let contrast = Arc::new(Contrast::new(&counts).unwrap());
-        let topicality = Topicality {
+        PageObserver::new(Some((contrast, curve())), 1.0, 2.0)
+    }
+
+    fn curve() -> Topicality {
+        Topicality {
             midpoint: 0.0,
-            width: 0.5,
+            width: 0.005,
             counted: None,
             few: false,
-        };
-        PageObserver::new(Some((contrast, topicality)), 1.0, 2.0)
+            neutral: None,
+            topic: None,
+        }
     }
 
     fn url(text: &str) -> PageUrl {
@@ -306,7 +345,10 @@ mod tests {
     #[test]
     fn a_page_without_sentences_is_not_on_topic() {
         let observer = observer();
-        let reward = |o: &PageObserver, of: &[Sentence], pp| o.judge(of, pp).reward;
+        let reward = |o: &PageObserver, of: &[Sentence], pp| match o.judge(of, pp).nearness {
+            Nearness::Likely(likely) => likely,
+            above @ Nearness::Above { .. } => panic!("{above:?}"),
+        };
         let likely = |o: &PageObserver, of: &[Sentence], pp| o.judge(of, pp).on_topic;
         assert_eq!(
             (reward(&observer, &[], 5.0), likely(&observer, &[], 5.0)),

@@ -122,7 +122,7 @@ impl Scorer {
             Observed {
                 on_topic: verdict.on_topic,
                 guessed: verdict.guessed,
-                reward: verdict.reward,
+                nearness: verdict.nearness,
                 contrast: verdict.contrast,
                 clues: observer.clues(page_url, extracted),
             }

@@ -340,13 +340,12 @@ impl Given {
             grown.held_out_after = measured.held_out;
         }
         let comparing = Step::begin("comparing words", None);
-        let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, &split.held_out);
+        let topical = topicality::measure(&self.positive, &self.neutral, split);
         drop(comparing);
         if topical.topicality.is_none() {
             tracing::warn!(
-                "too few documents about the topic and about anything else to tell them apart by \
-                 their words (4 of each with 30 words held out are the least), so how far a page \
-                 is on topic rests on its perplexity alone"
+                "too few documents about anything else to tell the topic by its words (4 with 30 \
+                 words are the least), so how far a page is on topic rests on its perplexity alone"
             );
         }
         let facts = ModelFacts {

@@ -69,9 +69,9 @@ pub struct ModelFacts {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grown: Option<Grown>,
     /// Where documents about the topic part from neutral ones by the contrast of their
-    /// words, in nats a token; `None` where there were too few to tell, and in models of
-    /// former versions, whose contrast was another one.
-    #[serde(default, rename = "contrast")]
+    /// words, in nats; `None` where there were too few to tell, and in models of former
+    /// versions, whose contrast was another one.
+    #[serde(default, rename = "contrast_of_words")]
     pub topicality: Option<Topicality>,
     /// What its perplexities mean, and how that was measured.
     pub calibration: Calibration,

@@ -10,7 +10,9 @@ use std::collections::HashSet;
 use super::calibrate::{PIECE, pieces};
 use super::corpus::Document;
 use super::neutral::Neutral;
-use crate::lm::{LanguageModel, Sentence, perplexity};
+use super::split::Split;
+use crate::lm::Sentence;
+use crate::score::contrast::{Adopted, Lump};
 use crate::score::{Contrast, Counts, Topicality};
 
 /// Parts that each are measured with the words of the others.
@@ -30,22 +32,17 @@ pub(super) const ENOUGH: usize = 700;
 /// The words of all documents, and where the two kinds of documents lie.
 pub(super) struct Measured {
     pub counts: Counts,
-    /// `None` where there are too few documents, or no neutral ones.
+    /// `None` where there are too few neutral documents.
     pub topicality: Option<Topicality>,
 }
 
-/// Measures a fresh model by the texts that people gave; `held_out` is what it was not
-/// trained on of each document.
-pub(super) fn measure(
-    lm: &dyn LanguageModel,
-    positive: &[Document],
-    neutral: &Neutral,
-    held_out: &[Vec<&Sentence>],
-) -> Measured {
-    let easier = neutral.easier();
-    let (words, neutral) = (neutral.words(), neutral.documents());
-    let unseen: HashSet<&str> = held_out.iter().flatten().map(|s| s.as_str()).collect();
+/// Measures the texts that people gave; `split` says what of them the model was not trained
+/// on.
+pub(super) fn measure(positive: &[Document], neutral: &Neutral, split: &Split<'_>) -> Measured {
+    let (words, documents) = (neutral.words(), neutral.documents());
+    let unseen: HashSet<&str> = split.held_out().map(Sentence::as_str).collect();
     // A few pages are few documents, but their pieces are enough to see how they scatter.
+    let held_out = &split.held_out;
     let held_out: Vec<&[&Sentence]> = match held_out.len() < WHOLE {
         true => held_out.iter().flat_map(|d| pieces(d, PIECE)).collect(),
         false => held_out.iter().map(Vec::as_slice).collect(),
@@ -60,7 +57,7 @@ pub(super) fn measure(
         match words {
             Some(words) => counts.add_neutral_words(words.counts()),
             None => {
-                let others = neutral.iter().enumerate();
+                let others = documents.iter().enumerate();
                 for (_, document) in others.filter(|(i, _)| i % FOLDS != fold) {
                     counts.add_neutral(document.as_ref());
                 }
@@ -69,20 +66,20 @@ pub(super) fn measure(
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
-        let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<f64>| {
+        let measure = |sentences: &[Sentence], to: &mut Vec<f64>| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
-                let perplexity = perplexity::document(lm, sentences).perplexity * easier;
-                to.extend(contrast.document(sentences, perplexity));
+                let measured = contrast.document(sentences, &Adopted::default());
+                to.extend(measured.map(|measured| measured.given));
             }
         };
         let held_out = held_out.iter().enumerate();
         for (_, document) in held_out.filter(|(i, _)| i % FOLDS == fold) {
             let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
-            measure(&sentences, 1.0, &mut topic);
+            measure(&sentences, &mut topic);
         }
-        let others = neutral.iter().zip(&easier).enumerate();
-        for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
-            measure(document.as_ref(), *easier, &mut other);
+        let others = documents.iter().enumerate();
+        for (_, document) in others.filter(|(i, _)| i % FOLDS == fold) {
+            measure(document.as_ref(), &mut other);
         }
     }
     let mut counts = Counts::default();
@@ -92,19 +89,23 @@ pub(super) fn measure(
     match words {
         Some(words) => counts.add_neutral_words(words.counts()),
         None => {
-            for document in neutral {
+            for document in documents {
                 counts.add_neutral(document.as_ref());
             }
         }
     }
     let sentences = positive.iter().flat_map(|document| document.as_ref());
     let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
-    let topicality = Topicality::between(&topic, &other);
+    let tokens = positive.iter().flat_map(|document| document.as_ref());
+    let tokens: usize = tokens.map(Sentence::len).sum();
+    let other = neutral.as_written(other, tokens as u64);
+    let between = Topicality::between(&topic, &other).map(|curve| Topicality {
+        few: trained < ENOUGH,
+        topic: Lump::of(&topic).filter(|_| split.whole && topic.len() >= WHOLE),
+        ..curve
+    });
     Measured {
         counts,
-        topicality: topicality.map(|curve| Topicality {
-            few: trained < ENOUGH,
-            ..curve
-        }),
+        topicality: between.or_else(|| Topicality::above(&other)),
     }
 }

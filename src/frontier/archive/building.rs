@@ -122,14 +122,13 @@ impl Building {
                 self.batch.put(keys::clues(&key), bytes);
             }
             Fact::Learned { state } => {
-                let bytes = base16ct::lower::decode_vec(&state).map_err(|why| {
-                    codec::corrupt(
-                        store,
-                        keys::LEARNED,
-                        format!("no hexadecimal digits: {why}"),
-                    )
-                })?;
+                let bytes = bytes_of(store, keys::LEARNED, &state)?;
                 self.batch.put(keys::LEARNED.to_vec(), bytes);
+            }
+            Fact::Judged { place, state } => {
+                let key = keys::judged(place);
+                let bytes = bytes_of(store, &key, &state)?;
+                self.batch.put(key, bytes);
             }
             Fact::Example { number, example } => {
                 let bytes = codec::encode(store, &example)?;
@@ -247,4 +246,10 @@ fn may_be_drawn(record: &UrlRecord) -> bool {
         State::Done { .. } | State::Redirected { .. } => false,
     };
     open && record.bucket != Bucket::Seed && !record.was_fetched()
+}
+
+/// The bytes of a state that is written in hexadecimal digits.
+fn bytes_of(store: &dyn Store, key: &[u8], state: &str) -> Result<Vec<u8>, StoreError> {
+    base16ct::lower::decode_vec(state)
+        .map_err(|why| codec::corrupt(store, key, format!("no hexadecimal digits: {why}")))
 }

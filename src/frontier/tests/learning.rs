@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::frontier::{Learning, Rating, Score};
-use crate::page::{Clues, Part};
+use crate::frontier::{Heard, Learning, Rating, Score};
+use crate::page::{Clues, Nearness, Part};
 
 over_all! {
     a_link_gains_by_every_page_of_the_topic_that_leads_there
@@ -21,6 +21,7 @@ over_all! {
 #[derive(Default)]
 struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
+    heard: Mutex<Vec<Heard>>,
     patience: f64,
 }
 
@@ -32,6 +33,10 @@ impl Taught {
         self.examples.lock().unwrap().clone()
     }
 
+    fn heard_so_far(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
     fn rewards(&self) -> Vec<f64> {
         let rounded = |r: f64| (r * 100.0).round() / 100.0;
         let examples = self.examples_so_far().into_iter();
@@ -40,7 +45,7 @@ impl Taught {
 }
 
 impl Learning for Taught {
-    fn rate(&self, clues: &Clues) -> Score {
+    fn rate(&self, clues: &Clues, _: Option<&LinkParts>) -> Score {
         let examples = self.examples_so_far();
         let alike = examples.iter().filter(|(c, _)| c.traits == clues.traits);
         let lost: f64 = alike.map(|(_, reward)| 1.0 - reward).sum();
@@ -82,7 +87,31 @@ impl Learning for Taught {
         self.patience
     }
 
-    fn parts(&self, _: &Clues) -> Vec<Part> {
+    fn weight(&self) -> f64 {
+        1.0
+    }
+
+    fn judge(&self, nearness: &Nearness) -> f64 {
+        match nearness {
+            Nearness::Likely(likely) => *likely,
+            Nearness::Above { deviations, .. } => *deviations,
+        }
+    }
+
+    fn hear(&self, nearness: &Nearness) -> Option<Heard> {
+        let mut heard = self.heard.lock().unwrap();
+        let place = u16::try_from(heard.len()).unwrap();
+        let state = postcard::to_stdvec(&self.judge(nearness)).unwrap();
+        heard.push(Heard { place, state });
+        heard.last().cloned()
+    }
+
+    fn restore_judge(&self, heard: Vec<Heard>) -> bool {
+        *self.heard.lock().unwrap() = heard;
+        true
+    }
+
+    fn parts(&self, _: &Clues, _: Option<&LinkParts>) -> Vec<Part> {
         Vec::new()
     }
 }
@@ -138,7 +167,7 @@ fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now:
     let effects = Effects {
         links,
         on_topic: Some(reward),
-        reward: Some(reward),
+        nearness: Some(Nearness::Likely(reward)),
         ..Effects::default()
     };
     finish(f, &task, Outcome::Done, effects, *now);
@@ -196,10 +225,15 @@ fn what_was_learned_is_there_after_a_restart() {
             fetch(&mut f, &format!("http://{n}.org/"), 0.25, vec![], &mut now);
         }
         assert_eq!(taught.rewards(), [0.25; 6]);
-        taught.examples_so_far()
+        (taught.examples_so_far(), taught.heard_so_far())
     };
     let (f, after) = taught_at(path, now);
-    assert_eq!(after.examples_so_far(), before);
+    assert_eq!(after.examples_so_far(), before.0);
+    // Of seeds only those are heard that bring their words.
+    assert_eq!(
+        (after.heard_so_far().len(), after.heard_so_far()),
+        (6, before.1)
+    );
     // And after an export.
     let (lines, found) = exported(&*f.store);
     assert!(found.damaged.is_empty(), "{found:?}");

@@ -1,6 +1,7 @@
 //! A frontier with a record of every kind, every class of keys and every field,
 //! made by two days of crawling with made-up answers.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -155,6 +156,12 @@ fn learned(store: &mut dyn Store) {
     put(b"Z", postcard::to_stdvec(&account), &mut batch);
     let number = [b"Y".as_slice(), &5_u64.to_be_bytes()].concat();
     put(&number, postcard::to_stdvec(&example), &mut batch);
+    // A page by its number and its measure, and the words of a seed.
+    let page = postcard::to_stdvec(&(3_u64, 2.5_f64));
+    put(&[b'j', 0, 3], page, &mut batch);
+    let words = [("cat".to_owned(), 2_u32), ("mice".to_owned(), 1)];
+    let seed = postcard::to_stdvec(&BTreeMap::from(words));
+    put(&[b'j', 0x80, 0], seed, &mut batch);
     store.apply(batch).unwrap();
 }
 
