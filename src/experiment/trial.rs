@@ -35,7 +35,7 @@ pub(super) fn crawl(
     let config = &run.config;
     let strategy = &config.strategy;
     let metrics = Metrics::new().map_err(daemon::DaemonError::from)?;
-    let learned = Learned::new(strategy, run.model.contrast.as_ref());
+    let learned = Learned::new(strategy, run.model.contrast.as_ref()).silent();
     let reader = Arc::new(daemon::reader(config, &run.model, metrics, &learned)?);
     std::fs::create_dir_all(&plan.out).map_err(io(&plan.out, "making the folder"))?;
     let folder = Scratch::new(&plan.out)?;

@@ -49,6 +49,8 @@ pub struct Learned {
     model: Arc<RwLock<Learner>>,
     /// `None` where the model cannot tell the words of the topic from others.
     judge: Option<Arc<RwLock<Judge>>>,
+    /// Whether it says in the log what a person should know.
+    tells: bool,
     /// The share of fetches that explore.
     explore: f64,
     /// The seed of the draw.
@@ -67,6 +69,15 @@ impl Learned {
         Self::with(model, judge, section)
     }
 
+    /// The same, which says nothing in the log.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self {
+            tells: false,
+            ..self
+        }
+    }
+
     /// The judge of pages, which all clones share.
     pub fn judge(&self) -> Option<Arc<RwLock<Judge>>> {
         self.judge.clone()
@@ -75,7 +86,10 @@ impl Learned {
     /// The same model, which explores and waits otherwise.
     #[must_use]
     pub fn changed(&self, section: &StrategySection) -> Self {
-        Self::with(Arc::clone(&self.model), self.judge.clone(), section)
+        Self {
+            tells: self.tells,
+            ..Self::with(Arc::clone(&self.model), self.judge.clone(), section)
+        }
     }
 
     fn with(
@@ -92,6 +106,7 @@ impl Learned {
         Self {
             model,
             judge,
+            tells: true,
             explore,
             seed,
             patience,
@@ -155,9 +170,20 @@ impl Learning for Reader {
     }
 
     fn hear(&self, nearness: &Nearness) -> Option<Heard> {
-        let judge = self.learned.as_ref().and_then(|l| l.judge.as_ref())?;
+        let learned = self.learned.as_ref()?;
+        let judge = learned.judge.as_ref()?;
         let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
         let Record { place, state } = judge.hear(nearness)?;
+        if let Some(stand) = judge.doubts_seeds().filter(|_| learned.tells) {
+            tracing::warn!(
+                seeds = stand.seeds,
+                deviations = (stand.mean * 10.0).round() / 10.0,
+                "the seeds do not read like the texts about the topic (seeds on topic lie 1.8 and \
+                 more deviations above neutral text), so the crawl goes by the texts alone; look \
+                 at one with `spoor look`, and choose other seeds or name more texts in \
+                 train.positive"
+            );
+        }
         Some(Heard { place, state })
     }
 

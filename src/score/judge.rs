@@ -94,6 +94,8 @@ pub struct Judge {
     /// The latest pages, and how many there were.
     seen: VecDeque<f64>,
     number: u64,
+    /// Whether it was said that the seeds look off topic.
+    told: bool,
 }
 
 impl Judge {
@@ -113,6 +115,7 @@ impl Judge {
             seeds_level: None,
             seen: VecDeque::new(),
             number: 0,
+            told: false,
         })
     }
 
@@ -165,6 +168,17 @@ impl Judge {
     /// What the seeds say so far; `None` where none was heard.
     pub fn seeds(&self) -> Option<SeedsStand> {
         self.stand
+    }
+
+    /// What the seeds say where they do not look on topic, said once: when three were heard,
+    /// or the first page after them.
+    pub fn doubts_seeds(&mut self) -> Option<SeedsStand> {
+        let enough = self.seeds.len() >= SEEDS_TELL || self.number > 0;
+        let doubt = self
+            .stand
+            .filter(|stand| enough && !self.told && !stand.are_on_topic());
+        self.told |= doubt.is_some();
+        doubt
     }
 
     fn weigh_seeds(&mut self) {
@@ -389,6 +403,7 @@ mod tests {
         assert!(judge.hear(&seed(OTHER)).is_some());
         let stand = judge.seeds().unwrap();
         assert!(!stand.are_on_topic() && stand.adopted == 0, "{stand:?}");
+        assert_eq!(judge.doubts_seeds(), None, "one seed is too few to tell");
         assert_eq!((measure(&judge), judge.level()), (before, None));
         // The more seeds there are, the less one that is off topic counts.
         for _ in 0..8 {
@@ -404,6 +419,17 @@ mod tests {
         }
         assert_eq!(judge.seeds().unwrap().seeds, SEEDS);
         assert_eq!(judge.hear(&seed(SEED)), None);
+        assert_eq!(judge.doubts_seeds(), None);
+    }
+
+    #[test]
+    fn seeds_that_are_off_topic_are_told_of_once() {
+        let mut judge = judge(None);
+        judge.hear(&seed(OTHER));
+        judge.hear(&above(0.5));
+        assert_eq!(judge.doubts_seeds().unwrap().seeds, 1);
+        judge.hear(&seed(OTHER));
+        assert_eq!(judge.doubts_seeds(), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub(super) const STOPWORDS: &str = "stopwords.tsv";
 pub(super) const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
 const CALIBRATION: &str = "calibration";
+/// The table in which earlier versions wrote where words part; it measured another contrast.
+const FORMER_CONTRAST: &str = "contrast";
 
 /// Version of the folder's layout.
 pub(super) const VERSION: u32 = 1;
@@ -73,6 +75,9 @@ pub struct ModelFacts {
     /// versions, whose contrast was another one.
     #[serde(default, rename = "contrast_of_words")]
     pub topicality: Option<Topicality>,
+    /// Whether an earlier version measured another contrast.
+    #[serde(skip)]
+    pub compares_formerly: bool,
     /// What its perplexities mean, and how that was measured.
     pub calibration: Calibration,
     /// Kneser-Ney discounts of every order, unigrams first.
@@ -93,7 +98,12 @@ impl ModelFacts {
         };
         let mut table: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         calibrate_old(&mut table).map_err(|e| wrong(e.to_string()))?;
+        let former = table.contains_key(FORMER_CONTRAST);
         let facts: Self = table.try_into().map_err(|e| wrong(e.to_string()))?;
+        let facts = Self {
+            compares_formerly: former && facts.topicality.is_none(),
+            ..facts
+        };
         if facts.version != VERSION {
             return Err(wrong(format!(
                 "it has version {}, this spoor reads version {VERSION}",
@@ -169,6 +179,13 @@ impl Model {
         }
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
+        if facts.compares_formerly {
+            tracing::warn!(
+                model = %folder.display(),
+                "this model was trained by an earlier version, which compared words in another \
+                 way: how near a page is to the topic rests on its perplexity alone; train it again"
+            );
+        }
         let contrast = match facts.topicality {
             Some(topicality) => Contrast::new(&Counts::load(&folder.join(WORDS))?)
                 .map(|contrast| (Arc::new(contrast), topicality)),
