@@ -1,12 +1,13 @@
 //! What the runs of an experiment found: the table and the plots.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde::Serialize;
 
 use super::claims::{Beside, Claim};
-use super::plan::Plan;
-use crate::report::plot::{Line, Plot};
+use super::plan::{Plan, plain};
+use crate::report::plot::{Line, Plot, Scale};
 
 /// The name of the walk that knows the labels.
 pub(super) const ORACLE: &str = "oracle";
@@ -18,6 +19,9 @@ pub struct Harvest {
     pub topic: String,
     /// From where it began.
     pub begin: String,
+    /// How many lines of the texts about the topic it was given; `None` for all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lines: Option<u64>,
     /// The variant, or `oracle`.
     pub variant: String,
     /// The seed.
@@ -58,6 +62,7 @@ impl Harvest {
         let Self {
             topic,
             begin,
+            lines,
             variant,
             seed,
             curve,
@@ -65,8 +70,10 @@ impl Harvest {
             ..
         } = self;
         let found = curve.last().copied().unwrap_or(0);
+        let lines = lines.map(|lines| format!(", {lines} lines"));
         format!(
-            "{topic}, {begin}, {variant}, seed {seed}: {found} of {} in {seconds:.1} s",
+            "{topic}, {begin}, {variant}{}, seed {seed}: {found} of {} in {seconds:.1} s",
+            lines.unwrap_or_default(),
             curve.len()
         )
     }
@@ -79,20 +86,45 @@ pub struct Outcome {
     pub fetches: u64,
     /// The numbers of fetches that the table tells of.
     pub marks: Vec<u64>,
+    /// How many lines all texts about a topic hold; empty where the plan names no `lines`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub texts: BTreeMap<String, u64>,
     /// The runs in the order of the plan.
     pub runs: Vec<Harvest>,
 }
 
-/// Means over the runs of one variant that differ in their seed alone.
+/// What the runs share that differ in their seed alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Group<'a> {
+    pub topic: &'a str,
+    pub begin: &'a str,
+    pub variant: &'a str,
+    /// `None` for all of the texts.
+    pub lines: Option<u64>,
+}
+
+impl<'a> Group<'a> {
+    fn of(run: &'a Harvest) -> Self {
+        Self {
+            topic: &run.topic,
+            begin: &run.begin,
+            variant: &run.variant,
+            lines: run.lines,
+        }
+    }
+}
+
+/// Means over the runs of one group.
 #[derive(Debug, Clone, PartialEq)]
-struct Row<'a> {
-    topic: &'a str,
-    begin: &'a str,
-    variant: &'a str,
+pub(super) struct Row<'a> {
+    pub group: Group<'a>,
+    /// At each mark.
     found: Vec<f64>,
+    /// With the whole budget.
+    pub total: f64,
     area: f64,
     /// Of what the oracle found with the whole budget.
-    share: Option<f64>,
+    pub share: Option<f64>,
     images: f64,
     /// Of the pages chosen, and of those drawn by chance, at each mark.
     claims: Vec<(Means, Means)>,
@@ -126,19 +158,20 @@ impl Means {
 }
 
 impl Outcome {
-    pub(super) fn new(plan: &Plan, runs: Vec<Harvest>) -> Self {
+    pub(super) fn new(plan: &Plan, texts: BTreeMap<String, u64>, runs: Vec<Harvest>) -> Self {
         Self {
             fetches: plan.fetches,
             marks: plan.marks_within(),
+            texts,
             runs,
         }
     }
 
     /// All that is alike but for the seed, in order of the plan.
-    fn groups(&self) -> Vec<(&str, &str, &str)> {
+    fn groups(&self) -> Vec<Group<'_>> {
         let mut groups = Vec::new();
         for run in &self.runs {
-            let group = (run.topic.as_str(), run.begin.as_str(), run.variant.as_str());
+            let group = Group::of(run);
             if !groups.contains(&group) {
                 groups.push(group);
             }
@@ -146,36 +179,36 @@ impl Outcome {
         groups
     }
 
-    fn of(&self, group: (&str, &str, &str)) -> Vec<&Harvest> {
-        let of_group = |run: &&Harvest| {
-            (run.topic.as_str(), run.begin.as_str(), run.variant.as_str()) == group
-        };
+    fn of(&self, group: Group<'_>) -> Vec<&Harvest> {
+        let of_group = |run: &&Harvest| Group::of(run) == group;
         self.runs.iter().filter(of_group).collect()
     }
 
-    fn rows(&self) -> Vec<Row<'_>> {
+    pub(super) fn rows(&self) -> Vec<Row<'_>> {
         let groups = self.groups().into_iter();
-        let rows = groups.map(|(topic, begin, variant)| {
-            let runs = self.of((topic, begin, variant));
+        let rows = groups.map(|group| {
+            let runs = self.of(group);
             let mean = |of: &dyn Fn(&Harvest) -> f64| {
                 runs.iter().map(|run| of(run)).sum::<f64>() / runs.len().max(1) as f64
             };
-            let oracle = self
-                .of((topic, begin, ORACLE))
-                .first()
-                .map(|o| o.at(self.fetches));
-            let found = mean(&|run| run.at(self.fetches) as f64);
+            // No text has a part in the oracle.
+            let oracle = Group {
+                variant: ORACLE,
+                lines: None,
+                ..group
+            };
+            let oracle = self.of(oracle).first().map(|o| o.at(self.fetches));
+            let total = mean(&|run| run.at(self.fetches) as f64);
             Row {
-                topic,
-                begin,
-                variant,
+                group,
+                total,
                 found: self
                     .marks
                     .iter()
                     .map(|mark| mean(&|run| run.at(*mark) as f64))
                     .collect(),
                 area: mean(&|run| run.area(self.fetches)),
-                share: oracle.filter(|o| *o > 0).map(|o| found / o as f64),
+                share: oracle.filter(|o| *o > 0).map(|o| total / o as f64),
                 images: mean(&|run| run.images as f64),
                 claims: (0..self.marks.len())
                     .map(|mark| {
@@ -192,26 +225,37 @@ impl Outcome {
         rows.collect()
     }
 
+    /// What says in a header which runs a row is of.
+    fn names_header(&self) -> Vec<String> {
+        let names = ["topic", "begin", "variant"].into_iter();
+        let lines = self.has_sizes().then_some("lines");
+        names.chain(lines).map(str::to_owned).collect()
+    }
+
+    fn names(&self, row: &Row<'_>) -> Vec<String> {
+        let group = row.group;
+        let names = [group.topic, group.begin, group.variant].map(str::to_owned);
+        let lines = self.has_sizes().then(|| size(group.lines));
+        names.into_iter().chain(lines).collect()
+    }
+
     fn header(&self) -> Vec<String> {
         let marks = self.marks.iter().map(|mark| format!("at {mark}"));
-        ["topic", "begin", "variant"]
-            .map(str::to_owned)
-            .into_iter()
+        let names = self.names_header().into_iter();
+        names
             .chain(marks)
             .chain(["area", "of oracle", "images"].map(str::to_owned))
             .collect()
     }
 
-    fn cells(row: &Row<'_>) -> Vec<String> {
+    fn cells(&self, row: &Row<'_>) -> Vec<String> {
         let found = row.found.iter().map(|found| count(*found));
-        [row.topic, row.begin, row.variant]
-            .map(str::to_owned)
-            .into_iter()
+        let names = self.names(row).into_iter();
+        names
             .chain(found)
             .chain([
                 format!("{:.3}", row.area),
-                row.share
-                    .map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", s * 100.0)),
+                percent(row.share),
                 count(row.images),
             ])
             .collect()
@@ -251,47 +295,45 @@ impl Outcome {
 
     /// What the crawls say of themselves, beside the truth: a table of its own.
     fn claims_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
-        let first = |row: &Row<'_>| [row.topic, row.begin, row.variant].map(str::to_owned);
-        let header = ["topic", "begin", "variant"].map(str::to_owned).into_iter();
+        let header = self.names_header().into_iter();
         let mut table = vec![header.chain(self.claims_header()).collect()];
-        let claiming = rows.iter().filter(|row| row.variant != ORACLE);
+        let claiming = rows.iter().filter(|row| row.group.variant != ORACLE);
         table.extend(claiming.map(|row| {
-            let cells = first(row).into_iter();
-            cells.chain(Self::claims_cells(row)).collect()
+            let names = self.names(row).into_iter();
+            names.chain(Self::claims_cells(row)).collect()
         }));
         table
     }
 
-    /// Mean shares of the oracle over topics, by beginning and variant.
+    /// Mean shares of the oracle over topics, by beginning and variant, with all of the
+    /// texts.
     pub fn means(&self) -> Vec<(String, String, f64)> {
         let rows = self.rows();
         let mut means: Vec<(String, String, f64)> = Vec::new();
-        for row in &rows {
+        for Row { group, .. } in rows.iter().filter(|row| row.group.lines.is_none()) {
             let is_known = |(begin, variant, _): &(String, String, f64)| {
-                begin == row.begin && variant == row.variant
+                begin == group.begin && variant == group.variant
             };
             if means.iter().any(is_known) {
                 continue;
             }
-            let shares: Vec<f64> = rows
-                .iter()
-                .filter(|other| (other.begin, other.variant) == (row.begin, row.variant))
-                .filter_map(|other| other.share)
-                .collect();
-            if !shares.is_empty() {
-                let mean = shares.iter().sum::<f64>() / shares.len() as f64;
-                means.push((row.begin.to_owned(), row.variant.to_owned(), mean));
+            let alike = rows.iter().filter(|other| {
+                let topic = other.group.topic;
+                other.group == Group { topic, ..*group }
+            });
+            if let Some(mean) = mean(alike.filter_map(|other| other.share)) {
+                means.push((group.begin.to_owned(), group.variant.to_owned(), mean));
             }
         }
         means
     }
 
-    /// The table in Markdown, with the means over topics below it, and what the crawls
-    /// claim beside the truth.
+    /// The table in Markdown, with the means over topics below it, those by lines of text
+    /// where the plan names sizes, and what the crawls claim beside the truth.
     pub fn markdown(&self) -> String {
         let rows = self.rows();
         let mut table = vec![self.header()];
-        table.extend(rows.iter().map(Self::cells));
+        table.extend(rows.iter().map(|row| self.cells(row)));
         let mut text = markdown_table(&table, 3);
         let means = self.means();
         if !means.is_empty() {
@@ -305,6 +347,11 @@ impl Outcome {
             }));
             text.push('\n');
             text.push_str(&markdown_table(&table, 2));
+        }
+        let by_lines = self.lines_table(&rows);
+        if by_lines.len() > 1 {
+            text.push_str("\nMean share of the oracle by lines of text:\n\n");
+            text.push_str(&markdown_table(&by_lines, 2));
         }
         let claims = self.claims_table(&rows);
         if claims.len() > 1 {
@@ -322,7 +369,7 @@ impl Outcome {
         let rows = self.rows();
         let header = self.header().into_iter().chain(self.claims_header());
         let cells = rows.iter().map(|row| {
-            let cells = Self::cells(row).into_iter();
+            let cells = self.cells(row).into_iter();
             cells.chain(Self::claims_cells(row)).collect()
         });
         let lines = std::iter::once(header.collect::<Vec<_>>()).chain(cells);
@@ -339,40 +386,37 @@ impl Outcome {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// A plot for each topic and beginning, by the name of its file.
+    /// Plots by the names of their files: for each topic and beginning what was found over
+    /// time with all of the texts, and how that grows with the lines of text where the plan
+    /// names sizes.
     pub fn plots(&self) -> Vec<(String, String)> {
+        let mut groups = self.groups();
+        groups.retain(|group| group.lines.is_none());
         let mut scenes: Vec<(&str, &str)> = Vec::new();
-        for (topic, begin, _) in self.groups() {
-            if !scenes.contains(&(topic, begin)) {
-                scenes.push((topic, begin));
+        for group in &groups {
+            if !scenes.contains(&(group.topic, group.begin)) {
+                scenes.push((group.topic, group.begin));
             }
         }
-        let scenes = scenes.into_iter().filter_map(|(topic, begin)| {
-            let lines = self
-                .groups()
-                .into_iter()
-                .filter(|g| (g.0, g.1) == (topic, begin));
-            let lines = lines.map(|group| Line {
-                name: group.2.to_owned(),
-                points: self.mean_curve(group),
+        let harvests = scenes.into_iter().filter_map(|(topic, begin)| {
+            let of_scene = |group: &&Group<'_>| (group.topic, group.begin) == (topic, begin);
+            let lines = groups.iter().filter(of_scene).map(|group| Line {
+                name: group.variant.to_owned(),
+                points: self.mean_curve(*group),
             });
             let plot = Plot {
                 x: "Pages fetched".to_owned(),
                 y: format!("Pages of the topic {topic}, {begin}"),
-                logarithmic: false,
+                scale: Scale::Linear,
                 lines: lines.collect(),
             };
-            let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
-            let name = format!("harvest-{topic}-{begin}")
-                .chars()
-                .map(plain)
-                .collect();
+            let name = plain(&format!("harvest-{topic}-{begin}"));
             Some((name, plot.svg()?))
         });
-        scenes.collect()
+        harvests.chain(self.lines_plots()).collect()
     }
 
-    fn mean_curve(&self, group: (&str, &str, &str)) -> Vec<(f64, f64)> {
+    fn mean_curve(&self, group: Group<'_>) -> Vec<(f64, f64)> {
         let runs = self.of(group);
         let longest = runs.iter().map(|run| run.curve.len()).max().unwrap_or(0) as u64;
         let mean = |n: u64| {
@@ -381,6 +425,22 @@ impl Outcome {
         };
         (0..=longest).map(|n| (n as f64, mean(n))).collect()
     }
+}
+
+/// The mean of all values; `None` where there is none.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
+    let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+    (count > 0.0).then(|| sum / count)
+}
+
+/// How much text, as a table says it.
+pub(super) fn size(lines: Option<u64>) -> String {
+    lines.map_or_else(|| "all".to_owned(), |lines| lines.to_string())
+}
+
+/// A share of the oracle, as a table says it.
+pub(super) fn percent(share: Option<f64>) -> String {
+    share.map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", s * 100.0))
 }
 
 /// A mean of counts: whole where it is.

@@ -1,7 +1,7 @@
 //! Experiments: the same crawls with other settings, side by side, over one stored web.
 //!
 //! ```text
-//!  plan (TOML) --> runs: topic x beginning x variant x seed --> harvests --> table, plot
+//!  plan (TOML) --> runs: topic x beginning x variant x lines x seed --> harvests --> table, plot
 //!                          each: frontier, ratings, a stored web instead of the network
 //! ```
 //!
@@ -10,14 +10,17 @@
 //! fetched, and nothing of a crawl sees them but the *oracle*: a walk that follows links
 //! to pages of the topic first, which no crawl can, and that bounds what one could find.
 //!
-//! Reading order: `plan` (what is run), `web` (the stored answers; those of WARC files by
-//! `archive`), `trial` (one run), `claims` (what it says of itself, beside the truth),
-//! `harvest` (what the runs found, as table and plot).
+//! Reading order: `plan` (what is run), `sizes` (texts cut after some lines), `web` (the
+//! stored answers; those of WARC files by `archive`), `trial` (one run), `claims` (what it
+//! says of itself, beside the truth), `harvest` (what the runs found, as table and plot),
+//! `by_lines` (what they found by how much text they were given).
 
 mod archive;
+mod by_lines;
 mod claims;
 mod harvest;
 mod plan;
+mod sizes;
 #[cfg(test)]
 mod tests;
 mod trial;
@@ -33,6 +36,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::daemon::DaemonError;
 use crate::frontier::store::StoreError;
 use crate::lab::{LabError, Labels};
+use crate::lm;
 use crate::steps::Step;
 use crate::train::{self, Model, TrainError};
 
@@ -41,6 +45,8 @@ pub use claims::{Beside, Claim};
 pub use harvest::{Harvest, Outcome};
 pub use plan::{Plan, TopicPlan, Variant};
 pub use web::{Web, WebError};
+
+use sizes::SizedTopic;
 
 /// Why an experiment cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -92,6 +98,8 @@ fn io(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> Experim
 struct Run<'a> {
     topic: &'a TopicPlan,
     begin: &'a str,
+    /// How many lines of the texts about the topic; `None` for all.
+    lines: Option<u64>,
     /// `None` for the oracle.
     variant: Option<&'a Variant>,
     seed: u64,
@@ -99,7 +107,7 @@ struct Run<'a> {
     model: Arc<Model>,
 }
 
-/// Runs a plan and writes `table.md`, `table.tsv`, `runs.json` and a plot for each topic
+/// Runs a plan and writes `table.md`, `table.tsv`, `runs.json` and plots for each topic
 /// and beginning into its folder. `say` is told of each step, for people, on any thread.
 /// Must be called on a thread that may block.
 ///
@@ -123,8 +131,9 @@ pub fn run(
             });
         }
     }
+    let sizes = sizes::sized(plan)?;
     let web = Web::open(&plan.web)?;
-    let runs = runs(plan, runtime, say)?;
+    let runs = runs(plan, &sizes.topics, runtime, say)?;
     say(&format!(
         "{} crawls of {} fetches",
         runs.len(),
@@ -167,7 +176,8 @@ pub fn run(
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     harvests.sort_by_key(|(number, _)| *number);
-    let outcome = Outcome::new(plan, harvests.into_iter().map(|(_, h)| h).collect());
+    let harvests = harvests.into_iter().map(|(_, harvest)| harvest);
+    let outcome = Outcome::new(plan, sizes.texts, harvests.collect());
     write(plan, &outcome)?;
     Ok(outcome)
 }
@@ -175,63 +185,113 @@ pub fn run(
 /// All runs in order, each with its model; what is missing is trained first.
 fn runs<'a>(
     plan: &'a Plan,
+    topics: &'a [Vec<SizedTopic>],
     runtime: &tokio::runtime::Handle,
     say: &(dyn Fn(&str) + Sync),
 ) -> Result<Vec<Run<'a>>, ExperimentError> {
     let mut models: Vec<(PathBuf, Arc<Model>)> = Vec::new();
     let mut runs = Vec::new();
-    for topic in &plan.topic {
-        for begin in topic.begin.keys() {
-            let oracle = plan.oracle.then_some(None);
-            for variant in oracle.into_iter().chain(plan.variant.iter().map(Some)) {
-                // Chance has no part in the oracle.
-                let seeds = plan.seeds.iter().take(match variant {
-                    Some(_) => usize::MAX,
-                    None => 1,
+    for (begin, sizes) in topics.iter().flat_map(|sizes| {
+        let begins = sizes.last().map(|whole| whole.topic.begin.keys());
+        begins
+            .into_iter()
+            .flatten()
+            .map(move |begin| (begin, sizes))
+    }) {
+        let oracle = plan.oracle.then_some(None);
+        for variant in oracle.into_iter().chain(plan.variant.iter().map(Some)) {
+            // Neither chance nor a text has a part in the oracle.
+            let (sizes, seeds) = match variant {
+                Some(_) => (sizes.as_slice(), plan.seeds.as_slice()),
+                None => (last(sizes), first(&plan.seeds)),
+            };
+            for (SizedTopic { lines, topic }, seed) in sizes
+                .iter()
+                .flat_map(|size| seeds.iter().map(move |seed| (size, seed)))
+            {
+                let config = plan.job(topic, begin, variant, *seed)?;
+                let folder = config.model_folder();
+                let known = models.iter().find(|(at, _)| *at == folder);
+                let model = match known {
+                    Some((_, model)) => Arc::clone(model),
+                    None => {
+                        let model = model(&config, runtime, say);
+                        let model = Arc::new(
+                            model.map_err(|error| too_little(plan, &topic.name, *lines, error))?,
+                        );
+                        models.push((folder, Arc::clone(&model)));
+                        model
+                    }
+                };
+                runs.push(Run {
+                    topic,
+                    begin,
+                    lines: *lines,
+                    variant,
+                    seed: *seed,
+                    config,
+                    model,
                 });
-                for seed in seeds {
-                    let config = plan.job(topic, begin, variant, *seed)?;
-                    let folder = config.model_folder();
-                    let known = models.iter().find(|(at, _)| *at == folder);
-                    let model = match known {
-                        Some((_, model)) => Arc::clone(model),
-                        None => {
-                            let model = Arc::new(model(&config, runtime, say)?);
-                            models.push((folder, Arc::clone(&model)));
-                            model
-                        }
-                    };
-                    runs.push(Run {
-                        topic,
-                        begin,
-                        variant,
-                        seed: *seed,
-                        config,
-                        model,
-                    });
-                }
             }
         }
     }
     Ok(runs)
 }
 
+fn first<T>(all: &[T]) -> &[T] {
+    all.get(..1).unwrap_or_default()
+}
+
+fn last<T>(all: &[T]) -> &[T] {
+    let from = all.len().saturating_sub(1);
+    all.get(from..).unwrap_or_default()
+}
+
+/// Says what to write into the plan where a text is too small for a model: what training
+/// says is an option of another command.
+fn too_little(plan: &Plan, topic: &str, lines: Option<u64>, error: TrainError) -> ExperimentError {
+    let (sentences, needed) = match (&error, lines) {
+        (TrainError::TooLittle { sentences, needed }, _) => (*sentences, *needed),
+        (TrainError::EmptyCorpus { .. }, Some(_)) => (0, 1),
+        _ => return error.into(),
+    };
+    let (what, more) = match lines {
+        Some(lines) => (
+            format!("with `lines` at {lines} the texts"),
+            "name larger sizes in `lines`",
+        ),
+        None => ("the texts".to_owned(), "name more texts in `positive`"),
+    };
+    let or = match sentences {
+        0 => String::new(),
+        _ => format!(", or allow it by `train.min_sentences = {sentences}` under `[job]`"),
+    };
+    ExperimentError::Plan {
+        path: plan.path.clone(),
+        why: format!(
+            "{what} about the topic `{topic}` hold {sentences} sentences of {} words or more, and \
+             a model needs {needed}; {more}{or}",
+            lm::MIN_TOKENS
+        ),
+    }
+}
+
 fn model(
     config: &Config,
     runtime: &tokio::runtime::Handle,
     say: &(dyn Fn(&str) + Sync),
-) -> Result<Model, ExperimentError> {
+) -> Result<Model, TrainError> {
     let folder = config.model_folder();
     if Model::exists(&folder) {
         say(&format!("model {} found", folder.display()));
-        return Ok(Model::load(&folder)?);
+        return Model::load(&folder);
     }
     say(&format!("training {}", folder.display()));
     let fetcher = || -> Result<crate::fetch::Fetcher, TrainError> {
         // An experiment asks nobody.
         Err(TrainError::NoSources)
     };
-    Ok(train::train(config, runtime, fetcher, &mut |_| {})?)
+    train::train(config, runtime, fetcher, &mut |_| {})
 }
 
 fn write(plan: &Plan, outcome: &Outcome) -> Result<(), ExperimentError> {

@@ -50,6 +50,10 @@ pub struct Plan {
     /// The seeds with which each variant is run.
     #[serde(default = "seeds")]
     pub seeds: Vec<u64>,
+    /// Sizes of the texts about a topic: each variant is run once with so many of their
+    /// first lines, and once with all. Ascending; empty for whole texts alone.
+    #[serde(default)]
+    pub lines: Vec<u64>,
     /// Whether the oracle walks as well.
     #[serde(default = "yes")]
     pub oracle: bool,
@@ -150,6 +154,18 @@ impl Plan {
                     "two variants are called `{name}`; give each a name of its own"
                 )));
             }
+        }
+        plan.lines.sort_unstable();
+        if plan.lines.first() == Some(&0) {
+            return Err(wrong(
+                "`lines` names 0, but a model needs text; name sizes of at least 1".to_owned(),
+            ));
+        }
+        let pairs = plan.lines.iter().zip(plan.lines.iter().skip(1));
+        if let Some((twice, _)) = pairs.into_iter().find(|(one, next)| one == next) {
+            return Err(wrong(format!(
+                "`lines` names {twice} twice; name each size once"
+            )));
         }
         for topic in &plan.topic {
             let mut sources = topic.positive.iter().chain(topic.neutral.iter().flatten());
@@ -283,8 +299,8 @@ fn section<const N: usize>(name: &str, keys: [(&str, Value); N]) -> (String, Val
     (name.to_owned(), Value::Table(keys.collect()))
 }
 
-/// A name that may name a job.
-fn plain(name: &str) -> String {
+/// A name that may name a job or a file.
+pub(super) fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     name.chars().map(plain).collect()
 }

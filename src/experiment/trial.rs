@@ -66,6 +66,7 @@ pub(super) fn crawl(
     Ok(Harvest {
         topic: topic.to_owned(),
         begin: run.begin.to_owned(),
+        lines: run.lines,
         variant: run.variant.map_or(ORACLE, |v| v.name.as_str()).to_owned(),
         seed: run.seed,
         curve: labels.curve(topic, &trial.fetched),

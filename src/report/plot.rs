@@ -43,6 +43,17 @@ pub(crate) struct Line {
     pub points: Vec<(f64, f64)>,
 }
 
+/// How the axes are divided. What stands on a logarithmic one must be above 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scale {
+    /// Both evenly, from 0.
+    Linear,
+    /// The horizontal one by powers of ten, the vertical one evenly from 0.
+    LogarithmicX,
+    /// Both by powers of ten.
+    Logarithmic,
+}
+
 /// What is drawn.
 #[derive(Debug)]
 pub(crate) struct Plot {
@@ -50,8 +61,8 @@ pub(crate) struct Plot {
     pub x: String,
     /// Label of the vertical axis, with its unit.
     pub y: String,
-    /// Whether both axes are logarithmic; then every value must be above 0.
-    pub logarithmic: bool,
+    /// How the axes are divided.
+    pub scale: Scale,
     /// The lines.
     pub lines: Vec<Line>,
 }
@@ -85,17 +96,20 @@ impl Plot {
             let style = font(18).pos(middle_left());
             legend.draw(&Text::new(line.name.clone(), (128, at), style))?;
         }
-        match self.logarithmic {
-            true => {
-                let x = x.start..x.end.max(x.start * 10.0);
-                let y = y.start / 1.2..(y.end * 1.2).max(y.start * 10.0);
-                let (at_x, at_y) = (ticks(&x), ticks(&y));
-                let x = x.log_scale().with_key_points(at_x);
-                self.lines(&area, x, y.log_scale().with_key_points(at_y))?;
+        let powers = |range: Range<f64>| {
+            let at = ticks(&range);
+            range.log_scale().with_key_points(at)
+        };
+        let from_first = x.start..x.end.max(x.start * 10.0);
+        let from_zero = 0.0..(y.end * 1.05).max(1.0);
+        match self.scale {
+            Scale::Linear => {
+                self.lines(&area, 0.0..x.end.max(f64::MIN_POSITIVE), from_zero)?;
             }
-            false => {
-                let y = 0.0..(y.end * 1.05).max(1.0);
-                self.lines(&area, 0.0..x.end.max(f64::MIN_POSITIVE), y)?;
+            Scale::LogarithmicX => self.lines(&area, powers(from_first), from_zero)?,
+            Scale::Logarithmic => {
+                let y = y.start / 1.2..(y.end * 1.2).max(y.start * 10.0);
+                self.lines(&area, powers(from_first), powers(y))?;
             }
         }
         area.present()?;

@@ -3,7 +3,7 @@
 //! Both pages are made of these. Strings of strangers go through here as they are: who
 //! writes a page escapes them.
 
-use super::plot::{Line, Plot};
+use super::plot::{Line, Plot, Scale};
 use super::tally::{Counted, Series};
 use super::text::{ModelUse, Packet, Perplexity};
 use super::{Figures, Report};
@@ -179,7 +179,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
     let plot = Plot {
         x: "sentences crawled".to_owned(),
         y: "perplexity of the packet".to_owned(),
-        logarithmic: true,
+        scale: Scale::Logarithmic,
         lines: lines.collect(),
     };
     let caption = "Perplexity of each packet of sentences, in the order they were crawled; both \
@@ -236,7 +236,7 @@ fn images(jobs: &[Figures]) -> Section {
         Plot {
             x: format!("time since the first request ({unit})"),
             y: "images so far".to_owned(),
-            logarithmic: false,
+            scale: Scale::Linear,
             lines: pairs.into_iter().map(line).collect(),
         }
     };

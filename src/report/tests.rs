@@ -6,7 +6,7 @@ use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use super::plot::{Line, Plot};
+use super::plot::{Line, Plot, Scale};
 use super::tally::{Series, Steps, Tally};
 use super::*;
 
@@ -439,19 +439,19 @@ fn plots_are_xml_and_nothing_is_drawn_of_nothing() {
         name: name.to_owned(),
         points: points.to_vec(),
     };
-    let plot = |logarithmic, lines| Plot {
+    let plot = |scale, lines| Plot {
         x: "x".to_owned(),
         y: "y".to_owned(),
-        logarithmic,
+        scale,
         lines,
     };
-    assert_eq!(plot(true, vec![line("a", &[])]).svg(), None);
-    for logarithmic in [true, false] {
+    assert_eq!(plot(Scale::Logarithmic, vec![line("a", &[])]).svg(), None);
+    for scale in [Scale::Logarithmic, Scale::LogarithmicX, Scale::Linear] {
         let lines = vec![
             line("<a> & \"b\"", &[(25.0, 100.0), (50.0, 1e9)]),
             line("one point", &[(25.0, 1.0)]),
         ];
-        let svg = plot(logarithmic, lines).svg().unwrap();
+        let svg = plot(scale, lines).svg().unwrap();
         let mut reader = quick_xml::Reader::from_str(&svg);
         let mut texts = 0;
         loop {

@@ -49,11 +49,13 @@ fn run(folder: &Path, plan: &str) -> Output {
         .unwrap()
 }
 
-/// How many pages of the topic each run found, by variant and seed, with its curve.
-fn found(folder: &Path) -> BTreeMap<(String, u64), (u64, Value)> {
+/// How many pages of the topic each run found that was told so many lines of the texts
+/// (`null` for all), by variant and seed, with its curve.
+fn found(folder: &Path, lines: &Value) -> BTreeMap<(String, u64), (u64, Value)> {
     let text = std::fs::read_to_string(folder.join("out/runs.json")).unwrap();
     let all: Value = serde_json::from_str(&text).unwrap();
     let runs = all["runs"].as_array().unwrap().iter();
+    let runs = runs.filter(|run| run["lines"] == *lines);
     runs.map(|run| {
         let curve = run["curve"].clone();
         let last = curve.as_array().unwrap().last().unwrap().as_u64().unwrap();
@@ -70,7 +72,7 @@ fn variants_are_compared_offline_and_the_same_every_time() {
     let plan = plan(folder.path());
     let first = run(folder.path(), &plan);
     assert!(first.status.success(), "{first:?}");
-    let once = found(folder.path());
+    let once = found(folder.path(), &Value::Null);
     assert_eq!(once.len(), 5, "two variants with two seeds, and the oracle");
     let of = |variant: &str, seed| once[&(variant.to_owned(), seed)].0;
     let (oracle, learn, breadth) = (of("oracle", 1), of("learn", 1), of("breadth", 1));
@@ -98,14 +100,27 @@ fn variants_are_compared_offline_and_the_same_every_time() {
         name.to_string_lossy().starts_with(".run")
     });
     assert_eq!(hidden.count(), 0);
-    // The same web as an archive of a crawl.
+    // The same web as an archive of a crawl, and half of the texts besides all of them.
     let archive = folder.path().join("web.warc.gz");
     std::fs::write(&archive, warc(&folder.path().join("web"))).unwrap();
     let archived = plan.replacen("/web\"", "/web.warc.gz\"", 1);
     assert_ne!(archived, plan);
-    let second = run(folder.path(), &archived);
+    let text = std::fs::read_to_string(folder.path().join("positive.txt")).unwrap();
+    let half = text.lines().filter(|line| !line.trim().is_empty()).count() / 2;
+    let sized = archived.replacen("\n[job]", &format!("\nlines = [{half}]\n[job]"), 1);
+    let second = run(folder.path(), &sized);
     assert!(second.status.success(), "{second:?}");
-    assert_eq!(found(folder.path()), once);
+    assert_eq!(found(folder.path(), &Value::Null), once);
+    let told_half = found(folder.path(), &Value::from(half));
+    assert_eq!(told_half.len(), 4, "the oracle needs no text");
+    let of = |variant: &str| (variant.to_owned(), 1);
+    assert_eq!(told_half[&of("breadth")], once[&of("breadth")]);
+    assert_ne!(told_half[&of("learn")], once[&of("learn")]);
+    for name in [demo::TOPIC, "mean"] {
+        let plot = folder.path().join(format!("out/{name}-mixed-lines.svg"));
+        let plot = std::fs::read_to_string(plot).unwrap();
+        assert!(plot.contains("learn") && !plot.contains("oracle\n"));
+    }
 }
 
 /// All that a lab answers, as a crawler of archives would write it.
@@ -187,6 +202,11 @@ fn a_wrong_plan_says_what_to_write() {
             "names http://a.test/, but an experiment fetches nothing",
         ),
         ("labels.tsv", "labels.csv", "labels.csv"),
+        (
+            "\n[job]",
+            "\nlines = [1]\n[job]",
+            "name larger sizes in `lines`",
+        ),
         ("/web\"", "/wab\"", "/wab"),
     ] {
         let plan = right.replacen(from, to, 1);
