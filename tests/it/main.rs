@@ -24,7 +24,8 @@
 //! [`control_api`] who may and by which routes, [`control_sample`] what focusing gains,
 //! [`grow`] that a model grows by what was crawled, [`images`] that images come in another size
 //! where the best is gone and have their share of the requests, [`experiment`] that variants are
-//! compared offline,
+//! compared offline, [`german`] that a topic in another language than English is found by little
+//! text,
 //! [`dashboard`] what it shows on a page and tells Prometheus, [`ui`] what all jobs of a
 //! folder show on one,
 //! [`report`] that its figures are those that are counted otherwise, [`zoo`] that
@@ -57,6 +58,7 @@ mod export_text;
 mod faults;
 mod format;
 mod fuzz;
+mod german;
 mod grow;
 mod images;
 mod kill;
