@@ -287,6 +287,19 @@ impl Contrast {
         self.mean(met.iter().map(|(word, times)| (*word, *times)), adopted)
     }
 
+    /// How much likelier a language model makes a text of this perplexity than the
+    /// frequencies of its words in neutral text do: the mean of `-ln p(word | neutral)` less
+    /// `ln perplexity`, in nats a token; `None` where it has no token.
+    pub fn by_model(&self, sentences: &[Sentence], perplexity: f64) -> Option<f64> {
+        let tokens = sentences.iter().flat_map(Sentence::tokens);
+        let (sum, tokens) = tokens.fold((0.0, 0_u64), |(sum, n), token| {
+            let word = self.words.get(token);
+            let share = word.map_or(self.unknown, |word| f64::from(word.neutral));
+            (sum - share.ln(), n + 1)
+        });
+        (tokens > 0).then(|| sum / tokens as f64 - perplexity.max(1.0).ln())
+    }
+
     /// The same of a text that is known by its words alone.
     pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<Measured> {
         let words = words.iter().filter(|(_, times)| **times > 0);
@@ -380,6 +393,10 @@ pub struct Topicality {
     /// the rest of their document speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Lump>,
+    /// Where both kinds lie by the language model ([`Contrast::by_model`]): neutral documents
+    /// and those of `topic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_model: Option<(f64, f64)>,
 }
 
 /// Where documents of one kind lie on a measure.
@@ -460,6 +477,7 @@ impl Topicality {
             few: false,
             neutral: Lump::of(neutral),
             topic: None,
+            by_model: None,
         })
     }
 
@@ -474,6 +492,7 @@ impl Topicality {
             few: true,
             neutral: Some(neutral),
             topic: None,
+            by_model: None,
         })
     }
 
@@ -488,6 +507,7 @@ impl Topicality {
             few: false,
             neutral: None,
             topic: None,
+            by_model: None,
         }
     }
 

@@ -46,6 +46,9 @@ const SEEDS_TELL: usize = 3;
 const MET: f64 = 0.85;
 /// The most seeds that held-out documents are worth.
 const DOCUMENTS_WEIGH: f64 = 10.0;
+/// What the language model weighs beside the words, where it is asked. On the lab it brought
+/// 2,590 pages instead of 2,500 with 0.35, and no more with 0.2 and 0.5.
+const MODEL_WEIGHS: f64 = 0.35;
 /// Where the midpoint lies between neutral text and the level of the topic, and the log-odds
 /// of a page of that level.
 const MIDPOINT: f64 = 0.75;
@@ -82,6 +85,8 @@ pub struct Judge {
     contrast: Arc<Contrast>,
     neutral: Lump,
     topic: Option<Lump>,
+    /// Where neutral documents and those about the topic lie by the language model.
+    by_model: Option<(f64, f64)>,
     /// Where the words of neutral text lie by the given texts alone.
     given: (f64, f64),
     /// The same with what was adopted.
@@ -107,6 +112,9 @@ impl Judge {
             contrast,
             neutral: topicality.neutral?,
             topic: topicality.topic,
+            by_model: topicality
+                .by_model
+                .filter(|(neutral, topic)| topic > neutral),
             given,
             now: given,
             adopted: Arc::default(),
@@ -129,6 +137,31 @@ impl Judge {
         let scale = self.now.1 / self.given.1.max(1e-9);
         let mean = self.now.0 + (self.neutral.mean - self.given.0) * scale;
         (contrast - mean) / (self.neutral.deviation * scale).max(1e-9)
+    }
+
+    /// Whether it makes anything of what the language model says of a page.
+    pub fn asks_model(&self) -> bool {
+        self.by_model.is_some() && self.topic.is_some()
+    }
+
+    /// How far a page lies above neutral text, in standard deviations of that: by the contrast
+    /// of its words, and by what the language model says where whole documents about the topic
+    /// show what that is worth.
+    pub fn nearness(&self, contrast: f64, by_model: Option<f64>) -> f64 {
+        let words = self.deviations(contrast);
+        let (Some(at), Some((neutral, topic)), Some(level)) =
+            (by_model, self.by_model, self.documents_level())
+        else {
+            return words;
+        };
+        let model = level * (at - neutral) / (topic - neutral);
+        (words + MODEL_WEIGHS * model) / (1.0 + MODEL_WEIGHS)
+    }
+
+    /// Where held-out documents say that pages about the topic lie.
+    fn documents_level(&self) -> Option<f64> {
+        let topic = self.topic?;
+        Some(MET * self.stands_by_given(topic.mean))
     }
 
     /// The same by the given texts alone.
@@ -227,10 +260,8 @@ impl Judge {
 
     /// Where pages about the topic lie, as far as the held-out documents and the seeds tell.
     pub fn level(&self) -> Option<f64> {
-        let documents = self.topic.map(|topic| {
-            let stands = self.stands_by_given(topic.mean);
-            (MET * stands, (topic.documents as f64).min(DOCUMENTS_WEIGH))
-        });
+        let weight = |topic: Lump| (topic.documents as f64).min(DOCUMENTS_WEIGH);
+        let documents = self.documents_level().zip(self.topic.map(weight));
         let adopted = self.stand.map_or(0, |stand| stand.adopted);
         let seeds = self.seeds_level.map(|level| (level, adopted as f64));
         let known = documents.into_iter().chain(seeds);
@@ -454,6 +485,30 @@ mod tests {
         assert!(judge.reward(6.0) < before);
         assert_eq!(judge.hear(&above(f64::NAN)), None);
         assert_eq!(judge.hear(&Nearness::Likely(0.9)), None);
+    }
+
+    #[test]
+    fn the_language_model_has_a_say_where_documents_show_what_it_is_worth() {
+        let curve = |topic| Topicality {
+            neutral: Lump::of(&[0.0, 1.0, 0.0, 1.0]),
+            topic,
+            by_model: Some((1.0, 3.0)),
+            ..Topicality::of_perplexities(1.0, 2.0)
+        };
+        let topic = Lump {
+            mean: 5.5,
+            deviation: 1.0,
+            documents: 5,
+        };
+        let of = |topic| Judge::new(contrast(), &curve(topic)).unwrap();
+        let (alone, both) = (of(None), of(Some(topic)));
+        assert!(!alone.asks_model() && both.asks_model());
+        assert_eq!(alone.nearness(2.5, Some(3.0)), alone.deviations(2.5));
+        assert_eq!(both.nearness(2.5, None), both.deviations(2.5));
+        // The words say 4 deviations, the model the whole level of 8.5.
+        let expected = (4.0 + 0.35 * 8.5) / 1.35;
+        assert!((both.nearness(2.5, Some(3.0)) - expected).abs() < 1e-9);
+        assert!(both.nearness(2.5, Some(1.0)) < 4.0);
     }
 
     #[test]

@@ -99,9 +99,13 @@ impl PageObserver {
         let measured = words.and_then(|words| words.document(sentences, &self.adopted()));
         let (on_topic, nearness) = match (words, measured) {
             (_, Some(measured)) => {
-                let nearness = self.read_judge(|judge| Nearness::Above {
-                    deviations: judge.deviations(measured.with_adopted),
-                    seed: None,
+                let nearness = self.read_judge(|judge| {
+                    let by_model = words.filter(|_| judge.asks_model());
+                    let by_model = by_model.and_then(|c| c.by_model(sentences, perplexity));
+                    Nearness::Above {
+                        deviations: judge.nearness(measured.with_adopted, by_model),
+                        seed: None,
+                    }
                 });
                 let likely = || Nearness::Likely(curve.of(measured.given));
                 (
@@ -289,6 +293,7 @@ mod tests {
             few: false,
             neutral: None,
             topic: None,
+            by_model: None,
         }
     }
 

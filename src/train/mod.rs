@@ -340,7 +340,7 @@ impl Given {
             grown.held_out_after = measured.held_out;
         }
         let comparing = Step::begin("comparing words", None);
-        let topical = topicality::measure(&self.positive, &self.neutral, split);
+        let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, split);
         drop(comparing);
         if topical.topicality.is_none() {
             tracing::warn!(

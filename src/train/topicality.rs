@@ -11,7 +11,7 @@ use super::calibrate::{PIECE, pieces};
 use super::corpus::Document;
 use super::neutral::Neutral;
 use super::split::Split;
-use crate::lm::Sentence;
+use crate::lm::{LanguageModel, Sentence, perplexity};
 use crate::score::contrast::{Adopted, Lump};
 use crate::score::{Contrast, Counts, Topicality};
 
@@ -38,7 +38,13 @@ pub(super) struct Measured {
 
 /// Measures the texts that people gave; `split` says what of them the model was not trained
 /// on.
-pub(super) fn measure(positive: &[Document], neutral: &Neutral, split: &Split<'_>) -> Measured {
+pub(super) fn measure(
+    lm: &dyn LanguageModel,
+    positive: &[Document],
+    neutral: &Neutral,
+    split: &Split<'_>,
+) -> Measured {
+    let easier = neutral.easier();
     let (words, documents) = (neutral.words(), neutral.documents());
     let unseen: HashSet<&str> = split.held_out().map(Sentence::as_str).collect();
     // A few pages are few documents, but their pieces are enough to see how they scatter.
@@ -47,7 +53,7 @@ pub(super) fn measure(positive: &[Document], neutral: &Neutral, split: &Split<'_
         true => held_out.iter().flat_map(|d| pieces(d, PIECE)).collect(),
         false => held_out.iter().map(Vec::as_slice).collect(),
     };
-    let (mut topic, mut other) = (Vec::new(), Vec::new());
+    let (mut topic, mut other) = (Contrasts::default(), Contrasts::default());
     for fold in 0..FOLDS {
         let mut counts = Counts::default();
         for document in positive {
@@ -66,20 +72,22 @@ pub(super) fn measure(positive: &[Document], neutral: &Neutral, split: &Split<'_
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
-        let measure = |sentences: &[Sentence], to: &mut Vec<f64>| {
+        let measure = |sentences: &[Sentence], easier: f64, to: &mut Contrasts| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
                 let measured = contrast.document(sentences, &Adopted::default());
-                to.extend(measured.map(|measured| measured.given));
+                to.of_words.extend(measured.map(|measured| measured.given));
+                let perplexity = perplexity::document(lm, sentences).perplexity * easier;
+                to.by_model.extend(contrast.by_model(sentences, perplexity));
             }
         };
         let held_out = held_out.iter().enumerate();
         for (_, document) in held_out.filter(|(i, _)| i % FOLDS == fold) {
             let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
-            measure(&sentences, &mut topic);
+            measure(&sentences, 1.0, &mut topic);
         }
-        let others = documents.iter().enumerate();
-        for (_, document) in others.filter(|(i, _)| i % FOLDS == fold) {
-            measure(document.as_ref(), &mut other);
+        let others = documents.iter().zip(&easier).enumerate();
+        for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
+            measure(document.as_ref(), *easier, &mut other);
         }
     }
     let mut counts = Counts::default();
@@ -98,14 +106,34 @@ pub(super) fn measure(positive: &[Document], neutral: &Neutral, split: &Split<'_
     let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
     let tokens = positive.iter().flat_map(|document| document.as_ref());
     let tokens: usize = tokens.map(Sentence::len).sum();
-    let other = neutral.as_written(other, tokens as u64);
+    let whole = split.whole && topic.of_words.len() >= WHOLE;
+    let by_model = (topic.mean_by_model(), other.mean_by_model());
+    let (topic, other) = (
+        topic.of_words,
+        neutral.as_written(other.of_words, tokens as u64),
+    );
     let between = Topicality::between(&topic, &other).map(|curve| Topicality {
         few: trained < ENOUGH,
-        topic: Lump::of(&topic).filter(|_| split.whole && topic.len() >= WHOLE),
+        topic: Lump::of(&topic).filter(|_| whole),
+        by_model: by_model.1.zip(by_model.0).filter(|_| whole),
         ..curve
     });
     Measured {
         counts,
         topicality: between.or_else(|| Topicality::above(&other)),
+    }
+}
+
+/// The contrasts of documents of one kind.
+#[derive(Default)]
+struct Contrasts {
+    of_words: Vec<f64>,
+    by_model: Vec<f64>,
+}
+
+impl Contrasts {
+    fn mean_by_model(&self) -> Option<f64> {
+        let count = self.by_model.len();
+        (count > 0).then(|| self.by_model.iter().sum::<f64>() / count as f64)
     }
 }
