@@ -608,8 +608,8 @@ pub struct Observed {
     pub guessed: bool,
     /// The same for a learning crawl, which makes more of it than the given texts tell.
     pub nearness: Nearness,
-    /// The contrast of the page's words, in nats; `None` where the model has nothing to
-    /// compare the topic's words with, or the page has no words.
+    /// The contrast by which it was counted, in nats a token; `None` where the model has
+    /// nothing to compare the topic's words with, or the page has no words.
     pub contrast: Option<f64>,
     /// The clues of each of [`Scored::links`], but for what is known of the page; empty
     /// where the crawl does not learn.

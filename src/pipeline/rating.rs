@@ -180,7 +180,7 @@ impl Learning for Reader {
                 deviations = (stand.mean * 10.0).round() / 10.0,
                 "the seeds do not read like the texts about the topic (seeds on topic lie 1.8 and \
                  more deviations above neutral text), so the crawl goes by the texts alone; look \
-                 at one with `spoor look`, and choose other seeds or name more texts in \
+                 at one with `spoor score --url`, and choose other seeds or name more texts in \
                  train.positive"
             );
         }

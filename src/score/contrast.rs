@@ -7,12 +7,16 @@
 //! of `ln p(word | topic) - ln p(word | neutral)` over its words, in nats:
 //!
 //! - the words of the topic are smoothed by the neutral ones (as in a naive Bayes
-//!   classifier with a Dirichlet prior; Zhai & Lafferty 2004), so strongly that a word
-//!   has to be of the topic several times before it says much;
-//! - a word that the topic lacks speaks against it, but only a little: the texts that it
+//!   classifier with a Dirichlet prior; Zhai & Lafferty 2004);
+//! - a word that the topic lacks speaks against it, but only so much: the texts that it
 //!   is known by are few;
 //! - the n-th time that a document has a word counts the less the greater n is: a document
 //!   that has it once has it again easily (Rennie et al. 2003).
+//!
+//! A crawl compares pages with one another by that, smoothed so strongly that a word has to
+//! be of the topic several times before it says much. Pages are *counted* by the same with
+//! little smoothing, and by the language model as well: that tells how many are on topic
+//! where there is much text, and which page is nearer worse, above all with little text.
 //!
 //! It says nothing by itself; training measures on documents of both kinds where it lies
 //! for each, and [`Topicality`] makes a number from 0 to 1 of it. What a crawl adds to the
@@ -29,15 +33,20 @@ use crate::atomic;
 use crate::lm::Sentence;
 use crate::page::WordCounts;
 
-/// How many tokens of neutral text the counts of the topic are smoothed with. On four
-/// topics of the lab and texts of 10 lines to all, 3,000 to 30,000 told pages near the
-/// topic apart equally well, and 20 worse by a tenth of the pairs.
+/// How many tokens of neutral text the counts of the topic are smoothed with where pages are
+/// compared with one another. On four topics of the lab and texts of 10 lines to all, 3,000
+/// to 30,000 told pages near the topic apart equally well, and 20 worse by a tenth of the
+/// pairs.
 const PRIOR: f64 = 10_000.0;
+/// The same where pages are counted.
+const COUNTING_PRIOR: f64 = 20.0;
 /// What is added to every count of neutral text, of words that were never met too.
 const ADDED: f64 = 0.5;
 /// The most that one word of a document speaks against the topic. The texts that the topic
 /// is known by are few, so that they lack a word says little.
 const AGAINST: f64 = -0.3;
+/// The same where pages are counted.
+const COUNTING_AGAINST: f64 = -1.0;
 
 /// Why a table of words cannot be read or written.
 #[derive(Debug, thiserror::Error)]
@@ -166,6 +175,8 @@ struct Word {
     neutral: f32,
     /// `ln p(word | topic) - ln p(word | neutral)`.
     ratio: f32,
+    /// The same where pages are counted.
+    counting: f32,
 }
 
 /// Words that count as the topic's besides those of its texts: what a crawl read on pages
@@ -233,6 +244,7 @@ impl Contrast {
                 positive: p as f32,
                 neutral: neutral as f32,
                 ratio: contrast.ratio(p, neutral, 0.0) as f32,
+                counting: contrast.counting(p, neutral) as f32,
             };
             (word.clone(), known)
         });
@@ -246,6 +258,12 @@ impl Contrast {
         ((occurs / neutral + PRIOR) / (self.positive + adopted + PRIOR)).ln()
     }
 
+    /// The ratio of a word where pages are counted. A word that no text about the topic has
+    /// speaks against it, but no more the rarer it is.
+    fn counting(&self, occurs: f64, neutral: f64) -> f64 {
+        ((occurs / neutral + COUNTING_PRIOR) / (self.positive + COUNTING_PRIOR)).ln()
+    }
+
     /// By how much the ratio of every word falls that is not among those adopted.
     fn fall(&self, adopted: &Adopted) -> f64 {
         match adopted.tokens {
@@ -254,16 +272,15 @@ impl Contrast {
         }
     }
 
-    /// The ratio of a word, and the same with what was adopted; 0 where it was never met,
-    /// which says nothing.
-    fn ratios(&self, token: &str, adopted: &Adopted, fall: f64) -> (f64, f64) {
-        let known = self.words.get(token);
+    /// The ratio of a word with what was adopted; 0 where it was never met, which says
+    /// nothing.
+    fn ratio_of(&self, known: Option<&Word>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
         let given = known.map_or(0.0, |word| f64::from(word.ratio));
         if adopted.tokens == 0 {
-            return (given, given);
+            return given;
         }
         let more = adopted.words.get(token).map_or(0.0, |n| f64::from(*n));
-        let with = match known {
+        match known {
             None if more == 0.0 => 0.0,
             Some(_) if more == 0.0 => given + fall,
             Some(word) => self.ratio(
@@ -272,57 +289,62 @@ impl Contrast {
                 adopted.tokens as f64,
             ),
             None => self.ratio(more, self.unknown, adopted.tokens as f64),
-        };
-        (given, with)
+        }
     }
 
-    /// The contrast of a document, in nats: by the texts about the topic alone, and with
-    /// what was adopted; `None` where it has no token.
-    pub fn document(&self, sentences: &[Sentence], adopted: &Adopted) -> Option<Measured> {
-        let tokens = sentences.iter().flat_map(Sentence::tokens);
+    /// The contrasts of a document that has this perplexity; `None` where it has no token.
+    pub fn document(
+        &self,
+        sentences: &[Sentence],
+        perplexity: f64,
+        adopted: &Adopted,
+    ) -> Option<Measured> {
         let mut met: FxHashMap<&str, u32> = FxHashMap::default();
-        for token in tokens {
+        for token in sentences.iter().flat_map(Sentence::tokens) {
             *met.entry(token).or_default() += 1;
         }
-        self.mean(met.iter().map(|(word, times)| (*word, *times)), adopted)
+        let words = met.iter().map(|(word, times)| (*word, *times));
+        let means = self.means(words, adopted)?;
+        let by_model = means.surprise - perplexity.max(1.0).ln();
+        Some(Measured {
+            counting: means.counting + by_model,
+            of_words: means.of_words,
+            by_model,
+        })
     }
 
-    /// How much likelier a language model makes a text of this perplexity than the
-    /// frequencies of its words in neutral text do: the mean of `-ln p(word | neutral)` less
-    /// `ln perplexity`, in nats a token; `None` where it has no token.
-    pub fn by_model(&self, sentences: &[Sentence], perplexity: f64) -> Option<f64> {
-        let tokens = sentences.iter().flat_map(Sentence::tokens);
-        let (sum, tokens) = tokens.fold((0.0, 0_u64), |(sum, n), token| {
-            let word = self.words.get(token);
-            let share = word.map_or(self.unknown, |word| f64::from(word.neutral));
-            (sum - share.ln(), n + 1)
-        });
-        (tokens > 0).then(|| sum / tokens as f64 - perplexity.max(1.0).ln())
-    }
-
-    /// The same of a text that is known by its words alone.
-    pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<Measured> {
+    /// The contrast of the words of a text; `None` where it has none.
+    pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<f64> {
         let words = words.iter().filter(|(_, times)| **times > 0);
-        self.mean(words.map(|(word, times)| (word.as_str(), *times)), adopted)
+        let means = self.means(words.map(|(word, times)| (word.as_str(), *times)), adopted);
+        means.map(|means| means.of_words)
     }
 
-    fn mean<'a>(
+    fn means<'a>(
         &self,
         words: impl Iterator<Item = (&'a str, u32)>,
         adopted: &Adopted,
-    ) -> Option<Measured> {
+    ) -> Option<Means> {
         let fall = self.fall(adopted);
-        let (mut given, mut with, mut counted) = (0.0, 0.0, 0.0);
-        for (word, times) in words {
-            let (by_given, by_all) = self.ratios(word, adopted, fall);
-            let counts = f64::from(times).ln_1p();
-            given += counts * by_given.max(AGAINST);
-            with += counts * by_all.max(AGAINST);
-            counted += counts;
+        let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
+        let (mut surprise, mut tokens) = (0.0, 0.0);
+        for (token, times) in words {
+            let known = self.words.get(token);
+            let ratio = self.ratio_of(known, token, adopted, fall);
+            let counted = known.map_or(0.0, |word| f64::from(word.counting));
+            let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
+            // Of n times they add up to ln(1 + n).
+            let weight = f64::from(times).ln_1p();
+            of_words += weight * ratio.max(AGAINST);
+            counting += weight * counted.max(COUNTING_AGAINST);
+            weights += weight;
+            surprise -= f64::from(times) * share.ln();
+            tokens += f64::from(times);
         }
-        (counted > 0.0).then(|| Measured {
-            given: given / counted,
-            with_adopted: with / counted,
+        (tokens > 0.0).then(|| Means {
+            of_words: of_words / weights,
+            counting: counting / weights,
+            surprise: surprise / tokens,
         })
     }
 
@@ -333,7 +355,7 @@ impl Contrast {
         let fall = self.fall(adopted);
         let (mut mean, mut squares) = (0.0, 0.0);
         for (token, word) in &self.words {
-            let (_, ratio) = self.ratios(token, adopted, fall);
+            let ratio = self.ratio_of(Some(word), token, adopted, fall);
             let (share, weight) = (f64::from(word.neutral), ratio.max(AGAINST));
             mean += share * weight;
             squares += share * weight * weight;
@@ -352,7 +374,7 @@ impl Contrast {
         let (mut sum, mut best, mut count) = (0.0, 0.0_f64, 0_u32);
         for token in tokens {
             count += 1;
-            let (_, ratio) = self.ratios(token, adopted, fall);
+            let ratio = self.ratio_of(self.words.get(token), token, adopted, fall);
             sum += ratio;
             best = best.max(ratio);
         }
@@ -360,13 +382,25 @@ impl Contrast {
     }
 }
 
-/// The contrast of one document.
+/// The contrasts of one document, in nats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// By the words of the texts about the topic alone.
-    pub given: f64,
-    /// With the words that a crawl adopted.
-    pub with_adopted: f64,
+    /// By which pages are counted: that of its words, smoothed with little, and `by_model`
+    /// together, by the given texts alone.
+    pub counting: f64,
+    /// By which a crawl compares pages: that of its words, with those that it adopted.
+    pub of_words: f64,
+    /// How much likelier the language model makes it than the frequencies of its words in
+    /// neutral text do: the mean of `-ln p(word | neutral)` less `ln perplexity`.
+    pub by_model: f64,
+}
+
+/// Means over the words of a text.
+struct Means {
+    of_words: f64,
+    counting: f64,
+    /// Of `-ln p(word | neutral)`, over its tokens.
+    surprise: f64,
 }
 
 /// From a measure of documents to how far each is on topic: a logistic curve.
@@ -385,7 +419,9 @@ pub struct Topicality {
     /// guess.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few: bool,
-    /// Where neutral documents lie; `None` for a measure that is no contrast.
+    /// Where neutral documents lie by the contrast of their words
+    /// ([`Measured::of_words`]); `None` for a measure that is no contrast, and in models of
+    /// earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neutral: Option<Lump>,
     /// Where documents about the topic lie that were held out whole; `None` where there were
@@ -393,7 +429,7 @@ pub struct Topicality {
     /// the rest of their document speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Lump>,
-    /// Where both kinds lie by the language model ([`Contrast::by_model`]): neutral documents
+    /// Where both kinds lie by the language model ([`Measured::by_model`]): neutral documents
     /// and those of `topic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_model: Option<(f64, f64)>,
@@ -475,7 +511,7 @@ impl Topicality {
             width,
             counted,
             few: false,
-            neutral: Lump::of(neutral),
+            neutral: None,
             topic: None,
             by_model: None,
         })
@@ -490,7 +526,7 @@ impl Topicality {
             width: neutral.deviation,
             counted: None,
             few: true,
-            neutral: Some(neutral),
+            neutral: None,
             topic: None,
             by_model: None,
         })
@@ -557,9 +593,13 @@ mod tests {
         counts
     }
 
+    fn measured(contrast: &Contrast, sentences: &[Sentence]) -> Measured {
+        let measured = contrast.document(sentences, 50.0, &Adopted::default());
+        measured.unwrap()
+    }
+
     fn given(contrast: &Contrast, sentences: &[Sentence]) -> f64 {
-        let measured = contrast.document(sentences, &Adopted::default());
-        measured.unwrap().given
+        measured(contrast, sentences).of_words
     }
 
     fn counted(text: &str) -> WordCounts {
@@ -594,7 +634,7 @@ mod tests {
         let contrast = Contrast::new(&counts()).unwrap();
         let (cat, state) = (text("the cat sleeps"), text("the law of the land"));
         assert!(given(&contrast, &cat) > given(&contrast, &state));
-        assert_eq!(contrast.document(&[], &Adopted::default()), None);
+        assert_eq!(contrast.document(&[], 50.0, &Adopted::default()), None);
         // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
         let of = |word: &str| f64::from(contrast.words[word].ratio).max(AGAINST);
         let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
@@ -602,7 +642,17 @@ mod tests {
         let mixed = given(&contrast, &text("cat law cat zebra"));
         assert!((mixed - expected).abs() < 1e-6);
         let of_words = contrast.of_words(&counted("cat cat law zebra"), &Adopted::default());
-        assert!((of_words.unwrap().given - expected).abs() < 1e-6);
+        assert!((of_words.unwrap() - expected).abs() < 1e-6);
+        // Where pages are counted, the language model has a say.
+        let of = |word: &str| f64::from(contrast.words[word].counting).max(COUNTING_AGAINST);
+        let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
+        let surprise = |word: &str| -f64::from(contrast.words[word].neutral).ln();
+        let by_model = (2.0 * surprise("cat") + surprise("law") - contrast.unknown.ln()) / 4.0;
+        let by_model = by_model - 50_f64.ln();
+        let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + by_model;
+        let mixed = measured(&contrast, &text("cat law cat zebra"));
+        assert!((mixed.counting - expected).abs() < 1e-5);
+        assert!((mixed.by_model - by_model).abs() < 1e-5);
         assert_eq!(Contrast::new(&Counts::default()), None);
     }
 
@@ -618,20 +668,18 @@ mod tests {
         let mut adopted = Adopted::default();
         adopted.add(&counted(more));
         let page = text("the zebra hunts the cat in the land");
-        let both = before.document(&page, &adopted).unwrap();
-        assert_eq!(both.given, given(&before, &page));
-        assert!(both.with_adopted > both.given);
+        let both = before.document(&page, 50.0, &adopted).unwrap();
+        assert_eq!(both.counting, measured(&before, &page).counting);
+        assert!(both.of_words > given(&before, &page));
         // A word that neither kind of text had is one more of which neutral text has none.
         let close = |a: f64, b: f64| (a - b).abs() < 0.01;
-        assert!(close(both.with_adopted, given(&after, &page)));
+        assert!(close(both.of_words, given(&after, &page)));
         let (mean, deviation) = before.of_neutral(&adopted);
         let (expected, scatter) = after.of_neutral(&Adopted::default());
         assert!(close(mean, expected) && close(deviation, scatter) && deviation > 0.0);
         let without = adopted.without(&counted(more));
-        assert_eq!(
-            before.document(&page, &without).unwrap().with_adopted,
-            both.given
-        );
+        let back = before.document(&page, 50.0, &without).unwrap();
+        assert_eq!(back.of_words, given(&before, &page));
     }
 
     #[test]

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::contrast::{ABOVE_NEUTRAL, Adopted, Contrast, Lump, Measured, Topicality, logistic};
+use super::contrast::{ABOVE_NEUTRAL, Adopted, Contrast, Lump, Topicality, logistic};
 use crate::page::{Nearness, WordCounts};
 
 /// Seeds whose pages are heard, the first that come.
@@ -58,6 +58,8 @@ const LEAST_LEVEL: f64 = 1.0;
 /// The share of pages seen lately below the point to which the midpoint moves half way, and
 /// the shares between which they scatter; half of that times the last is their width.
 const SEEN_MIDPOINT: f64 = 0.4;
+/// The same where no level is known.
+const SEEN_MIDDLE: f64 = 0.5;
 const SEEN_SCATTER: (f64, f64) = (0.15, 0.85);
 const SEEN_WIDTH: f64 = 0.7;
 
@@ -139,22 +141,15 @@ impl Judge {
         (contrast - mean) / (self.neutral.deviation * scale).max(1e-9)
     }
 
-    /// Whether it makes anything of what the language model says of a page.
-    pub fn asks_model(&self) -> bool {
-        self.by_model.is_some() && self.topic.is_some()
-    }
-
     /// How far a page lies above neutral text, in standard deviations of that: by the contrast
     /// of its words, and by what the language model says where whole documents about the topic
     /// show what that is worth.
-    pub fn nearness(&self, contrast: f64, by_model: Option<f64>) -> f64 {
+    pub fn nearness(&self, contrast: f64, by_model: f64) -> f64 {
         let words = self.deviations(contrast);
-        let (Some(at), Some((neutral, topic)), Some(level)) =
-            (by_model, self.by_model, self.documents_level())
-        else {
+        let (Some((neutral, topic)), Some(level)) = (self.by_model, self.documents_level()) else {
             return words;
         };
-        let model = level * (at - neutral) / (topic - neutral);
+        let model = level * (by_model - neutral) / (topic - neutral);
         (words + MODEL_WEIGHS * model) / (1.0 + MODEL_WEIGHS)
     }
 
@@ -217,8 +212,8 @@ impl Judge {
     fn weigh_seeds(&mut self) {
         let none = Adopted::default();
         let of_given = |words: &WordCounts| {
-            let measured = self.contrast.of_words(words, &none)?;
-            Some(self.stands_by_given(measured.given))
+            let contrast = self.contrast.of_words(words, &none)?;
+            Some(self.stands_by_given(contrast))
         };
         let stands: Vec<(f64, &WordCounts)> = self
             .seeds
@@ -247,7 +242,6 @@ impl Judge {
         let alone: Vec<f64> = taken
             .iter()
             .filter_map(|words| self.contrast.of_words(words, &adopted.without(words)))
-            .map(|measured: Measured| measured.with_adopted)
             .collect();
         self.now = now;
         self.adopted = Arc::new(adopted);
@@ -274,22 +268,30 @@ impl Judge {
     /// How far a page is on topic that lies so many standard deviations above neutral text,
     /// 0 to 1, as a crawl learns it.
     pub fn reward(&self, deviations: f64) -> f64 {
-        let Some(level) = self.level() else {
-            return logistic(deviations - ABOVE_NEUTRAL);
-        };
-        let (midpoint, width) = (level * MIDPOINT, level * (1.0 - MIDPOINT) / LIKE);
-        let (midpoint, width) = match self.lately() {
-            Some((of_seen, scatter)) => (
-                f64::midpoint(midpoint, of_seen),
-                f64::midpoint(width, scatter),
+        let level = self.level();
+        let (mut midpoint, mut width, below) = match level {
+            Some(level) => (
+                level * MIDPOINT,
+                level * (1.0 - MIDPOINT) / LIKE,
+                SEEN_MIDPOINT,
             ),
-            None => (midpoint, width),
+            None => (ABOVE_NEUTRAL, 1.0, SEEN_MIDDLE),
         };
+        if let Some((of_seen, scatter)) = self.lately(below) {
+            let half_way = f64::midpoint(midpoint, of_seen);
+            let half_as_wide = f64::midpoint(width, scatter);
+            (midpoint, width) = match level {
+                Some(_) => (half_way, half_as_wide),
+                // Where no level is known, what the crawl meets may all be off topic, and
+                // must not lower the bar.
+                None => (half_way.max(midpoint), half_as_wide.max(width)),
+            };
+        }
         logistic((deviations - midpoint) / width.max(1e-6))
     }
 
-    /// The midpoint and the width of what was seen lately.
-    fn lately(&self) -> Option<(f64, f64)> {
+    /// The point below which such a share lies of what was seen lately, and its width.
+    fn lately(&self, below: f64) -> Option<(f64, f64)> {
         if self.seen.len() < ENOUGH_SEEN {
             return None;
         }
@@ -300,7 +302,7 @@ impl Judge {
                 .copied()
         };
         let (low, high) = (at(SEEN_SCATTER.0)?, at(SEEN_SCATTER.1)?);
-        Some((at(SEEN_MIDPOINT)?, SEEN_WIDTH * (high - low) / 2.0))
+        Some((at(below)?, SEEN_WIDTH * (high - low) / 2.0))
     }
 
     fn remember(&mut self, page: Seen) {
@@ -427,8 +429,8 @@ mod tests {
         let measure = |judge: &Judge| {
             let page = [normalise("the keeper smokes the frames")];
             let adopted = judge.adopted();
-            let measured = contrast().document(&page, &adopted).unwrap();
-            judge.deviations(measured.with_adopted)
+            let measured = contrast().document(&page, 50.0, &adopted).unwrap();
+            judge.deviations(measured.of_words)
         };
         let before = measure(&judge);
         assert!(judge.hear(&seed(OTHER)).is_some());
@@ -483,6 +485,17 @@ mod tests {
             judge.hear(&above(9.0));
         }
         assert!(judge.reward(6.0) < before);
+        // Where no level is known, poor pages do not lower it, and good ones lift it.
+        let mut judge = super::tests::judge(None);
+        let before = judge.reward(4.0);
+        for _ in 0..SEEN {
+            judge.hear(&above(0.0));
+        }
+        assert_eq!(judge.reward(4.0), before);
+        for _ in 0..SEEN {
+            judge.hear(&above(9.0));
+        }
+        assert!(judge.reward(4.0) < 0.2 && before > 0.7);
         assert_eq!(judge.hear(&above(f64::NAN)), None);
         assert_eq!(judge.hear(&Nearness::Likely(0.9)), None);
     }
@@ -502,13 +515,11 @@ mod tests {
         };
         let of = |topic| Judge::new(contrast(), &curve(topic)).unwrap();
         let (alone, both) = (of(None), of(Some(topic)));
-        assert!(!alone.asks_model() && both.asks_model());
-        assert_eq!(alone.nearness(2.5, Some(3.0)), alone.deviations(2.5));
-        assert_eq!(both.nearness(2.5, None), both.deviations(2.5));
+        assert_eq!(alone.nearness(2.5, 3.0), alone.deviations(2.5));
         // The words say 4 deviations, the model the whole level of 8.5.
         let expected = (4.0 + 0.35 * 8.5) / 1.35;
-        assert!((both.nearness(2.5, Some(3.0)) - expected).abs() < 1e-9);
-        assert!(both.nearness(2.5, Some(1.0)) < 4.0);
+        assert!((both.nearness(2.5, 3.0) - expected).abs() < 1e-9);
+        assert!(both.nearness(2.5, 1.0) < 4.0);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Verdict {
     pub guessed: bool,
     /// What the judge of a learning crawl is told.
     pub nearness: Nearness,
-    /// The contrast of the page's words, in nats, where it could be measured.
+    /// The contrast by which it was counted, in nats a token, where it could be measured.
     pub contrast: Option<f64>,
 }
 
@@ -96,22 +96,17 @@ impl PageObserver {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none() || curve.few;
         let words = self.contrast.as_ref();
-        let measured = words.and_then(|words| words.document(sentences, &self.adopted()));
+        let adopted = self.adopted();
+        let measured = words.and_then(|words| words.document(sentences, perplexity, &adopted));
         let (on_topic, nearness) = match (words, measured) {
             (_, Some(measured)) => {
-                let nearness = self.read_judge(|judge| {
-                    let by_model = words.filter(|_| judge.asks_model());
-                    let by_model = by_model.and_then(|c| c.by_model(sentences, perplexity));
-                    Nearness::Above {
-                        deviations: judge.nearness(measured.with_adopted, by_model),
-                        seed: None,
-                    }
+                let nearness = self.read_judge(|judge| Nearness::Above {
+                    deviations: judge.nearness(measured.of_words, measured.by_model),
+                    seed: None,
                 });
-                let likely = || Nearness::Likely(curve.of(measured.given));
-                (
-                    curve.counted(measured.given),
-                    nearness.unwrap_or_else(likely),
-                )
+                let likely = || Nearness::Likely(curve.of(measured.counting));
+                let nearness = nearness.unwrap_or_else(likely);
+                (curve.counted(measured.counting), nearness)
             }
             (Some(_), None) => (0.0, Nearness::Likely(0.0)),
             (None, None) if sentences.is_empty() => (0.0, Nearness::Likely(0.0)),
@@ -124,7 +119,7 @@ impl PageObserver {
             on_topic,
             guessed,
             nearness,
-            contrast: measured.map(|measured| measured.given),
+            contrast: measured.map(|measured| measured.counting),
         }
     }
 
@@ -288,7 +283,7 @@ mod tests {
     fn curve() -> Topicality {
         Topicality {
             midpoint: 0.0,
-            width: 0.005,
+            width: 0.5,
             counted: None,
             few: false,
             neutral: None,

@@ -367,7 +367,6 @@ impl Given {
             keywords: keywords.len(),
             grown,
             topicality: topical.topicality,
-            compares_formerly: false,
             calibration: measured.calibration,
             discounts: estimate.discounts().to_vec(),
         };

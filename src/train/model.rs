@@ -21,8 +21,6 @@ pub(super) const STOPWORDS: &str = "stopwords.tsv";
 pub(super) const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
 const CALIBRATION: &str = "calibration";
-/// The table in which earlier versions wrote where words part; it measured another contrast.
-const FORMER_CONTRAST: &str = "contrast";
 
 /// Version of the folder's layout.
 pub(super) const VERSION: u32 = 1;
@@ -70,14 +68,10 @@ pub struct ModelFacts {
     /// How it was grown, where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grown: Option<Grown>,
-    /// Where documents about the topic part from neutral ones by the contrast of their
-    /// words, in nats; `None` where there were too few to tell, and in models of former
-    /// versions, whose contrast was another one.
-    #[serde(default, rename = "contrast_of_words")]
+    /// Where documents about the topic part from neutral ones by their contrasts, in nats a
+    /// token; `None` where there were too few neutral ones to tell.
+    #[serde(default, rename = "contrast")]
     pub topicality: Option<Topicality>,
-    /// Whether an earlier version measured another contrast.
-    #[serde(skip)]
-    pub compares_formerly: bool,
     /// What its perplexities mean, and how that was measured.
     pub calibration: Calibration,
     /// Kneser-Ney discounts of every order, unigrams first.
@@ -98,12 +92,7 @@ impl ModelFacts {
         };
         let mut table: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         calibrate_old(&mut table).map_err(|e| wrong(e.to_string()))?;
-        let former = table.contains_key(FORMER_CONTRAST);
         let facts: Self = table.try_into().map_err(|e| wrong(e.to_string()))?;
-        let facts = Self {
-            compares_formerly: former && facts.topicality.is_none(),
-            ..facts
-        };
         if facts.version != VERSION {
             return Err(wrong(format!(
                 "it has version {}, this spoor reads version {VERSION}",
@@ -179,11 +168,14 @@ impl Model {
         }
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
-        if facts.compares_formerly {
+        if facts
+            .topicality
+            .is_some_and(|curve| curve.neutral.is_none())
+        {
             tracing::warn!(
                 model = %folder.display(),
-                "this model was trained by an earlier version, which compared words in another \
-                 way: how near a page is to the topic rests on its perplexity alone; train it again"
+                "this model was trained by an earlier version, which did not measure neutral text: \
+                 a learning crawl makes less of its seeds and of little text; train it again"
             );
         }
         let contrast = match facts.topicality {

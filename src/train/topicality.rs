@@ -12,7 +12,7 @@ use super::corpus::Document;
 use super::neutral::Neutral;
 use super::split::Split;
 use crate::lm::{LanguageModel, Sentence, perplexity};
-use crate::score::contrast::{Adopted, Lump};
+use crate::score::contrast::{Adopted, Lump, Measured as Contrasts};
 use crate::score::{Contrast, Counts, Topicality};
 
 /// Parts that each are measured with the words of the others.
@@ -53,7 +53,7 @@ pub(super) fn measure(
         true => held_out.iter().flat_map(|d| pieces(d, PIECE)).collect(),
         false => held_out.iter().map(Vec::as_slice).collect(),
     };
-    let (mut topic, mut other) = (Contrasts::default(), Contrasts::default());
+    let (mut topic, mut other) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
         let mut counts = Counts::default();
         for document in positive {
@@ -72,12 +72,10 @@ pub(super) fn measure(
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
-        let measure = |sentences: &[Sentence], easier: f64, to: &mut Contrasts| {
+        let measure = |sentences: &[Sentence], easier: f64, to: &mut Vec<Contrasts>| {
             if sentences.iter().map(Sentence::len).sum::<usize>() >= MIN_TOKENS {
-                let measured = contrast.document(sentences, &Adopted::default());
-                to.of_words.extend(measured.map(|measured| measured.given));
                 let perplexity = perplexity::document(lm, sentences).perplexity * easier;
-                to.by_model.extend(contrast.by_model(sentences, perplexity));
+                to.extend(contrast.document(sentences, perplexity, &Adopted::default()));
             }
         };
         let held_out = held_out.iter().enumerate();
@@ -106,34 +104,30 @@ pub(super) fn measure(
     let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
     let tokens = positive.iter().flat_map(|document| document.as_ref());
     let tokens: usize = tokens.map(Sentence::len).sum();
-    let whole = split.whole && topic.of_words.len() >= WHOLE;
-    let by_model = (topic.mean_by_model(), other.mean_by_model());
-    let (topic, other) = (
-        topic.of_words,
-        neutral.as_written(other.of_words, tokens as u64),
-    );
-    let between = Topicality::between(&topic, &other).map(|curve| Topicality {
-        few: trained < ENOUGH,
-        topic: Lump::of(&topic).filter(|_| whole),
-        by_model: by_model.1.zip(by_model.0).filter(|_| whole),
-        ..curve
-    });
+    let of = |all: &[Contrasts], which: fn(&Contrasts) -> f64| -> Vec<f64> {
+        all.iter().map(which).collect()
+    };
+    let counting = |all: &[Contrasts]| of(all, |contrasts| contrasts.counting);
+    let of_words = |all: &[Contrasts]| of(all, |contrasts| contrasts.of_words);
+    let by_model = |all: &[Contrasts]| {
+        let sum: f64 = all.iter().map(|contrasts| contrasts.by_model).sum();
+        sum / all.len().max(1) as f64
+    };
+    let whole = split.whole && topic.len() >= WHOLE;
+    let between = Topicality::between(&counting(&topic), &counting(&other));
+    let curve = between
+        .map(|curve| Topicality {
+            few: trained < ENOUGH || !whole,
+            ..curve
+        })
+        .or_else(|| Topicality::above(&counting(&other)));
     Measured {
         counts,
-        topicality: between.or_else(|| Topicality::above(&other)),
-    }
-}
-
-/// The contrasts of documents of one kind.
-#[derive(Default)]
-struct Contrasts {
-    of_words: Vec<f64>,
-    by_model: Vec<f64>,
-}
-
-impl Contrasts {
-    fn mean_by_model(&self) -> Option<f64> {
-        let count = self.by_model.len();
-        (count > 0).then(|| self.by_model.iter().sum::<f64>() / count as f64)
+        topicality: curve.map(|curve| Topicality {
+            neutral: Lump::of(&neutral.as_written(of_words(&other), tokens as u64)),
+            topic: Lump::of(&of_words(&topic)).filter(|_| whole),
+            by_model: whole.then(|| (by_model(&other), by_model(&topic))),
+            ..curve
+        }),
     }
 }
