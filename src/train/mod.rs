@@ -377,9 +377,11 @@ impl Given {
         draft.finish(&facts)?;
         if facts.topicality.is_some_and(|curve| curve.few) {
             tracing::warn!(
-                "{} sentences about the topic are too few to tell how many pages of a crawl are \
-                 on topic: {} and more are enough; name more texts under train.positive",
+                "{} sentences in {} documents about the topic are too few to tell how many pages of \
+                 a crawl are on topic: {} sentences, in documents of which five can be held out \
+                 whole, are enough; name more texts under train.positive",
                 facts.training_sentences,
+                facts.positive_documents,
                 topicality::ENOUGH
             );
         }
