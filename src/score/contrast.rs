@@ -252,6 +252,11 @@ impl Contrast {
         Some(contrast)
     }
 
+    /// How many tokens the texts about the topic have.
+    pub fn tokens(&self) -> f64 {
+        self.positive
+    }
+
     /// The ratio of a word of so many occurrences, of which `neutral` is the share in
     /// neutral text, where so many tokens were adopted.
     fn ratio(&self, occurs: f64, neutral: f64, adopted: f64) -> f64 {
