@@ -165,12 +165,14 @@ fn print_known(known: &Known, host: &HostReport) {
     }
     if let Some(learned) = &known.learned {
         if let Some(likely) = learned.likely {
-            let weight = learned.weight.unwrap_or(1.0) * 100.0;
-            println!(
-                "learned    {:.0} % likely on topic; what the crawl has learned weighs {weight:.0} %, \
-                 the formula of `link` the rest",
-                likely * 100.0
-            );
+            println!("learned    {:.0} % likely on topic", likely * 100.0);
+            if let Some(weight) = learned.weight {
+                println!(
+                    "           of that {:.0} % by what it has learned, {:.0} % by the formula of `link`",
+                    weight * 100.0,
+                    (1.0 - weight) * 100.0
+                );
+            }
         }
         for part in learned.parts.iter().filter(|part| part.adds != 0.0) {
             println!(

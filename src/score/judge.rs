@@ -11,7 +11,9 @@
 //!   which whole held-out documents tell, and the seeds; where neither can tell, a page
 //!   that lies far above neutral text is on topic;
 //! - moves the midpoint and the width half way to those of the pages that it has seen
-//!   lately: where nearly all are alike, only what stands out of them teaches anything.
+//!   lately: where nearly all are alike, only what stands out of them teaches anything;
+//! - lets the language model have a quarter of the say, where whole held-out documents show
+//!   what that is worth.
 //!
 //! All contrasts are measured in standard deviations above neutral text, so that they can
 //! be compared whatever words were adopted since.

@@ -4,9 +4,10 @@
 //! functions of numbers, [`boundaries`] the step from a score to a priority class,
 //! [`calibration`] what the perplexities of one model mean, and [`scorer`] applies them
 //! to an extracted page with a language model and a keyword table, the words around images
-//! by `around`. [`contrast`] tells how far a document is on topic, [`observer`] what a
-//! link is known by, and [`learner`] learns from both, while a crawl runs, which links
-//! lead there. Perplexities and all scores made of them are better the lower they are;
+//! by `around`. [`contrast`] tells how far a document is on topic by the given texts,
+//! [`judge`] what a crawl makes of that with its seeds and what it has met, [`observer`] what
+//! a link is known by, and [`learner`] learns from both, while a crawl runs, which links lead
+//! there. Perplexities and all scores made of them are better the lower they are;
 //! only keyword scores are better the higher they are.
 //!
 //! A score depends on the page and the model alone: nothing here asks the network,
