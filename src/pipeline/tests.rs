@@ -15,16 +15,16 @@ use super::drive::Room;
 use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
-use crate::config::Config;
+use crate::config::{Config, StrategySection};
 use crate::config::{ConnectTo, HostPattern};
 use crate::extract;
 use crate::fetch::{Answer, Fetcher, Options};
 use crate::frontier::store::{Batch, Readable, SledStore, Store, Visit};
-use crate::frontier::{Policy, State};
+use crate::frontier::{Learning, Policy, State};
 use crate::keywords::KeywordTable;
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
 use crate::lm::{LanguageModel, Sentence, SentenceScore};
-use crate::page::{Bucket, Fetched, Obeyed, TermsHeaders};
+use crate::page::{Bucket, Clues, Fetched, LinkParts, Obeyed, TermsHeaders};
 use crate::scope::Scope;
 use crate::score::{Boundaries, Scorer, Strategy, Weights};
 
@@ -1130,4 +1130,37 @@ fn times_are_written_in_utc() {
     assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
     assert_eq!(timestamp(1_767_323_045_678), "2026-01-02T03:04:05.678Z");
     assert_eq!(timestamp(u64::MAX), "9999-12-31T23:59:59.999Z");
+}
+
+#[test]
+fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
+    let reader = Reader {
+        learned: Some(Learned::new(&StrategySection::default(), None)),
+        ..reader(Strategy::Learn)
+    };
+    let link = LinkParts {
+        document: 700.0,
+        anchor: 700.0,
+        keyword: 0.0,
+    };
+    let (clues, boundaries) = (Clues::default(), Boundaries::default());
+    let odds = |score: f64| (boundaries.medium / score).ln();
+    let (before, _) = reader.rate(&clues, Some(&link));
+    assert!((before / 700.0 - 1.0).abs() < 0.01, "{before}");
+    let parts = Learning::parts(&reader, &clues, Some(&link));
+    assert_eq!((parts[0].name, Learning::weight(&reader)), ("formula", 0.0));
+    assert!(parts[1..].iter().all(|part| part.adds == 0.0));
+    for _ in 0..1_000 {
+        Learning::learn(&reader, &clues, 1.0);
+    }
+    let (after, _) = reader.rate(&clues, Some(&link));
+    assert!(after < before && Learning::weight(&reader) > 0.98);
+    // What the parts add up to is what the score says.
+    let parts = Learning::parts(&reader, &clues, Some(&link));
+    let sum: f64 = parts.iter().map(|part| part.adds).sum();
+    let one = odds(reader.rate(&clues, Some(&link)).0) / sum;
+    let learned_alone = odds(reader.rate(&clues, None).0);
+    let of_parts: f64 = parts[1..].iter().map(|part| part.adds).sum();
+    let weight = Learning::weight(&reader);
+    assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
 }
