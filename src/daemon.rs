@@ -483,7 +483,6 @@ pub fn reader(
     );
     let learns = section.kind == StrategyKind::Learn;
     let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium)
-        .asking(learned.judge())
         .only(&section.clues);
     Ok(Reader {
         extract: extract::Options {
@@ -500,7 +499,7 @@ pub fn reader(
             ..extract::Options::default()
         },
         scorer: scorer.observing(match learns {
-            true => observer,
+            true => observer.asking(learned.judge()),
             false => observer.of_pages_alone(),
         }),
         boundaries,

@@ -22,7 +22,7 @@ use crate::language::{Guess, Language};
 
 pub use clues::{Clues, Part, Words};
 pub use likelihood::{Judged, Likelihood};
-pub use nearness::{Nearness, WordCounts};
+pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 

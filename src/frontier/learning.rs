@@ -32,7 +32,9 @@ use super::schedule::Head;
 use super::store::{Store, StoreError};
 use super::{Frontier, NewTask, Rating, State, codec};
 use crate::address::HostKey;
-use crate::page::{Bucket, Clues, LinkParts, Nearness, Outcome, Part, Reason, Task, TaskKind};
+use crate::page::{
+    Bucket, Clues, Heard, LinkParts, Nearness, Outcome, Part, Reason, Task, TaskKind,
+};
 
 /// Examples after which what was learned is written as a whole.
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
@@ -98,15 +100,6 @@ pub trait Learning: Send + Sync {
 
     /// What the score is made of, in order.
     fn parts(&self, clues: &Clues, link: Option<&LinkParts>) -> Vec<Part>;
-}
-
-/// What a judge of pages keeps of one of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Heard {
-    /// Where it is kept, in place of what is kept there.
-    pub place: u16,
-    /// What is kept, as the judge itself writes it.
-    pub state: Vec<u8>,
 }
 
 /// What a page taught.

@@ -113,7 +113,7 @@ pub use finish::{Effects, Finished, Settled, Written};
 pub use focus::{Curve, Focus, Tally};
 pub use groups::GroupRecord;
 pub use headline::{Doubt, Headline, MIN_PAGES};
-pub use learning::{Example, Heard, Learning};
+pub use learning::{Example, Learning};
 pub use ledger::{ImageLedger, ImagesLeft};
 pub use listing::Listing;
 pub use record::{Counts, HostRecord, Located, RobotsState, State, UrlRecord, Visit};

@@ -23,6 +23,15 @@ pub enum Nearness {
     },
 }
 
+/// What a judge of pages keeps of one of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// Where it is kept, in place of what is kept there.
+    pub place: u16,
+    /// What is kept, as the judge itself writes it.
+    pub state: Vec<u8>,
+}
+
 impl Nearness {
     /// The same of a seed of these normalised sentences, a line each.
     #[must_use]

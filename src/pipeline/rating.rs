@@ -12,11 +12,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::work::Reader;
 use crate::config::StrategySection;
-use crate::frontier::{Heard, Learning, Rating, Score};
-use crate::page::{Bucket, Clues, LinkParts, Nearness, Part};
+use crate::frontier::{Learning, Rating, Score};
+use crate::page::{Bucket, Clues, Heard, LinkParts, Nearness, Part};
 use crate::score::contrast::{SURE, logistic};
-use crate::score::judge::{Judge, Record};
-use crate::score::{Contrast, Learner, Strategy, Topicality};
+use crate::score::{Contrast, Judge, Learner, Strategy, Topicality};
 
 /// The reader in force. Clones share it.
 #[derive(Clone)]
@@ -173,7 +172,7 @@ impl Learning for Reader {
         let learned = self.learned.as_ref()?;
         let judge = learned.judge.as_ref()?;
         let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
-        let Record { place, state } = judge.hear(nearness)?;
+        let heard = judge.hear(nearness)?;
         if let Some(stand) = judge.doubts_seeds().filter(|_| learned.tells) {
             tracing::warn!(
                 seeds = stand.seeds,
@@ -184,7 +183,7 @@ impl Learning for Reader {
                  train.positive"
             );
         }
-        Some(Heard { place, state })
+        Some(heard)
     }
 
     fn restore_judge(&self, kept: Vec<Heard>) -> bool {
@@ -192,11 +191,8 @@ impl Learning for Reader {
         let Some(judge) = judge else {
             return true;
         };
-        let kept = kept
-            .into_iter()
-            .map(|Heard { place, state }| Record { place, state });
         let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
-        judge.restore(kept)
+        judge.restore(kept.into_iter())
     }
 
     fn learn(&self, clues: &Clues, reward: f64) {

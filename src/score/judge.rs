@@ -27,7 +27,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::contrast::{ABOVE_NEUTRAL, Adopted, Contrast, Lump, Topicality, logistic};
-use crate::page::{Nearness, WordCounts};
+use crate::page::{Heard, Nearness, WordCounts};
 
 /// Seeds whose pages are heard, the first that come.
 pub const SEEDS: usize = 20;
@@ -170,7 +170,7 @@ impl Judge {
 
     /// Goes by a page from now on: by the words of a seed, of the first that come, and by
     /// where another page lies. What is returned is to be kept for [`Judge::restore`].
-    pub fn hear(&mut self, nearness: &Nearness) -> Option<Record> {
+    pub fn hear(&mut self, nearness: &Nearness) -> Option<Heard> {
         match nearness {
             Nearness::Likely(_) => None,
             Nearness::Above {
@@ -182,7 +182,7 @@ impl Judge {
                 }
                 self.seeds.push(words.clone());
                 self.weigh_seeds();
-                Some(Record::new(SEED_PLACES | number, words))
+                Some(heard(SEED_PLACES | number, words))
             }
             Nearness::Above { deviations, .. } => {
                 let seen = Seen {
@@ -191,7 +191,7 @@ impl Judge {
                 };
                 deviations.is_finite().then(|| {
                     self.remember(seen);
-                    Record::new((seen.number % SEEN as u64) as u16, &seen)
+                    heard((seen.number % SEEN as u64) as u16, &seen)
                 })
             }
         }
@@ -324,9 +324,9 @@ impl Judge {
 
     /// Begins with what was kept of an earlier run, in any order; false where that is of
     /// another version.
-    pub fn restore(&mut self, kept: impl Iterator<Item = Record>) -> bool {
+    pub fn restore(&mut self, kept: impl Iterator<Item = Heard>) -> bool {
         let (mut seeds, mut seen) = (Vec::new(), Vec::new());
-        for Record { place, state } in kept {
+        for Heard { place, state } in kept {
             let is_sound = match place & SEED_PLACES {
                 0 => postcard::from_bytes(&state).map(|page: Seen| seen.push(page)),
                 _ => postcard::from_bytes(&state).map(|words| seeds.push((place, words))),
@@ -348,24 +348,13 @@ impl Judge {
     }
 }
 
-/// What is to be kept of a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Record {
-    /// Where it is kept, in place of what is kept there.
-    pub place: u16,
-    /// The page, as [`Judge::restore`] reads it.
-    pub state: Vec<u8>,
-}
-
 /// The places of seeds; pages lie below.
 const SEED_PLACES: u16 = 1 << 15;
 
-impl Record {
-    fn new(place: u16, of: &impl Serialize) -> Self {
-        // Numbers and words can always be written.
-        let state = postcard::to_stdvec(of).unwrap_or_default();
-        Self { place, state }
-    }
+fn heard(place: u16, of: &impl Serialize) -> Heard {
+    // Numbers and words can always be written.
+    let state = postcard::to_stdvec(of).unwrap_or_default();
+    Heard { place, state }
 }
 
 /// A page as it is remembered.
@@ -539,13 +528,13 @@ mod tests {
         let mut kept = std::collections::BTreeMap::new();
         let pages = (0..SEEN as u32 + 30).map(|n| above(f64::from(n % 7)));
         for page in [SEED, OTHER, SEED, SEED].map(seed).into_iter().chain(pages) {
-            let Record { place, state } = judge.hear(&page).unwrap();
+            let Heard { place, state } = judge.hear(&page).unwrap();
             kept.insert(place, state);
         }
         assert_eq!(kept.len(), SEEN + 4);
         let mut again = super::tests::judge(None);
         let records = kept.into_iter().rev();
-        assert!(again.restore(records.map(|(place, state)| Record { place, state })));
+        assert!(again.restore(records.map(|(place, state)| Heard { place, state })));
         for judge in [&mut judge, &mut again] {
             judge.hear(&above(6.5));
         }
@@ -556,7 +545,7 @@ mod tests {
             (judge.seeds(), judge.level()),
             (again.seeds(), again.level())
         );
-        let broken = Record {
+        let broken = Heard {
             place: SEED_PLACES,
             state: vec![9, 200],
         };

@@ -281,8 +281,8 @@ impl Learner {
             *learner.traits.get_mut(usize::from(slot))? = (weight, square);
         }
         let numbers = learner.weights.iter().chain(&learner.squares);
-        let sound = learner.evidence.is_finite() && learner.evidence >= 0.0;
-        let sound = sound
+        let sound = learner.evidence.is_finite()
+            && learner.evidence >= 0.0
             && numbers.copied().all(f64::is_finite)
             && learner
                 .traits

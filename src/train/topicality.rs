@@ -104,14 +104,11 @@ pub(super) fn measure(
     let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
     let tokens = positive.iter().flat_map(|document| document.as_ref());
     let tokens: usize = tokens.map(Sentence::len).sum();
-    let of = |all: &[Contrasts], which: fn(&Contrasts) -> f64| -> Vec<f64> {
-        all.iter().map(which).collect()
-    };
-    let counting = |all: &[Contrasts]| of(all, |contrasts| contrasts.counting);
-    let of_words = |all: &[Contrasts]| of(all, |contrasts| contrasts.of_words);
+    let counting = |all: &[Contrasts]| Vec::from_iter(all.iter().map(|c| c.counting));
+    let of_words = |all: &[Contrasts]| Vec::from_iter(all.iter().map(|c| c.of_words));
     let by_model = |all: &[Contrasts]| {
-        let sum: f64 = all.iter().map(|contrasts| contrasts.by_model).sum();
-        sum / all.len().max(1) as f64
+        let all = Vec::from_iter(all.iter().map(|c| c.by_model));
+        Lump::of(&all).map(|lump| lump.mean)
     };
     let whole = split.whole && topic.len() >= WHOLE;
     let between = Topicality::between(&counting(&topic), &counting(&other));
@@ -126,7 +123,7 @@ pub(super) fn measure(
         topicality: curve.map(|curve| Topicality {
             neutral: Lump::of(&neutral.as_written(of_words(&other), tokens as u64)),
             topic: Lump::of(&of_words(&topic)).filter(|_| whole),
-            by_model: whole.then(|| (by_model(&other), by_model(&topic))),
+            by_model: by_model(&other).zip(by_model(&topic)).filter(|_| whole),
             ..curve
         }),
     }

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::frontier::{Heard, Learning, Rating, Score};
-use crate::page::{Clues, Nearness, Part};
+use crate::frontier::{Learning, Rating, Score};
+use crate::page::{Clues, Heard, Nearness, Part};
 
 over_all! {
     a_link_gains_by_every_page_of_the_topic_that_leads_there
