@@ -23,11 +23,11 @@ use bytes::Bytes;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
-use spoor::extract::{self, Options};
-use spoor::keywords::KeywordTable;
-use spoor::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
 use spoor::page::{Extracted, Fetched, TermsHeaders, Validators};
-use spoor::score::{Scorer, Strategy, Weights};
+use spoor::topic::keywords::KeywordTable;
+use spoor::topic::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
+use spoor::topic::score::{Scorer, Strategy, Weights};
+use spoor::web::extract::{self, Options};
 
 /// As the program does: a parse is for a third the allocator's work.
 #[cfg(not(target_env = "msvc"))]

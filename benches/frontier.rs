@@ -21,10 +21,12 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
-use spoor::frontier::store::{self, StoreError};
-use spoor::frontier::{Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Score, Written};
+use spoor::crawl::frontier::store::{self, StoreError};
+use spoor::crawl::frontier::{
+    Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
+};
 use spoor::page::{Bucket, LinkParts, Outcome, Task, TaskKind};
-use spoor::scope::Scope;
+use spoor::web::scope::Scope;
 
 const LINKS: usize = 20;
 /// Pages in one measured round.
@@ -91,7 +93,7 @@ fn main() {
     if !old.compact().unwrap() {
         let fresh = folder.path().join("fresh");
         let mut new = store::open(load.kind, &fresh).unwrap();
-        spoor::frontier::archive::copy(&*old, &mut *new).unwrap();
+        spoor::crawl::frontier::archive::copy(&*old, &mut *new).unwrap();
         drop((old, new));
         report_disk(before, size(&fresh), known);
     } else {

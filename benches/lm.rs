@@ -21,7 +21,9 @@ use std::time::Instant;
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use spoor::lm::{self, KenLm, LanguageModel, Sentence, arpa, normalise, perplexity, sentences};
+use spoor::topic::lm::{
+    self, KenLm, LanguageModel, Sentence, arpa, normalise, perplexity, sentences,
+};
 
 const ORDER: usize = 5;
 /// Words that made up sentences are drawn from.

@@ -18,57 +18,35 @@
 //! The frontier decides *when* and *which*, fetch only *how*. Everything that
 //! leaves this machine is a leased task of the frontier: pages, robots.txt and
 //! images alike, so that one clock per host covers them all. A redirect is an
-//! outcome that re-enters the frontier as a new task. [`pipeline`] is the one
+//! outcome that re-enters the frontier as a new task. [`crawl::pipeline`] is the one
 //! place that sees every stage; stages never import each other.
 //!
 //! # Crate map
 //!
-//! In reading order. A test holds the last column against the source.
+//! In reading order: plain values first, then the wings, each of which may import what stands
+//! above it. The `mod.rs` of a wing has the same table of its rooms. A test holds the last
+//! columns against the source.
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `atomic` | a file is written whole or not at all | beneath |
-//! | `beneath` | opens the files of a job from its folder downwards, so that no path or link leads out of it | nothing |
-//! | `steps` | how far a long step has come, told to whoever listens | nothing |
-//! | `inert` | text of strangers made safe to print | nothing |
+//! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
+//! | `progress` | how far a long step has come | nothing |
+//! | `sanitize` | text of strangers made safe to print | nothing |
+//! | `local_origin` | whether a page of another site asks a server on this machine | nothing |
+//! | `local_server` | HTTP connections of a server on this machine, within bounds | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | which language a text is in | nothing |
-//! | `config` | raw TOML to a checked config; every error of a file at once | address, language, page |
-//! | `start` | a job file from what somebody has: seeds, texts, a contact | address, config |
-//! | `page` | the value that travels: task, fetched, extracted, scored, outcome | address, language |
+//! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language |
+//! | `config` | raw TOML to a checked config; every error of a file at once; new job files | address, language, page |
 //! | `metrics` | what a run counts and times of itself, as Prometheus reads it | nothing |
 //! | `picture` | what an image file is and looks like, from its bytes | nothing |
-//! | `robots` | pure rules: parse, allows, crawl-delay, sitemaps, content signals, TDM reservations | address, page |
-//! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | address |
-//! | `scope` | pure rules: accept, reject, hops, file types, traps | address, config, page |
-//! | `frontier` | add, lease, finish; host clocks, buckets, queues, seen set; the only user of a store crate | address, config, inert, page, robots, scope, steps, beneath |
-//! | `fetch` | one task to an answer or a typed error; caps, address guard, rates, the table error to outcome | address, config, page |
-//! | `extract` | decode, parse once, text blocks, links, image candidates with context | address, language, page |
-//! | `lm` | tokens, Kneser-Ney estimation, ARPA, the KenLM binding (the only FFI), perplexity | atomic, config |
-//! | `keywords` | the TF-IDF difference table and the keyword score | atomic, lm |
-//! | `neutral` | how frequent words are in a language at large: the built-in tables | language, lm |
-//! | `score` | pure ratings of documents, links and images; what a crawl learns of its links | address, atomic, config, lm, keywords, page |
-//! | `store` | append-only outputs: images and sidecars, sentences, logs | address, beneath, config, inert, page, picture |
-//! | `pipeline` | the journey above, from lease to commit | address, config, frontier, fetch, extract, language, metrics, picture, score, sitemap, store, page |
-//! | `checkpoint` | opens a job so that it goes on where the last commit left it | frontier, scope, store, config, beneath |
-//! | `maintenance` | converts, compacts, checks, repairs, exports and imports a job's frontier | checkpoint, config, frontier |
-//! | `train` | sources, and the best pages of a crawl, to model, keywords, calibration | address, config, fetch, extract, language, lm, keywords, neutral, frontier, page, pipeline, scope, score, store, steps |
-//! | `rank` | a job's images in order, each picture once | config, lm, page, picture, store, train, steps, beneath |
-//! | `origin` | whether a page of another site asks a server on this machine | nothing |
-//! | `door` | HTTP connections of a server on this machine, within bounds | nothing |
-//! | `annotate` | people judge a job's images on a page: assignment, votes, the page | atomic, config, origin, page, picture, rank, store, beneath, door, inert |
-//! | `export` | a job's best images and their words, or its documents, as a data set that other programs read | address, config, inert, language, page, picture, rank, steps, store, beneath |
-//! | `agreement` | how far those who judged a job's images agree | annotate, atomic, config |
-//! | `report` | what jobs found and brought home, with pictures, tables and plots, in HTML and Markdown | address, annotate, atomic, config, frontier, inert, lm, page, picture, store, train, steps, beneath |
-//! | `takedown` | removes samples from a job for good, and forbids to fetch them again | address, checkpoint, config, frontier, page, pipeline, scope, store, beneath |
-//! | `explain` | what is known of an address or a host, and which rule decided, as data | address, frontier, page, robots, scope, score |
-//! | `control` | the API by which a running crawl is asked and told: status, pause, seeds, new values, the log | address, checkpoint, config, explain, frontier, inert, metrics, origin, page, picture, pipeline, scope, store, beneath, door |
-//! | `ui` | all jobs of a folder on one page: how they stand, what they brought, their reports | config, control, inert, page, picture, report, store, beneath |
-//! | `lab` | webs on this machine: serve a folder, draw images, judge a crawl, the demo web | address |
-//! | `ready` | what a job must have before it may train or crawl, all that is missing at once | address, config, control, fetch, scope, train |
-//! | `daemon` | builds the parts of a job, runs, drains | everything but the commands |
-//! | `look` | what a crawl would make of one page, without keeping anything | everything but the commands |
-//! | `experiment` | the same crawls with other settings, side by side, over one stored web | everything but the commands |
+//! | `topic` | how near a text is to the topic: language model, keywords, ratings | values |
+//! | `web` | one request, one document, and the rules of the web: scope, robots, sitemap, fetch, extract | values |
+//! | `outputs` | append-only outputs: images and sidecars, sentences, documents, logs | values |
+//! | `crawl` | the journey: frontier, pipeline, checkpoint, training | values, topic, web, outputs |
+//! | `daemon` | one process that crawls a job: wiring, running, signals, the API | values, topic, web, outputs, crawl |
+//! | `corpus` | what is made of what a crawl brought home: ranking, data sets, judgements, reports, takedown | values, topic, web, outputs, crawl |
+//! | `lab` | webs on this machine, and experiments over them | everything but the commands |
 //!
 //! The commands are the binary's: one thin file each under `src/commands`.
 //!
@@ -86,44 +64,20 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
-pub mod agreement;
-pub mod annotate;
-mod atomic;
-pub mod beneath;
-pub mod checkpoint;
 pub mod config;
-pub mod control;
+pub mod corpus;
+pub mod crawl;
 pub mod daemon;
-mod door;
-pub mod experiment;
-pub mod explain;
-pub mod export;
-pub mod extract;
-pub mod fetch;
-pub mod frontier;
-pub mod inert;
-pub mod keywords;
+pub mod fs;
 pub mod lab;
 pub mod language;
-pub mod lm;
-pub mod look;
-pub mod maintenance;
+pub mod local_origin;
+mod local_server;
 pub mod metrics;
-pub mod neutral;
-pub mod origin;
+pub mod outputs;
 pub mod page;
 pub mod picture;
-pub mod pipeline;
-pub mod rank;
-pub mod ready;
-pub mod report;
-pub mod robots;
-pub mod scope;
-pub mod score;
-pub mod sitemap;
-pub mod start;
-pub mod steps;
-pub mod store;
-pub mod takedown;
-pub mod train;
-pub mod ui;
+pub mod progress;
+pub mod sanitize;
+pub mod topic;
+pub mod web;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use commands::log::LogFormat;
-use spoor::inert;
+use spoor::sanitize;
 
 /// Pages are taken apart in several threads, each into a tree of thousands of small pieces:
 /// glibc either has the threads wait for one another, or keeps in the arena of each what a
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             match log_format {
                 // Whoever reads the log reads of its end too.
                 LogFormat::Json => tracing::error!(exit_code = code, "{text}"),
-                LogFormat::Text => eprintln!("spoor: {}", inert::shown(&text)),
+                LogFormat::Text => eprintln!("spoor: {}", sanitize::shown(&text)),
             }
             ExitCode::from(code)
         }

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use spoor::agreement::{Merge, agreement};
 use spoor::config::Config;
+use spoor::corpus::agreement::{Merge, agreement};
 
 use super::print_json;
 

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use spoor::annotate::{self, Desk};
 use spoor::config::Config;
+use spoor::corpus::annotate::{self, Desk};
 use spoor::daemon;
-use spoor::train;
+use spoor::topic::model;
 use tokio::net::TcpListener;
 
 /// Serve a page on which people judge a job's images.
@@ -41,7 +41,7 @@ impl Annotate {
             );
         }
         // Without a model there are no words for the topic but its name.
-        let keywords = train::keywords_in(&config.model_folder());
+        let keywords = model::keywords_in(&config.model_folder());
         let keywords = keywords.map(|table| {
             let ranked = table.ranked().iter();
             ranked.map(|(word, _)| word.clone()).collect::<Vec<_>>()

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use spoor::config::{self, ConfigError, ConfigErrors};
-use spoor::inert;
-use spoor::ready::{self, Ready};
+use spoor::daemon::ready::{self, Ready};
+use spoor::sanitize;
 
 /// Job files.
 #[derive(Debug, Subcommand)]
@@ -48,14 +48,14 @@ fn check(files: &[PathBuf]) -> Result<()> {
         match checked(file) {
             Ok((seeds, warnings)) => {
                 for warning in warnings {
-                    eprintln!("warning: {}", inert::shown(&warning.to_string()));
+                    eprintln!("warning: {}", sanitize::shown(&warning.to_string()));
                 }
                 let s = if seeds == 1 { "" } else { "s" };
                 println!("{}: in order, {seeds} seed{s}", file.display());
             }
             Err(errors) => {
                 wrong += 1;
-                eprintln!("{}", inert::shown(&errors.to_string()));
+                eprintln!("{}", sanitize::shown(&errors.to_string()));
             }
         }
     }

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use spoor::config::Config;
+use spoor::crawl::pipeline::Control;
 use spoor::daemon;
-use spoor::pipeline::Control;
 
 use super::init::NewJob;
 use super::log::LogFormat;

@@ -9,9 +9,9 @@ use clap::{Args, Subcommand};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use spoor::config::Config;
-use spoor::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token, Toward};
 use spoor::daemon;
-use spoor::inert;
+use spoor::daemon::control::{Change, Client, Done, NewSeeds, SeedResult, Status, Token, Toward};
+use spoor::sanitize;
 use url::Url;
 
 use super::progress::spoken;
@@ -112,9 +112,9 @@ impl Ctl {
                             SeedResult::Known => "known",
                             SeedResult::Refused => "refused",
                         };
-                        let url = inert::shown(&seed.url);
+                        let url = sanitize::shown(&seed.url);
                         match &seed.reason {
-                            Some(reason) => println!("{what:9} {url}: {}", inert::shown(reason)),
+                            Some(reason) => println!("{what:9} {url}: {}", sanitize::shown(reason)),
                             None => println!("{what:9} {url}"),
                         }
                     }
@@ -127,7 +127,7 @@ impl Ctl {
             What::Config => {
                 let config = client.config().await?;
                 let text = toml::to_string(&config.values)?;
-                show(json, &config, |_| print!("{}", inert::shown(&text)))
+                show(json, &config, |_| print!("{}", sanitize::shown(&text)))
             }
             What::Set { values } => {
                 let changes = client.set(&parse(&values)?).await?;
@@ -135,7 +135,7 @@ impl Ctl {
             }
             What::Log { last, follow } => {
                 for row in client.log(last).await? {
-                    println!("{}", inert::json(&row.to_string()));
+                    println!("{}", sanitize::json(&row.to_string()));
                 }
                 match follow {
                     false => Ok(()),
@@ -147,8 +147,8 @@ impl Ctl {
 }
 
 /// False where nobody reads any more.
-fn print_row(followed: &spoor::control::Followed) -> bool {
-    let data = inert::json(&followed.data);
+fn print_row(followed: &spoor::daemon::control::Followed) -> bool {
+    let data = sanitize::json(&followed.data);
     match followed.event.as_str() {
         "row" => {
             let mut out = std::io::stdout();
@@ -163,7 +163,7 @@ fn print_row(followed: &spoor::control::Followed) -> bool {
 
 fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<()> {
     match json {
-        true => println!("{}", inert::json(&serde_json::to_string_pretty(value)?)),
+        true => println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?)),
         false => print(value),
     }
     Ok(())

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::Args;
 use spoor::config::{Config, StrategyKind};
+use spoor::corpus::report;
+use spoor::crawl::pipeline::{Control, End};
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
-use spoor::pipeline::{Control, End};
-use spoor::report;
 
 use super::lab::fetched_pages;
 use super::progress::Progress;

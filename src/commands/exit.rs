@@ -1,14 +1,14 @@
 //! Exit codes: a script can tell from them how a command ended, without reading what it
 //! printed.
 
-use spoor::checkpoint::OpenError;
+use spoor::config::new_job::StartError;
 use spoor::config::{ConfigErrors, ContactMissing};
-use spoor::control::ControlError;
+use spoor::crawl::checkpoint::OpenError;
+use spoor::crawl::pipeline::Stop;
+use spoor::crawl::train::TrainError;
+use spoor::daemon::control::ControlError;
+use spoor::daemon::maintenance::MaintenanceError;
 use spoor::daemon::{DaemonError, Summary};
-use spoor::maintenance::MaintenanceError;
-use spoor::pipeline::Stop;
-use spoor::start::StartError;
-use spoor::train::TrainError;
 
 /// It went wrong on the way.
 const FAILED: u8 = 1;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use spoor::daemon;
-use spoor::experiment::{self, Plan};
+use spoor::lab::experiment::{self, Plan};
 
 use super::screen;
 

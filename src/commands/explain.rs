@@ -4,18 +4,18 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use spoor::address::{HostKey, PageUrl};
-use spoor::checkpoint::{self, OpenError};
 use spoor::config::Config;
-use spoor::control::Client;
+use spoor::crawl::checkpoint::{self, OpenError};
+use spoor::crawl::frontier::store;
+use spoor::crawl::frontier::view::{MAX_AHEAD, View};
+use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
+use spoor::crawl::pipeline::{now, timestamp};
 use spoor::daemon;
-use spoor::explain::{self, Explanation, HostReport, Known};
-use spoor::frontier::store;
-use spoor::frontier::view::{MAX_AHEAD, View};
-use spoor::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
-use spoor::inert;
+use spoor::daemon::control::Client;
+use spoor::daemon::explain::{self, Explanation, HostReport, Known};
 use spoor::page::{Judged, Likelihood, TaskKind};
-use spoor::pipeline::{now, timestamp};
-use spoor::scope::Scope;
+use spoor::sanitize;
+use spoor::web::scope::Scope;
 
 /// Says what is known of an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
@@ -34,7 +34,7 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     match json {
         true => println!(
             "{}",
-            inert::json(&serde_json::to_string_pretty(&explanation)?)
+            sanitize::json(&serde_json::to_string_pretty(&explanation)?)
         ),
         false => print(&explanation, &terms.agent),
     }
@@ -55,7 +55,10 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
         }
     };
     match json {
-        true => println!("{}", inert::json(&serde_json::to_string_pretty(&report)?)),
+        true => println!(
+            "{}",
+            sanitize::json(&serde_json::to_string_pretty(&report)?)
+        ),
         false => print_report(&report),
     }
     Ok(())
@@ -94,7 +97,7 @@ fn print(explanation: &Explanation, agent: &str) {
     let by = |text: &str| match text {
         "" => String::new(),
         // The rules of a robots.txt are words of strangers.
-        text => format!(", {}", inert::shown(text)),
+        text => format!(", {}", sanitize::shown(text)),
     };
     let scope = &explanation.scope;
     match scope.allowed {
@@ -128,7 +131,7 @@ fn print_known(known: &Known, host: &HostReport) {
     };
     println!("state      {kind} {state}");
     if let Some(decided) = &known.decided_by {
-        println!("decided    {}", inert::shown(decided));
+        println!("decided    {}", sanitize::shown(decided));
     }
     if let Some(gone) = &known.instead_of {
         println!("instead    tried in the place of {gone}, where there is no image");
@@ -210,7 +213,7 @@ fn print_known(known: &Known, host: &HostReport) {
         println!("failed     {} times", record.attempts);
     }
     match (record.anchor(), &record.note) {
-        (Some(words), _) => println!("anchor     {}", inert::shown(words)),
+        (Some(words), _) => println!("anchor     {}", sanitize::shown(words)),
         (None, Some(note)) => println!("kept as    {note}"),
         (None, None) => {}
     }

@@ -7,9 +7,9 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use serde_json::json;
 use spoor::config::Config;
-use spoor::export::{self, Request, TextExported, TextFormat, TextRequest};
+use spoor::corpus::export::{self, Request, TextExported, TextFormat, TextRequest};
 use spoor::language::Language;
-use spoor::steps::Step;
+use spoor::progress::Step;
 
 use super::print_json;
 

@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use spoor::inert;
-use spoor::start::{PAGES, Placed, Start};
+use spoor::config::new_job::{PAGES, Placed, Start};
+use spoor::sanitize;
 
 /// What a new job is made of.
 #[derive(Debug, Clone, Args)]
@@ -63,7 +63,7 @@ fn place(start: &Start) -> Result<Placed> {
     if let Ok(file) = placed.file.strip_prefix(".") {
         placed.file = file.to_owned();
     }
-    let file = inert::shown(&placed.file.display().to_string()).into_owned();
+    let file = sanitize::shown(&placed.file.display().to_string()).into_owned();
     match placed.written {
         true => eprintln!("{file} is written: the job, with a comment on each line"),
         false => eprintln!("{file} is there already and says the same"),

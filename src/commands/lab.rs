@@ -10,7 +10,7 @@ use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
 use spoor::lab::{self, Labels, demo, endless, tarpits, traps, zoo};
-use spoor::store::{self, Table};
+use spoor::outputs::{self, Table};
 
 /// Webs on this machine.
 #[derive(Debug, Subcommand)]
@@ -337,7 +337,7 @@ pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
     }
     let mut urls = Vec::new();
     let mut wrong = None;
-    store::each_line(
+    outputs::each_line(
         job,
         Table::Log,
         MAX_LINE,

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use clap::ValueEnum;
-use spoor::beneath::{self, Kind};
 use spoor::config::{LogLevel, Logs};
 use spoor::daemon::DaemonError;
-use spoor::inert;
+use spoor::fs::beneath::{self, Kind};
+use spoor::sanitize;
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 use tracing_subscriber::filter::{EnvFilter, LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -51,7 +51,7 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
     };
     let text = (!is_json).then(|| {
         fmt::layer()
-            .with_writer(|| inert::Lines(screen::Above))
+            .with_writer(|| sanitize::Lines(screen::Above))
             .with_ansi(false)
             .with_target(false)
             .compact()
@@ -66,7 +66,7 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
             .json()
             .flatten_event(true)
             .with_span_list(false)
-            .with_writer(|| inert::JsonLines(io::stdout()))
+            .with_writer(|| sanitize::JsonLines(io::stdout()))
             .with_filter(with(filter(), level))
     });
     let (file, handle) = reload::Layer::new(Targets::new());
@@ -76,7 +76,7 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
                 .json()
                 .flatten_event(true)
                 .with_span_list(false)
-                .with_writer(|| inert::JsonLines(ToFile))
+                .with_writer(|| sanitize::JsonLines(ToFile))
                 .with_filter(file),
         )
         .with(text)

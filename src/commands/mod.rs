@@ -35,7 +35,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{ArgAction, Parser, Subcommand};
 use serde::Serialize;
-use spoor::inert;
+use spoor::sanitize;
 
 use log::LogFormat;
 
@@ -153,7 +153,7 @@ impl Command {
     pub fn level(&self) -> &'static str {
         match self {
             // Its texts are few, and nobody can give it more.
-            Self::Demo(_) => "spoor=warn,spoor::train=error",
+            Self::Demo(_) => "spoor=warn,spoor::crawl::train=error",
             _ => "spoor=warn",
         }
     }
@@ -196,7 +196,7 @@ pub fn told(error: &anyhow::Error) -> String {
 
 /// Prints a value for programs; what strangers wrote in it does nothing to a terminal.
 fn print_json(value: &impl Serialize) -> Result<()> {
-    println!("{}", inert::json(&serde_json::to_string_pretty(value)?));
+    println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?));
     Ok(())
 }
 

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use spoor::config::{Config, Logs};
+use spoor::crawl::frontier::{Counts, Frontier};
+use spoor::crawl::pipeline::{Limits, Standing, Stop};
 use spoor::daemon::{DaemonError, Observer};
-use spoor::frontier::{Counts, Frontier};
-use spoor::pipeline::{Limits, Standing, Stop};
-use spoor::store::Row;
+use spoor::outputs::Row;
 
 use super::log;
 use super::screen::{self, Mode};

@@ -7,8 +7,8 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use spoor::config::Config;
-use spoor::rank::{self, Steps};
-use spoor::store;
+use spoor::corpus::rank::{self, Steps};
+use spoor::outputs;
 
 use super::print_json;
 
@@ -28,7 +28,7 @@ pub struct Rank {
 impl Rank {
     pub fn run(self) -> Result<()> {
         let config = Config::load(&self.job)?;
-        let _samples = store::read_samples(&config.job_folder())?;
+        let _samples = outputs::read_samples(&config.job_folder())?;
         let ranking = rank::rank(&config)?;
         let (path, written) = ranking.write(&config.job_folder(), self.top)?;
         let beside = path.with_file_name(rank::DUPLICATES);

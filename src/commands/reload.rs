@@ -4,9 +4,9 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use spoor::config::Config;
-use spoor::control::Client;
 use spoor::daemon;
-use spoor::inert;
+use spoor::daemon::control::Client;
+use spoor::sanitize;
 
 use super::ctl::print_changes;
 
@@ -19,7 +19,10 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
     let client = Client::new(&config.job_folder());
     let changes = daemon::runtime()?.block_on(client.reload(text))?;
     if json {
-        println!("{}", inert::json(&serde_json::to_string_pretty(&changes)?));
+        println!(
+            "{}",
+            sanitize::json(&serde_json::to_string_pretty(&changes)?)
+        );
         return Ok(());
     }
     print_changes(&changes.changed);

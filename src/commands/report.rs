@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use spoor::config::Config;
-use spoor::inert;
-use spoor::report;
+use spoor::corpus::report;
+use spoor::sanitize;
 
 /// Write the figures of jobs.
 #[derive(Debug, Args)]
@@ -35,7 +35,10 @@ impl Report {
         let first = jobs.first().map(|job| job.job_folder().join("report"));
         let paths = report.write(&self.out.or(first).unwrap_or_default())?;
         if self.json {
-            println!("{}", inert::json(&serde_json::to_string_pretty(&report)?));
+            println!(
+                "{}",
+                sanitize::json(&serde_json::to_string_pretty(&report)?)
+            );
             return Ok(());
         }
         print!("{}", report.summary());

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use clap::Subcommand;
-use spoor::store::{document_schema, sidecar_schema};
+use spoor::outputs::{document_schema, sidecar_schema};
 
 /// What files that spoor writes may contain.
 #[derive(Debug, Subcommand)]

@@ -10,12 +10,12 @@ use serde_json::json;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StrategySection};
 use spoor::daemon;
-use spoor::inert;
-use spoor::lm::{self, perplexity};
-use spoor::look::{ENOUGH, Look, Looker};
+use spoor::daemon::look::{ENOUGH, Look, Looker};
 use spoor::page::{Bucket, LinkParts};
-use spoor::score::{Boundaries, PageObserver, Scorer, Strategy, Weights, link_score};
-use spoor::train::Model;
+use spoor::sanitize;
+use spoor::topic::lm::{self, perplexity};
+use spoor::topic::model::Model;
+use spoor::topic::score::{Boundaries, PageObserver, Scorer, Strategy, Weights, link_score};
 
 use super::print_json;
 
@@ -116,7 +116,7 @@ impl Score {
         if self.json {
             return print_json(&look);
         }
-        print!("{}", inert::shown(&shown(&look, self.all)));
+        print!("{}", sanitize::shown(&shown(&look, self.all)));
         Ok(())
     }
 }

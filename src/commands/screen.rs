@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use spoor::inert;
+use spoor::sanitize;
 
 /// How often the sign of life turns.
 const TICK: Duration = Duration::from_millis(100);
@@ -73,8 +73,8 @@ pub fn say(text: &str) {
     // Into the log of the job's folder too.
     tracing::info!(target: SAID, "{text}");
     match mode() {
-        Mode::Terminal => above(|| eprintln!("{}", inert::shown(text))),
-        Mode::Lines => eprintln!("{} {}", time(), inert::shown(text)),
+        Mode::Terminal => above(|| eprintln!("{}", sanitize::shown(text))),
+        Mode::Lines => eprintln!("{} {}", time(), sanitize::shown(text)),
         Mode::Json | Mode::Quiet => {}
     }
 }

@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::{Value, json};
 use spoor::config::{Config, StoreKind};
-use spoor::frontier::archive::Found;
-use spoor::maintenance::{self, MaintenanceError, Sizes};
+use spoor::crawl::frontier::archive::Found;
+use spoor::daemon::maintenance::{self, MaintenanceError, Sizes};
 use toml_edit::{DocumentMut, Item, Table};
 
 use super::print_json;

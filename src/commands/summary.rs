@@ -9,11 +9,11 @@ use std::time::Duration;
 use anyhow::Result;
 use serde_json::{Value, json};
 use spoor::config::Limits;
+use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
+use spoor::crawl::pipeline::{End, Stop, now, timestamp};
 use spoor::daemon::{Fruitless, Summary};
-use spoor::frontier::{ImageLedger, ImagesLeft};
-use spoor::inert;
 use spoor::page::Bucket;
-use spoor::pipeline::{End, Stop, now, timestamp};
+use spoor::sanitize;
 
 use super::progress::{counted, spoken};
 
@@ -73,7 +73,7 @@ impl Told<'_> {
         let mut out = String::new();
         // Writing to a string does not fail.
         self.write(&mut out).ok();
-        inert::shown(&out).into_owned()
+        sanitize::shown(&out).into_owned()
     }
 
     fn write(&self, out: &mut String) -> std::fmt::Result {
@@ -279,7 +279,7 @@ impl Told<'_> {
             self.job.display()
         )
         .ok();
-        Some(inert::shown(&text).into_owned())
+        Some(sanitize::shown(&text).into_owned())
     }
 
     /// What a run came to, for programs.
@@ -360,7 +360,7 @@ impl Told<'_> {
             "target": "spoor::summary",
             "summary": self.json(exit_code),
         });
-        println!("{}", inert::json(&serde_json::to_string(&line)?));
+        println!("{}", sanitize::json(&serde_json::to_string(&line)?));
         Ok(())
     }
 }

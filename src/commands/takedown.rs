@@ -6,10 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::inert;
-use spoor::pipeline::now;
-use spoor::scope::{HostRange, Sha256Hex, Target};
-use spoor::takedown::{Request, take_down};
+use spoor::corpus::takedown::{Request, take_down};
+use spoor::crawl::pipeline::now;
+use spoor::sanitize;
+use spoor::web::scope::{HostRange, Sha256Hex, Target};
 
 /// Remove samples from a job, and forbid to fetch them again.
 #[derive(Debug, Args)]
@@ -50,7 +50,10 @@ impl Takedown {
         };
         let (receipt, path) = take_down(&config, &request, now())?;
         if self.json {
-            println!("{}", inert::json(&serde_json::to_string_pretty(&receipt)?));
+            println!(
+                "{}",
+                sanitize::json(&serde_json::to_string_pretty(&receipt)?)
+            );
             return Ok(());
         }
         print!("{receipt}");

@@ -6,8 +6,10 @@ use anyhow::Result;
 use clap::Args;
 use serde_json::json;
 use spoor::config::{Config, Name};
+use spoor::crawl::train::{Cut, Growth};
 use spoor::daemon;
-use spoor::train::{Cut, Grown, Growth, Model};
+use spoor::topic::model::Grown;
+use spoor::topic::model::Model;
 
 use super::print_json;
 use super::progress::Progress;

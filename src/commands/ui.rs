@@ -2,13 +2,15 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use spoor::config::Config;
 use spoor::config::{Control, Listen};
-use spoor::control::Entrance;
-use spoor::{daemon, ui};
+use spoor::corpus::report;
+use spoor::daemon::control::Entrance;
+use spoor::daemon::{self, overview};
 
 /// The port that is tried first.
 const PORT: u16 = 8460;
@@ -49,8 +51,14 @@ impl Ui {
             let stop = async move {
                 signals.next().await;
             };
-            let served = ui::serve(self.folder, entrance, stop).await;
+            let served = overview::serve(self.folder, entrance, write_report, stop).await;
             served.context("serving the page")
         })
     }
+}
+
+/// Writes the report of a job where somebody on the page asks for it.
+fn write_report(config: Config, folder: &Path) -> Result<(), String> {
+    let report = report::report(&[config], None).map_err(|e| e.to_string())?;
+    report.write(folder).map(|_| ()).map_err(|e| e.to_string())
 }

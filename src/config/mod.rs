@@ -25,6 +25,7 @@ mod formula;
 mod kinds;
 mod listen;
 mod neutral;
+pub mod new_job;
 mod origin;
 mod reading;
 mod reference;

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use crate::address::{HostKey, PageUrl};
-use crate::explain::{self, Explanation, Terms};
-use crate::frontier::store::StoreError;
-use crate::frontier::{Frontier, RobotsState, State};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Frontier, RobotsState, State};
+use crate::crawl::pipeline::now;
+use crate::daemon::explain::{self, Explanation, Terms};
+use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
-use crate::pipeline::now;
-use crate::store::Row;
 
 /// Failures that are remembered; a crawl with more of them and no page has dead seeds
 /// enough to tell.

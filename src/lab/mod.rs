@@ -21,13 +21,28 @@
 //! address, or by naming the lab as its HTTP proxy: request targets in absolute
 //! form are understood (RFC 9112 section 3.2.2).
 //!
-//! What the lab must not know: the crawler. It imports nothing but `address`,
-//! gives no stage a short cut past HTTP, and never lies in its answers unless a
-//! test asks it to by a [`Behaviour`]. Labels are for judging; no part of a
-//! crawl may read them. The zoo lies in everything.
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `picture` | draws images | nothing |
+//! | `tree` | what lies at an address | picture, serve |
+//! | `serve` | the same over HTTP, with latency and faults | picture, tree |
+//! | `judge` | how many fetches were on topic | tree |
+//! | `demo` | a small web with two topics | tree |
+//! | `traps` | sites without end | demo, tree |
+//! | `endless` | a web of which every page is new | demo, traps, tree |
+//! | `gallery` | pictures in several sizes | serve, tree |
+//! | `tarpits` | hosts that keep requests open | demo, traps |
+//! | `zoo` | hostile servers | picture |
+//! | `experiment` | the same crawls with other settings, side by side, over one stored web | everything but the commands |
+//!
+//! Only the experiments know the crawler. The webs import nothing but `address`, give no stage a
+//! short cut past HTTP, and never lie in their answers unless a test asks them to by a
+//! [`Behaviour`]. Labels are for judging; no part of a crawl may read them. The zoo lies in
+//! everything.
 
 pub mod demo;
 pub mod endless;
+pub mod experiment;
 pub mod gallery;
 pub mod judge;
 pub mod picture;

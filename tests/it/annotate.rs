@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use spoor::annotate::votes::{self, Vote};
+use spoor::corpus::annotate::votes::{self, Vote};
 use spoor::lab::{Lab, picture};
 
 use crate::support::process::GUARD;

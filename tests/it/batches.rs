@@ -10,7 +10,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use spoor::config::StoreKind;
-use spoor::frontier::store::{self, Batch, Store};
+use spoor::crawl::frontier::store::{self, Batch, Store};
 
 use crate::support::process::peak_kib;
 

@@ -211,7 +211,7 @@ fn score_prints_figures_that_fit_each_other() {
     );
 
     // The formula of the link score, from the printed parts, on both its sides.
-    let facts = spoor::train::ModelFacts::read(&model).unwrap();
+    let facts = spoor::topic::model::ModelFacts::read(&model).unwrap();
     let threshold = facts.calibration.anchor_threshold;
     for (document, anchor) in [
         ("600", "the lighthouse keeper"),

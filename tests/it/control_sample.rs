@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use spoor::config::{Config, StrategyKind};
+use spoor::crawl::pipeline::Control;
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, demo};
-use spoor::pipeline::Control;
 
 use crate::support::demo_job::{Silent, demo_job};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use spoor::config::Config;
-use spoor::experiment::Plan;
+use spoor::lab::experiment::Plan;
 
 use crate::support::{Ran, spoor};
 

@@ -5,8 +5,8 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 use spoor::lab::Lab;
+use spoor::outputs::Document;
 use spoor::page::Terms;
-use spoor::store::Document;
 
 use crate::export::{HOSTILE, python};
 use crate::support::texts::{link, other, page, some, topical, tree};

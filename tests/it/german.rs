@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use regex::Regex;
-use spoor::experiment::{self, Outcome, Plan};
 use spoor::lab::Labels;
+use spoor::lab::experiment::{self, Outcome, Plan};
 use spoor::lab::judge::Relevance;
 use spoor::language::Language;
-use spoor::train::ModelFacts;
+use spoor::topic::model::ModelFacts;
 
 const WEB: &str = include_str!("../fixtures/german/web.txt");
 const LABELS: &str = include_str!("../fixtures/german/labels.tsv");

@@ -4,10 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use spoor::config::{Config, Name};
+use spoor::crawl::pipeline::Control;
+use spoor::crawl::train::{Cut, Growth, TrainError};
 use spoor::daemon::{self, DaemonError};
 use spoor::lab::{self, demo};
-use spoor::pipeline::Control;
-use spoor::train::{Cut, Growth, Model, TrainError};
+use spoor::topic::model::Model;
 
 use crate::support::demo_job::{Silent, demo_job};
 

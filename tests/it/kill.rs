@@ -15,11 +15,11 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
-use spoor::frontier::store;
-use spoor::frontier::{Frontier, Policy, State};
+use spoor::crawl::frontier::store;
+use spoor::crawl::frontier::{Frontier, Policy, State};
 use spoor::lab::{Behaviour, Fault, Lab, MemoryTree, picture};
 use spoor::page::TaskKind;
-use spoor::scope::Scope;
+use spoor::web::scope::Scope;
 
 use crate::support::texts::{image, link, other, page, some, topical};
 use crate::support::wire::{GRAIN, too_close};
@@ -371,7 +371,7 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
         store,
         Policy::new(&config.politeness, &config.network),
         Scope::new(config.scope.clone()),
-        spoor::pipeline::now(),
+        spoor::crawl::pipeline::now(),
     )
     .unwrap();
     check_tally(job, &frontier);
@@ -530,7 +530,7 @@ fn a_crawl_that_is_killed_a_hundred_times_brings_the_same_with_the_other_store()
 fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => spoor::pipeline::now(),
+        Err(_) => spoor::crawl::pipeline::now(),
     };
     println!("SPOOR_KILL_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);

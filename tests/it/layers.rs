@@ -1,8 +1,9 @@
-//! The table of the crate map in `src/lib.rs`, held against the source.
+//! The crate map, held against the source on two levels: the table in `src/lib.rs` says which
+//! modules a module may import, and the table in the `mod.rs` of a wing says the same of its
+//! rooms.
 //!
-//! Reading the text is enough: a path into another module begins with `crate::`,
-//! or with as many `super::` as the file lies deep. Comments, literals and what
-//! is compiled for tests only are taken out first.
+//! Reading the text is enough: a path into another module begins with `crate::` or `super::`.
+//! Comments, literals and what is compiled for tests only are taken out first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,16 +11,31 @@ use std::path::{Path, PathBuf};
 /// What a module may import.
 #[derive(Debug, Clone, PartialEq)]
 enum Permission {
-    /// These modules.
+    /// These modules, or rooms of them as `wing::room`.
     Only(BTreeSet<String>),
     /// Every module of the library.
     All,
 }
 
-/// The rows of the table: a module and what it may import.
-fn table(lib: &str) -> BTreeMap<String, Permission> {
+impl Permission {
+    /// Whether it allows one of these names for the same module.
+    fn allows(&self, names: &[&str]) -> bool {
+        match self {
+            Self::All => true,
+            Self::Only(list) => names.iter().any(|name| list.contains(*name)),
+        }
+    }
+}
+
+/// A table of modules: those of the library, or the rooms of a wing.
+type Table = BTreeMap<String, Permission>;
+
+/// The rows of the table in the documentation of a file: a module and what it may import.
+/// `values` stands for all modules above the first that imports them.
+fn table(text: &str) -> Table {
     let mut rows = BTreeMap::new();
-    for line in lib.lines() {
+    let mut values: Vec<String> = Vec::new();
+    for line in text.lines() {
         let Some(row) = line.trim().strip_prefix("//! |") else {
             continue;
         };
@@ -30,70 +46,155 @@ fn table(lib: &str) -> BTreeMap<String, Permission> {
         let Some(module) = module.trim().strip_prefix('`') else {
             continue;
         };
+        let module = module.trim_end_matches('`').to_owned();
         let permission = match may.trim() {
             "nothing" => Permission::Only(BTreeSet::new()),
             "everything but the commands" => Permission::All,
-            list => Permission::Only(list.split(',').map(|m| m.trim().to_owned()).collect()),
+            list => {
+                let names = list.split(',').map(str::trim);
+                let names = names.flat_map(|name| match name {
+                    "values" => values.clone(),
+                    name => vec![name.trim_matches('`').to_owned()],
+                });
+                Permission::Only(names.collect())
+            }
         };
-        let module = module.trim_end_matches('`').to_owned();
+        values.push(module.clone());
         let before = rows.insert(module.clone(), permission);
         assert!(before.is_none(), "`{module}` has two rows in the table");
     }
     rows
 }
 
-/// The modules that `lib.rs` declares.
-fn declared(lib: &str) -> BTreeSet<String> {
-    let code = without_tests(&without_literals(lib));
+/// The modules that a file declares.
+fn declared(text: &str) -> BTreeSet<String> {
+    let code = without_tests(&without_literals(text));
     let words: Vec<&str> = code.split_whitespace().collect();
-    words
-        .windows(2)
-        .filter(|pair| pair[0] == "mod")
-        .map(|pair| pair[1].trim_end_matches(';').to_owned())
-        .collect()
+    let pairs = words.windows(2).filter(|pair| pair[0] == "mod");
+    let names = pairs.filter_map(|pair| pair[1].strip_suffix(';'));
+    names.map(str::to_owned).collect()
 }
 
-/// Everything wrong between the table and the files, given as the path below
-/// `src` and the text; `lib.rs` is one of them.
-fn violations(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
-    let lib = &files[Path::new("lib.rs")];
-    let table = table(lib);
-    let declared = declared(lib);
-    let mut wrong = Vec::new();
-    for module in declared.iter().filter(|m| !table.contains_key(*m)) {
-        wrong.push(format!("`{module}` has no row in the table of src/lib.rs"));
-    }
-    for (module, permission) in &table {
-        if !declared.contains(module) {
-            wrong.push(format!("the table lists `{module}`, which is no module"));
-        }
-        if let Permission::Only(list) = permission {
-            for other in list.iter().filter(|m| !table.contains_key(*m)) {
+/// The tables of a crate: its own, and that of each wing.
+struct Map {
+    modules: Table,
+    wings: BTreeMap<String, Table>,
+}
+
+impl Map {
+    /// Reads the tables, and adds to `wrong` where one and the modules of its file differ.
+    fn read(files: &BTreeMap<PathBuf, String>, wrong: &mut Vec<String>) -> Self {
+        let mut check = |path: &Path| {
+            let (table, declared) = (table(&files[path]), declared(&files[path]));
+            let path = path.display();
+            for module in declared.iter().filter(|m| !table.contains_key(*m)) {
+                wrong.push(format!("`{module}` has no row in the table of src/{path}"));
+            }
+            for module in table.keys().filter(|m| !declared.contains(*m)) {
                 wrong.push(format!(
-                    "the table lets `{module}` import `{other}`, which is no module"
+                    "the table of src/{path} lists `{module}`, which is no module"
                 ));
+            }
+            table
+        };
+        let modules = check(Path::new("lib.rs"));
+        let wings = modules.keys().filter_map(|module| {
+            let path = Path::new(module).join("mod.rs");
+            let is_wing = files.get(&path).is_some_and(|text| !table(text).is_empty());
+            is_wing.then(|| (module.clone(), check(&path)))
+        });
+        let wings = wings.collect();
+        let map = Self { modules, wings };
+        map.check_names(wrong);
+        map
+    }
+
+    /// Adds to `wrong` what tables permit that is nowhere.
+    fn check_names(&self, wrong: &mut Vec<String>) {
+        let rooms = self.wings.values().flatten();
+        for (module, permission) in self.modules.iter().chain(rooms) {
+            let Permission::Only(list) = permission else {
+                continue;
+            };
+            for other in list {
+                let known = match other.split_once("::") {
+                    Some((wing, room)) => self
+                        .wings
+                        .get(wing)
+                        .is_some_and(|rooms| rooms.contains_key(room)),
+                    None => {
+                        self.modules.contains_key(other)
+                            || self.wings.values().any(|rooms| rooms.contains_key(other))
+                    }
+                };
+                if !known {
+                    wrong.push(format!(
+                        "the table lets `{module}` import `{other}`, which is no module"
+                    ));
+                }
             }
         }
     }
+
+    /// Whether a file of this module may name a path.
+    fn permits(&self, module: &[String], path: &[String]) -> bool {
+        let ([from, from_rest @ ..], [to, to_rest @ ..]) = (module, path) else {
+            return true;
+        };
+        if !self.modules.contains_key(to) {
+            return true;
+        }
+        let rooms = self.wings.get(from);
+        let room = from_rest
+            .first()
+            .and_then(|room| Some((room, rooms?.get(room)?)));
+        if from == to {
+            // The room itself, a room beside it, or what the wing hands on of all its rooms.
+            return match (room, to_rest.first()) {
+                (Some((room, _)), Some(other)) if other == room => true,
+                (Some((_, may)), Some(other)) => may.allows(&[other]),
+                (None, _) | (_, None) => true,
+            };
+        }
+        if !self.modules.get(from).is_some_and(|may| may.allows(&[to])) {
+            return false;
+        }
+        // What is no wing has no rooms to choose from.
+        let (Some((_, may)), Some(_)) = (room, self.wings.get(to)) else {
+            return true;
+        };
+        let of_room = to_rest.first().map(|room| format!("{to}::{room}"));
+        may.allows(&[to, of_room.as_deref().unwrap_or(to)])
+    }
+}
+
+/// Everything wrong between the tables and the files, given as the path below `src` and the
+/// text; `lib.rs` is one of them.
+fn violations(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let map = Map::read(files, &mut wrong);
     for (path, text) in files {
         let Some(module) = module_of(path) else {
             continue;
         };
-        if !declared.contains(&module) {
+        if !map.modules.contains_key(&module[0]) {
             wrong.push(format!(
                 "src/{} belongs to no module of src/lib.rs",
                 path.display()
             ));
             continue;
         }
-        let Some(Permission::Only(list)) = table.get(&module) else {
-            continue;
-        };
-        for (line, other) in imports(text, depth_of(path)) {
-            if other != module && declared.contains(&other) && !list.contains(&other) {
+        for (line, other) in imports(text, &module) {
+            if !map.permits(&module, &other) {
+                let shown = |parts: &[String]| match map.wings.contains_key(&parts[0]) {
+                    true => parts[..parts.len().min(2)].join("::"),
+                    false => parts[0].clone(),
+                };
                 wrong.push(format!(
-                    "src/{}:{line}: `{module}` must not import `{other}`",
-                    path.display()
+                    "src/{}:{line}: `{}` must not import `{}`",
+                    path.display(),
+                    shown(&module),
+                    shown(&other)
                 ));
             }
         }
@@ -101,77 +202,101 @@ fn violations(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
     wrong
 }
 
-/// The library's module that a file belongs to; `None` for the roots, the
-/// commands, and files that hold tests.
-fn module_of(path: &Path) -> Option<String> {
-    let parts: Vec<String> = path
-        .with_extension("")
+/// The library's module that a file is, as its path; `None` for the roots, the commands, and
+/// files that hold tests.
+fn module_of(path: &Path) -> Option<Vec<String>> {
+    let parts = path.with_extension("");
+    let mut parts: Vec<String> = parts
         .iter()
         .map(|part| part.to_string_lossy().into_owned())
         .collect();
-    let first = parts.first()?;
-    let root = ["lib", "main", "commands"].contains(&first.as_str());
-    (!root && !parts.iter().any(|part| part == "tests")).then(|| first.clone())
-}
-
-/// How many `super::` lead from the file to the root of the crate.
-fn depth_of(path: &Path) -> usize {
-    let parts = path.iter().count();
-    match path.file_stem().is_some_and(|stem| stem == "mod") {
-        true => parts - 1,
-        false => parts,
+    let root = ["lib", "main", "commands"].contains(&parts.first()?.as_str());
+    if root || parts.iter().any(|part| part == "tests") {
+        return None;
     }
+    if parts.last().is_some_and(|last| last == "mod") {
+        parts.pop();
+    }
+    Some(parts)
 }
 
-/// The modules that the code of a file names, with the line.
-fn imports(text: &str, depth: usize) -> BTreeSet<(usize, String)> {
+/// The paths that the code of a module names, their first two names, with the line.
+fn imports(text: &str, module: &[String]) -> BTreeSet<(usize, Vec<String>)> {
     let code = without_tests(&without_literals(text));
-    let root = "super::".repeat(depth);
     let mut found = BTreeSet::new();
-    for prefix in ["crate::", &root] {
+    for prefix in ["crate::", "super::"] {
         for (at, _) in code.match_indices(prefix) {
             let before = code[..at].chars().next_back();
             if before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':') {
                 continue;
             }
             let line = code[..at].matches('\n').count() + 1;
-            for name in first_segments(&code[at + prefix.len()..]) {
-                found.insert((line, name));
+            let mut rest = &code[at..];
+            let mut base = module;
+            while let Some(after) = rest.strip_prefix("super::") {
+                rest = after;
+                base = &base[..base.len().saturating_sub(1)];
+            }
+            if let Some(after) = rest.strip_prefix("crate::") {
+                rest = after;
+                base = &[];
+            }
+            for path in paths(rest, 2_usize.saturating_sub(base.len())) {
+                let whole: Vec<String> = base.iter().take(2).cloned().chain(path).collect();
+                if !whole.is_empty() {
+                    found.insert((line, whole));
+                }
             }
         }
     }
     found
 }
 
-/// The first segments of a path: one, or those of a group in braces.
-fn first_segments(path: &str) -> Vec<String> {
-    let word = |text: &str| -> String {
-        let text = text.trim_start();
-        let end = text.find(|c: char| !c.is_alphanumeric() && c != '_');
-        text[..end.unwrap_or(text.len())].to_owned()
+/// The first names, at most so many, of each path in a tree of imports.
+fn paths(tree: &str, most: usize) -> Vec<Vec<String>> {
+    if most == 0 {
+        return vec![Vec::new()];
+    }
+    let tree = tree.trim_start();
+    if let Some(group) = tree.strip_prefix('{') {
+        return parts_of(group)
+            .into_iter()
+            .flat_map(|part| paths(part, most))
+            .collect();
+    }
+    let end = tree.find(|c: char| !c.is_alphanumeric() && c != '_');
+    let (name, rest) = tree.split_at(end.unwrap_or(tree.len()));
+    if name.is_empty() || name == "self" {
+        return vec![Vec::new()];
+    }
+    let further = match rest.strip_prefix("::") {
+        Some(rest) => paths(rest, most - 1),
+        None => vec![Vec::new()],
     };
-    let Some(group) = path.trim_start().strip_prefix('{') else {
-        return vec![word(path)];
-    };
-    let mut names = Vec::new();
-    let mut depth = 0;
-    let mut begin = 0;
+    let named = |path: Vec<String>| [vec![name.to_owned()], path].concat();
+    further.into_iter().map(named).collect()
+}
+
+/// The parts of a group, whose opening brace is gone, at its commas.
+fn parts_of(group: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let (mut depth, mut begin) = (0, 0);
     for (at, c) in group.char_indices() {
         match c {
             '{' => depth += 1,
             '}' if depth == 0 => {
-                names.push(word(&group[begin..at]));
+                parts.push(&group[begin..at]);
                 break;
             }
             '}' => depth -= 1,
             ',' if depth == 0 => {
-                names.push(word(&group[begin..at]));
+                parts.push(&group[begin..at]);
                 begin = at + 1;
             }
             _ => {}
         }
     }
-    names
+    parts
 }
 
 /// The text with comments and the inside of literals blanked; line ends stay.
@@ -337,11 +462,10 @@ fn source() -> BTreeMap<PathBuf, String> {
 #[test]
 fn the_source_keeps_to_the_crate_map() {
     let files = source();
-    let used: usize = files
+    let modules = files
         .iter()
-        .filter(|(path, _)| module_of(path).is_some())
-        .map(|(path, text)| imports(text, depth_of(path)).len())
-        .sum();
+        .filter_map(|(path, text)| Some((module_of(path)?, text)));
+    let used: usize = modules.map(|(at, text)| imports(text, &at).len()).sum();
     assert!(files.len() > 50 && used > 100, "{used} imports were read");
     let wrong = violations(&files);
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
@@ -352,13 +476,35 @@ const MADE_UP: &str = "\
 //! |---|---|---|
 //! | `a` | first | nothing |
 //! | `b` | second | a |
-//! | `c` | third | a, b |
+//! | `w` | a wing | values |
+//! | `c` | third | values, w |
 //! | `d` | last | everything but the commands |
 
 pub mod a;
 pub mod b;
+pub mod w;
 pub mod c;
 pub mod d;
+";
+
+const WING: &str = "\
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `low` | first | nothing |
+//! | `high` | second | low |
+
+pub mod low;
+pub mod high;
+";
+
+const WING_ABOVE: &str = "\
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `one` | uses a room | w::low |
+//! | `two` | uses the wing | w, one |
+
+pub mod one;
+pub mod two;
 ";
 
 /// What the checker says of a made-up crate; each part adds to one of its files.
@@ -368,7 +514,16 @@ fn judged(parts: &[(&str, &str)]) -> Vec<String> {
         ("a.rs", "pub struct A;\n"),
         ("b/mod.rs", "mod deep;\nuse crate::a::A;\n"),
         ("b/deep.rs", "use super::super::a::A;\n"),
-        ("c.rs", "use crate::{a::{A, B}, b};\n"),
+        ("w/mod.rs", WING),
+        ("w/low.rs", "use crate::a;\n"),
+        ("w/high/mod.rs", "use super::low::X;\nuse crate::w::low;\n"),
+        ("w/high/deep.rs", "use super::super::low;\nuse super::Y;\n"),
+        ("c/mod.rs", WING_ABOVE),
+        ("c/one.rs", "use crate::{a::{A, B}, w::low};\n"),
+        (
+            "c/two.rs",
+            "use crate::w::{high::H, low};\nuse super::one;\n",
+        ),
         ("d.rs", "use crate::{a, b, c};\n"),
         ("main.rs", "use crate::nothing;\n"),
     ]
@@ -393,7 +548,7 @@ fn the_checker_finds_what_is_forbidden_and_nothing_else() {
         (
             "a.rs",
             "fn f() { crate::c::g() }",
-            "src/a.rs:2: `a` must not import `c`",
+            "src/a.rs:2: `a` must not import `c::g`",
         ),
         (
             "a.rs",
@@ -407,8 +562,8 @@ fn the_checker_finds_what_is_forbidden_and_nothing_else() {
         ),
         (
             "b/mod.rs",
-            "use crate::{\n  a::{A, B},\n  c::C,\n};",
-            "src/b/mod.rs:3: `b` must not import `c`",
+            "use crate::{\n  a::{A, B},\n  d::D,\n};",
+            "src/b/mod.rs:3: `b` must not import `d`",
         ),
         (
             "b/mod.rs",
@@ -417,13 +572,38 @@ fn the_checker_finds_what_is_forbidden_and_nothing_else() {
         ),
         (
             "b/mod.rs",
-            "const Q: char = '\"'; use crate::c; const S: &str = \"\";",
-            "src/b/mod.rs:3: `b` must not import `c`",
+            "const Q: char = '\"'; use crate::d; const S: &str = \"\";",
+            "src/b/mod.rs:3: `b` must not import `d`",
         ),
         (
             "b/mod.rs",
-            "fn f<'a>(x: &'a str) { crate::c::f(x) }",
-            "src/b/mod.rs:3: `b` must not import `c`",
+            "fn f<'a>(x: &'a str) { crate::d::f(x) }",
+            "src/b/mod.rs:3: `b` must not import `d`",
+        ),
+        (
+            "w/low.rs",
+            "use super::high::H;",
+            "src/w/low.rs:2: `w::low` must not import `w::high`",
+        ),
+        (
+            "w/high/deep.rs",
+            "use crate::{a, d};",
+            "src/w/high/deep.rs:3: `w::high` must not import `d`",
+        ),
+        (
+            "c/one.rs",
+            "use crate::w::{low, high};",
+            "src/c/one.rs:2: `c::one` must not import `w::high`",
+        ),
+        (
+            "c/one.rs",
+            "use super::two;",
+            "src/c/one.rs:2: `c::one` must not import `c::two`",
+        ),
+        (
+            "c/one.rs",
+            "use super::super::w::high;",
+            "src/c/one.rs:2: `c::one` must not import `w::high`",
         ),
         (
             "lib.rs",
@@ -431,9 +611,19 @@ fn the_checker_finds_what_is_forbidden_and_nothing_else() {
             "`e` has no row in the table of src/lib.rs",
         ),
         (
+            "w/mod.rs",
+            "pub mod e;",
+            "`e` has no row in the table of src/w/mod.rs",
+        ),
+        (
             "lib.rs",
             "//! | `e` | x | a |",
-            "the table lists `e`, which is no module",
+            "the table of src/lib.rs lists `e`, which is no module",
+        ),
+        (
+            "w/mod.rs",
+            "//! | `low2` | x | nothing |",
+            "the table of src/w/mod.rs lists `low2`, which is no module",
         ),
         ("f.rs", "", "src/f.rs belongs to no module of src/lib.rs"),
     ] {
@@ -460,6 +650,7 @@ fn the_checker_finds_what_is_forbidden_and_nothing_else() {
         ("a/tests.rs", "use crate::b;"),
         ("b/deep.rs", "use super::c;"),
         ("a.rs", "macro_rules! m { () => { $crate::a::f() } }"),
+        ("d.rs", "use crate::w::{high, low};"),
     ] {
         assert_eq!(judged(&[(path, text)]), Vec::<String>::new(), "{text}");
     }

@@ -16,7 +16,7 @@ fn events(job: &Job) -> Vec<Value> {
     };
     let texts = files.iter().filter(named).map(|path| {
         let text = std::fs::read_to_string(job.folder().join("logs").join(path)).unwrap();
-        let acts = |c: char| spoor::inert::acts(c) && c != '\n';
+        let acts = |c: char| spoor::sanitize::acts(c) && c != '\n';
         assert!(!text.contains(acts), "{text}");
         text
     });

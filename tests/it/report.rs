@@ -198,7 +198,7 @@ fn one_job_reports_beside_its_results_while_it_is_half_done() {
     assert!(printed.starts_with(verdict["sentence"].as_str().unwrap()));
     assert_eq!(verdict["pictures"].as_array().unwrap().len(), pictures);
     assert!(verdict["pictures"][0].get("data").is_none());
-    let lm = spoor::train::Model::load(
+    let lm = spoor::topic::model::Model::load(
         &spoor::config::Config::load(&job.file())
             .unwrap()
             .model_folder(),
@@ -208,9 +208,9 @@ fn one_job_reports_beside_its_results_while_it_is_half_done() {
     let sentences: Vec<_> = job
         .sentences()
         .iter()
-        .map(|s| spoor::lm::normalise(s))
+        .map(|s| spoor::topic::lm::normalise(s))
         .collect();
-    let expected = spoor::lm::perplexity::document(&*lm, &sentences).perplexity;
+    let expected = spoor::topic::lm::perplexity::document(&*lm, &sentences).perplexity;
     let found = json["jobs"][0]["perplexity"]["all"].as_f64().unwrap();
     assert!(
         (found / expected - 1.0).abs() < 1e-9,

@@ -417,7 +417,7 @@ fn nothing_is_taken_down_while_the_samples_are_read() {
     let sample = job.folder().join("annotations/images.tsv");
     assert!(!std::fs::read_to_string(sample).unwrap().contains("b.test"));
     // In the middle of one nothing is made of what is about to go.
-    let removing = spoor::store::remove_samples(&job.folder()).unwrap();
+    let removing = spoor::outputs::remove_samples(&job.folder()).unwrap();
     let export = ["export", "--format", "jsonl"];
     for command in [&["rank"][..], &export, &["annotate"]] {
         let (command, more) = command.split_first().unwrap();
@@ -493,7 +493,7 @@ fn words_do_not_come_back_with_an_older_frontier() {
 type Seen = fn(&Path) -> bool;
 
 fn images(folder: &Path) -> usize {
-    spoor::store::image_files(folder).unwrap().len()
+    spoor::outputs::image_files(folder).unwrap().len()
 }
 
 fn receipts(folder: &Path) -> usize {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use spoor::address::PageUrl;
 use spoor::config::Config;
-use spoor::frontier::store::{Batch, Store, StoreError};
-use spoor::frontier::{
+use spoor::crawl::frontier::store::{Batch, Store, StoreError};
+use spoor::crawl::frontier::{
     Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
 };
 use spoor::page::{
@@ -17,7 +17,7 @@ use spoor::page::{
     ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
     Words,
 };
-use spoor::scope::Scope;
+use spoor::web::scope::Scope;
 
 /// When the frontier of the fixture begins, in milliseconds since 1970.
 pub const THEN: u64 = 1_767_323_045_000;

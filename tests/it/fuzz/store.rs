@@ -7,9 +7,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spoor::config::Config;
-use spoor::frontier::store::{Batch, Readable, Store, StoreError, Visit};
-use spoor::frontier::{Frontier, Policy, archive, audit};
-use spoor::scope::Scope;
+use spoor::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visit};
+use spoor::crawl::frontier::{Frontier, Policy, archive, audit};
+use spoor::web::scope::Scope;
 
 use super::Target;
 

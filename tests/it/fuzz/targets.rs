@@ -7,13 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use image::{ImageFormat, RgbImage};
 use spoor::address::{MAX_URL_BYTES, PageUrl};
-use spoor::annotate::votes;
 use spoor::config::Config;
-use spoor::extract::{self, extract};
+use spoor::corpus::annotate::votes;
+use spoor::outputs::Sidecar;
 use spoor::page::{Extractor, Fetched, Link, TermsHeaders, Validators};
-use spoor::robots::{self, Robots};
-use spoor::store::Sidecar;
-use spoor::{picture, sitemap};
+use spoor::picture;
+use spoor::web::extract::{self, extract};
+use spoor::web::robots::{self, Robots};
+use spoor::web::sitemap;
 
 use super::Target;
 

@@ -3,10 +3,10 @@
 use std::net::SocketAddr;
 use std::path::Path;
 
+use spoor::crawl::frontier::Frontier;
+use spoor::crawl::pipeline::Standing;
 use spoor::daemon::Observer;
-use spoor::frontier::Frontier;
-use spoor::pipeline::Standing;
-use spoor::store::Row;
+use spoor::outputs::Row;
 
 /// Hears everything and says nothing.
 pub struct Silent;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
-use spoor::store::{self, Document, Table};
+use spoor::outputs::{self, Document, Table};
 use tempfile::TempDir;
 
 use super::process::{Ran, spoor};
@@ -143,7 +143,7 @@ impl Job {
         let live = std::fs::read_to_string(self.folder().join(table.name())).unwrap();
         assert!(live.is_empty() || live.ends_with('\n'), "a cut last line");
         let mut lines = Vec::new();
-        store::each_line(&self.folder(), table, usize::MAX, |line| {
+        outputs::each_line(&self.folder(), table, usize::MAX, |line| {
             lines.push(String::from_utf8(line.bytes.unwrap().to_vec()).unwrap());
         })
         .unwrap();
@@ -212,14 +212,14 @@ impl Job {
     /// Every document, each whole; the log must say of each where it lies, and of none
     /// that is not there.
     pub fn documents(&self) -> Vec<Document> {
-        let found = spoor::store::documents(&self.folder()).unwrap();
+        let found = spoor::outputs::documents(&self.folder()).unwrap();
         let found: Vec<Document> = found.map(Result::unwrap).collect();
         let log = self.log().into_iter();
         let named: Vec<Document> = log
             .filter(|row| row["documents"].is_object())
             .map(|row| {
                 let place = serde_json::from_value(row["documents"].clone()).unwrap();
-                let document = spoor::store::document_at(&self.folder(), &place).unwrap();
+                let document = spoor::outputs::document_at(&self.folder(), &place).unwrap();
                 assert_eq!(row["url"], document.url, "{row}");
                 assert_eq!(document.hash, Document::hash_of(&document.text), "{row}");
                 document

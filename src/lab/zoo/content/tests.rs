@@ -7,15 +7,15 @@ use bytes::Bytes;
 
 use super::*;
 use crate::address::PageUrl;
-use crate::extract::{self, Options};
-use crate::inert;
+use crate::outputs::{NewImageFile, Outputs, Row};
 use crate::page::{
     Extracted, Extractor, Fetched, ImageContext, ImageTexts, TaskKind, TermsHeaders, Validators,
 };
 use crate::picture::{self, BadImage, ImageInfo};
-use crate::robots::{self, Robots};
-use crate::sitemap;
-use crate::store::{NewImageFile, Outputs, Row};
+use crate::sanitize;
+use crate::web::extract::{self, Options};
+use crate::web::robots::{self, Robots};
+use crate::web::sitemap;
 
 /// No case may take longer, on a busy machine and in a debug build: what grows with
 /// the square of a body of megabytes takes minutes.
@@ -414,19 +414,19 @@ fn what_is_written_of_hostile_words_is_inert() {
         assert!(file.chars().all(plain) && file.ends_with(".png"), "{file}");
         let sidecar = std::fs::read_to_string(path.with_added_extension("json")).unwrap();
         assert!(
-            !sidecar.contains(|c| inert::acts(c) && c != '\n'),
+            !sidecar.contains(|c| sanitize::acts(c) && c != '\n'),
             "{sidecar}"
         );
         assert!(serde_json::from_str::<serde_json::Value>(&sidecar).is_ok());
     }
     let log = std::fs::read_to_string(folder.path().join("logs/crawl.jsonl")).unwrap();
-    assert!(!log.contains(|c| inert::acts(c) && c != '\n'));
+    assert!(!log.contains(|c| sanitize::acts(c) && c != '\n'));
     for (line, evil) in log.lines().zip(texts::EVIL) {
         let value: serde_json::Value = serde_json::from_str(line).unwrap();
         assert_eq!(value["title"], *evil);
     }
     let table = std::fs::read_to_string(folder.path().join("images.tsv")).unwrap();
-    assert!(!table.contains(|c| inert::acts(c) && !matches!(c, '\n' | '\t')));
+    assert!(!table.contains(|c| sanitize::acts(c) && !matches!(c, '\n' | '\t')));
     let columns = table.lines().next().unwrap().split('\t').count();
     assert_eq!(table.lines().count(), texts::EVIL.len() + 2);
     for line in table.lines() {

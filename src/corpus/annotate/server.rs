@@ -1,0 +1,255 @@
+//! The page and its interface over HTTP. What is answered is decided at the
+//! [`Desk`]; here is who may ask, and that nothing of the answer can run.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, Request, State as Shared};
+use axum::http::{Method, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use quick_cache::sync::Cache;
+use serde::{Deserialize, Serialize};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+use super::desk::{Desk, Refusal, Turn};
+use super::votes::{Question, TEXT_CLASSES};
+use crate::local_origin::{self, Sender};
+use crate::local_server::{self, Seat};
+
+/// The largest body of a request, in bytes.
+const MAX_BODY: usize = 4096;
+
+/// The longest that an answer may take to begin, the request's body included.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// Pictures that are kept ready; each has some hundred kilobytes.
+const READY: usize = 64;
+
+struct Server {
+    desk: Arc<Desk>,
+    pictures: Cache<String, Bytes>,
+    /// Decoding at the same time.
+    decoding: Semaphore,
+    /// Whether others than this machine may ask.
+    remote: bool,
+}
+
+/// Serves a desk on `listener` until `shutdown` resolves.
+///
+/// # Errors
+/// What the system said of the listener.
+pub async fn serve(
+    desk: Desk,
+    listener: TcpListener,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let server = Arc::new(Server {
+        desk: Arc::new(desk),
+        pictures: Cache::new(READY),
+        decoding: Semaphore::new(cores),
+        remote: !listener.local_addr()?.ip().is_loopback(),
+    });
+    let app = Router::new()
+        .route("/", get(|| part("text/html", include_str!("page.html"))))
+        .route(
+            "/page.css",
+            get(|| part("text/css", include_str!("page.css"))),
+        )
+        .route(
+            "/page.js",
+            get(|| part("text/javascript", include_str!("page.js"))),
+        )
+        .route("/favicon.ico", get(icon))
+        .route("/icon.svg", get(icon))
+        .route("/setup", get(setup))
+        .route("/next", post(next))
+        .route("/vote", post(vote))
+        .route("/undo", post(undo))
+        .route("/image/{sha256}", get(picture))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(in_time))
+        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard))
+        .with_state(server);
+    local_server::serve_until(listener, app, shutdown).await;
+    Ok(())
+}
+
+/// Bounds the time for the body of a request and for the answer to begin.
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "it took too long").into_response(),
+    }
+}
+
+/// Lets pass what this machine's own page asks, and puts the headers on the answer.
+async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
+    let headers = request.headers();
+    let mut response = match local_origin::own_host(headers, server.remote) {
+        Some(host) => {
+            let page = local_origin::sender(headers, host) == Sender::Own;
+            match request.method() == Method::POST && !page {
+                true => refused("only the page itself may do that"),
+                false => {
+                    if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
+                        seat.admit();
+                    }
+                    next.run(request).await
+                }
+            }
+        }
+        None => refused("ask by the address that `spoor annotate` printed"),
+    };
+    local_origin::put_headers(&mut response);
+    response
+}
+
+async fn part(kind: &'static str, text: &'static str) -> Response {
+    let kind = format!("{kind}; charset=utf-8");
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
+}
+
+async fn icon() -> Response {
+    let kind = "image/svg+xml";
+    ([(header::CONTENT_TYPE, kind)], include_str!("icon.svg")).into_response()
+}
+
+/// What stays the same while the page is open.
+#[derive(Serialize)]
+struct Setup<'a> {
+    job: &'a str,
+    topic: &'a [String],
+    classes: Vec<&'a str>,
+    text_classes: [&'a str; 4],
+    two_phase: bool,
+}
+
+async fn setup(Shared(server): Shared<Arc<Server>>) -> Response {
+    let section = server.desk.section();
+    json(&Setup {
+        job: server.desk.job(),
+        topic: server.desk.topic(),
+        classes: section.classes.iter().map(|c| c.as_str()).collect(),
+        text_classes: TEXT_CLASSES,
+        two_phase: section.two_phase,
+    })
+}
+
+#[derive(Deserialize)]
+struct Who {
+    annotator: String,
+}
+
+#[derive(Deserialize)]
+struct Ballot {
+    annotator: String,
+    image: String,
+    question: Question,
+    answer: String,
+}
+
+async fn next(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, Who { annotator }| {
+        desk.next(&annotator)
+    })
+    .await
+}
+
+async fn vote(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, ballot: Ballot| {
+        let Ballot {
+            annotator,
+            image,
+            question,
+            answer,
+        } = ballot;
+        desk.vote(&annotator, &image, question, &answer)
+    })
+    .await
+}
+
+async fn undo(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
+    at_desk(server, body, |desk, Who { annotator }| {
+        desk.undo(&annotator)
+    })
+    .await
+}
+
+/// Reads a request, goes to the desk off the async threads, and writes the answer.
+async fn at_desk<T: for<'de> Deserialize<'de> + Send + 'static>(
+    server: Arc<Server>,
+    body: Bytes,
+    ask: impl FnOnce(&Desk, T) -> Result<Turn, Refusal> + Send + 'static,
+) -> Response {
+    let asked: T = match serde_json::from_slice(&body) {
+        Ok(asked) => asked,
+        Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
+    };
+    let desk = Arc::clone(&server.desk);
+    let answer = tokio::task::spawn_blocking(move || ask(&desk, asked)).await;
+    let refusal = match answer {
+        Ok(Ok(turn)) => return json(&turn),
+        Ok(Err(refusal)) => refusal,
+        Err(error) => {
+            return (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response();
+        }
+    };
+    let status = match refusal {
+        Refusal::Wrong(_) => StatusCode::BAD_REQUEST,
+        Refusal::Late => StatusCode::CONFLICT,
+        Refusal::Votes(_) => {
+            tracing::error!("{refusal}");
+            StatusCode::INTERNAL_SERVER_ERROR
+        }
+    };
+    (status, refusal.to_string()).into_response()
+}
+
+async fn picture(
+    Shared(server): Shared<Arc<Server>>,
+    UrlPath(sha256): UrlPath<String>,
+) -> Response {
+    let bytes = match server.pictures.get(&sha256) {
+        Some(bytes) => Some(bytes),
+        None => decode(&server, sha256).await,
+    };
+    match bytes {
+        Some(bytes) => {
+            let headers = [
+                (header::CONTENT_TYPE, "image/jpeg"),
+                (header::CACHE_CONTROL, "private, max-age=3600, immutable"),
+            ];
+            (headers, bytes).into_response()
+        }
+        None => (StatusCode::NOT_FOUND, "no picture").into_response(),
+    }
+}
+
+async fn decode(server: &Server, sha256: String) -> Option<Bytes> {
+    // It is never closed.
+    let permit = server.decoding.acquire().await.ok()?;
+    let desk = Arc::clone(&server.desk);
+    let name = sha256.clone();
+    let decoded = tokio::task::spawn_blocking(move || desk.picture(&name)).await;
+    drop(permit);
+    let bytes = Bytes::from(decoded.ok().flatten()?);
+    server.pictures.insert(sha256, bytes.clone());
+    Some(bytes)
+}
+
+fn json(value: &impl Serialize) -> Response {
+    match serde_json::to_vec(value) {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}
+
+fn refused(why: &'static str) -> Response {
+    (StatusCode::FORBIDDEN, why).into_response()
+}

@@ -1,0 +1,490 @@
+//! The record of what people said: `annotations/votes.jsonl` in the job's folder.
+//!
+//! The file only grows, a JSON object a line, each on the disk before its answer
+//! goes out:
+//!
+//! ```text
+//! {"vote":17,"time":"2026-01-31T12:00:00Z","annotator":"ann","image":"<sha256>","url":"…","question":"image","answer":"on topic","gold":null}
+//! {"undo":17,"time":"2026-01-31T12:00:04Z","annotator":"ann"}
+//! ```
+//!
+//! A vote is in force until its annotator undoes it. A last line without its end is
+//! one that a crash cut short: nobody was told that it counts, so it is none. Any
+//! other line that makes no sense is an error, as votes cannot be asked for again.
+//!
+//! This knows nothing of images, of who is to be asked what, or of the page.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{File, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::config::Annotate;
+use crate::fs::beneath;
+use crate::sanitize;
+
+/// The folder of everything about judging, in the job's folder.
+pub const FOLDER: &str = "annotations";
+
+/// The file of the votes, in [`FOLDER`].
+pub const FILE: &str = "votes.jsonl";
+
+/// The same from the job's folder.
+const VOTES: &str = "annotations/votes.jsonl";
+
+/// The answers to [`Question::Text`], in the order of the thesis (Werner 2015,
+/// section 4.3): the text describes the image, fits it, has nothing to do with it,
+/// or says something wrong of it.
+pub const TEXT_CLASSES: [&str; 4] = ["describes", "fits", "irrelevant", "misleading"];
+
+/// What is asked about an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Question {
+    /// What it shows: one of `annotate.classes`.
+    Image,
+    /// What its words have to do with it: one of [`TEXT_CLASSES`].
+    Text,
+}
+
+/// What somebody answered; a line of the file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vote {
+    /// Its number, ascending in the file, the first is 1.
+    pub vote: u64,
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// Who, by the name they gave.
+    pub annotator: String,
+    /// SHA-256 of the image file, in hexadecimal.
+    pub image: String,
+    /// Where the image came from.
+    pub url: String,
+    /// What was asked.
+    pub question: Question,
+    /// The class chosen.
+    pub answer: String,
+    /// The right answer, where this is known: a gold question, which tells of the
+    /// annotator and not of the image.
+    pub gold: Option<String>,
+}
+
+/// The other kind of line.
+#[derive(Serialize, Deserialize)]
+struct Undo {
+    undo: u64,
+    time: String,
+    annotator: String,
+}
+
+/// What is wrong with the record.
+#[derive(Debug, thiserror::Error)]
+pub enum VotesError {
+    /// The operating system refused.
+    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line makes no sense.
+    #[error(
+        "{}:{line}: not a line that spoor wrote ({why}); mend it or take it out by hand, no vote is dropped silently",
+        path.display()
+    )]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, the first is 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// Another process collects votes for this job.
+    #[error("{}: another `spoor annotate` works on this job; use its page, or stop it first", .0.display())]
+    Busy(PathBuf),
+    /// An earlier write failed and could not be taken back.
+    #[error("{}: an earlier write failed; free space and start `spoor annotate` anew", .0.display())]
+    Broken(PathBuf),
+}
+
+/// The votes in force of the job in `job_folder`, in the order they were given; none
+/// where nobody was asked yet. The file may be written to meanwhile.
+///
+/// # Errors
+/// [`VotesError::Io`], and [`VotesError::Line`] which names the first damaged line.
+pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
+    let path = job_folder.join(VOTES);
+    let bytes = match beneath::read(job_folder, VOTES) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(io_error(&path, "reading")(error)),
+    };
+    Ok(parse(&bytes, &path)?.votes)
+}
+
+/// The votes that count for the images: not those on gold questions, and not those
+/// of who answered too many of these wrongly.
+pub fn qualified(votes: Vec<Vote>, section: &Annotate) -> Vec<Vote> {
+    let failed = disqualified(&votes, section);
+    // Of a gold question only one half may be known; its image tells of nobody else.
+    let gold = votes.iter().filter(|v| v.gold.is_some());
+    let gold: BTreeSet<String> = gold.map(|v| v.image.clone()).collect();
+    let counts = |v: &Vote| !failed.contains(&v.annotator) && !gold.contains(&v.image);
+    votes.into_iter().filter(counts).collect()
+}
+
+/// Who answered at least `annotate.qualify_after` gold questions, and less than the
+/// share `annotate.qualify` of them rightly.
+pub fn disqualified(votes: &[Vote], section: &Annotate) -> BTreeSet<String> {
+    let mut standing: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+    for vote in votes {
+        if let Some(gold) = &vote.gold {
+            let (right, all) = standing.entry(&vote.annotator).or_default();
+            *right += usize::from(*gold == vote.answer);
+            *all += 1;
+        }
+    }
+    let failed = standing
+        .into_iter()
+        .filter(|(_, (right, all))| !passes(*right, *all, section));
+    failed.map(|(name, _)| name.to_owned()).collect()
+}
+
+/// Whether so many right answers to so many gold questions are enough for now.
+pub(super) fn passes(right: usize, all: usize, section: &Annotate) -> bool {
+    all < section.qualify_after || right as f64 >= section.qualify * all as f64
+}
+
+/// The record, open to be added to by this process alone.
+#[derive(Debug)]
+pub(super) struct Record {
+    path: PathBuf,
+    file: File,
+    length: u64,
+    next: u64,
+    broken: bool,
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a child that was just forked has it open until it
+        // becomes another program.
+        self.file.unlock().ok();
+    }
+}
+
+impl Record {
+    /// Opens or creates the record of a job, cuts off what a crash left of a last
+    /// line, and returns the votes in force with it.
+    pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
+        let folder = job_folder.join(FOLDER);
+        beneath::create_dir_all(job_folder, FOLDER)
+            .map_err(io_error(&folder, "making the folder"))?;
+        let path = job_folder.join(VOTES);
+        let file = beneath::append(job_folder, VOTES).map_err(io_error(&path, "opening"))?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(VotesError::Busy(path)),
+            Err(TryLockError::Error(error)) => return Err(io_error(&path, "locking")(error)),
+        }
+        let bytes = beneath::read(job_folder, VOTES).map_err(io_error(&path, "reading"))?;
+        let Parsed { votes, whole, last } = parse(&bytes, &path)?;
+        file.set_len(whole)
+            .and_then(|()| file.sync_all())
+            .map_err(io_error(&path, "cutting"))?;
+        // The file's name must survive as well as what is in it.
+        for folder in [folder.as_path(), job_folder] {
+            File::open(folder)
+                .and_then(|folder| folder.sync_all())
+                .map_err(io_error(folder, "syncing"))?;
+        }
+        let record = Self {
+            path,
+            file,
+            length: whole,
+            next: last.saturating_add(1),
+            broken: false,
+        };
+        Ok((record, votes))
+    }
+
+    /// Adds a vote, whose number and time are set here, and returns it when it is on
+    /// the disk. After an error it is not in force.
+    pub fn vote(&mut self, vote: Vote) -> Result<Vote, VotesError> {
+        let vote = Vote {
+            vote: self.next,
+            time: now(),
+            ..vote
+        };
+        self.append(&vote)?;
+        self.next = self.next.saturating_add(1);
+        Ok(vote)
+    }
+
+    /// Takes a vote back, likewise.
+    pub fn undo(&mut self, vote: &Vote) -> Result<(), VotesError> {
+        self.append(&Undo {
+            undo: vote.vote,
+            time: now(),
+            annotator: vote.annotator.clone(),
+        })
+    }
+
+    fn append(&mut self, line: &impl Serialize) -> Result<(), VotesError> {
+        if self.broken {
+            return Err(VotesError::Broken(self.path.clone()));
+        }
+        let line = serde_json::to_string(line)
+            .map_err(|e| io_error(&self.path, "encoding")(io::Error::other(e)))?;
+        let bytes = format!("{}\n", sanitize::json(&line));
+        let written = self.file.write_all(bytes.as_bytes());
+        if let Err(error) = written.and_then(|()| self.file.sync_data()) {
+            // Nobody is told that it counts, so it must not.
+            let cut = self.file.set_len(self.length);
+            self.broken = cut.and_then(|()| self.file.sync_data()).is_err();
+            return Err(io_error(&self.path, "writing")(error));
+        }
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// What stands in a record.
+struct Parsed {
+    votes: Vec<Vote>,
+    /// Bytes of its whole lines.
+    whole: u64,
+    /// The highest number given, 0 where there is none.
+    last: u64,
+}
+
+fn parse(bytes: &[u8], path: &Path) -> Result<Parsed, VotesError> {
+    let end = bytes
+        .iter()
+        .rposition(|b| *b == b'\n')
+        .map_or(0, |at| at + 1);
+    let mut votes: Vec<Vote> = Vec::new();
+    let mut last = 0;
+    let whole = bytes.get(..end).unwrap_or_default();
+    for (at, line) in whole.split_inclusive(|b| *b == b'\n').enumerate() {
+        let damage = |why: String| VotesError::Line {
+            path: path.to_owned(),
+            line: at + 1,
+            why,
+        };
+        if let Ok(Undo {
+            undo, annotator, ..
+        }) = serde_json::from_slice(line)
+        {
+            let own = |v: &Vote| v.vote == undo && v.annotator == annotator;
+            let Some(at) = votes.iter().rposition(own) else {
+                let why = format!("{annotator:?} has no vote {undo} in force to undo");
+                return Err(damage(why));
+            };
+            votes.remove(at);
+            continue;
+        }
+        let vote: Vote = serde_json::from_slice(line).map_err(|e| damage(e.to_string()))?;
+        if vote.vote <= last {
+            return Err(damage(format!("vote {} comes after {last}", vote.vote)));
+        }
+        last = vote.vote;
+        votes.push(vote);
+    }
+    Ok(Parsed {
+        votes,
+        whole: end as u64,
+        last,
+    })
+}
+
+fn now() -> String {
+    jiff::Timestamp::now().to_string()
+}
+
+fn io_error<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> VotesError + 'a {
+    move |source| VotesError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn ballot(annotator: &str, image: &str, answer: &str, gold: Option<&str>) -> Vote {
+        Vote {
+            vote: 0,
+            time: String::new(),
+            annotator: annotator.to_owned(),
+            image: image.to_owned(),
+            url: format!("http://a.test/{image}"),
+            question: Question::Image,
+            answer: answer.to_owned(),
+            gold: gold.map(str::to_owned),
+        }
+    }
+
+    fn file(folder: &Path) -> PathBuf {
+        folder.join(FOLDER).join(FILE)
+    }
+
+    #[test]
+    fn lines_are_as_documented() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()).unwrap(), []);
+        let (mut record, votes) = Record::open(folder.path()).unwrap();
+        assert_eq!(votes, []);
+        let vote = record
+            .vote(ballot("ann", "00ff", "on topic", None))
+            .unwrap();
+        assert_eq!(read(folder.path()).unwrap(), std::slice::from_ref(&vote));
+        record.undo(&vote).unwrap();
+        let lines = std::fs::read_to_string(file(folder.path())).unwrap();
+        let mut lines = lines.lines().map(|line| {
+            let (before, rest) = line.split_once(r#""time":""#).unwrap();
+            let (time, after) = rest.split_once('"').unwrap();
+            time.parse::<jiff::Timestamp>().unwrap();
+            format!("{before}{after}")
+        });
+        assert_eq!(
+            lines.next().unwrap(),
+            r#"{"vote":1,,"annotator":"ann","image":"00ff","url":"http://a.test/00ff","question":"image","answer":"on topic","gold":null}"#
+        );
+        assert_eq!(lines.next().unwrap(), r#"{"undo":1,,"annotator":"ann"}"#);
+        assert_eq!(lines.next(), None);
+        assert_eq!(read(folder.path()).unwrap(), []);
+        // A number is never given twice.
+        drop(record);
+        let (mut record, _) = Record::open(folder.path()).unwrap();
+        assert_eq!(record.vote(ballot("b", "1", "x", None)).unwrap().vote, 2);
+    }
+
+    #[test]
+    fn one_process_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = Record::open(folder.path()).unwrap();
+        let second = Record::open(folder.path()).unwrap_err();
+        assert!(matches!(second, VotesError::Busy(_)), "{second}");
+        drop(open);
+        Record::open(folder.path()).unwrap();
+    }
+
+    #[test]
+    fn damage_is_named_by_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut record, _) = Record::open(folder.path()).unwrap();
+        let first = record.vote(ballot("ann", "1", "x", None)).unwrap();
+        drop(record);
+        let good = std::fs::read_to_string(file(folder.path())).unwrap();
+        let line = good.trim_end();
+        for (more, why) in [
+            ("\n", ":2: "),
+            ("{}\n", ":2: "),
+            ("not json\n", ":2: "),
+            ("\u{0}\n", ":2: "),
+            (&format!("{line}\n"), "vote 1 comes after 1"),
+            (r#"{"undo":9,"time":"","annotator":"ann"}"#, ""),
+            (
+                "{\"undo\":9,\"time\":\"\",\"annotator\":\"ann\"}\n",
+                "no vote 9",
+            ),
+            (
+                "{\"undo\":1,\"time\":\"\",\"annotator\":\"bob\"}\n",
+                "\"bob\" has no vote 1",
+            ),
+        ] {
+            std::fs::write(file(folder.path()), format!("{good}{more}")).unwrap();
+            match (read(folder.path()), why) {
+                // Without its end it is torn, and none.
+                (Ok(votes), "") => assert_eq!(votes, std::slice::from_ref(&first)),
+                (Err(error), why) if !why.is_empty() => {
+                    assert!(error.to_string().contains(why), "{more:?}: {error}");
+                    assert!(Record::open(folder.path()).is_err());
+                }
+                (other, _) => panic!("{more:?}: {other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn who_misses_gold_does_not_count() {
+        let section = Annotate {
+            qualify: 0.5,
+            qualify_after: 2,
+            ..Annotate::default()
+        };
+        let votes = vec![
+            ballot("ann", "1", "x", None),
+            ballot("bob", "1", "x", None),
+            ballot("ann", "g", "x", Some("x")),
+            ballot("bob", "g", "y", Some("x")),
+            ballot("ann", "h", "y", Some("x")),
+            ballot("cid", "g", "y", Some("x")),
+            ballot("cid", "2", "y", None),
+            // The words of a gold image whose right answer was not given.
+            ballot("cid", "g", "fits", None),
+        ];
+        assert_eq!(disqualified(&votes, &section), BTreeSet::new());
+        let mut more = votes.clone();
+        more.push(ballot("bob", "h", "y", Some("x")));
+        let failed: Vec<String> = disqualified(&more, &section).into_iter().collect();
+        assert_eq!(failed, ["bob"]);
+        let left = qualified(more, &section);
+        assert_eq!(left, [votes[0].clone(), votes[6].clone()]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// Any sequence of votes and undos, torn at any byte, reads back as what was
+        /// in force after its whole lines, and can be gone on with.
+        #[test]
+        fn a_torn_record_is_its_prefix(
+            steps in prop::collection::vec((0_u8..4, "[a-c]", "\\PC{0,8}", any::<bool>()), 0..20),
+            tear in any::<prop::sample::Index>(),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            let (mut record, _) = Record::open(folder.path()).unwrap();
+            let mut force: Vec<Vote> = Vec::new();
+            let mut after = vec![force.clone()];
+            for (kind, who, text, gold) in steps {
+                let own = force.iter().rposition(|v| v.annotator == who);
+                match (kind, own) {
+                    (0, Some(at)) => {
+                        record.undo(&force[at]).unwrap();
+                        force.remove(at);
+                    }
+                    _ => {
+                        let gold = gold.then_some("x");
+                        force.push(record.vote(ballot(&who, &text, &text, gold)).unwrap());
+                    }
+                }
+                after.push(force.clone());
+            }
+            drop(record);
+            let path = file(folder.path());
+            let bytes = std::fs::read(&path).unwrap();
+            let cut = tear.index(bytes.len() + 1);
+            std::fs::write(&path, &bytes[..cut]).unwrap();
+            let lines = bytes[..cut].iter().filter(|b| **b == b'\n').count();
+            prop_assert_eq!(&read(folder.path()).unwrap(), &after[lines]);
+            let (mut record, opened) = Record::open(folder.path()).unwrap();
+            prop_assert_eq!(&opened, &after[lines]);
+            let last = record.vote(ballot("z", "z", "z", None)).unwrap();
+            let again = read(folder.path()).unwrap();
+            prop_assert_eq!(again.last(), Some(&last));
+            prop_assert_eq!(again.len(), opened.len() + 1);
+        }
+    }
+}

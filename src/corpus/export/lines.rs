@@ -1,0 +1,53 @@
+//! A line of JSON for each image, and the image files beside it.
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use super::columns::{Column, Object, Sample};
+use super::{ExportError, Writer, io};
+use crate::sanitize;
+
+pub(super) struct Lines {
+    folder: PathBuf,
+    path: PathBuf,
+    lines: BufWriter<File>,
+    columns: Vec<Column>,
+}
+
+impl Lines {
+    pub(super) fn create(
+        folder: &Path,
+        name: &str,
+        columns: Vec<Column>,
+    ) -> Result<Self, ExportError> {
+        let path = folder.join(name);
+        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        Ok(Self {
+            folder: folder.to_owned(),
+            path,
+            lines: BufWriter::new(file),
+            columns,
+        })
+    }
+}
+
+impl Writer for Lines {
+    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+        if let Some(bytes) = bytes {
+            let path = self.folder.join(sample.path());
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(io(parent, "making the folder"))?;
+            }
+            std::fs::write(&path, bytes).map_err(io(&path, "writing"))?;
+        }
+        let written = serde_json::to_string(&Object(&self.columns, sample))
+            .map_err(std::io::Error::from)
+            .and_then(|line| writeln!(self.lines, "{}", sanitize::json(&line)));
+        written.map_err(io(&self.path, "writing"))
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+        self.lines.flush().map_err(io(&self.path, "writing"))
+    }
+}

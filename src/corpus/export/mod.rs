@@ -1,0 +1,300 @@
+//! A job's best images and the words around them, or its documents, as a data set that
+//! other programs read: what Hugging Face `datasets`, `webdataset`, pandas and whatever
+//! reads Parquet take without a line of glue.
+//!
+//! The images are those of the ranking, in its order. Of each the sidecar is read,
+//! the bytes are held against the sidecar's hash, and both are handed to the writer
+//! of the format; then they are forgotten, so that memory does not grow with the
+//! data set. What a sample says is declared once (`columns`), and every format and
+//! the data card are made of that. The folder appears whole or not at all.
+//!
+//! It changes nothing of what a crawl has written, and one may be running: an image
+//! that changes meanwhile is left out and counted. Nothing here rates, fetches or
+//! decodes.
+//!
+//! Reading order: this file, `columns` (what is said of an image), `place` (the
+//! folder), `lines` (imagefolder, JSON lines), `shards` (webdataset), `table`
+//! (Parquet), `card` (README.md), `text` (documents).
+
+mod card;
+mod columns;
+mod lines;
+mod place;
+mod shards;
+#[cfg(feature = "parquet")]
+mod table;
+#[cfg(not(feature = "parquet"))]
+#[path = "no_table.rs"]
+mod table;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{BufWriter, Write};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use self::card::Tally;
+use self::columns::{Column, Sample};
+use self::place::Place;
+pub use self::place::{MARK, is_export};
+pub use self::text::{TextExported, TextFormat, TextRequest, TextStep, export_text};
+use crate::config::Config;
+use crate::corpus::rank::{self, RankError, Ranked, Ranking};
+use crate::fs::beneath;
+use crate::outputs::{self, OutputError, Sidecar};
+
+/// A file of a data set in several files is closed when it has this many bytes.
+const SHARD_BYTES: u64 = if cfg!(test) { 20_000 } else { 512 << 20 };
+
+/// What a data set is written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Format {
+    /// Image files and `metadata.jsonl`, the ImageFolder of Hugging Face `datasets`.
+    ImageFolder,
+    /// Tar files of `KEY.jpg`, `KEY.json` and `KEY.txt`, as `webdataset` reads them.
+    WebDataset,
+    /// Parquet files with the bytes in a column that `datasets` decodes.
+    Parquet,
+    /// `data.jsonl`, a line of JSON for each image, and the image files beside it.
+    JsonLines,
+}
+
+impl Format {
+    /// The name on the command line and of the folder.
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::ImageFolder => "imagefolder",
+            Format::WebDataset => "webdataset",
+            Format::Parquet => "parquet",
+            Format::JsonLines => "jsonl",
+        }
+    }
+}
+
+/// What to export.
+#[derive(Debug, Clone)]
+pub struct Request<'a> {
+    /// What to write.
+    pub format: Format,
+    /// Only the best so many; all without it.
+    pub top: Option<NonZeroUsize>,
+    /// The folder to write; without it, `exports/FORMAT` in the job's folder, with
+    /// `-urls` where only addresses are written.
+    pub to: Option<PathBuf>,
+    /// The addresses of the images instead of their bytes.
+    pub urls_only: bool,
+    /// The text of the job file, for the data card.
+    pub job: &'a str,
+    /// Today, as `2026-01-31`, for the data card.
+    pub date: &'a str,
+}
+
+/// What was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exported {
+    /// The folder.
+    pub folder: PathBuf,
+    /// Images in it.
+    pub samples: u64,
+    /// Bytes of these images, 0 where only addresses were written.
+    pub bytes: u64,
+    /// Images of the ranking that were no longer there or had changed since; each
+    /// was named in the program's log.
+    pub vanished: u64,
+}
+
+/// Why there is no export.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// There is no ranking.
+    #[error(transparent)]
+    Rank(#[from] RankError),
+    /// Samples are being removed from the job.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// Nothing is left of the ranking.
+    #[error("{}: no image to export; `spoor rank` shows at which step they are left out, and `--text` exports the documents", .0.display())]
+    Empty(PathBuf),
+    /// There are no documents.
+    #[error("{}: no documents to export; `spoor crawl` keeps them in documents/, and jobs that an older spoor crawled have none", .0.display())]
+    NoDocuments(PathBuf),
+    /// No document is left.
+    #[error("{}: no document is left to export ({}); ask for less", .0.display(), .1)]
+    NoText(PathBuf, String),
+    /// An image folder without images.
+    #[error(
+        "an imagefolder is made of image files; for addresses only, use --format jsonl, parquet or webdataset"
+    )]
+    NoFiles,
+    /// This program was built without Parquet.
+    #[error(
+        "this spoor was built without Parquet; use --format jsonl, or build it with the feature `parquet`, which is on by default"
+    )]
+    NoParquet,
+    /// The folder is in use for something else.
+    #[error("{}: there already, and no earlier export of spoor's (it has no {MARK}); move it away or name another folder with --to", .0.display())]
+    Occupied(PathBuf),
+    /// The path is none that a folder can be made at.
+    #[error("{}: names no folder; give one with --to", .0.display())]
+    NoName(PathBuf),
+    /// Another process is at it.
+    #[error("{}: another export is being written there; wait for it or name another folder with --to", .0.display())]
+    Busy(PathBuf),
+    /// The operating system refused.
+    #[error("{}: {what} failed: {source}; free space or mend the permissions, then export again", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Writes one format. Samples come in the order of the ranking.
+trait Writer {
+    /// Writes a sample with its bytes, or without where only addresses are wanted.
+    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError>;
+
+    /// Writes what is still held back.
+    fn finish(self: Box<Self>) -> Result<(), ExportError>;
+}
+
+/// Exports a job's images as its `[rank]` ranks them. `progress` is told after each
+/// how many are done and how many there are.
+///
+/// # Errors
+/// [`ExportError`]; the folder is then what it was before.
+pub fn export(
+    config: &Config,
+    request: &Request<'_>,
+    progress: impl FnMut(usize, usize),
+) -> Result<Exported, ExportError> {
+    // Before the ranking, which can take minutes.
+    if request.urls_only && request.format == Format::ImageFolder {
+        return Err(ExportError::NoFiles);
+    }
+    let folder = config.job_folder();
+    let _samples = outputs::read_samples(&folder)?;
+    let place = Place::prepare(&request.target(&folder))?;
+    let ranking = rank::rank(config)?;
+    write(
+        &folder,
+        config.job.name.as_str(),
+        &ranking,
+        request,
+        place,
+        progress,
+    )
+}
+
+fn write(
+    folder: &Path,
+    name: &str,
+    ranking: &Ranking,
+    request: &Request<'_>,
+    place: Place,
+    mut progress: impl FnMut(usize, usize),
+) -> Result<Exported, ExportError> {
+    let columns = columns::columns(request.format, request.urls_only);
+    let top = request.top.map_or(usize::MAX, NonZeroUsize::get);
+    let total = ranking.images.len().min(top);
+    let mut tally = Tally::default();
+    let mut writer = writer(request, place.path(), &columns)?;
+    for (at, image) in ranking.images.iter().take(top).enumerate() {
+        match read(folder, image, request.urls_only) {
+            Ok((sidecar, bytes)) => {
+                let sample = Sample::new(at + 1, image, &sidecar);
+                if let Some(sample) = sample {
+                    writer.add(&sample, bytes.as_deref())?;
+                    tally.add(&sample, bytes.as_deref(), &columns);
+                } else {
+                    tracing::warn!("{}: left out, as its words have changed", image.file);
+                    tally.vanished += 1;
+                }
+            }
+            Err(why) => {
+                tracing::warn!("{}: left out: {why}", image.file);
+                tally.vanished += 1;
+            }
+        }
+        progress(at + 1, total);
+    }
+    writer.finish()?;
+    if tally.samples == 0 {
+        return Err(ExportError::Empty(folder.to_owned()));
+    }
+    let path = place.path().join("README.md");
+    let written = File::create(&path).and_then(|file| {
+        let mut out = BufWriter::new(file);
+        card::write(&mut out, name, &ranking.steps, request, &columns, &tally)?;
+        out.flush()
+    });
+    written.map_err(io(&path, "writing"))?;
+    Ok(Exported {
+        folder: place.finish(request.format.name())?,
+        samples: tally.samples,
+        bytes: tally.bytes,
+        vanished: tally.vanished,
+    })
+}
+
+fn writer(
+    request: &Request<'_>,
+    folder: &Path,
+    columns: &[Column],
+) -> Result<Box<dyn Writer>, ExportError> {
+    let columns = columns.to_vec();
+    Ok(match request.format {
+        Format::ImageFolder => Box::new(lines::Lines::create(folder, "metadata.jsonl", columns)?),
+        Format::JsonLines => Box::new(lines::Lines::create(folder, "data.jsonl", columns)?),
+        Format::WebDataset => Box::new(shards::Shards::new(folder, columns)),
+        Format::Parquet => Box::new(table::Pictures::create(folder, columns)?),
+    })
+}
+
+/// The sidecar of a ranked image and its bytes, or why it is no longer that image.
+fn read(
+    folder: &Path,
+    image: &Ranked,
+    urls_only: bool,
+) -> Result<(Sidecar, Option<Vec<u8>>), String> {
+    let sidecar = Sidecar::load(folder, &image.file).map_err(|e| e.to_string())?;
+    if sidecar.sha256() != image.sha256 {
+        return Err("it was fetched anew since the ranking".to_owned());
+    }
+    if urls_only {
+        return Ok((sidecar, None));
+    }
+    let bytes = beneath::read(folder, &image.file).map_err(|e| e.to_string())?;
+    let digest = Sha256::digest(&bytes);
+    match base16ct::lower::encode_string(&digest) == sidecar.sha256() {
+        true => Ok((sidecar, Some(bytes))),
+        false => Err("the file is not the one that its sidecar describes".to_owned()),
+    }
+}
+
+impl Request<'_> {
+    fn target(&self, job_folder: &Path) -> PathBuf {
+        let mut name = self.format.name().to_owned();
+        if self.urls_only {
+            name.push_str("-urls");
+        }
+        let usual = || job_folder.join("exports").join(name);
+        self.to.clone().unwrap_or_else(usual)
+    }
+}
+
+fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> ExportError + 'a {
+    move |source| ExportError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}

@@ -1,0 +1,128 @@
+//! The folder of an export: written beside its place under another name, and put
+//! there when it is whole. What stood there is taken away only if it was an export.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use super::{ExportError, io};
+use crate::outputs::sync_folder;
+
+/// The file by which an export is known; readers of data sets pass over files whose
+/// names begin with a dot.
+pub const MARK: &str = ".spoor-export";
+
+/// Whether the folder is one that spoor exported.
+pub fn is_export(folder: &Path) -> bool {
+    let real = fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir());
+    real && folder.join(MARK).is_file()
+}
+
+/// A folder in the making. It is removed when dropped before its end.
+pub(super) struct Place {
+    to: PathBuf,
+    partial: PathBuf,
+    /// Locked, so that no two exports write the same folder.
+    mark: File,
+}
+
+impl Place {
+    /// Makes a new folder beside `to`; one that a killed export left is removed.
+    ///
+    /// # Errors
+    /// [`ExportError::Occupied`], [`ExportError::NoName`], [`ExportError::Busy`],
+    /// [`ExportError::Io`].
+    pub(super) fn prepare(to: &Path) -> Result<Self, ExportError> {
+        may_replace(to)?;
+        let partial = beside(to, "partial")?;
+        if partial.exists() {
+            if let Ok(mark) = File::open(partial.join(MARK))
+                && matches!(mark.try_lock(), Err(TryLockError::WouldBlock))
+            {
+                return Err(ExportError::Busy(to.to_owned()));
+            }
+            fs::remove_dir_all(&partial).map_err(io(&partial, "removing"))?;
+        }
+        if let Some(parent) = partial.parent() {
+            fs::create_dir_all(parent).map_err(io(parent, "making the folder"))?;
+        }
+        fs::create_dir(&partial).map_err(io(&partial, "making the folder"))?;
+        let path = partial.join(MARK);
+        let mark = File::create(&path).map_err(io(&path, "creating"))?;
+        let place = Self {
+            to: to.to_owned(),
+            partial,
+            mark,
+        };
+        match place.mark.try_lock() {
+            Ok(()) => Ok(place),
+            Err(TryLockError::WouldBlock) => Err(ExportError::Busy(to.to_owned())),
+            Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+        }
+    }
+
+    /// Where to write.
+    pub(super) fn path(&self) -> &Path {
+        &self.partial
+    }
+
+    /// Puts the folder in its place, on the disk and whole, and returns where it is.
+    /// The mark names the `format`.
+    ///
+    /// # Errors
+    /// [`ExportError::Occupied`], [`ExportError::Io`].
+    pub(super) fn finish(mut self, format: &str) -> Result<PathBuf, ExportError> {
+        let version = env!("CARGO_PKG_VERSION");
+        let written = writeln!(self.mark, "spoor {version}, {format}");
+        written.map_err(io(&self.partial.join(MARK), "writing"))?;
+        sync_folder(&self.partial).map_err(|e| ExportError::Io {
+            path: self.partial.clone(),
+            what: "writing to the disk",
+            source: std::io::Error::other(e),
+        })?;
+        // Once more: it took a while.
+        may_replace(&self.to)?;
+        let old = beside(&self.to, "old")?;
+        if is_export(&old) {
+            fs::remove_dir_all(&old).map_err(io(&old, "removing"))?;
+        }
+        match fs::rename(&self.to, &old) {
+            Ok(()) => {}
+            Err(e) if e.kind() == ErrorKind::NotFound => {}
+            Err(e) => return Err(io(&self.to, "renaming")(e)),
+        }
+        fs::rename(&self.partial, &self.to).map_err(io(&self.partial, "renaming"))?;
+        if old.exists() {
+            fs::remove_dir_all(&old).map_err(io(&old, "removing"))?;
+        }
+        Ok(self.to.clone())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // After the end there is nothing under this name.
+        drop(fs::remove_dir_all(&self.partial));
+    }
+}
+
+/// Only an earlier export or an empty folder may be replaced.
+fn may_replace(to: &Path) -> Result<(), ExportError> {
+    let there = match fs::symlink_metadata(to) {
+        Ok(there) => there,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(e) => return Err(io(to, "looking")(e)),
+    };
+    let empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
+    match is_export(to) || (there.is_dir() && empty()) {
+        true => Ok(()),
+        false => Err(ExportError::Occupied(to.to_owned())),
+    }
+}
+
+/// A name of our own in the same folder, so that renaming moves no bytes.
+fn beside(to: &Path, what: &str) -> Result<PathBuf, ExportError> {
+    let no_name = || ExportError::NoName(to.to_owned());
+    let name = to.file_name().ok_or_else(no_name)?.to_string_lossy();
+    Ok(to.with_file_name(format!(".{name}.spoor-{what}")))
+}

@@ -1,0 +1,93 @@
+//! Tar files as `webdataset` reads them: the files of a sample stand one after
+//! another and share their name up to the dot.
+
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+use super::columns::{Column, Object, Sample};
+use super::{ExportError, SHARD_BYTES, Writer, io};
+use crate::sanitize;
+
+pub(super) struct Shards {
+    folder: PathBuf,
+    columns: Vec<Column>,
+    open: Option<Shard>,
+    begun: u32,
+}
+
+struct Shard {
+    path: PathBuf,
+    tar: tar::Builder<BufWriter<File>>,
+    bytes: u64,
+}
+
+impl Shards {
+    pub(super) fn new(folder: &Path, columns: Vec<Column>) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            columns,
+            open: None,
+            begun: 0,
+        }
+    }
+
+    fn close(&mut self) -> Result<(), ExportError> {
+        let Some(shard) = self.open.take() else {
+            return Ok(());
+        };
+        let written = shard
+            .tar
+            .into_inner()
+            .and_then(|out| out.into_inner().map_err(std::io::Error::from));
+        written.map(drop).map_err(io(&shard.path, "writing"))
+    }
+
+    /// The shard to write to; none is cut within a sample.
+    fn shard(&mut self) -> Result<&mut Shard, ExportError> {
+        if self.open.as_ref().is_some_and(|s| s.bytes >= SHARD_BYTES) {
+            self.close()?;
+        }
+        let open = match self.open.take() {
+            Some(open) => open,
+            None => {
+                let path = self.folder.join(format!("{:05}.tar", self.begun));
+                self.begun = self.begun.saturating_add(1);
+                let file = File::create(&path).map_err(io(&path, "creating"))?;
+                Shard {
+                    path,
+                    tar: tar::Builder::new(BufWriter::new(file)),
+                    bytes: 0,
+                }
+            }
+        };
+        Ok(self.open.insert(open))
+    }
+}
+
+impl Writer for Shards {
+    fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError> {
+        let json = serde_json::to_string(&Object(&self.columns, sample));
+        let text = sample.text().map_or("", |(_, text)| text);
+        let shard = self.shard()?;
+        let json = json.map_err(|e| io(&shard.path, "writing")(e.into()))?;
+        let json = sanitize::json(&json);
+        let key = sample.key();
+        let image = bytes.map(|bytes| (sample.extension(), bytes));
+        let rest = [("json", json.as_bytes()), ("txt", text.as_bytes())];
+        for (extension, bytes) in image.into_iter().chain(rest) {
+            let mut header = tar::Header::new_ustar();
+            header.set_mode(0o644);
+            header.set_size(bytes.len() as u64);
+            let name = format!("{key}.{extension}");
+            let written = shard.tar.append_data(&mut header, name, bytes);
+            written.map_err(io(&shard.path, "writing"))?;
+            shard.bytes += bytes.len() as u64;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
+        self.close()
+    }
+}

@@ -1,0 +1,128 @@
+//! The sidecars of a job, each to an image with its score.
+
+use std::path::Path;
+
+use super::{RankError, Ranked, Steps};
+use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
+use crate::fs::beneath;
+use crate::outputs::{self, Sidecar};
+use crate::page::{ImageContext, TextScore};
+use crate::picture::ImageInfo;
+use crate::progress::Step;
+
+/// Reads every sidecar below `folder` and keeps the images that are wanted, in no
+/// order. The sidecars are read one by one, as all of them may not fit in memory.
+pub(super) fn read(
+    folder: &Path,
+    wanted: &Rank,
+    unknown: f64,
+) -> Result<(Vec<Ranked>, Steps), RankError> {
+    let files = outputs::image_files(folder).map_err(|source| RankError::Images {
+        path: folder.join("images"),
+        source,
+    })?;
+    let mut steps = Steps::default();
+    let mut images = Vec::new();
+    let mut step = Step::begin("reading the words of images", Some(files.len() as u64));
+    for file in files {
+        step.advance(1);
+        let sidecar = match Sidecar::load(folder, &file) {
+            Ok(sidecar) if beneath::is_file(folder, &file) => sidecar,
+            Ok(_) => {
+                steps.unread += 1;
+                tracing::warn!("{file}: passed over, as only its sidecar is there");
+                continue;
+            }
+            Err(error) => {
+                steps.unread += 1;
+                tracing::warn!("passed over: {error}");
+                continue;
+            }
+        };
+        steps.initial += 1;
+        if !is_wanted(sidecar.info(), wanted) {
+            continue;
+        }
+        steps.format += 1;
+        let contexts = sidecar.contexts().iter();
+        let scored = contexts.map(|context| (score(context, &sidecar, wanted, unknown), context));
+        let best = scored
+            .filter(|(score, _)| score.is_finite())
+            .min_by(|(a, _), (b, _)| a.total_cmp(b));
+        let within = |score: f64| {
+            wanted.from.is_none_or(|from| from <= score) && wanted.to.is_none_or(|to| score <= to)
+        };
+        if let Some((score, context)) = best.filter(|(score, _)| within(*score)) {
+            steps.cut += 1;
+            images.push(ranked(file, &sidecar, score, context));
+        }
+    }
+    Ok((images, steps))
+}
+
+fn is_wanted(info: &ImageInfo, wanted: &Rank) -> bool {
+    let named = |format: &ImageFormat| format.name() == info.format;
+    wanted.formats.iter().any(named)
+        && info.width >= wanted.min_width
+        && info.height >= wanted.min_height
+}
+
+/// The score of one context. What the crawl recorded, where there is no formula.
+fn score(context: &ImageContext, sidecar: &Sidecar, wanted: &Rank, unknown: f64) -> f64 {
+    let Some(formula) = &wanted.formula else {
+        return context.rank;
+    };
+    evaluate(formula, context, sidecar, unknown)
+}
+
+fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknown: f64) -> f64 {
+    let scores = &context.scores;
+    formula.evaluate(|variable| match variable {
+        Variable::Text(around, measure) => {
+            let text = match around {
+                Around::Alt => scores.alt.as_ref(),
+                Around::Title => scores.title.as_ref(),
+                Around::AriaLabel => scores.aria_label.as_ref(),
+                Around::Caption => scores.caption.as_ref(),
+                Around::Figcaption => scores.figcaption.as_ref(),
+                Around::Heading => scores.heading.as_ref(),
+                Around::FileName => scores.file_name.as_ref(),
+                Around::Parent(n) => scores.parents.get(n),
+                Around::Sibling(n) => scores.siblings.get(n),
+            };
+            // As in the rank that the crawl records: silence is no merit.
+            let absent = TextScore {
+                perplexity: unknown,
+                keyword: 0.0,
+                weighted: unknown,
+            };
+            let text = text.unwrap_or(&absent);
+            match measure {
+                Measure::Perplexity => text.perplexity,
+                Measure::Keyword => text.keyword,
+                Measure::Weighted => text.weighted,
+            }
+        }
+        Variable::DocumentPerplexity => context.document_perplexity,
+        Variable::Width => f64::from(sidecar.info().width),
+        Variable::Height => f64::from(sidecar.info().height),
+        Variable::Bytes => sidecar.bytes() as f64,
+    })
+}
+
+fn ranked(file: String, sidecar: &Sidecar, score: f64, context: &ImageContext) -> Ranked {
+    let info = sidecar.info();
+    Ranked {
+        score,
+        file,
+        url: sidecar.url().to_owned(),
+        page: context.page.as_str().to_owned(),
+        alt: context.texts.alt.clone(),
+        sha256: sidecar.sha256().to_owned(),
+        phash: info.phash,
+        width: info.width,
+        height: info.height,
+        format: info.format.clone(),
+        duplicates: 0,
+    }
+}

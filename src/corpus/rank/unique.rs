@@ -1,0 +1,188 @@
+//! Each address, each file and each picture once: of images in order the first is
+//! kept, and counts those that it stands for.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::{Duplicate, Ranked, Why};
+use crate::fs::beneath;
+use crate::picture;
+
+/// Which image was left out for the sake of which.
+#[derive(Default)]
+pub(super) struct Groups {
+    left_out: Vec<(Ranked, Why)>,
+    /// By file the one that was kept in its place, which a later step may leave out
+    /// as well.
+    instead: HashMap<String, String>,
+}
+
+impl Groups {
+    /// Keeps the first image of each key.
+    pub fn first_of_each<K: Eq + Hash>(
+        &mut self,
+        why: Why,
+        images: Vec<Ranked>,
+        key: impl Fn(&Ranked) -> K,
+    ) -> Vec<Ranked> {
+        let mut places = HashMap::new();
+        self.first(why, images, |image, place| {
+            *places.entry(key(image)).or_insert(place)
+        })
+    }
+
+    /// Keeps the first of the images whose hashes differ in `near` bits or fewer from
+    /// one that is kept. Images without a hash are all kept.
+    pub fn first_of_near(&mut self, images: Vec<Ranked>, near: u32) -> Vec<Ranked> {
+        let mut kept = Kept::new(near);
+        self.first(Why::Picture, images, |image, place| match image.phash {
+            Some(hash) => kept.find_or_add(hash, place),
+            None => place,
+        })
+    }
+
+    /// Keeps the images whose place among the kept is said to be the next one; the
+    /// others are counted at their place.
+    fn first(
+        &mut self,
+        why: Why,
+        images: Vec<Ranked>,
+        mut place: impl FnMut(&Ranked, usize) -> usize,
+    ) -> Vec<Ranked> {
+        let mut kept: Vec<Ranked> = Vec::new();
+        for image in images {
+            let place = place(&image, kept.len());
+            match kept.get_mut(place) {
+                Some(first) => {
+                    first.duplicates += 1 + image.duplicates;
+                    let file = image.file.clone();
+                    self.instead.insert(file, first.file.clone());
+                    self.left_out.push((image, why));
+                }
+                None => kept.push(image),
+            }
+        }
+        kept
+    }
+
+    /// All that was left out, by those of `images` that stand for them.
+    pub fn duplicates(self, images: &[Ranked]) -> Vec<Duplicate> {
+        let places: HashMap<&str, usize> = images
+            .iter()
+            .enumerate()
+            .map(|(place, image)| (image.file.as_str(), place))
+            .collect();
+        let Self { left_out, instead } = self;
+        // One of a step is left out at a later one at most, so the chain has an end.
+        let last = |file: &str| {
+            let next = |file: &&String| instead.get(*file);
+            std::iter::successors(instead.get(file), next).last()
+        };
+        let place = |image: &Ranked| places.get(last(&image.file)?.as_str()).copied();
+        let mut found: Vec<(usize, Ranked, Why)> = left_out
+            .into_iter()
+            .filter_map(|(image, why)| Some((place(&image)?, image, why)))
+            .collect();
+        found.sort_by(|(at, a, _), (bt, b, _)| {
+            let by_score = at.cmp(bt).then(a.score.total_cmp(&b.score));
+            by_score.then_with(|| a.file.cmp(&b.file))
+        });
+        let of = |(place, image, why): (usize, Ranked, Why)| {
+            let kept = images.get(place)?;
+            let hashes = image.phash.zip(kept.phash);
+            Some(Duplicate {
+                kept: kept.file.clone(),
+                file: image.file,
+                url: image.url,
+                why,
+                distance: hashes.map(|(a, b)| (a ^ b).count_ones()),
+            })
+        };
+        found.into_iter().filter_map(of).collect()
+    }
+}
+
+/// Hashes that are kept, found by being near. Hashes that differ in `n` bits agree
+/// in at least one of `n` + 1 parts, so only those that share a part are compared.
+struct Kept {
+    near: u32,
+    by_part: HashMap<(u32, u64), Vec<(u64, usize)>>,
+}
+
+impl Kept {
+    fn new(near: u32) -> Self {
+        Self {
+            // A hash has 64 parts at most.
+            near: near.min(63),
+            by_part: HashMap::new(),
+        }
+    }
+
+    /// The place of the first kept hash that is near, which may be this one itself.
+    fn find_or_add(&mut self, hash: u64, place: usize) -> usize {
+        let parts = self.near + 1;
+        let bounds = |n: u32| (64 * n / parts, 64 * (n + 1) / parts);
+        let keys = (0..parts).map(|n| {
+            let (from, to) = bounds(n);
+            (n, hash << (64 - to) >> (64 - to + from))
+        });
+        let sharing = keys.clone().filter_map(|key| self.by_part.get(&key));
+        let near = sharing
+            .flatten()
+            .filter(|(other, _)| (other ^ hash).count_ones() <= self.near)
+            .map(|(_, place)| *place)
+            .min();
+        if let Some(first) = near {
+            return first;
+        }
+        for key in keys {
+            self.by_part.entry(key).or_default().push((hash, place));
+        }
+        place
+    }
+}
+
+/// Hashes the picture of every image whose sidecar has no hash, on all cores.
+pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let next = AtomicUsize::new(0);
+    let all: &[Ranked] = images;
+    let work = || {
+        let mut hashes = Vec::new();
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(image) = all.get(at) else {
+                return hashes;
+            };
+            if image.phash.is_none() {
+                hashes.push((at, hash_picture(folder, image)));
+            }
+        }
+    };
+    let hashes: Vec<(usize, Option<u64>)> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        // A thread that panics has said so; what it hashed is kept without a hash.
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_default());
+        ended.flatten().collect()
+    });
+    for (at, hash) in hashes {
+        if let Some(image) = images.get_mut(at) {
+            image.phash = hash;
+        }
+    }
+}
+
+fn hash_picture(folder: &Path, image: &Ranked) -> Option<u64> {
+    let path = folder.join(&image.file);
+    match beneath::read(folder, &image.file) {
+        Ok(bytes) => picture::hash_file(&bytes),
+        Err(error) => {
+            tracing::warn!(path = %path.display(), "not compared as a picture: {error}");
+            None
+        }
+    }
+}

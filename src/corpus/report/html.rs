@@ -1,0 +1,194 @@
+//! The report as one HTML file that needs no other, and in which nothing acts: its
+//! policy (CSP) allows one style sheet, known by its digest, the pictures inside the file,
+//! and no script or address.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use maud::{DOCTYPE, PreEscaped, html};
+use sha2::{Digest, Sha256};
+
+use super::sections::{Section, Table, count, decimal, duration};
+use super::{Figures, Report, Verdict};
+use crate::sanitize;
+
+const STYLE: &str = include_str!("report.css");
+
+/// The page.
+pub(super) fn page(report: &Report, sections: &[Section]) -> String {
+    let digest = STANDARD.encode(Sha256::digest(STYLE));
+    let policy = format!(
+        "default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; \
+         form-action 'none'"
+    );
+    let names: Vec<&str> = report.jobs.iter().map(|j| j.name.as_str()).collect();
+    let names = names.join(", ");
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta http-equiv="Content-Security-Policy" content=(policy);
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Report: " (shown(&names)) }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                h1 { "Report: " (shown(&names)) }
+                p.when { "Read at " (report.time) " by spoor " (env!("CARGO_PKG_VERSION")) }
+                @for job in &report.jobs { (verdict(job, report.jobs.len() > 1)) }
+                h2.details { "Details" }
+                @for section in sections {
+                    section {
+                        h3 { (section.title) }
+                        @for text in &section.text { p { (shown(text)) } }
+                        @for figure in &section.figures {
+                            figure {
+                                div.plot role="img" aria-label=(shown(&figure.caption)) {
+                                    (PreEscaped(&figure.svg))
+                                }
+                                figcaption { (shown(&figure.caption)) }
+                            }
+                        }
+                        @for table in &section.tables { (rows(table)) }
+                    }
+                }
+            }
+        }
+    }
+    .into_string()
+}
+
+/// What a job found, for somebody who reads nothing else.
+fn verdict(job: &Figures, several: bool) -> maud::Markup {
+    let Verdict {
+        sentence,
+        documents,
+        pictures,
+        passages,
+        ..
+    } = &job.verdict;
+    let headline = job.verdict.headline.as_ref();
+    let share = headline.and_then(|h| h.share);
+    let facts = [
+        (count(job.pages), "pages".to_owned()),
+        (
+            share.map_or("\u{2013}".to_owned(), |share| {
+                format!("{:.0} %", 100.0 * share)
+            }),
+            match headline.and_then(|h| h.share_range) {
+                Some((low, high)) => format!(
+                    "of the chosen ones on topic ({:.0} to {:.0} %)",
+                    100.0 * low,
+                    100.0 * high
+                ),
+                None => "of the chosen ones on topic".to_owned(),
+            },
+        ),
+        (
+            count(documents.count),
+            match documents.count {
+                0 => "documents".to_owned(),
+                _ => format!(
+                    "documents, {} MB of text",
+                    decimal(documents.bytes as f64 / 1e6)
+                ),
+            },
+        ),
+        (count(job.images), "images with their words".to_owned()),
+        (count(job.hosts), "sites".to_owned()),
+        (duration(job.seconds()), "from first to last".to_owned()),
+    ];
+    html! {
+        section.verdict {
+            @if several { h2 { (shown(&job.name)) } }
+            p.sentence { (shown(sentence)) }
+            @if let Some(gain) = job.gain() { p { (gain) } }
+            dl.facts {
+                @for (value, name) in &facts {
+                    div { dt { (name) } dd { (value) } }
+                }
+            }
+            @if let Some(manners) = job.manners() { p.when { (manners) } }
+            @if job.rows == 0 { p { "Nothing was crawled yet: the log has no row." } }
+            @if !pictures.is_empty() {
+                h3 { "Pictures and their words" }
+                ul.pictures {
+                    @for picture in pictures {
+                        @let words = picture.words.as_deref().unwrap_or("no words of its own");
+                        li {
+                            img src=(picture.data) alt=(shown(words)) loading="lazy";
+                            p dir="auto" { (shown(words)) }
+                            p.when { (shown(host_of(&picture.page))) }
+                        }
+                    }
+                }
+            }
+            @if !passages.is_empty() {
+                h3 { "From its text" }
+                @for passage in passages {
+                    figure.passage {
+                        blockquote dir="auto" { (shown(&passage.text)) }
+                        figcaption {
+                            bdi { (shown(passage.title.as_deref().unwrap_or(&passage.url))) }
+                            ", " (shown(host_of(&passage.url)))
+                            @if let Some(likely) = passage.on_topic {
+                                (format!(", {:.0} % likely on topic", 100.0 * likely))
+                            }
+                        }
+                    }
+                }
+            }
+            @let hosts: Vec<_> = job.top_hosts.iter().filter(|h| h.pages > 0).take(10).collect();
+            @if !hosts.is_empty() {
+                h3 { "The sites that gave most" }
+                div.wide tabindex="0" {
+                    table {
+                        thead { tr { th scope="col" { "site" } th scope="col" { "pages" } th scope="col" { "on topic" } th scope="col" { "images" } } }
+                        tbody {
+                            @for host in hosts {
+                                tr {
+                                    th scope="row" { (shown(&host.host)) }
+                                    td { (count(host.pages)) }
+                                    td { (format!("{:.0} %", 100.0 * host.on_topic as f64 / host.pages as f64)) }
+                                    td { (count(host.images)) }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The host of an address, or all of it.
+fn host_of(url: &str) -> &str {
+    url.split('/').nth(2).unwrap_or(url)
+}
+
+fn rows(table: &Table) -> maud::Markup {
+    html! {
+        // A region that can be scrolled must be reached by keys.
+        div.wide tabindex="0" {
+            table {
+                thead { tr { @for name in &table.head { th scope="col" { (shown(name)) } } } }
+                tbody {
+                    @for row in &table.rows {
+                        tr {
+                            @for (n, cell) in row.iter().enumerate() {
+                                @if n == 0 { th scope="row" { (shown(cell)) } }
+                                @else { td { (shown(cell)) } }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Without what turns or acts; maud escapes the rest.
+fn shown(text: &str) -> String {
+    sanitize::shown(text).into_owned()
+}

@@ -1,0 +1,274 @@
+//! What one job or several brought home: first what was found, with pictures and a few
+//! passages, then figures, tables and plots.
+//!
+//! [`report`] reads what jobs have written (the log, the sentences, the votes, a model)
+//! and gives plain data; [`Report::write`] makes of it `report.html`, a file that needs
+//! no other, and `report.md` with its plots beside it. The tables and figures are those
+//! of the theses: table 5.1 and figures 5.1, 5.2 and 5.5 of Werner 2015, and what a
+//! crawl met as to errors, hosts, encodings and media types.
+//!
+//! Everything is read line by line, once: memory is bounded by the number of hosts, not
+//! of rows. A crawl may go on meanwhile, so a last line or gzip member that is cut short
+//! is no damage. Any other damage is named in the report, by file and line, and the rest
+//! is counted.
+//!
+//! The report knows neither the frontier's store nor the network; of `frontier` it takes
+//! the arithmetic of what was found alone. It shows pictures and words of strangers, so a
+//! takedown removes the report that lies in the job's folder.
+//!
+//! Reading order: this file, `verdict` (what was found), `tally` (counting in bounded memory), `judged` (classes of
+//! images), `politeness`, `rows` (the log), `text` (sentences and their perplexity),
+//! `sections` (figures to tables and plots), `plot`, `html`, `markdown`.
+
+mod html;
+mod judged;
+mod markdown;
+pub(crate) mod plot;
+mod politeness;
+mod rows;
+mod sections;
+mod tally;
+#[cfg(test)]
+mod tests;
+mod text;
+mod verdict;
+
+use std::fmt;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+pub use self::politeness::Politeness;
+pub use self::rows::{BucketFigures, Ending, HostFigures, KindFigures};
+pub use self::tally::{Counted, Series};
+pub use self::text::{ModelUse, Packet, Perplexity};
+pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
+use crate::config::Config;
+use crate::fs::atomic;
+use crate::outputs::{self, OutputError};
+use crate::topic::model::FolderError;
+
+/// Troubles that are named; further ones are counted.
+const MAX_TROUBLES: usize = 20;
+
+/// Why there is no report.
+#[derive(Debug, thiserror::Error)]
+pub enum ReportError {
+    /// A job has no folder.
+    #[error("{}: no such folder, so nothing was crawled yet; run `spoor crawl` on the job first", .0.display())]
+    NotBegun(PathBuf),
+    /// The samples are being changed.
+    #[error(transparent)]
+    Outputs(#[from] OutputError),
+    /// The model that was asked for cannot be used.
+    #[error(transparent)]
+    Model(#[from] FolderError),
+    /// The operating system refused.
+    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// The figures of the jobs, in the order they were given.
+#[derive(Debug, Clone, Serialize)]
+pub struct Report {
+    /// When the files were read, RFC 3339 in UTC.
+    pub time: String,
+    /// The jobs.
+    pub jobs: Vec<Figures>,
+}
+
+/// The figures of one job.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Figures {
+    /// Its name; of two with the same one, the later has a number behind it.
+    pub name: String,
+    /// Its `strategy.kind`.
+    pub strategy: &'static str,
+    /// What was found: the report begins with it.
+    pub verdict: Verdict,
+    /// When the first request was made, in milliseconds since 1970.
+    pub begun: Option<u64>,
+    /// When the last was finished, in milliseconds since 1970.
+    pub ended: Option<u64>,
+    /// The longest time in which nothing was finished, in milliseconds.
+    pub longest_pause: u64,
+    /// Rows of the log.
+    pub rows: u64,
+    /// Sentences in `sentences/*.txt.gz`.
+    pub sentences: u64,
+    /// Their tokens.
+    pub tokens: u64,
+    /// Hosts that gave at least one page.
+    pub hosts: u64,
+    /// Pages that were fetched and kept, each visit of them.
+    pub pages: u64,
+    /// Bytes of the decoded bodies of these.
+    pub page_bytes: u64,
+    /// Images that were kept.
+    pub images: u64,
+    /// Requests by what was asked for.
+    pub kinds: Vec<KindFigures>,
+    /// How the requests ended, the most frequent first.
+    pub endings: Vec<Ending>,
+    /// HTTP statuses, ascending.
+    pub statuses: Vec<(u16, u64)>,
+    /// Pages by priority class, best first.
+    pub buckets: Vec<BucketFigures>,
+    /// The hosts with most pages, most first.
+    pub top_hosts: Vec<HostFigures>,
+    /// Encodings of the pages kept, the most frequent first.
+    pub encodings: Counted,
+    /// Media types of all answers with a body, the most frequent first.
+    pub media: Counted,
+    /// Languages that the pages kept declare, the most frequent first.
+    pub languages: Counted,
+    /// Whether the delays were kept.
+    pub politeness: Politeness,
+    /// Images kept so far, over time since `begun`.
+    pub images_over_time: Series,
+    /// Of those that people judged: by class, over time since `begun`.
+    pub classes_over_time: Vec<(String, Series)>,
+    /// The perplexity of the sentences; `None` without a model or sentences.
+    pub perplexity: Option<Perplexity>,
+    /// What of the job's files could not be read, by file and line.
+    pub troubles: Troubles,
+}
+
+impl Figures {
+    /// How long the crawl took, in seconds: from the first request to the last row,
+    /// stops included.
+    pub fn seconds(&self) -> f64 {
+        let (Some(begun), Some(ended)) = (self.begun, self.ended) else {
+            return 0.0;
+        };
+        ended.saturating_sub(begun) as f64 / 1000.0
+    }
+}
+
+/// What could not be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Troubles {
+    /// The first of them, in words.
+    pub named: Vec<String>,
+    /// How many more there are.
+    pub more: u64,
+}
+
+impl Troubles {
+    /// Notes one.
+    fn add(&mut self, trouble: impl fmt::Display) {
+        match self.named.len() < MAX_TROUBLES {
+            true => self.named.push(trouble.to_string()),
+            false => self.more += 1,
+        }
+    }
+}
+
+/// Reads the outputs of the jobs. Perplexities are those of the model in the folder
+/// `model`, else of each job's own.
+///
+/// # Errors
+/// [`ReportError`]; damage in a job's files is none.
+pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportError> {
+    let mut models = text::Models::new(model)?;
+    let mut read: Vec<Figures> = Vec::new();
+    for config in jobs {
+        let folder = config.job_folder();
+        if !folder.is_dir() {
+            return Err(ReportError::NotBegun(folder));
+        }
+        let _samples = outputs::read_samples(&folder)?;
+        let mut figures = Figures {
+            name: config.job.name.as_str().to_owned(),
+            strategy: config.strategy.kind.name(),
+            ..Figures::default()
+        };
+        let taken = |name: &String| read.iter().any(|f| f.name == *name);
+        let numbered = (2..).map(|n| format!("{} ({n})", config.job.name.as_str()));
+        if taken(&figures.name)
+            && let Some(free) = numbered.into_iter().find(|name| !taken(name))
+        {
+            figures.name = free;
+        }
+        let focus = rows::read(&mut figures, config);
+        verdict::read(&mut figures, config, &focus);
+        text::read(&mut figures, config, &mut models);
+        read.push(figures);
+    }
+    Ok(Report {
+        time: format!("{:.0}", jiff::Timestamp::now()),
+        jobs: read,
+    })
+}
+
+impl Report {
+    /// Writes `report.html`, `report.md` and the plots into `folder`, which is made where
+    /// it is not there, each file whole or not at all; returns the first two paths.
+    ///
+    /// # Errors
+    /// [`ReportError::Io`].
+    pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], ReportError> {
+        let io = |path: &Path, what| {
+            let path = path.to_owned();
+            move |source| ReportError::Io { path, what, source }
+        };
+        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        let sections = sections::of(self);
+        let put = |name: &str, text: &str| {
+            let path = folder.join(name);
+            let written = atomic::write(&path, |out| out.write_all(text.as_bytes()));
+            written.map_err(io(&path, "writing"))?;
+            Ok::<_, ReportError>(path)
+        };
+        for figure in sections.iter().flat_map(|s| &s.figures) {
+            put(&figure.file, &figure.svg)?;
+        }
+        Ok([
+            put("report.html", &html::page(self, &sections))?,
+            put("report.md", &markdown::page(self, &sections))?,
+        ])
+    }
+}
+
+/// Calls `each` with every line of `from`, without its end, and its number, the first
+/// is 1. A last line that is not ended is left out, as one that is being written; a line
+/// of more than `max` bytes is given as `None`. Returns how many lines there were.
+fn lines(
+    mut from: impl io::BufRead,
+    max: usize,
+    mut each: impl FnMut(Option<&[u8]>, u64),
+) -> (u64, io::Result<()>) {
+    let mut line = Vec::new();
+    let mut number = 0;
+    let mut long = false;
+    loop {
+        let chunk = match from.fill_buf() {
+            Ok([]) => return (number, Ok(())),
+            Ok(chunk) => chunk,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return (number, Err(error)),
+        };
+        let end = chunk.iter().position(|b| *b == b'\n');
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        long |= line.len() + part.len() > max;
+        if !long {
+            line.extend_from_slice(part);
+        }
+        let used = part.len() + usize::from(end.is_some());
+        from.consume(used);
+        if end.is_some() {
+            number += 1;
+            each((!long).then_some(&line), number);
+            line.clear();
+            long = false;
+        }
+    }
+}

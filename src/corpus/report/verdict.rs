@@ -1,0 +1,322 @@
+//! What a job found, before any other figure: how much is on topic and what choosing was
+//! worth, its documents, the pictures with their words, a few passages of its text.
+//!
+//! Pictures are decoded and encoded anew, small, and bounded in number and bytes; so are
+//! the words.
+
+use std::collections::HashSet;
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use super::Figures;
+use crate::config::Config;
+use crate::crawl::frontier::{Focus, Headline};
+use crate::fs::beneath;
+use crate::outputs::{self, Document, Sidecar, Table};
+use crate::picture::thumbnail;
+
+/// Pictures that are shown.
+const PICTURES: usize = 18;
+
+/// Their longer side in pixels.
+const SIDE: u32 = 240;
+
+/// Bytes of all of them together.
+const PICTURE_BYTES: usize = 900_000;
+
+/// Bytes of the largest file that is decoded for one.
+const MAX_FILE: u64 = 32 << 20;
+
+/// The best rows of `images.tsv` that are kept while it is read; some have no picture.
+const CANDIDATES: usize = 4 * PICTURES;
+
+/// Passages of text that are shown.
+const PASSAGES: usize = 3;
+
+/// Characters of a passage, and of a picture's words.
+const MAX_PASSAGE: usize = 420;
+const MAX_WORDS: usize = 200;
+
+/// What a job found.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Verdict {
+    /// How much is on topic, of what was chosen and of what was drawn by chance, as data.
+    pub headline: Option<Headline>,
+    /// The same in one sentence.
+    pub sentence: String,
+    /// The documents of the job.
+    pub documents: DocumentFigures,
+    /// The best pictures by the words around them.
+    pub pictures: Vec<Picture>,
+    /// A few passages of the text that was kept, from different sites.
+    pub passages: Vec<Passage>,
+}
+
+/// Lines of `documents/`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct DocumentFigures {
+    /// How many there are.
+    pub count: u64,
+    /// Their words.
+    pub words: u64,
+    /// Bytes of their texts in UTF-8.
+    pub bytes: u64,
+}
+
+/// An image and what was written about it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Picture {
+    /// Its path below the job's folder.
+    pub file: String,
+    /// The page that it stands on.
+    pub page: String,
+    /// The words that say most of it, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub words: Option<String>,
+    /// Its rank score; lower is better.
+    pub rank: f64,
+    /// The picture as a data URI.
+    #[serde(skip)]
+    pub(super) data: String,
+}
+
+/// A passage of a page's text.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Passage {
+    /// The page.
+    pub url: String,
+    /// Its title.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// How likely the page is on topic, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic: Option<f64>,
+    /// Its beginning.
+    pub text: String,
+}
+
+/// Reads what the verdict needs beside the log, which gave `focus`.
+pub(super) fn read(figures: &mut Figures, config: &Config, focus: &Focus) {
+    let folder = config.job_folder();
+    let topic = config.job.name.as_str();
+    let headline = focus.headline(topic);
+    figures.verdict.sentence = headline.to_string();
+    figures.verdict.headline = Some(headline);
+    texts(figures, &folder);
+    figures.verdict.pictures = pictures(&folder);
+}
+
+/// Counts the documents, and takes passages of the best: each of another site.
+fn texts(figures: &mut Figures, folder: &Path) {
+    let documents = match outputs::documents(folder) {
+        Ok(documents) => documents,
+        Err(error) => return figures.troubles.add(error),
+    };
+    let mut best: Vec<(f64, String, Passage)> = Vec::new();
+    for document in documents {
+        let document = match document {
+            Ok(document) => document,
+            Err(error) => {
+                figures.troubles.add(error);
+                continue;
+            }
+        };
+        let of = &mut figures.verdict.documents;
+        of.count += 1;
+        of.words += u64::from(document.words);
+        of.bytes += document.text.len() as u64;
+        let Some((host, passage)) = passage(&document) else {
+            continue;
+        };
+        // The better one of a site stays, then the best sites.
+        let rate = document.on_topic.unwrap_or_default();
+        match best.iter_mut().find(|(_, known, _)| *known == host) {
+            Some(known) if known.0 < rate => *known = (rate, host, passage),
+            Some(_) => {}
+            None => best.push((rate, host, passage)),
+        }
+        best.sort_by(|a, b| b.0.total_cmp(&a.0));
+        best.truncate(PASSAGES);
+    }
+    figures.verdict.passages = best.into_iter().map(|(.., passage)| passage).collect();
+}
+
+/// The first paragraph of a document that is one, and its host.
+fn passage(document: &Document) -> Option<(String, Passage)> {
+    const SHORTEST: usize = 160;
+    let url = crate::address::PageUrl::parse(&document.url).ok()?;
+    let mut paragraphs = document.text.split("\n\n").map(str::trim);
+    let text = paragraphs.find(|p| p.chars().count() >= SHORTEST)?;
+    let passage = Passage {
+        url: document.url.clone(),
+        title: document.title.clone(),
+        on_topic: document.on_topic,
+        text: shortened(text, MAX_PASSAGE),
+    };
+    Some((url.host().to_owned(), passage))
+}
+
+/// A text cut behind a word.
+fn shortened(text: &str, most: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(most) else {
+        return text.to_owned();
+    };
+    let cut = text.get(..end).unwrap_or_default();
+    let cut = cut
+        .rsplit_once(char::is_whitespace)
+        .map_or(cut, |(before, _)| before);
+    format!("{cut} \u{2026}")
+}
+
+/// The best pictures, each once.
+fn pictures(folder: &Path) -> Vec<Picture> {
+    let mut shown = Vec::new();
+    let mut digests = HashSet::new();
+    let mut bytes = 0;
+    for (rank, file) in best_rows(folder) {
+        if shown.len() == PICTURES || bytes >= PICTURE_BYTES {
+            break;
+        }
+        let Ok(sidecar) = Sidecar::load(folder, &file) else {
+            continue;
+        };
+        if !digests.insert(sidecar.sha256().to_owned()) {
+            continue;
+        }
+        let small = beneath::length(folder, &file).is_some_and(|length| length <= MAX_FILE);
+        let read = small.then(|| beneath::read(folder, &file).ok()).flatten();
+        let Some(jpeg) = read.and_then(|bytes| thumbnail(&bytes, SIDE)) else {
+            continue;
+        };
+        let data = format!("data:image/jpeg;base64,{}", STANDARD.encode(jpeg));
+        bytes += data.len();
+        if bytes > PICTURE_BYTES {
+            break;
+        }
+        let by_rank = |a: &&crate::page::ImageContext, b: &&crate::page::ImageContext| {
+            a.rank.total_cmp(&b.rank)
+        };
+        let Some(context) = sidecar.contexts().iter().min_by(by_rank) else {
+            continue;
+        };
+        let texts = &context.texts;
+        let words = [&texts.figcaption, &texts.caption, &texts.alt, &texts.title];
+        let mut words = words.into_iter().flatten().map(|w| w.trim());
+        shown.push(Picture {
+            file,
+            page: context.page.as_str().to_owned(),
+            words: words
+                .find(|w| !w.is_empty())
+                .map(|w| shortened(w, MAX_WORDS)),
+            rank,
+            data,
+        });
+    }
+    shown
+}
+
+/// The longest row that is read, in bytes.
+const MAX_ROW: usize = 1 << 20;
+
+/// The rows of `images.tsv` with the lowest rank, best first, each file once.
+fn best_rows(folder: &Path) -> Vec<(f64, String)> {
+    let mut best: Vec<(f64, String)> = Vec::new();
+    let mut columns = None;
+    // What can be read of it is shown.
+    let read = outputs::each_line(folder, Table::Images, MAX_ROW, |line| {
+        let text = String::from_utf8_lossy(line.bytes.unwrap_or_default());
+        if line.number == 1 {
+            let column = |name: &str| text.split('\t').position(|cell| cell == name);
+            columns = column("file").zip(column("rank"));
+            return;
+        }
+        let Some((at_file, at_rank)) = columns else {
+            return;
+        };
+        let mut cells = text.split('\t');
+        let (Some(file), Some(rank)) = (
+            cells.clone().nth(at_file),
+            cells.nth(at_rank).and_then(|rank| rank.parse::<f64>().ok()),
+        ) else {
+            return;
+        };
+        if rank.is_nan() {
+            return;
+        }
+        best.push((rank, file.to_owned()));
+        if best.len() >= 2 * CANDIDATES {
+            tidy(&mut best);
+        }
+    });
+    if let Err(error) = read {
+        tracing::warn!("{error}");
+    }
+    tidy(&mut best);
+    best
+}
+
+fn tidy(best: &mut Vec<(f64, String)>) {
+    best.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
+    let mut seen = HashSet::new();
+    best.retain(|(_, file)| seen.insert(file.clone()));
+    best.truncate(CANDIDATES);
+}
+
+impl Figures {
+    /// What choosing was worth, in a sentence.
+    pub(super) fn gain(&self) -> Option<String> {
+        let headline = self.verdict.headline.as_ref()?;
+        let times = |x: f64| match x {
+            x if x >= 10.0 => format!("{x:.0}"),
+            x => format!("{x:.1}"),
+        };
+        let drawn = headline.drawn;
+        let links = if drawn == 1 { "link" } else { "links" };
+        Some(match (headline.gain, headline.gain_interval) {
+            (Some(gain), Some((low, high))) => format!(
+                "Choosing found {} times as many pages on topic as chance did; 95 % sure: {}.",
+                times(gain),
+                match high {
+                    Some(high) => format!("{} to {} times", times(low), times(high)),
+                    None => format!("at least {} times", times(low)),
+                }
+            ),
+            (None, Some((low, _))) => format!(
+                "Of {drawn} {links} drawn by chance none was on topic: choosing found at least {} \
+                 times as many, 95 % sure.",
+                times(low)
+            ),
+            _ if drawn == 0 => {
+                "No link was drawn by chance, so what choosing is worth cannot be told.".to_owned()
+            }
+            _ => format!(
+                "Too early to tell what choosing is worth: {drawn} {links} drawn by chance so far."
+            ),
+        })
+    }
+
+    /// Whether the pauses were kept, in a sentence.
+    pub(super) fn manners(&self) -> Option<String> {
+        let politeness = &self.politeness;
+        let (measured, short) = (politeness.measured, politeness.violations);
+        if measured == 0 {
+            return None;
+        }
+        let all = super::sections::count(measured);
+        Some(match short {
+            0 => format!(
+                "It was polite: all of {all} pauses between two requests to a site were kept."
+            ),
+            1 => {
+                format!("Of {all} pauses between two requests to a site one was shorter than due.")
+            }
+            n => format!(
+                "Of {all} pauses between two requests to a site {} were shorter than due.",
+                super::sections::count(n)
+            ),
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! Exports that hold a removed sample. An archive or a table of compressed columns
+//! cannot be rewritten without making it again, so such an export goes as a whole.
+
+use std::io::{BufReader, ErrorKind, Read};
+use std::path::Path;
+
+use aho_corasick::AhoCorasick;
+use sha2::{Digest, Sha256};
+
+use super::receipt::GoneFile;
+use super::{TakedownError, io};
+use crate::fs::beneath::{self, JobPath, Kind};
+
+/// The folder of the exports in a job's folder, with one of its own for each.
+const FOLDER: &str = "exports";
+
+/// The folder of the job's report, which shows pictures and passages made anew, so that
+/// nothing in it can be searched for. It is quickly made again.
+const REPORT: &str = "report";
+
+/// Kinds of files in which text does not stand as it is.
+const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
+
+/// The exports in a job's folder in which one of `needles` stands: addresses, paths
+/// or hashes of removed samples. One that cannot be searched is among them too, as the
+/// report is.
+pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, TakedownError> {
+    let exports = folder.join(FOLDER);
+    let mut found = Vec::new();
+    if needles.is_empty() {
+        return Ok(found);
+    }
+    if beneath::is_dir(folder, REPORT) {
+        found.extend(JobPath::parse(REPORT));
+    }
+    if !beneath::is_dir(folder, FOLDER) {
+        return Ok(found);
+    }
+    // An address may hold what JSON writes otherwise, as a backslash in its query.
+    let escaped = needles.iter().filter_map(|needle| {
+        let json = serde_json::to_string(needle).ok()?;
+        let json = json.trim_matches('"');
+        (json != needle).then(|| json.to_owned())
+    });
+    let all = needles.iter().cloned().chain(escaped);
+    let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
+    for (entry, _) in beneath::entries(folder, FOLDER).map_err(io(&exports, "listing"))? {
+        // One with another name is none that spoor made.
+        let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
+            continue;
+        };
+        let files = files_of(folder, name.as_str())?;
+        for file in &files {
+            if holds(folder, file, &search)? {
+                found.push(name);
+                break;
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, TakedownError> {
+    let file = &folder.join(name);
+    let extension = file.extension().unwrap_or_default().to_string_lossy();
+    if PACKED
+        .iter()
+        .any(|packed| extension.eq_ignore_ascii_case(packed))
+    {
+        return Ok(true);
+    }
+    let opened = beneath::open(folder, name).map_err(io(file, "opening"))?;
+    match search.stream_find_iter(BufReader::new(opened)).next() {
+        None => Ok(false),
+        Some(Ok(_)) => Ok(true),
+        Some(Err(error)) => Err(io(file, "reading")(error)),
+    }
+}
+
+/// Every file of `name`, a file or a folder below `folder`, as paths below that.
+pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, TakedownError> {
+    let mut files = Vec::new();
+    let mut open = Vec::new();
+    if !beneath::is_link(folder, name) {
+        match beneath::is_dir(folder, name) {
+            true => open.push(name.to_owned()),
+            false => files.extend(beneath::is_file(folder, name).then(|| name.to_owned())),
+        }
+    }
+    while let Some(name) = open.pop() {
+        let path = folder.join(&name);
+        for (entry, kind) in beneath::entries(folder, &name).map_err(io(&path, "listing"))? {
+            let below = format!("{name}/{entry}");
+            match kind {
+                Kind::Folder => open.push(below),
+                Kind::File => files.push(below),
+                Kind::Link | Kind::Other => {}
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// A file's size and hash, for the receipt.
+pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownError> {
+    let path = folder.join(name);
+    let mut file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 64 * 1024];
+    let mut bytes = 0;
+    loop {
+        let read = file.read(&mut buffer).map_err(io(&path, "reading"))?;
+        if read == 0 {
+            break;
+        }
+        bytes += read as u64;
+        hash.update(buffer.get(..read).unwrap_or_default());
+    }
+    Ok(GoneFile {
+        file: name.to_owned(),
+        bytes,
+        sha256: base16ct::lower::encode_string(&hash.finalize()),
+    })
+}
+
+/// Removes a file or a folder with all that is in it.
+pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
+    let path = folder.join(name);
+    // A receipt that was interrupted is read from a file, and removes nothing else.
+    let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
+    if !of_export {
+        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not an export");
+        return Err(io(&path, "removing")(why));
+    }
+    match beneath::remove_all(folder, name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(io(&path, "removing")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn an_address_is_found_as_json_writes_it() {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, text) in [
+            ("a", "{\"url\":\"http://a.test/?x=\\\\y\"}"),
+            ("b", "http://a.test/?x=\\y"),
+            ("c", "http://a.test/?x=y"),
+        ] {
+            let export = folder.path().join(FOLDER).join(name);
+            fs::create_dir_all(&export).unwrap();
+            fs::write(export.join("data.jsonl"), text).unwrap();
+        }
+        let needles = ["http://a.test/?x=\\y".to_owned()];
+        let found = holding(folder.path(), &needles).unwrap();
+        let found: Vec<&str> = found.iter().map(JobPath::as_str).collect();
+        assert_eq!(found, ["exports/a", "exports/b"]);
+        assert!(holding(folder.path(), &[]).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,533 @@
+//! Takedowns: samples leave a job for good, and nothing of them is fetched again.
+//!
+//! What is asked for (addresses, hosts, bytes) is first forbidden: it joins the list
+//! in the job's folder that every opening of the job reads, and that the scope
+//! judges by. Only then is anything removed, and everywhere the job keeps it:
+//! images with their sidecars, the words of pages in other sidecars, sentences and
+//! documents, rows of the tables and of the log, votes, records of the frontier, exports.
+//!
+//! # What a crash costs
+//!
+//! Nothing. What is to be removed is found by reading alone and written down as an
+//! unfinished receipt before the first file goes; every step may be done twice; and
+//! the next takedown finishes an unfinished one first. The job can be opened in
+//! between, and what is forbidden stays so.
+//!
+//! # What it cannot do
+//!
+//! Sentences of which the log has no row cannot be told to be of a page. The receipt says
+//! so, and never claims more than what was removed.
+//!
+//! This module knows no network and decides nothing about addresses: that is the
+//! scope's. Reading order: this file, `gone` (what is covered), `tables`,
+//! `exports`, `receipt`.
+
+mod exports;
+mod gone;
+mod receipt;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use crate::address::PageUrl;
+use crate::config::Config;
+use crate::crawl::checkpoint::{self, OpenError, OpenJob};
+use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::archive::ArchiveError;
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::pipeline::timestamp;
+use crate::fs::beneath;
+use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
+use crate::page::TaskKind;
+use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
+
+use gone::Gone;
+pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
+
+/// The folder of the receipts, in the job's folder.
+pub const FOLDER: &str = checkpoint::RECEIPTS;
+
+/// Why a takedown is not complete. Running it again goes on with it.
+#[derive(Debug, thiserror::Error)]
+pub enum TakedownError {
+    /// Nothing was asked for.
+    #[error("nothing to take down; name it by --url, --host or --sha256")]
+    Nothing,
+    /// There is no job.
+    #[error("{}: no job lies here; is job.folder the one that was crawled?", .0.display())]
+    Missing(PathBuf),
+    /// The job's folder cannot be opened, or a crawl works on it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The frontier failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The frontier could not be exported anew.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// An output failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The addresses cannot be searched for.
+    #[error("the exports cannot be searched: {0}; remove them by hand and run this again")]
+    Needles(String),
+    /// An unfinished receipt cannot be read.
+    #[error("{}: {why}; move it away and run the takedown again", path.display())]
+    Unfinished {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file or folder failed.
+    #[error("{}: {what} failed: {source}; free space or mend the permissions, then run this again", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Request {
+    /// What to take down.
+    pub targets: Vec<Target>,
+    /// Why, in the operator's words.
+    pub reason: Option<String>,
+    /// Only say what would be removed. The job is opened as a crawl would, and
+    /// nothing is forbidden or removed.
+    pub dry_run: bool,
+}
+
+/// Takes samples down; `now` is milliseconds since 1970. Returns the receipt, and
+/// where it was written.
+///
+/// # Errors
+/// [`TakedownError`]; [`OpenError::Busy`] where a crawl works on the job.
+pub fn take_down(
+    config: &Config,
+    request: &Request,
+    now: u64,
+) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
+    take_down_with(config, request, now, &mut |_| Ok(()))
+}
+
+/// What is told of every step, in whose place a test may let it fail.
+type Watch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
+
+fn take_down_with(
+    config: &Config,
+    request: &Request,
+    now: u64,
+    watch: Watch<'_>,
+) -> Result<(Receipt, Option<PathBuf>), TakedownError> {
+    if request.targets.is_empty() {
+        return Err(TakedownError::Nothing);
+    }
+    let folder = config.job_folder();
+    if !folder.join("images").is_dir() {
+        return Err(TakedownError::Missing(folder));
+    }
+    let _samples = outputs::remove_samples(&folder)?;
+    let OpenJob {
+        frontier,
+        outputs,
+        lock: _lock,
+        ..
+    } = checkpoint::open(config, now)?;
+    let mut work = Work {
+        config,
+        list: checkpoint::takedowns(&folder)?,
+        folder,
+        frontier,
+        stamp: outputs.stamp(),
+        now,
+        watch,
+    };
+    drop(outputs);
+    let mut targets = Vec::new();
+    for target in &request.targets {
+        if !targets.contains(target) {
+            targets.push(target.clone());
+        }
+    }
+    let begun = Receipt {
+        version: receipt::VERSION,
+        job: config.job.name.as_str().to_owned(),
+        time: timestamp(now),
+        reason: request.reason.clone(),
+        asked: targets,
+        ..Receipt::default()
+    };
+    if request.dry_run {
+        let receipt = work.plan(begun)?.0;
+        work.frontier.close()?;
+        return Ok((receipt, None));
+    }
+    let earlier = work.unfinished()?;
+    let same = earlier.as_ref().is_some_and(|e| e.asked == begun.asked);
+    let mut done = match earlier {
+        Some(earlier) => Some(work.complete(earlier)?),
+        None => None,
+    };
+    if !same {
+        done = Some(work.complete(begun)?);
+    }
+    work.frontier.close()?;
+    done.ok_or(TakedownError::Nothing)
+        .map(|(receipt, path)| (receipt, Some(path)))
+}
+
+/// A job that samples are taken from.
+struct Work<'a> {
+    config: &'a Config,
+    folder: PathBuf,
+    frontier: Frontier,
+    /// Where the outputs stand.
+    stamp: Vec<u8>,
+    list: Takedowns,
+    now: u64,
+    watch: Watch<'a>,
+}
+
+impl Work<'_> {
+    /// An earlier takedown that did not come to its end.
+    fn unfinished(&self) -> Result<Option<Receipt>, TakedownError> {
+        let path = self.folder.join(checkpoint::UNFINISHED);
+        let bytes = match beneath::read(&self.folder, checkpoint::UNFINISHED) {
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
+            read => read.map_err(io(&path, "reading"))?,
+        };
+        let read = serde_json::from_slice(&bytes);
+        read.map(Some).map_err(|e| TakedownError::Unfinished {
+            path,
+            why: e.to_string(),
+        })
+    }
+
+    /// Forbids and removes what a receipt asks for.
+    fn complete(&mut self, begun: Receipt) -> Result<(Receipt, PathBuf), TakedownError> {
+        let (mut receipt, scope) = self.plan(Receipt {
+            version: receipt::VERSION,
+            job: begun.job.clone(),
+            time: begun.time.clone(),
+            reason: begun.reason.clone(),
+            asked: begun.asked.clone(),
+            ..Receipt::default()
+        })?;
+        if begun.is_unfinished() {
+            receipt.merge(begun);
+        }
+        self.list = scope.takedowns().clone();
+        self.write(checkpoint::TAKEDOWNS, self.list.to_lines().as_bytes())?;
+        (self.watch)("forbidden")?;
+        self.frontier.set_scope(scope.clone())?;
+        self.write(checkpoint::UNFINISHED, &to_json(&receipt))?;
+        (self.watch)("planned")?;
+
+        let gone = Gone::new(&scope, &self.folder, &receipt);
+        if let Some(rewriting) = Rewriting::prepare(&self.folder, &self.stamp, &gone)? {
+            (self.watch)("journal")?;
+            self.stamp = rewriting.stamp().to_vec();
+            self.frontier.set_stamp(self.stamp.clone())?;
+            (self.watch)("stamped")?;
+            rewriting.finish()?;
+        }
+        (self.watch)("rows")?;
+        for table in tables::of(&self.folder)? {
+            tables::without(&self.folder, &table, &gone, true)?;
+            (self.watch)("table")?;
+        }
+        for image in &receipt.contexts {
+            if beneath::is_file(&self.folder, format!("{}.json", image.file)) {
+                let of_page = |c: &crate::page::ImageContext| gone.page(c.page.as_str());
+                outputs::remove_contexts(&self.folder, image.file.as_str(), of_page)?;
+                (self.watch)("contexts")?;
+            }
+        }
+        let mut firsts = Vec::new();
+        for image in &receipt.images {
+            if self.frontier.kept_file(&image.sha256)?.as_deref() == Some(image.file.as_str()) {
+                firsts.push(image.sha256.as_str());
+            }
+        }
+        self.frontier.forget_files(firsts.into_iter())?;
+        (self.watch)("bytes")?;
+        for image in receipt.images.iter().filter(|i| gone.file(i.file.as_str())) {
+            outputs::remove_image(&self.folder, image.file.as_str())?;
+            (self.watch)("image")?;
+        }
+        for copy in &receipt.copies {
+            outputs::forget_first(&self.folder, copy.file.as_str())?;
+            (self.watch)("copy")?;
+        }
+        let (bytes, bare) = by_cause(&receipt, &gone);
+        self.frontier
+            .take_down(&scope, &bytes, &bare, self.now, false)?;
+        (self.watch)("frontier")?;
+        for export in &receipt.exports {
+            exports::remove(&self.folder, export.as_str())?;
+            (self.watch)("export")?;
+        }
+        if !receipt.is_empty() {
+            checkpoint::renew_exports(&self.folder, &self.frontier, self.now)?;
+            (self.watch)("checkpoints")?;
+        }
+        receipt.done = Some(timestamp(self.now));
+        let name = self.receipt_name();
+        self.write(&name, &to_json(&receipt))?;
+        (self.watch)("receipt")?;
+        let unfinished = self.folder.join(checkpoint::UNFINISHED);
+        beneath::remove_file(&self.folder, checkpoint::UNFINISHED)
+            .map_err(io(&unfinished, "removing"))?;
+        Ok((receipt, self.folder.join(name)))
+    }
+
+    /// Finds all that is to be removed, and changes nothing; with the scope that
+    /// forbids it.
+    fn plan(&mut self, mut receipt: Receipt) -> Result<(Receipt, Scope), TakedownError> {
+        let scope = self.forbidding(&mut receipt)?;
+        let mut gone = Gone::new(&scope, &self.folder, &receipt);
+        let images = self.folder.join("images");
+        let files = outputs::image_files(&self.folder).map_err(io(&images, "listing"))?;
+        let mut kept: HashMap<String, Vec<usize>> = HashMap::new();
+        for (at, file) in files.iter().enumerate() {
+            match Sidecar::load(&self.folder, file) {
+                Ok(sidecar) => {
+                    if !gone.sample(&sidecar, &mut receipt) {
+                        let places = kept.entry(beginning(sidecar.sha256()));
+                        places.or_default().push(at);
+                    }
+                }
+                Err(error) => receipt.remains.push(format!("not looked at: {error}")),
+            }
+        }
+        receipt.copies = self.copies(&receipt.images, &files, &kept)?;
+        for image in &receipt.images {
+            for name in [image.file.to_string(), format!("{}.json", image.file)] {
+                if beneath::is_file(&self.folder, &name) {
+                    receipt.files.push(exports::described(&self.folder, &name)?);
+                }
+            }
+        }
+        let gone = Gone::new(&scope, &self.folder, &receipt).with_found(gone);
+        let shares = outputs::count_rows(&self.folder, &gone)?;
+        (receipt.rows, receipt.pages) = (shares.rows, shares.pages);
+        receipt.unnamed = shares.unnamed;
+        for table in tables::of(&self.folder)? {
+            let rows = tables::without(&self.folder, &table, &gone, false)?;
+            receipt.rows.insert(table, rows);
+        }
+        receipt.rows.retain(|_, rows| *rows > 0);
+        let (bytes, bare) = by_cause(&receipt, &gone);
+        let frontier = &mut self.frontier;
+        receipt.frontier = frontier.take_down(&scope, &bytes, &bare, self.now, true)?;
+        receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
+        let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
+        if !receipt.is_empty() {
+            also.extend(checkpoint::exports_of(&self.folder));
+        }
+        for name in also {
+            for file in exports::files_of(&self.folder, &name)? {
+                receipt.files.push(exports::described(&self.folder, &file)?);
+            }
+        }
+        for target in &receipt.asked {
+            if !gone.was_found(target) && !self.is_known(target, &scope)? {
+                receipt.not_found.push(target.clone());
+            }
+        }
+        self.remains(&mut receipt, &shares.untold);
+        Ok((receipt, scope))
+    }
+
+    /// The images that are kept and have the bytes of removed ones, each once. `kept`
+    /// has the places in `files` by the beginning of the hash.
+    fn copies(
+        &self,
+        images: &[GoneImage],
+        files: &[String],
+        kept: &HashMap<String, Vec<usize>>,
+    ) -> Result<Vec<Copy>, TakedownError> {
+        let mut copies = Vec::new();
+        let removed: HashSet<&str> = images.iter().map(|i| i.sha256.as_str()).collect();
+        for sha256 in removed {
+            let same = kept.get(&beginning(sha256)).into_iter().flatten();
+            for file in same.filter_map(|at| files.get(*at)) {
+                let sidecar = Sidecar::load(&self.folder, file)?;
+                if sidecar.sha256() == sha256 {
+                    copies.push(Copy {
+                        file: sidecar.path().clone(),
+                        url: sidecar.url().to_owned(),
+                        sha256: sha256.to_owned(),
+                    });
+                }
+            }
+        }
+        copies.sort_by(|a, b| a.file.cmp(&b.file));
+        Ok(copies)
+    }
+
+    /// The job's scope with the orders that a receipt asks for, and those that
+    /// follow from them.
+    fn forbidding(&self, receipt: &mut Receipt) -> Result<Scope, TakedownError> {
+        for target in &receipt.asked {
+            if let Target::Url(url) = target {
+                receipt.followed.extend(self.frontier.image_target(url)?);
+                receipt.leads_to.extend(self.frontier.page_target(url)?);
+            }
+        }
+        let followed = receipt.followed.iter().cloned().map(Target::Url);
+        let mut list = self.list.clone();
+        for target in receipt.asked.iter().cloned().chain(followed) {
+            list.add(Order {
+                time: receipt.time.clone(),
+                target,
+                reason: receipt.reason.clone(),
+            });
+        }
+        let scope = Scope::new(self.config.scope.clone()).with_takedowns(list);
+        let forbidden = |url: &PageUrl| scope.taken_down(url, TaskKind::Page).is_some();
+        receipt.leads_to.retain(|url| !forbidden(url));
+        Ok(scope)
+    }
+
+    /// Whether the frontier knows of something that was asked for.
+    fn is_known(&self, target: &Target, scope: &Scope) -> Result<bool, TakedownError> {
+        match target {
+            Target::Url(url) => {
+                for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
+                    for url in [url.clone(), scope.canonical(url)] {
+                        if self.frontier.look_up(&url, kind)?.is_some() {
+                            return Ok(true);
+                        }
+                    }
+                }
+                Ok(false)
+            }
+            Target::Host(HostRange::Exact(host)) => Ok(self.frontier.look_up_host(host)?.is_some()),
+            Target::Host(HostRange::Below(_)) | Target::Sha256(_) => Ok(false),
+        }
+    }
+
+    /// Says what stays, as nothing tells whose it is or as it lies elsewhere. `untold` has
+    /// the bytes of texts by file of which nothing tells whose they are.
+    fn remains(&self, receipt: &mut Receipt, untold: &BTreeMap<String, u64>) {
+        let remains = &mut receipt.remains;
+        let of_bytes = |target: &Target| matches!(target, Target::Sha256(_));
+        if !receipt.asked.iter().all(of_bytes) {
+            remains.extend(untold.iter().map(|(file, bytes)| {
+                format!(
+                    "{file}: nothing says which pages {bytes} bytes of it are of, as the log has \
+                     no row for them; if that may be one of these, remove the file"
+                )
+            }));
+        }
+        remains.push(format!(
+            "the model in {}, if it was trained on such pages, and every copy or export outside \
+             of the job's folder",
+            self.config.model_folder().display()
+        ));
+        remains.push(
+            "addresses themselves: in the list of what is forbidden, as that is how they are \
+             known again, in this receipt, and where other pages link to them"
+                .to_owned(),
+        );
+        if receipt.frontier.addresses + receipt.frontier.contexts > 0 {
+            remains.push(
+                "what the store's files still hold of deleted records; `spoor store compact` \
+                 rewrites them"
+                    .to_owned(),
+            );
+        }
+        for name in [
+            "frontier.damaged",
+            "frontier.old",
+            "frontier.repair.jsonl.gz",
+        ] {
+            if self.folder.join(name).exists() {
+                remains.push(format!("{name}: an earlier frontier; remove it by hand"));
+            }
+        }
+    }
+
+    /// A receipt has a name of its own.
+    fn receipt_name(&self) -> String {
+        let time = timestamp(self.now).replace([':', '-', '.'], "");
+        let mut name = format!("{FOLDER}/{time}.json");
+        let mut number = 2;
+        while beneath::is_file(&self.folder, &name) {
+            name = format!("{FOLDER}/{time}-{number}.json");
+            number += 1;
+        }
+        name
+    }
+
+    /// Writes a file whole, on the disk before this returns.
+    fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TakedownError> {
+        let path = self.folder.join(FOLDER);
+        beneath::create_dir_all(&self.folder, FOLDER).map_err(io(&path, "making the folder"))?;
+        beneath::write_bytes(&self.folder, name, bytes)
+            .map_err(io(&self.folder.join(name), "writing"))?;
+        Ok(outputs::sync_folder(&self.folder)?)
+    }
+}
+
+/// Enough of a hash to find few others by it, as there may be millions.
+fn beginning(sha256: &str) -> String {
+    sha256.chars().take(12).collect()
+}
+
+/// The removed images whose bytes were taken down, and those that merely have no
+/// words left.
+fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
+    let images = receipt.images.iter().filter(|i| gone.file(i.file.as_str()));
+    let with = |wanted: bool| {
+        let of = images.clone().filter(move |i| i.by.is_some() == wanted);
+        of.filter_map(|i| PageUrl::parse(&i.url).ok()).collect()
+    };
+    (with(true), with(false))
+}
+
+/// What an export that holds a removed sample has in it; `pages` are those whose text was
+/// kept. The bytes alone tell only
+/// where no other image has them.
+fn needles(receipt: &Receipt, pages: BTreeSet<String>) -> Vec<String> {
+    let mut needles: Vec<String> = pages.into_iter().collect();
+    let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();
+    for image in &receipt.images {
+        needles.extend([image.file.to_string(), image.url.clone()]);
+        if !left.contains(image.sha256.as_str()) {
+            needles.push(image.sha256.clone());
+        }
+    }
+    let contexts = receipt.contexts.iter().flat_map(|c| &c.pages);
+    needles.extend(contexts.map(|page| page.as_str().to_owned()));
+    needles.retain(|needle| !needle.is_empty());
+    needles.sort();
+    needles.dedup();
+    needles
+}
+
+fn to_json(receipt: &Receipt) -> Vec<u8> {
+    // Strings and numbers always serialise.
+    let mut json = serde_json::to_vec_pretty(receipt).unwrap_or_default();
+    json.push(b'\n');
+    json
+}
+
+fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> TakedownError + 'a {
+    move |source| TakedownError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}

@@ -1,0 +1,287 @@
+//! What a takedown did, for the one who asked for it: as data and as text.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::{self, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::PageUrl;
+use crate::crawl::frontier::TakenDown;
+use crate::fs::beneath::JobPath;
+use crate::web::scope::Target;
+
+/// Version of the receipt's layout; keys are only ever added within one.
+pub const VERSION: u32 = 1;
+
+/// A receipt. Written to `takedowns/TIME.json` in the job's folder; keys are stable.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    /// `VERSION`.
+    pub version: u32,
+    /// The job's name.
+    pub job: String,
+    /// When it was asked for, RFC 3339 in UTC.
+    pub time: String,
+    /// When all of it was done; `None` where nothing was to be changed (`--dry-run`).
+    pub done: Option<String>,
+    /// Why, in the operator's words.
+    pub reason: Option<String>,
+    /// What was asked for, and is forbidden from then on.
+    pub asked: Vec<Target>,
+    /// Addresses to which images among these redirect; they are forbidden too.
+    pub followed: Vec<PageUrl>,
+    /// Addresses to which pages among these redirect, or which they call their own.
+    /// They were not asked for and are kept.
+    pub leads_to: Vec<PageUrl>,
+    /// What was asked for of which nothing was found: no image, context, row or
+    /// record. It is forbidden all the same.
+    pub not_found: Vec<Target>,
+    /// Images that were removed with their sidecars.
+    pub images: Vec<GoneImage>,
+    /// Images that are kept without the words of some pages.
+    pub contexts: Vec<GoneContexts>,
+    /// Images with the bytes of removed ones that were kept, because only an
+    /// address or a host was asked for.
+    pub copies: Vec<Copy>,
+    /// Rows that were removed, by the path of the table below the job's folder.
+    pub rows: BTreeMap<String, u64>,
+    /// Pages whose text was removed (sentences, documents), by the path of the file below
+    /// the job's folder.
+    #[serde(default)]
+    pub pages: BTreeMap<String, u64>,
+    /// Rows of the log and documents that stay, and no longer say that they were found on
+    /// or stand for one of these pages.
+    #[serde(default)]
+    pub unnamed: u64,
+    /// What changed in the frontier.
+    pub frontier: TakenDown,
+    /// Exports that were removed whole, as paths below the job's folder;
+    /// `spoor export` makes them again.
+    pub exports: Vec<JobPath>,
+    /// Every file that was removed.
+    pub files: Vec<GoneFile>,
+    /// What could not be removed, in words.
+    pub remains: Vec<String>,
+}
+
+/// An image that was removed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoneImage {
+    /// Its path below the job's folder.
+    pub file: JobPath,
+    /// Its address.
+    pub url: String,
+    /// SHA-256 of its bytes by its sidecar.
+    pub sha256: String,
+    /// What covers it; `None` where all pages that embed it were taken down.
+    pub by: Option<Target>,
+}
+
+/// Words that were removed from a sidecar that stays.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoneContexts {
+    /// Path of the image below the job's folder.
+    pub file: JobPath,
+    /// Its address.
+    pub url: String,
+    /// The pages whose words were removed.
+    pub pages: Vec<PageUrl>,
+}
+
+/// An image with the same bytes as a removed one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Copy {
+    /// Its path below the job's folder.
+    pub file: JobPath,
+    /// Its address.
+    pub url: String,
+    /// SHA-256 of its bytes.
+    pub sha256: String,
+}
+
+/// A file that was removed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GoneFile {
+    /// Its path below the job's folder.
+    pub file: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// SHA-256 of what was in it.
+    pub sha256: String,
+}
+
+impl Receipt {
+    /// Takes over what an earlier, interrupted attempt at the same had found: what
+    /// it removed is not there any more.
+    pub(super) fn merge(&mut self, earlier: Receipt) {
+        self.time = earlier.time;
+        self.reason = earlier.reason;
+        add_new(&mut self.followed, earlier.followed, PageUrl::as_str);
+        add_new(&mut self.leads_to, earlier.leads_to, PageUrl::as_str);
+        self.not_found.retain(|t| earlier.not_found.contains(t));
+        add_new(&mut self.images, earlier.images, |image| {
+            image.file.as_str()
+        });
+        add_new(&mut self.contexts, earlier.contexts, |image| {
+            image.file.as_str()
+        });
+        let gone: HashSet<&str> = self.images.iter().map(|i| i.file.as_str()).collect();
+        self.contexts.retain(|c| !gone.contains(c.file.as_str()));
+        add_new(&mut self.copies, earlier.copies, |copy| copy.file.as_str());
+        add_new(&mut self.exports, earlier.exports, JobPath::as_str);
+        add_new(&mut self.files, earlier.files, |file| &file.file);
+        for (own, before) in [
+            (&mut self.rows, earlier.rows),
+            (&mut self.pages, earlier.pages),
+        ] {
+            for (table, rows) in before {
+                let known = own.entry(table).or_default();
+                *known = rows.max(*known);
+            }
+        }
+        self.unnamed = self.unnamed.max(earlier.unnamed);
+        let (own, before) = (&mut self.frontier, earlier.frontier);
+        own.addresses = own.addresses.max(before.addresses);
+        own.contexts = own.contexts.max(before.contexts);
+        own.forgotten = own.forgotten.max(before.forgotten);
+    }
+
+    /// Whether this is one that was read back, of an attempt that did not come to
+    /// its end: only that knows of what remains.
+    pub(super) fn is_unfinished(&self) -> bool {
+        !self.remains.is_empty()
+    }
+
+    /// Whether anything was removed or is to be.
+    pub fn is_empty(&self) -> bool {
+        self.images.is_empty()
+            && self.contexts.is_empty()
+            && self.rows.is_empty()
+            && self.pages.is_empty()
+            && self.unnamed == 0
+            && self.exports.is_empty()
+            && self.frontier == TakenDown::default()
+    }
+}
+
+/// Adds the items whose name is new.
+fn add_new<T>(own: &mut Vec<T>, earlier: Vec<T>, name: impl Fn(&T) -> &str) {
+    let mut known: HashSet<String> = own.iter().map(|item| name(item).to_owned()).collect();
+    for item in earlier {
+        if known.insert(name(&item).to_owned()) {
+            own.push(item);
+        }
+    }
+}
+
+/// Items of one kind that are shown as text: an export has a file for each image.
+const MAX_SHOWN: usize = 20;
+
+impl fmt::Display for Receipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (did, forbidden) = match self.done {
+            Some(_) => ("removed", "forbidden for good"),
+            None => ("would be removed", "would be forbidden for good"),
+        };
+        writeln!(f, "takedown of {} from the job {}", self.time, self.job)?;
+        if let Some(reason) = &self.reason {
+            writeln!(f, "reason: {reason}")?;
+        }
+        section(f, forbidden, &self.asked, ToString::to_string)?;
+        section(
+            f,
+            "forbidden too, as images lead there",
+            &self.followed,
+            |u| u.to_string(),
+        )?;
+        section(
+            f,
+            "nothing was found of",
+            &self.not_found,
+            ToString::to_string,
+        )?;
+        section(f, &format!("images {did}"), &self.images, |image| {
+            let by = image
+                .by
+                .as_ref()
+                .map_or_else(|| "no page with it is left".to_owned(), ToString::to_string);
+            format!("{} ({}, {by})", image.file, image.url)
+        })?;
+        let title = format!("images that stay, without the words that {did}");
+        section(f, &title, &self.contexts, |image| {
+            let pages: Vec<&str> = image.pages.iter().map(PageUrl::as_str).collect();
+            format!("{} (of {})", image.file, pages.join(", "))
+        })?;
+        let rows: Vec<_> = self.rows.iter().collect();
+        section(f, &format!("rows {did}"), &rows, |(table, rows)| {
+            format!("{rows} of {table}")
+        })?;
+        let pages: Vec<_> = self.pages.iter().collect();
+        let title = format!("texts of pages {did}");
+        section(f, &title, &pages, |(file, pages)| {
+            format!("{pages} of {file}")
+        })?;
+        if self.unnamed > 0 {
+            writeln!(
+                f,
+                "rows and documents that stay and no longer name these pages: {}",
+                self.unnamed
+            )?;
+        }
+        let TakenDown {
+            addresses,
+            contexts,
+            forgotten,
+        } = self.frontier;
+        writeln!(
+            f,
+            "frontier: {addresses} addresses, {contexts} waiting contexts {did}, {forgotten} images forgotten"
+        )?;
+        section(
+            f,
+            &format!("exports {did} whole; make them again"),
+            &self.exports,
+            ToString::to_string,
+        )?;
+        section(
+            f,
+            &format!("files {did}, with SHA-256"),
+            &self.files,
+            |file| format!("{} {}", file.sha256, file.file),
+        )?;
+        section(
+            f,
+            "kept: the same bytes at other addresses",
+            &self.copies,
+            |copy| format!("{} ({}); --sha256 {}", copy.file, copy.url, copy.sha256),
+        )?;
+        section(
+            f,
+            "kept: where pages that were asked for lead",
+            &self.leads_to,
+            |u| u.to_string(),
+        )?;
+        section(f, "NOT removed", &self.remains, Clone::clone)
+    }
+}
+
+fn section<T>(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    items: &[T],
+    line: impl Fn(&T) -> String,
+) -> fmt::Result {
+    if items.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "{title}: {}", items.len())?;
+    items.iter().take(MAX_SHOWN).try_for_each(|item| {
+        f.write_str("  ")?;
+        f.write_str(&line(item))?;
+        f.write_char('\n')
+    })?;
+    match items.len().saturating_sub(MAX_SHOWN) {
+        0 => Ok(()),
+        more => writeln!(f, "  and {more} more, all in the receipt as JSON"),
+    }
+}

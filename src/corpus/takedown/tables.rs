@@ -1,0 +1,130 @@
+//! Tables and votes that others make of a job's images: lines without those that
+//! speak of removed ones.
+//!
+//! Nothing is presumed of a table but that its first line names its columns and
+//! that a line speaks of an image by its path, its address or its hash.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+
+use super::{Gone, TakedownError, io};
+use crate::fs::beneath;
+use crate::outputs::Leaving;
+
+/// What of a job's folder is looked through besides the files that grow, as paths
+/// below it: the tables, and what a process left of one that was killed writing it.
+pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
+    let mut found = Vec::new();
+    for below in ["", "annotations/"] {
+        let path = folder.join(below);
+        if !path.is_dir() {
+            continue;
+        }
+        for (name, _) in beneath::entries(folder, below).map_err(io(&path, "listing"))? {
+            let name = format!("{below}{name}");
+            let is_table = match table_of(&name) {
+                "ranking.tsv" | "duplicates.tsv" => true,
+                other => {
+                    !below.is_empty() && (other.ends_with(".tsv") || other.ends_with(".jsonl"))
+                }
+            };
+            if is_table && beneath::is_file(folder, &name) {
+                found.push(name);
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The name that a file has when it is whole, as `atomic` writes it.
+fn table_of(name: &str) -> &str {
+    let whole = name
+        .strip_suffix(".partial")
+        .and_then(|n| n.rsplit_once('.'));
+    whole.map_or(name, |(whole, _)| whole)
+}
+
+/// How many lines of a table speak of what is gone; with `write` it is put in its
+/// place without them.
+pub(super) fn without(
+    folder: &Path,
+    name: &str,
+    gone: &Gone<'_>,
+    write: bool,
+) -> Result<u64, TakedownError> {
+    let path: PathBuf = folder.join(name);
+    let bytes = beneath::read(folder, name).map_err(io(&path, "reading"))?;
+    let text = String::from_utf8_lossy(&bytes);
+    let mut speaks: Box<dyn FnMut(&str) -> bool> = match table_of(name).ends_with(".tsv") {
+        true => Box::new(row_filter(gone, text.lines().next().unwrap_or_default())),
+        false => Box::new(vote_filter(gone)),
+    };
+    let lines = text.split_inclusive('\n');
+    let kept: Vec<&str> = lines
+        .clone()
+        .filter(|line| !speaks(line.trim_end()))
+        .collect();
+    let removed = (lines.count() - kept.len()) as u64;
+    if write && removed > 0 {
+        beneath::write(folder, name, |out| {
+            kept.iter()
+                .try_for_each(|line| out.write_all(line.as_bytes()))
+        })
+        .map_err(io(&path, "writing"))?;
+    }
+    Ok(removed)
+}
+
+/// A row speaks of an image by its path in any column, and by an address in one
+/// that is called so.
+fn row_filter<'a>(gone: &'a Gone<'_>, header: &str) -> impl FnMut(&str) -> bool + use<'a> {
+    let is = |name: &str, what: &str| name == what || name.ends_with(&format!("_{what}"));
+    let columns: Vec<(bool, bool)> = header
+        .split('\t')
+        .map(|name| (is(name, "url"), is(name, "page")))
+        .collect();
+    let mut first = true;
+    move |row| {
+        // The names of the columns are none of the rows.
+        if std::mem::take(&mut first) {
+            return false;
+        }
+        let mut cells = row.split('\t').enumerate();
+        cells.any(|(at, cell)| {
+            let (url, page) = columns.get(at).copied().unwrap_or_default();
+            gone.file(cell) || (url && gone.image(cell)) || (page && gone.page(cell))
+        })
+    }
+}
+
+/// What of a line of votes is needed.
+#[derive(Deserialize)]
+struct Vote {
+    vote: Option<u64>,
+    undo: Option<u64>,
+    #[serde(default)]
+    image: String,
+    #[serde(default)]
+    url: String,
+    #[serde(default)]
+    file: String,
+}
+
+/// A vote goes with its image, and what takes back a vote goes with that. A line
+/// that cannot be read stays.
+fn vote_filter<'a>(gone: &'a Gone<'_>) -> impl FnMut(&str) -> bool + use<'a> {
+    let mut votes = std::collections::HashSet::new();
+    move |line| {
+        let Ok(line) = serde_json::from_str::<Vote>(line) else {
+            return false;
+        };
+        let speaks = gone.image(&line.url) || gone.file(&line.file) || gone.digest(&line.image);
+        if speaks {
+            votes.extend(line.vote);
+        }
+        speaks || line.undo.is_some_and(|vote| votes.contains(&vote))
+    }
+}

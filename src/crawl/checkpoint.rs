@@ -1,0 +1,350 @@
+//! Opening a job's folder so that a crawl goes on where the last commit left it.
+//!
+//! The frontier's store holds the truth; the outputs are cut back to what it
+//! says. A lock file keeps a second process out for as long as the first one
+//! lives, and is released by the system however that one ends.
+
+mod exports;
+
+use std::fs::{File, TryLockError};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use crate::config::Config;
+use crate::crawl::frontier::store::{self, StoreError};
+use crate::crawl::frontier::{Counts, Frontier, Policy};
+use crate::fs::beneath;
+use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
+use crate::web::scope::{Scope, Takedowns};
+
+pub use exports::{Exports, renew as renew_exports, within as exports_of};
+
+/// Why a job cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Another process works on the job.
+    #[error(
+        "{}: another spoor works on this job{}; wait for it, or end a crawl with `spoor ctl \
+         JOB stop`",
+        folder.display(),
+        process(*pid)
+    )]
+    Busy {
+        /// The job's folder.
+        folder: PathBuf,
+        /// The process id of the other one, where it has said it.
+        pid: Option<u32>,
+    },
+    /// The folder cannot be made or locked.
+    #[error("{}: {what} failed: {source}; choose another job.folder or mend the permissions", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The frontier cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The frontier is damaged, and an export of it lies there.
+    #[error("{source}; the newest export is {}", export.display())]
+    Damaged {
+        /// What is wrong.
+        source: StoreError,
+        /// The export.
+        export: PathBuf,
+    },
+    /// An output cannot be opened.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// The list of what was taken down is gone, and a receipt says that there was one.
+    #[error(
+        "{}: the file is missing, but {receipt} shows that it listed what must not be fetched \
+         again; restore it from a copy, or write into it one line for each entry under `asked` \
+         of every receipt, with the receipt's `time` added; an empty file lifts all orders",
+        path.display()
+    )]
+    TakedownsGone {
+        /// The list.
+        path: PathBuf,
+        /// The receipt, by its path in the job's folder.
+        receipt: String,
+    },
+    /// What was taken down cannot be read, and nothing is fetched as long as that
+    /// is not known.
+    #[error("{}:{line}: {why}; mend the line, as it says what must not be fetched again", path.display())]
+    Takedowns {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+fn process(pid: Option<u32>) -> String {
+    pid.map_or(String::new(), |pid| format!(" (process {pid})"))
+}
+
+/// The folder of the receipts of takedowns, in a job's folder.
+pub const RECEIPTS: &str = "takedowns";
+
+/// The receipt of a takedown that did not come to its end, in a job's folder.
+pub const UNFINISHED: &str = "takedowns/unfinished.json";
+
+/// The file in a job's folder that says what it was made with.
+pub const RECORD: &str = "job.toml";
+
+/// The file in a job's folder that lists what was taken down, an order a line.
+pub const TAKEDOWNS: &str = "takedown.jsonl";
+
+/// The file that is locked while a process works on a job.
+const LOCK: &str = "lock";
+
+/// A job that is open for crawling.
+pub struct OpenJob {
+    /// The frontier, as of the last commit.
+    pub frontier: Frontier,
+    /// The outputs, cut back to the same moment.
+    pub outputs: Outputs,
+    /// True where an earlier run had begun.
+    pub resumed: bool,
+    /// Held while the job is open.
+    pub lock: File,
+}
+
+/// Opens or begins the job that `config` describes; `now` is milliseconds since
+/// 1970.
+///
+/// # Errors
+/// [`OpenError`] names the file or folder; what the last commit recorded is kept.
+pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
+    let folder = config.job_folder();
+    std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+    let lock = lock(&folder)?;
+    beneath::sweep(&folder, "");
+    for below in ["annotations", "checkpoints", "report", RECEIPTS] {
+        beneath::sweep(&folder, below);
+    }
+    let store_folder = folder.join("frontier");
+    let had_begun = store_folder.exists() && Table::Log.has_rows(&folder);
+    let scope = Scope::new(config.scope.clone()).with_takedowns(takedowns(&folder)?);
+    let mut frontier = store::open(config.frontier.store, &store_folder)
+        .and_then(|store| Frontier::open(store, policy(config), scope, now))
+        .map_err(|error| told(error, &folder))?;
+    let has_stamp = !frontier.stamp().is_empty();
+    let resumed = has_stamp || *frontier.counts() != Counts::default();
+    if had_begun && !resumed {
+        // sled begins anew where it can read nothing of what it wrote; the whole
+        // crawl would be repeated into the same outputs.
+        let error = StoreError::Damaged {
+            path: store_folder,
+            why: "it is empty, but the job's log is not".to_owned(),
+        };
+        return Err(told(error, &folder));
+    }
+    if beneath::is_file(&folder, UNFINISHED) {
+        tracing::warn!(job = %folder.display(), "a takedown was interrupted; run it again to complete it");
+    }
+    if let Some(rewriting) = Rewriting::pending(&folder)? {
+        frontier.set_stamp(rewriting.stamp().to_vec())?;
+        rewriting.finish()?;
+    }
+    let mut outputs = Outputs::open(&folder, frontier.stamp())?;
+    outputs.rotate_at(config.logs.rotate.bytes());
+    if !has_stamp {
+        // It is new, or was repaired without the record that holds the stamp. What the
+        // stamp counts must lie on the disk first: the system may write the store's
+        // files before these.
+        outputs.sync()?;
+        frontier.set_stamp(outputs.stamp())?;
+    }
+    // A record for people of what this corpus was made with. It lies in another folder
+    // than the job's file, so its paths are absolute.
+    let record = folder.join(RECORD);
+    let absolute = config.absolute().map_err(io(&record, "writing"))?;
+    beneath::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
+        .map_err(io(&record, "writing"))?;
+    Ok(OpenJob {
+        frontier,
+        outputs,
+        resumed,
+        lock,
+    })
+}
+
+/// How the frontier of a job treats hosts and pages.
+pub fn policy(config: &Config) -> Policy {
+    Policy {
+        sitemaps: config.seeds.sitemaps,
+        ..Policy::new(&config.politeness, &config.network)
+            .with_recrawl(&config.recrawl)
+            .with_control(&config.control_sample, config.strategy.kind)
+            .with_images(&config.images)
+            .with_consent(
+                &config.consent,
+                config.images.enabled || config.text.sentences || config.text.documents,
+            )
+    }
+}
+
+/// What was taken down of the job in `folder`; nothing where there is no list. It
+/// lies beside the frontier and not in it, so that it holds also for a frontier
+/// that was converted, imported from an earlier export, or begun anew.
+///
+/// # Errors
+/// [`OpenError::Takedowns`] names the line that cannot be read.
+pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
+    let path = folder.join(TAKEDOWNS);
+    let text = match beneath::read_to_string(folder, TAKEDOWNS) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return match receipt(folder) {
+                Some(receipt) => Err(OpenError::TakedownsGone { path, receipt }),
+                None => Ok(Takedowns::default()),
+            };
+        }
+        read => read.map_err(io(&path, "reading"))?,
+    };
+    Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
+}
+
+/// A receipt that says that something was taken down, by its path in the job's folder.
+fn receipt(folder: &Path) -> Option<String> {
+    let entries = beneath::entries(folder, RECEIPTS).ok()?.into_iter();
+    let mut names: Vec<String> = entries
+        .map(|(name, _)| name)
+        .filter(|name| name.ends_with(".json"))
+        .collect();
+    names.sort();
+    names.pop().map(|name| format!("{RECEIPTS}/{name}"))
+}
+
+/// Keeps every other process off a job for as long as the file lives. The process id
+/// stands in it, for whoever wonders who has the job.
+///
+/// # Errors
+/// [`OpenError::Busy`] where another process has it.
+pub fn lock(folder: &Path) -> Result<File, OpenError> {
+    // Every command that changes a job passes here first.
+    refuse_links_out(folder)?;
+    let path = folder.join(LOCK);
+    // It is not cut off here: it may be the other process's.
+    let mut file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut text = String::new();
+            // Without it the message says less.
+            file.read_to_string(&mut text).ok();
+            return Err(OpenError::Busy {
+                folder: folder.to_owned(),
+                pid: text.trim().parse().ok(),
+            });
+        }
+        Err(TryLockError::Error(e)) => return Err(io(&path, "locking")(e)),
+    }
+    let pid = std::process::id();
+    // On a full disk the lock holds all the same, and its file may stay empty.
+    let written = file.set_len(0).and_then(|()| writeln!(file, "{pid}"));
+    if let Err(error) = written {
+        tracing::debug!(
+            "{}: the process id cannot be written: {error}",
+            path.display()
+        );
+    }
+    Ok(file)
+}
+
+/// Names the export that a damaged frontier can be made from, if there is one.
+fn told(error: StoreError, job: &Path) -> OpenError {
+    use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
+    match (&error, exports::newest(job)) {
+        (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(export)) => {
+            OpenError::Damaged {
+                source: error,
+                export,
+            }
+        }
+        (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
+        | (Io { .. } | Version { .. }, _) => error.into(),
+    }
+}
+
+fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OpenError + 'a {
+    move |source| OpenError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageUrl;
+    use crate::page::TaskKind;
+
+    fn config(folder: &Path) -> Config {
+        let text = format!("[job]\nname = \"test\"\nfolder = {folder:?}\n");
+        Config::parse(&text, "test.toml").unwrap()
+    }
+
+    #[test]
+    fn a_job_is_open_once_and_resumes() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let mut job = open(&config, 0).unwrap();
+        assert!(!job.resumed);
+        let seed = PageUrl::parse("http://a.org/").unwrap();
+        job.frontier
+            .add_seeds(std::slice::from_ref(&seed), 0)
+            .unwrap();
+        let busy = open(&config, 0).err().unwrap();
+        let own = format!("(process {})", std::process::id());
+        assert!(busy.to_string().contains(&own), "{busy}");
+        let record = folder.path().join("test/job.toml");
+        let text = std::fs::read_to_string(record).unwrap();
+        let record = Config::parse(&text, "job.toml").unwrap();
+        assert_eq!(record, config.absolute().unwrap());
+        assert!(record.model.folder.is_absolute());
+        drop(job);
+        let job = open(&config, 0).unwrap();
+        assert!(job.resumed);
+        let known = job.frontier.look_up(&seed, TaskKind::Page).unwrap();
+        assert!(known.is_some());
+    }
+
+    #[test]
+    fn a_lost_frontier_begins_anew_beside_the_outputs() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        let mut job = open(&config, 0).unwrap();
+        job.outputs.sentences("old words\n").unwrap();
+        let stamp = job.outputs.stamp();
+        job.frontier.set_stamp(stamp).unwrap();
+        drop(job);
+        let sentences = folder.path().join("test/sentences/00000.txt.gz");
+        let before = std::fs::read(&sentences).unwrap();
+        std::fs::remove_dir_all(folder.path().join("test/frontier")).unwrap();
+        for resumed in [false, true] {
+            let job = open(&config, 0).unwrap();
+            assert_eq!(job.resumed, resumed);
+            assert_eq!(std::fs::read(&sentences).unwrap(), before);
+        }
+    }
+
+    #[test]
+    fn a_shortened_output_is_named_and_the_job_is_free_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let config = config(folder.path());
+        drop(open(&config, 0).unwrap());
+        std::fs::write(folder.path().join("test/images.tsv"), "url").unwrap();
+        for _ in 0..2 {
+            let error = open(&config, 0).err().unwrap();
+            assert!(error.to_string().contains("images.tsv"), "{error}");
+        }
+    }
+}

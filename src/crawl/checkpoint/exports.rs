@@ -1,0 +1,269 @@
+//! Exports of the frontier that a running crawl leaves in `checkpoints/`.
+//!
+//! An export is read from a snapshot of the store, on a thread of its own, so
+//! that the crawl goes on meanwhile and the file still shows one moment between
+//! two commits: each task in it is either finished with all of its effects or not
+//! begun, and the stamp says where the outputs stood then. What the crawl wrote
+//! since is beyond that stamp and cut back when the import is crawled on, so no
+//! task is lost or stands twice in the outputs.
+//!
+//! A file gets its name only when all of it, and all of the outputs that it
+//! speaks of, are on the disk; a store that cannot be read whole leaves none.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use crate::config::Config;
+use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::archive::{self, ArchiveError};
+use crate::crawl::frontier::store::{Readable, StoreError, Visit};
+use crate::outputs::{OutputError, sync_folder};
+
+/// Exports that are kept.
+const KEPT: usize = 2;
+
+/// Where an export lies until it is whole.
+const UNFINISHED: &str = "unfinished.jsonl.gz";
+
+/// Why there is no new export; the earlier ones are kept.
+#[derive(Debug, thiserror::Error)]
+enum ExportError {
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    #[error("{damaged} records of the frontier cannot be read{}; stop the crawl and run `spoor store check`",
+        why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default())]
+    Damaged { damaged: u64, why: Option<String> },
+    #[error("{}: {source}", path.display())]
+    Io {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("the crawl ended before it was written")]
+    Ended,
+}
+
+/// Writes an export now and then; one that is under way when this is dropped is
+/// given up.
+#[derive(Debug)]
+pub struct Exports {
+    job: PathBuf,
+    every: u64,
+    due: u64,
+    ended: Arc<AtomicBool>,
+    running: Option<JoinHandle<()>>,
+}
+
+impl Exports {
+    /// For an open job; `now` is milliseconds since 1970. The first is due where
+    /// the last one, or without one the time spent crawling, is old enough,
+    /// whatever the number of runs.
+    pub fn new(config: &Config, frontier: &Frontier, now: u64) -> Self {
+        let job = config.job_folder();
+        let every = millis(config.checkpoint.export);
+        let written = newest(&job).and_then(|path| {
+            let modified = path.metadata().ok()?.modified().ok()?;
+            Some(millis(modified.duration_since(UNIX_EPOCH).ok()?))
+        });
+        let since = written.unwrap_or(now.saturating_sub(frontier.active()));
+        Self {
+            job,
+            every,
+            due: since.saturating_add(every),
+            ended: Arc::default(),
+            running: None,
+        }
+    }
+
+    /// Begins an export where one is due and none is under way. Failures are
+    /// warned of: the crawl does not need it, and the next is tried in its time.
+    pub fn round(&mut self, frontier: &Frontier, now: u64) {
+        if now < self.due || self.running.as_ref().is_some_and(|r| !r.is_finished()) {
+            return;
+        }
+        self.due = now.saturating_add(self.every);
+        let view = Until {
+            view: frontier.snapshot(),
+            ended: Arc::clone(&self.ended),
+        };
+        let job = self.job.clone();
+        let work = move || {
+            let begun = Instant::now();
+            match export(view, &job, now) {
+                Ok((path, urls)) => {
+                    let seconds = begun.elapsed().as_secs_f64();
+                    tracing::info!(path = %path.display(), urls, seconds, "the frontier is exported");
+                }
+                Err(ExportError::Ended) => {}
+                Err(error) => tracing::warn!(%error, "no export of the frontier could be written"),
+            }
+        };
+        let thread = std::thread::Builder::new().name("export".to_owned());
+        match thread.spawn(work) {
+            Ok(running) => self.running = Some(running),
+            Err(error) => tracing::warn!(%error, "no thread for an export of the frontier"),
+        }
+    }
+}
+
+impl Drop for Exports {
+    fn drop(&mut self) {
+        // The snapshot keeps the store's folder locked until the thread ends.
+        self.ended.store(true, Ordering::Relaxed);
+        if let Some(running) = self.running.take() {
+            // A panic there has been printed, and cost an export.
+            running.join().ok();
+        }
+    }
+}
+
+/// The newest export in a job's folder.
+pub(super) fn newest(job: &Path) -> Option<PathBuf> {
+    exports(&job.join("checkpoints")).ok()?.pop()
+}
+
+/// The exports in a job's folder, as paths below it, oldest first, with what an
+/// interrupted one left.
+pub fn within(job: &Path) -> Vec<String> {
+    let folder = job.join("checkpoints");
+    let mut found = exports(&folder).unwrap_or_default();
+    let unfinished = [UNFINISHED.to_owned(), format!("{UNFINISHED}.part")];
+    found.extend(unfinished.map(|name| folder.join(name)));
+    let names = found.iter().filter(|path| path.is_file());
+    names
+        .filter_map(|path| Some(format!("checkpoints/{}", path.file_name()?.to_str()?)))
+        .collect()
+}
+
+/// Puts one export of the frontier as it is now in the place of all that lie in a
+/// job's folder; nothing where none does.
+///
+/// # Errors
+/// [`ArchiveError`]; the earlier ones are still there where the new one is not.
+pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), ArchiveError> {
+    let earlier = within(job);
+    if earlier.is_empty() {
+        return Ok(());
+    }
+    let path = job.join("checkpoints").join(name(now));
+    archive::write_file(&*frontier.snapshot(), &path)?;
+    for old in earlier.iter().map(|old| job.join(old)) {
+        if old != path {
+            std::fs::remove_file(&old).map_err(|source| ArchiveError::Io {
+                path: old.clone(),
+                source,
+            })?;
+        }
+    }
+    Ok(())
+}
+
+fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportError> {
+    let folder = job.join("checkpoints");
+    std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+    let unfinished = folder.join(UNFINISHED);
+    let found = archive::write_file(&view, &unfinished)?;
+    let ended = view.ended.load(Ordering::Relaxed);
+    // The snapshot is not needed any more, and costs as long as it is open.
+    drop(view);
+    if ended || !found.is_whole() {
+        std::fs::remove_file(&unfinished).map_err(io(&unfinished))?;
+        return Err(match ended {
+            true => ExportError::Ended,
+            false => ExportError::Damaged {
+                damaged: found.damaged_count,
+                why: found.cut_short,
+            },
+        });
+    }
+    // The outputs had grown to the stamp before the snapshot was taken.
+    sync_folder(job)?;
+    let path = folder.join(name(now));
+    std::fs::rename(&unfinished, &path).map_err(io(&path))?;
+    let all = exports(&folder).map_err(io(&folder))?;
+    for old in all.iter().rev().skip(KEPT) {
+        std::fs::remove_file(old).map_err(io(old))?;
+    }
+    Ok((path, found.urls))
+}
+
+/// The exports in a folder, oldest first.
+fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let name = name.to_string_lossy();
+        if name.starts_with("frontier-") && name.ends_with("Z.jsonl.gz") {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// Names sort by time, and any file system takes them.
+fn name(now: u64) -> String {
+    let time = jiff::Timestamp::from_millisecond(i64::try_from(now).unwrap_or(i64::MAX));
+    let time = time.unwrap_or(jiff::Timestamp::MAX);
+    format!("frontier-{}.jsonl.gz", time.strftime("%Y%m%dT%H%M%SZ"))
+}
+
+/// A view that seems to end when the crawl does.
+struct Until {
+    view: Box<dyn Readable>,
+    ended: Arc<AtomicBool>,
+}
+
+impl Readable for Until {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        self.view.get(key)
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        self.view.scan(
+            prefix,
+            from,
+            &mut |key, value| match self.ended.load(Ordering::Relaxed) {
+                true => ControlFlow::Break(()),
+                false => visit(key, value),
+            },
+        )
+    }
+
+    fn path(&self) -> &Path {
+        self.view.path()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ExportError + '_ {
+    |source| ExportError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_sort_by_time() {
+        let mut last = name(0);
+        assert_eq!(last, "frontier-19700101T000000Z.jsonl.gz");
+        for now in [1_000, 86_400_000, 1_800_000_000_000, u64::MAX] {
+            let next = name(now);
+            assert!(next > last, "{next} > {last}");
+            last = next;
+        }
+    }
+}

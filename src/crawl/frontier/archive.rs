@@ -1,0 +1,640 @@
+//! The whole frontier as lines of JSON: export, import, and what they make
+//! possible: conversion, compaction by rewriting, and repair.
+//!
+//! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
+//! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
+//! was kept, which address stands for which, the account of the images, the control
+//! sample and what was drawn for it, by what links were rated.
+//! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
+//! draw from are not among them, because they follow from the records of the URLs;
+//! importing builds them anew, and counts anew as well. So an import is consistent
+//! whatever the export was, and a
+//! damaged store is repaired by exporting what can still be read.
+
+mod building;
+mod salvage;
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use flate2::Compression;
+use flate2::read::MultiGzDecoder;
+use flate2::write::GzEncoder;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use building::Building;
+pub(super) use building::tally;
+use salvage::scan_around_damage;
+
+use super::alts::AltRecord;
+use super::contexts::{Words, unpack};
+use super::groups::GroupRecord;
+use super::keys::{self, Rank, class};
+use super::learning::Example;
+use super::ledger::ImageLedger;
+use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
+use super::rescore::Scores;
+use super::sample::Sample;
+use super::spares::Instead;
+use super::store::{Batch, Readable, Store, StoreError};
+use super::tdmrep::TdmRecord;
+use crate::address::{HostKey, PageUrl};
+use crate::fs::beneath::JobPath;
+use crate::page::{Bucket, Clues, ImageContext, TaskKind};
+use crate::progress::Step;
+use crate::sanitize;
+
+/// Lines written in one batch while importing.
+const BATCH_LINES: usize = 2_000;
+
+/// Bytes of lines in one batch while importing, but for the last line.
+const BATCH_BYTES: usize = 16 << 20;
+
+/// The longest line that is read, in bytes. The longest that is written is what a crawl
+/// has learned, or a robots.txt of half a megabyte with all of it escaped.
+const MAX_LINE: u64 = 8 << 20;
+
+/// Why an archive cannot be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The archive's file failed.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A line is no fact of a frontier.
+    #[error("{}:{line}: {why}; this is no frontier archive, or a damaged one", path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong.
+        why: String,
+    },
+    /// The archive was written by another version.
+    #[error("{}: format {found}, this spoor reads format {FORMAT}", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// The format found.
+        found: u32,
+    },
+}
+
+/// One line of an archive.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case")]
+enum Fact {
+    Meta {
+        #[serde(flatten)]
+        meta: Meta,
+    },
+    Host {
+        host: HostKey,
+        #[serde(flatten)]
+        record: HostRecord,
+    },
+    Robots {
+        host: HostKey,
+        scheme: String,
+        body: String,
+    },
+    Tdmrep {
+        host: HostKey,
+        scheme: String,
+        #[serde(flatten)]
+        record: TdmRecord,
+    },
+    Url {
+        url: PageUrl,
+        kind: TaskKind,
+        #[serde(flatten)]
+        record: UrlRecord,
+    },
+    Context {
+        image: PageUrl,
+        context: Box<ImageContext>,
+        /// Other addresses of the image that are not tried yet.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        spares: Vec<PageUrl>,
+        /// The address before this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        instead_of: Option<PageUrl>,
+    },
+    /// Which address of the same picture stands for which.
+    Instead {
+        image: PageUrl,
+        #[serde(flatten)]
+        record: Instead,
+    },
+    /// The account of the images.
+    Images {
+        #[serde(flatten)]
+        record: ImageLedger,
+    },
+    Document {
+        id: u64,
+        url: String,
+    },
+    Group {
+        group: String,
+        #[serde(flatten)]
+        record: GroupRecord,
+    },
+    /// Its addresses are to be held against new robots rules, from the first on:
+    /// how far that had come is not carried.
+    Recheck {
+        host: HostKey,
+        scheme: String,
+    },
+    Errand {
+        host: HostKey,
+        bucket: Bucket,
+        seq: u64,
+        #[serde(flatten)]
+        errand: RobotsErrand,
+    },
+    Prefix {
+        host: HostKey,
+        prefix: String,
+        #[serde(flatten)]
+        record: PrefixRecord,
+    },
+    Domain {
+        domain: String,
+        documents: u64,
+    },
+    /// An alt text, by its hash.
+    Alt {
+        host: HostKey,
+        alt: u64,
+        #[serde(flatten)]
+        record: AltRecord,
+    },
+    Kept {
+        sha256: String,
+        file: JobPath,
+    },
+    /// The control sample; its list follows from the URLs.
+    Sample {
+        #[serde(flatten)]
+        record: Sample,
+    },
+    /// A link that was drawn for it.
+    Drawn {
+        url: PageUrl,
+    },
+    /// What a learning crawl knows of a page.
+    Clues {
+        /// Its address.
+        url: PageUrl,
+        /// The clues.
+        clues: Clues,
+    },
+    /// What was learned, up to some example, in hexadecimal digits.
+    Learned {
+        /// As the model itself writes it.
+        state: String,
+    },
+    /// What was learned from since then.
+    Example {
+        /// Its number.
+        number: u64,
+        /// The example.
+        example: Example,
+    },
+    /// What the judge of a learning crawl goes by.
+    Judged {
+        /// Where it is kept.
+        place: u16,
+        /// As the judge itself writes it, in hexadecimal digits.
+        state: String,
+    },
+    /// By what all links were rated, and how far that has come.
+    Scores {
+        #[serde(flatten)]
+        scores: Scores,
+    },
+}
+
+/// What an export or a check found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// URLs that were read.
+    pub urls: u64,
+    /// Hosts that were read.
+    pub hosts: u64,
+    /// Keys, printable, whose records could not be read; at most 100 of them.
+    pub damaged: Vec<String>,
+    /// How many records could not be read.
+    pub damaged_count: u64,
+    /// Why a part of the store could not be read at all, if one could not.
+    pub cut_short: Option<String>,
+}
+
+impl Found {
+    /// True where everything was read.
+    pub fn is_whole(&self) -> bool {
+        self.damaged_count == 0 && self.cut_short.is_none()
+    }
+
+    fn damage(&mut self, key: &[u8]) {
+        self.damaged_count += 1;
+        if self.damaged.len() < 100 {
+            self.damaged.push(key.escape_ascii().to_string());
+        }
+    }
+}
+
+/// Writes every fact of `store` as a line to `out`; what cannot be read is left
+/// out and reported.
+///
+/// # Errors
+/// [`ArchiveError::Io`] where `out` fails, named by `path`.
+pub fn export(
+    store: &dyn Readable,
+    out: &mut dyn Write,
+    path: &Path,
+) -> Result<Found, ArchiveError> {
+    let mut found = Found::default();
+    let mut failed = None;
+    let mut line_out = |fact: &Fact| -> std::io::Result<()> {
+        let line = serde_json::to_string(fact).map_err(std::io::Error::other)?;
+        out.write_all(sanitize::json(&line).as_bytes())?;
+        out.write_all(b"\n")
+    };
+    let counters = store.get(keys::META).ok().flatten();
+    let counters = counters.and_then(|bytes| read(keys::META, &bytes));
+    // They come first, so that an importer knows the format. It counts anew and
+    // can do without.
+    let counters = counters.unwrap_or_else(|| {
+        found.damage(keys::META);
+        let meta = Meta::default();
+        Fact::Meta { meta }
+    });
+    line_out(&counters).map_err(io(path))?;
+    let mut step = Step::begin("writing records", None);
+    for prefix in keys::FACTS {
+        let mut visit = |key: &[u8], value: &[u8]| {
+            step.advance(1);
+            if prefix == keys::QUEUES && !is_errand(key) {
+                return ControlFlow::Continue(());
+            }
+            let Some(fact) = read(key, value).filter(can_be_written) else {
+                found.damage(key);
+                return ControlFlow::Continue(());
+            };
+            match &fact {
+                Fact::Url { .. } => found.urls += 1,
+                Fact::Host { .. } => found.hosts += 1,
+                _ => {}
+            }
+            match line_out(&fact) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(source) => {
+                    failed = Some(source);
+                    ControlFlow::Break(())
+                }
+            }
+        };
+        let unreadable = scan_around_damage(store, prefix, &mut visit);
+        if let Some(source) = failed {
+            return Err(io(path)(source));
+        }
+        found.cut_short = found.cut_short.or(unreadable);
+    }
+    Ok(found)
+}
+
+/// Writes every fact of `store` to a compressed file: under a temporary name,
+/// synced, and renamed, so that no crash leaves half of one.
+///
+/// # Errors
+/// [`ArchiveError::Io`]; nothing is left then.
+pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, ArchiveError> {
+    let mut part = file.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let write = || {
+        let created = File::create(&part).map_err(io(&part))?;
+        let mut out = GzEncoder::new(BufWriter::new(created), Compression::fast());
+        let found = export(store, &mut out, &part)?;
+        let inner = out.finish().map_err(io(&part))?;
+        let created = inner.into_inner().map_err(|e| io(&part)(e.into_error()))?;
+        created.sync_all().map_err(io(&part))?;
+        std::fs::rename(&part, file).map_err(io(file))?;
+        Ok(found)
+    };
+    write().inspect_err(|_| {
+        // The first error is the one to tell.
+        std::fs::remove_file(&part).ok();
+    })
+}
+
+/// Fills an empty store from a file of [`write_file`].
+///
+/// # Errors
+/// As [`import`].
+pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, ArchiveError> {
+    let opened = File::open(file).map_err(io(file))?;
+    let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
+    import(store, &mut input, file)
+}
+
+/// Fills an empty store from the lines of `input`.
+///
+/// # Errors
+/// [`ArchiveError`] names the line; the store is then incomplete and must be
+/// thrown away.
+pub fn import(
+    store: &mut dyn Store,
+    input: &mut dyn BufRead,
+    path: &Path,
+) -> Result<Found, ArchiveError> {
+    let mut building = Building::default();
+    let mut line = Vec::new();
+    let (mut number, mut in_batch) = (0_usize, 0_usize);
+    let mut step = Step::begin("reading records", None);
+    loop {
+        step.advance(1);
+        line.clear();
+        // A compressed file of little more than a megabyte can hold a line of a gigabyte.
+        let read = (&mut *input)
+            .take(MAX_LINE + 1)
+            .read_until(b'\n', &mut line);
+        let read = read.map_err(io(path))?;
+        if read == 0 && number > 0 {
+            break;
+        }
+        number += 1;
+        let wrong = |why: String| ArchiveError::Line {
+            path: path.to_owned(),
+            line: number,
+            why,
+        };
+        if read as u64 > MAX_LINE {
+            return Err(wrong(format!("it is longer than {MAX_LINE} bytes")));
+        }
+        let fact: Fact = serde_json::from_slice(&line).map_err(|e| wrong(e.to_string()))?;
+        if number == 1 {
+            match &fact {
+                Fact::Meta { meta } if meta.format == FORMAT => {}
+                Fact::Meta { meta } => {
+                    return Err(ArchiveError::Version {
+                        path: path.to_owned(),
+                        found: meta.format,
+                    });
+                }
+                _ => return Err(wrong("the first line is not the counters".to_owned())),
+            }
+        }
+        if let Some(why) = leads_elsewhere(&fact) {
+            return Err(wrong(why));
+        }
+        building.add(store, fact)?;
+        in_batch += read;
+        if number % BATCH_LINES == 0 || in_batch > BATCH_BYTES {
+            in_batch = 0;
+            store.apply(std::mem::take(&mut building.batch))?;
+        }
+    }
+    building.finish(store)
+}
+
+/// Copies every pair of one store into another, empty one.
+///
+/// # Errors
+/// [`StoreError`] where one of them fails.
+pub fn copy(from: &dyn Store, to: &mut dyn Store) -> Result<u64, StoreError> {
+    let mut pairs = 0;
+    let mut batch = Batch::default();
+    let mut in_batch = 0;
+    let mut failed = None;
+    let mut step = Step::begin("copying records", None);
+    from.scan(&[], &[], &mut |key, value| {
+        step.advance(1);
+        batch.put(key.to_vec(), value.to_vec());
+        pairs += 1;
+        in_batch += 1;
+        if in_batch == BATCH_LINES {
+            in_batch = 0;
+            if let Err(error) = to.apply(std::mem::take(&mut batch)) {
+                failed = Some(error);
+                return ControlFlow::Break(());
+            }
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(error) = failed {
+        return Err(error);
+    }
+    to.apply(batch)?;
+    to.flush()?;
+    Ok(pairs)
+}
+
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ArchiveError + '_ {
+    |source| ArchiveError::Io {
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn is_errand(key: &[u8]) -> bool {
+    keys::host_of_queue_key(key)
+        .is_some_and(|host| key.starts_with(&keys::queue_class(&host, class::ROBOTS)))
+}
+
+/// Whether a pair stands for a fact.
+pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
+    read(key, value).is_some()
+}
+
+/// Whether a pair holds a number that no rating gives: one that is none, or infinite.
+pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
+    read(key, value).is_some_and(|fact| !can_be_written(&fact))
+}
+
+/// Whether a line of JSON can hold it. Damage makes numbers that are none or infinite,
+/// for which JSON has no form; a line with one could not be read back.
+fn can_be_written(fact: &Fact) -> bool {
+    match fact {
+        Fact::Url { record, .. } => has_finite_scores(record) && leads_elsewhere(fact).is_none(),
+        Fact::Context { context, .. } => is_number(&**context),
+        Fact::Images { record } => is_number(record),
+        Fact::Clues { clues, .. } => is_number(clues),
+        Fact::Example { example, .. } => is_number(example),
+        _ => true,
+    }
+}
+
+/// Why the file that a record names is none of a job. What is noted of an image is where
+/// it lies; of a page it is something else.
+fn leads_elsewhere(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::Url {
+            kind: TaskKind::Image,
+            record,
+            ..
+        } => {
+            let error = JobPath::parse(record.note.as_deref()?).err()?;
+            Some(error.to_string())
+        }
+        _ => None,
+    }
+}
+
+/// Whether a line of JSON with it can be read back.
+fn is_number<T: Serialize + DeserializeOwned>(value: &T) -> bool {
+    serde_json::to_vec(value).is_ok_and(|line| serde_json::from_slice::<T>(&line).is_ok())
+}
+
+/// Whether the score and its parts are numbers, as every rating gives them.
+pub(super) fn has_finite_scores(record: &UrlRecord) -> bool {
+    let parts = record.parts.as_ref();
+    let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
+    record.score.is_finite() && parts.iter().all(|part| part.is_finite())
+}
+
+/// The fact that a pair stands for; `None` where it cannot be read.
+fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
+    let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
+    Some(match key.first()? {
+        b'M' => Fact::Meta {
+            meta: postcard::from_bytes(value).ok()?,
+        },
+        b'H' => Fact::Host {
+            host: HostKey::from_stored(&text(key.get(1..)?)?),
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'B' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Robots {
+                host,
+                scheme: scheme.to_owned(),
+                body: String::from_utf8_lossy(value).into_owned(),
+            }
+        }
+        b'T' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Tdmrep {
+                host,
+                scheme: scheme.to_owned(),
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'A' => Fact::Group {
+            group: text(key.get(1..)?)?,
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'J' => {
+            let (host, scheme) = keys::host_and_scheme(key)?;
+            Fact::Recheck {
+                host,
+                scheme: scheme.to_owned(),
+            }
+        }
+        b'D' => Fact::Document {
+            id: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
+            url: text(value)?,
+        },
+        b'U' => {
+            let (url, kind) = keys::url_of_key(key)?;
+            Fact::Url {
+                url,
+                kind,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'C' => {
+            let Words {
+                context,
+                spares,
+                instead_of,
+            } = unpack(value).ok()?;
+            let page = context.page.as_str().len();
+            let image = key.get(1..key.len().checked_sub(page + 1)?)?;
+            Fact::Context {
+                image: keys::url_of_key(image)?.0,
+                context: Box::new(context),
+                spares,
+                instead_of,
+            }
+        }
+        b'O' => Fact::Instead {
+            image: keys::url_of_key(key.get(1..)?)?.0,
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'Z' => Fact::Images {
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'P' => {
+            let (host, prefix) = keys::parts_of_prefix_key(key)?;
+            Fact::Prefix {
+                host,
+                prefix,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'G' => Fact::Domain {
+            domain: text(key.get(1..)?)?,
+            documents: postcard::from_bytes(value).ok()?,
+        },
+        b'R' => {
+            let (host, alt) = keys::parts_of_alt_key(key)?;
+            Fact::Alt {
+                host,
+                alt,
+                record: postcard::from_bytes(value).ok()?,
+            }
+        }
+        b'I' => Fact::Kept {
+            sha256: keys::sha256_of_key(key)?.to_owned(),
+            file: JobPath::parse(&text(value)?).ok()?,
+        },
+        b'S' => Fact::Sample {
+            record: postcard::from_bytes(value).ok()?,
+        },
+        b'K' => Fact::Drawn {
+            url: keys::url_of_key(key.get(1..)?)?.0,
+        },
+        b'E' => Fact::Clues {
+            url: keys::url_of_key(key.get(1..)?)?.0,
+            clues: postcard::from_bytes(value).ok()?,
+        },
+        b'X' => Fact::Learned {
+            state: base16ct::lower::encode_string(value),
+        },
+        b'Y' => Fact::Example {
+            number: u64::from_be_bytes(key.get(1..9)?.try_into().ok()?),
+            example: postcard::from_bytes(value).ok()?,
+        },
+        b'j' => Fact::Judged {
+            place: u16::from_be_bytes(key.get(1..)?.try_into().ok()?),
+            state: base16ct::lower::encode_string(value),
+        },
+        b'L' => Fact::Scores {
+            scores: postcard::from_bytes(value).ok()?,
+        },
+        b'Q' => {
+            let rank = Rank::of_key(key)?;
+            Fact::Errand {
+                host: keys::host_of_queue_key(key)?,
+                bucket: rank.bucket,
+                seq: rank.seq,
+                errand: postcard::from_bytes(value).ok()?,
+            }
+        }
+        _ => return None,
+    })
+}

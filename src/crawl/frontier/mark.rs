@@ -1,0 +1,54 @@
+//! How far the store has been flushed, in a file of its own beside the backend's.
+//!
+//! A backend may come back older than it was and not know it: sled takes a
+//! damaged end of its log for a torn one, and its flush does not outlive every
+//! power cut. So each flush leaves the number of its last commit in a file, and
+//! opening compares. A missing file says nothing: a store that was copied,
+//! converted or imported begins without.
+
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+use super::store::StoreError;
+use crate::fs::beneath;
+
+const NAME: &str = "flushed";
+
+/// Notes that everything up to `commit` has been flushed to the store in `folder`.
+pub(super) fn write(folder: &Path, commit: u64) -> Result<(), StoreError> {
+    let part = "flushed.part";
+    let written = beneath::create(folder, part).and_then(|mut file| {
+        file.write_all(commit.to_string().as_bytes())?;
+        file.sync_all()?;
+        beneath::rename(folder, part, NAME)
+    });
+    written.map_err(|e| failed(folder, &e))
+}
+
+/// Holds the store in `folder`, which is at `commit`, against its last flush.
+pub(super) fn check(folder: &Path, commit: u64) -> Result<(), StoreError> {
+    let text = match beneath::read(folder, NAME) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        read => read.map_err(|e| failed(folder, &e))?,
+    };
+    let number = std::str::from_utf8(&text).ok().and_then(|t| t.parse().ok());
+    match number {
+        Some(flushed) if flushed <= commit => Ok(()),
+        Some(flushed) => Err(StoreError::Older {
+            path: folder.to_owned(),
+            found: commit,
+            flushed,
+        }),
+        None => Err(StoreError::Damaged {
+            path: folder.to_owned(),
+            why: format!("the file `{NAME}` holds no number"),
+        }),
+    }
+}
+
+fn failed(folder: &Path, error: &std::io::Error) -> StoreError {
+    StoreError::Io {
+        path: folder.to_owned(),
+        why: format!("the file `{NAME}`: {error}"),
+    }
+}

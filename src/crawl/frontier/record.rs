@@ -1,0 +1,301 @@
+//! What the frontier keeps in the store, in postcard's encoding.
+//!
+//! Fields are never reordered or removed within one [`FORMAT`]; a change of
+//! layout raises it, and a store of another format is refused at opening.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+
+use super::ledger::ImageLedger;
+use super::sample::Sample;
+use super::traps::Memory;
+use crate::page::{Bucket, Judged, LinkParts, Reason, Validators};
+
+/// Version of the layout of keys and records.
+pub(super) const FORMAT: u32 = 4;
+
+/// State of one URL: always exactly one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum State {
+    /// Queued at its host, or leased (a lease leaves no mark in the store, so
+    /// that whatever was in flight at a crash is simply queued again).
+    Queued,
+    /// To be tried again when its time comes, in milliseconds since 1970.
+    Waiting {
+        /// When.
+        due: u64,
+    },
+    /// Fetched, and its effects committed.
+    Done {
+        /// Its number among the finished.
+        id: u64,
+    },
+    /// Another address stands for it: it redirected there, or it was fetched and
+    /// named that page as its canonical address, or that page named this one as its
+    /// own and so has brought what is here.
+    Redirected {
+        /// Its number among the finished; where it was never asked, that of the
+        /// page that stands for it.
+        id: u64,
+        /// The other address.
+        to: String,
+    },
+    /// Not followed, for this reason.
+    Dropped {
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// All that is known of one URL.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct UrlRecord {
+    /// Its state.
+    pub state: State,
+    /// Priority class, also of what is dropped, so that it can be queued again;
+    /// [`Bucket::Low`] where the score lies above the razor.
+    pub bucket: Bucket,
+    /// Score, lower is better.
+    pub score: f64,
+    /// What the score was made of.
+    pub parts: Option<LinkParts>,
+    /// Order of discovery over the whole crawl.
+    pub seq: u64,
+    /// Links from the nearest seed; for a sitemap, the index files above it.
+    pub hops: u32,
+    /// Redirects that led here.
+    pub redirects: u8,
+    /// Failed attempts.
+    pub attempts: u8,
+    /// Number of the page that gave it its score; `None` for a seed.
+    pub via: Option<u64>,
+    /// Where the outputs keep it, in their own words; opaque to the frontier. Of a link
+    /// that is not fetched yet, the words of its anchor: see [`UrlRecord::anchor`].
+    pub note: Option<String>,
+    /// What is known for its next visit; `None` where there will be none.
+    pub visit: Option<Visit>,
+    /// Simhash of its text, where it was fetched and has words enough.
+    pub simhash: Option<u64>,
+    /// How likely it is on topic, where it was fetched and judged.
+    pub judged: Option<Judged>,
+}
+
+impl UrlRecord {
+    /// The words of the anchor that gave a link its score, as the language model reads
+    /// them, by which a new keyword table rates it; `None` where they are not kept, as
+    /// for what was fetched and where they are too long.
+    pub fn anchor(&self) -> Option<&str> {
+        match self.parts.is_some() && !self.was_fetched() {
+            true => self.note.as_deref(),
+            false => None,
+        }
+    }
+
+    /// Whether a page of this address was ever fetched with success: from then on
+    /// it is one of the documents, whatever becomes of it.
+    pub(super) fn was_fetched(&self) -> bool {
+        let visited = self.visit.as_ref().is_some_and(|v| v.visits > 0);
+        visited || matches!(self.state, State::Done { .. })
+    }
+}
+
+/// What is kept of a page so that it can be visited again.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Visit {
+    /// Its number among the finished, the same after every visit.
+    pub id: Option<u64>,
+    /// When the last visit ended, in milliseconds since 1970.
+    pub last: u64,
+    /// Visits that brought the page, or the news that it had not changed.
+    pub visits: u32,
+    /// Visits after the first that found another text than the one before.
+    pub changes: u32,
+    /// Digest of the text as last fetched.
+    pub digest: Option<u64>,
+    /// What the server calls the version that was last fetched.
+    pub validators: Validators,
+    /// The pause before the next visit, in milliseconds.
+    pub interval: u64,
+    /// When the next visit is due, in milliseconds since 1970. Only a record that
+    /// is neither queued nor waiting has it, and then the store's index too.
+    pub due: Option<u64>,
+    /// Due by a schedule of its own, not by how often it changes.
+    pub scheduled: bool,
+}
+
+/// What is known of a host's robots.txt, for one scheme.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub enum RobotsState {
+    /// Never asked, or to be asked again.
+    #[default]
+    Unknown,
+    /// Redirected to another address that is queued; nothing else is asked of
+    /// this host until it answers.
+    Awaiting,
+    /// Answered; the body, if there was one, is in the store.
+    Known {
+        /// When it was asked, in milliseconds since 1970.
+        at: u64,
+        /// True where none exists (4xx): everything is allowed.
+        missing: bool,
+    },
+    /// It could not be had: everything is forbidden until it answers.
+    Unreachable,
+}
+
+/// All that is known of one host.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostRecord {
+    /// No request before this time, in milliseconds since 1970.
+    pub due: u64,
+    /// The pause kept between requests now, in milliseconds.
+    pub delay: u64,
+    /// What robots.txt asks for, in milliseconds; the greater of both schemes.
+    pub crawl_delay: Option<u64>,
+    /// Failures of the whole host in a row.
+    pub failures: u32,
+    /// Given up for now: not asked before this time, and the crawl does not
+    /// wait for it.
+    pub parked_until: Option<u64>,
+    /// Pages it has given.
+    pub documents: u64,
+    /// Robots state for http and https.
+    pub robots: [RobotsState; 2],
+    /// What its name resolved to when that was last asked.
+    pub located: Option<Located>,
+    /// Pages that brought nothing new.
+    pub barren: u64,
+}
+
+/// Where a host is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Located {
+    /// Its address; `None` where the operator sends its requests elsewhere.
+    pub address: Option<IpAddr>,
+    /// When it was asked, in milliseconds since 1970.
+    pub at: u64,
+}
+
+impl HostRecord {
+    /// Whether it has ever answered, as far as is still known.
+    pub fn has_answered(&self) -> bool {
+        let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
+        self.documents > 0 || self.robots.iter().any(known)
+    }
+
+    /// What is known of the robots.txt for a scheme, `http` or `https`.
+    pub fn robots(&self, scheme: &str) -> &RobotsState {
+        &self.robots[usize::from(scheme == "https")]
+    }
+
+    pub(super) fn robots_mut(&mut self, scheme: &str) -> &mut RobotsState {
+        &mut self.robots[usize::from(scheme == "https")]
+    }
+}
+
+/// How a prefix of a host has spent its budget.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct PrefixRecord {
+    /// Pages that were judged.
+    pub fetched: u64,
+    /// Those of them that brought something new.
+    pub fruitful: u64,
+    /// What fruitful pages have earned beyond what barren ones have cost.
+    pub balance: i64,
+    /// Which blocks of text were met; kept for wide prefixes only.
+    pub seen: Memory,
+}
+
+/// A robots.txt that a host's own redirected to, queued at the target's host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct RobotsErrand {
+    /// Address to fetch.
+    pub url: String,
+    /// Host whose rules it gives.
+    pub for_host: String,
+    /// Scheme of the rules.
+    pub for_scheme: String,
+    /// Redirects so far.
+    pub redirects: u8,
+}
+
+/// How much of everything there is; kept exact by every commit.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Counts {
+    /// Pages fetched with success, each counted once however often it is visited.
+    pub documents: u64,
+    /// Page requests that were answered or failed, redirects and errors included.
+    pub fetches: u64,
+    /// Images kept.
+    pub images: u64,
+    /// Body bytes received.
+    pub bytes: u64,
+    /// Pages and sitemaps in a queue, by bucket in the order of [`Bucket::ALL`].
+    pub queued: [u64; 5],
+    /// Images in a queue.
+    pub queued_images: u64,
+    /// URLs that wait to be tried again.
+    pub waiting: u64,
+    /// URLs that are not followed, by reason.
+    pub dropped: BTreeMap<Reason, u64>,
+    /// Sitemaps read.
+    pub sitemaps: u64,
+    /// Pages whose next visit has a date.
+    pub watched: u64,
+}
+
+impl Counts {
+    /// Pages and sitemaps in all queues.
+    pub fn queued_pages(&self) -> u64 {
+        self.queued.iter().sum()
+    }
+}
+
+/// The one record that every commit writes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Meta {
+    pub format: u32,
+    pub next_seq: u64,
+    pub next_id: u64,
+    /// Set at a clean close, cleared at opening.
+    pub clean: bool,
+    pub counts: Counts,
+    /// Time spent crawling over all runs, in milliseconds.
+    pub active: u64,
+    /// Where the outputs stood at the last commit; opaque to the frontier.
+    pub stamp: Vec<u8>,
+    /// Commits over all runs.
+    pub commits: u64,
+    /// [`Scope::digest`](crate::web::scope::Scope::digest) of the rules that everything
+    /// stored was judged by, or is being judged by anew.
+    pub scope: u64,
+    /// The first key that is not judged anew yet, while that is under way.
+    pub rescope: Option<Vec<u8>>,
+    /// The control sample. It has a record of its own, as this layout is published.
+    #[serde(skip)]
+    pub sample: Sample,
+    /// The account of the images, which has a record of its own for the same reason.
+    #[serde(skip)]
+    pub images: ImageLedger,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self {
+            format: FORMAT,
+            next_seq: 0,
+            next_id: 1,
+            clean: true,
+            counts: Counts::default(),
+            active: 0,
+            stamp: Vec::new(),
+            commits: 0,
+            scope: 0,
+            rescope: None,
+            sample: Sample::default(),
+            images: ImageLedger::default(),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! A system clock that was set back between two runs.
+//!
+//! The times in the store are of the wall clock, because they must mean the same
+//! after a restart. Where the clock was ahead and has been mended since, or was set
+//! back, every host would rest for as long as that. So each flush leaves the time
+//! in a file beside the backend's, and where opening finds it in the future, all
+//! pauses that were under way move back by as much. When a page is to be visited
+//! again is a date and no pause; it stays.
+//!
+//! A clock that was set forward cannot be told from time that has passed.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::groups::GroupRecord;
+use super::record::{HostRecord, State, UrlRecord};
+use super::store::{Batch, StoreError};
+use super::{Frontier, codec, keys};
+use crate::fs::beneath;
+
+const NAME: &str = "clock";
+
+/// Less than this is how clocks are kept right, in milliseconds.
+const SLIGHT: u64 = 1_000;
+
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
+pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
+    let part = "clock.part";
+    let written = beneath::create(folder, part).and_then(|mut file| {
+        file.write_all(now.to_string().as_bytes())?;
+        beneath::rename(folder, part, NAME)
+    });
+    written.map_err(|error| StoreError::Io {
+        path: folder.to_owned(),
+        why: format!("the file `{NAME}`: {error}"),
+    })
+}
+
+/// The time of the last flush; `None` where it is not known, which costs no more
+/// than the time that hosts then rest.
+fn last(folder: &Path) -> Option<u64> {
+    let text = beneath::read_to_string(folder, NAME).ok()?;
+    text.parse().ok()
+}
+
+impl Frontier {
+    /// Moves what is due later than `now` back by as much as the clock was set back
+    /// since the last flush.
+    pub(super) fn follow_clock(&mut self, now: u64) -> Result<(), StoreError> {
+        let path = self.store.path().to_owned();
+        let back = last(&path).map_or(0, |last| last.saturating_sub(now));
+        if back < SLIGHT {
+            return Ok(());
+        }
+        tracing::warn!(
+            "the system's clock was set back by {} s since the last run; the pauses of hosts \
+             go on from the new time",
+            back / 1_000
+        );
+        let moved = |due: u64| match due > now {
+            true => due.saturating_sub(back).max(now),
+            false => due,
+        };
+        let mut batch = Batch::default();
+        for (key, value) in self.all(keys::HOSTS)? {
+            let old: HostRecord = codec::decode(&*self.store, &key, &value)?;
+            let new = HostRecord {
+                due: moved(old.due),
+                parked_until: old.parked_until.map(moved),
+                ..old.clone()
+            };
+            if new != old {
+                batch.put(key, codec::encode(&*self.store, &new)?);
+            }
+        }
+        for (key, value) in self.all(keys::GROUPS)? {
+            let old: GroupRecord = codec::decode(&*self.store, &key, &value)?;
+            let due = moved(old.due);
+            batch.put(
+                key,
+                codec::encode(&*self.store, &GroupRecord { due, ..old })?,
+            );
+        }
+        for (waiting, key) in self.all(keys::WAITING)? {
+            let Some(record) = codec::read::<UrlRecord>(&*self.store, &key, self.store.get(&key)?)?
+            else {
+                continue;
+            };
+            let State::Waiting { due } = record.state else {
+                continue;
+            };
+            let due = moved(due);
+            let rank = waiting.get(keys::waiting_until(0).len()..);
+            let again = [&keys::waiting_until(due), rank.unwrap_or_default()].concat();
+            let state = State::Waiting { due };
+            batch.delete(waiting);
+            batch.put(again, key.clone());
+            let record = UrlRecord { state, ..record };
+            batch.put(key, codec::encode(&*self.store, &record)?);
+        }
+        // All at once, so that nothing is moved twice.
+        self.commit(batch, self.meta.clone())?;
+        write(&path, now)
+    }
+
+    /// All pairs below a prefix, in memory: this happens once in the life of a clock.
+    fn all(&self, prefix: &[u8]) -> Result<Vec<Pair>, StoreError> {
+        let mut found = Vec::new();
+        self.store.scan(prefix, &[], &mut |key, value| {
+            found.push((key.to_vec(), value.to_vec()));
+            ControlFlow::Continue(())
+        })?;
+        Ok(found)
+    }
+}

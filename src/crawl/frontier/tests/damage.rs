@@ -1,0 +1,196 @@
+//! What is found, told and kept of a damaged store.
+
+use super::*;
+use crate::crawl::frontier::store::{Readable, Visit};
+
+over_all! {
+    a_store_older_than_its_last_flush_is_refused_and_repaired
+    records_of_every_kind_are_read_by_the_audit
+    scores_that_are_no_numbers_are_told
+}
+
+fn refusal(path: &Path) -> StoreError {
+    let store = store::open(BACKEND.get(), path).unwrap();
+    let scope = Config::parse("[job]\nname = \"t\"\n", "t.toml").unwrap();
+    Frontier::open(store, test_policy(), Scope::new(scope.scope), 0)
+        .err()
+        .unwrap()
+}
+
+fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("first");
+    let mut f = busy(&path);
+    let old = f.store.get(keys::META).unwrap().unwrap();
+    f.add_seeds(&[url("http://late.org/")], 9).unwrap();
+    f.flush().unwrap();
+    // What sled does where the end of its log was lost.
+    let mut batch = store::Batch::default();
+    batch.put(keys::META.to_vec(), old);
+    f.store.apply(batch).unwrap();
+    drop(f);
+    let error = refusal(&path);
+    assert!(matches!(error, StoreError::Older { .. }), "{error}");
+    assert!(error.to_string().contains("spoor store import"), "{error}");
+
+    let store = store::open(BACKEND.get(), &path).unwrap();
+    let found = audit::audit(&*store).unwrap();
+    assert!(found.problems[0].contains("come back at"), "{found:?}");
+    let (lines, _) = exported(&*store);
+    drop(imported(&lines, &folder.path().join("second")));
+    check(&open(&folder.path().join("second"), 1));
+
+    std::fs::write(path.join("flushed"), "12x").unwrap();
+    drop(store);
+    let error = refusal(&path);
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+}
+
+fn scores_that_are_no_numbers_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = busy(folder.path());
+    let of_store = |f: &Frontier| {
+        let found = audit::audit(&*f.store).unwrap();
+        let told = |p: &&String| p.contains("infinite");
+        found.problems.iter().filter(told).count()
+    };
+    let (mut key, mut value) = (Vec::new(), Vec::new());
+    f.store
+        .scan(b"U", &[], &mut |k, v| {
+            let record: UrlRecord = postcard::from_bytes(v).unwrap();
+            if matches!(record.state, State::Queued) {
+                return ControlFlow::Continue(());
+            }
+            (key, value) = (k.to_vec(), v.to_vec());
+            ControlFlow::Break(())
+        })
+        .unwrap();
+    let record: UrlRecord = postcard::from_bytes(&value).unwrap();
+    let parts = crate::page::LinkParts {
+        document: 1.0,
+        anchor: f64::NEG_INFINITY,
+        keyword: 0.0,
+    };
+    for (score, parts, told) in [
+        (2.0, None, 0),
+        (f64::NAN, None, 1),
+        (f64::INFINITY, None, 1),
+        (2.0, Some(parts), 1),
+    ] {
+        let bad = UrlRecord {
+            score,
+            parts,
+            ..record.clone()
+        };
+        let mut batch = store::Batch::default();
+        batch.put(key.clone(), postcard::to_stdvec(&bad).unwrap());
+        f.store.apply(batch).unwrap();
+        assert_eq!(of_store(&f), told, "{score} {parts:?}");
+    }
+}
+
+fn records_of_every_kind_are_read_by_the_audit() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut f = busy(folder.path());
+    let (lines, _) = exported(&*f.store);
+    assert!(audit::audit(&*f.store).unwrap().is_sound());
+    for prefix in [b"U", b"H", b"C", b"D", b"Q"] {
+        let mut first = None;
+        f.store
+            .scan(prefix, &[], &mut |key, value| {
+                first = Some((key.to_vec(), value.to_vec()));
+                ControlFlow::Break(())
+            })
+            .unwrap();
+        let (key, value) = first.unwrap();
+        let mut put = |value: &[u8]| {
+            let mut batch = store::Batch::default();
+            batch.put(key.clone(), value.to_vec());
+            f.store.apply(batch).unwrap();
+        };
+        put(&[0xff, 0xff]);
+        let found = audit::audit(&*f.store).unwrap();
+        assert!(!found.is_sound(), "{}", key.escape_ascii());
+        let mut put = |value: &[u8]| {
+            let mut batch = store::Batch::default();
+            batch.put(key.clone(), value.to_vec());
+            f.store.apply(batch).unwrap();
+        };
+        put(&value);
+    }
+    assert!(audit::audit(&*f.store).unwrap().is_sound());
+    assert_eq!(exported(&*f.store).0, lines);
+}
+
+/// A store of which some ranges of keys cannot be read, as where blocks of an
+/// LSM tree are damaged.
+struct Holed {
+    pairs: BTreeMap<Vec<u8>, Vec<u8>>,
+    holes: Vec<std::ops::Range<Vec<u8>>>,
+}
+
+impl Readable for Holed {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.pairs.get(key).cloned())
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let start = prefix.max(from).to_vec();
+        for (key, value) in self.pairs.range(start..) {
+            if self.holes.iter().any(|hole| hole.contains(key)) {
+                return Err(StoreError::Damaged {
+                    path: "holed".into(),
+                    why: "a checksum".to_owned(),
+                });
+            }
+            if !key.starts_with(prefix) || visit(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> &Path {
+        Path::new("holed")
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    /// Whatever lies before and behind the holes is exported, and nothing of what
+    /// lies in them.
+    #[test]
+    fn what_lies_around_holes_is_exported(
+        holes in proptest::collection::vec((0..400_usize, 1..60_usize), 1..4)
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut f = open(folder.path(), 0);
+        let seeds: Vec<PageUrl> = (0..400)
+            .map(|n| url(&format!("http://h{}.org/p/{}", n % 37, n * 7919)))
+            .collect();
+        f.add_seeds(&seeds, 0).unwrap();
+        let mut pairs = BTreeMap::new();
+        f.store
+            .scan(&[], &[], &mut |k, v| {
+                pairs.insert(k.to_vec(), v.to_vec());
+                ControlFlow::Continue(())
+            })
+            .unwrap();
+        let urls: Vec<Vec<u8>> = pairs.keys().filter(|k| k[0] == b'U').cloned().collect();
+        let end = |(at, n): &(usize, usize)| (at + n).min(399);
+        let first = holes.iter().map(|h| h.0).min().unwrap();
+        let last = holes.iter().map(end).max().unwrap();
+        let holes: Vec<_> = holes.iter().map(|h| urls[h.0].clone()..urls[end(h)].clone()).collect();
+        let lost = urls.iter().filter(|k| holes.iter().any(|h| h.contains(*k))).count();
+        let single = holes.len() == 1;
+        let mut out = Vec::new();
+        let holed = Holed { pairs, holes };
+        let found = archive::export(&holed, &mut out, Path::new("test.jsonl")).unwrap();
+        prop_assert_eq!(found.is_whole(), lost == 0);
+        let kept = usize::try_from(found.urls).unwrap();
+        prop_assert!(kept <= 400 - lost, "{} of {}", kept, 400 - lost);
+        let least = if single { 400 - lost } else { 400 - (last - first) };
+        prop_assert!(kept >= least, "{} of {}", kept, least);
+    }
+}

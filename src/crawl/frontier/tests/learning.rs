@@ -1,0 +1,404 @@
+//! Links that are rated by what was learned so far.
+
+use std::sync::{Arc, Mutex};
+
+use super::*;
+use crate::crawl::frontier::{Learning, Rating, Score};
+use crate::page::{Clues, Heard, Nearness, Part};
+
+over_all! {
+    a_link_gains_by_every_page_of_the_topic_that_leads_there
+    what_was_learned_is_there_after_a_restart
+    a_fetch_that_brings_no_page_teaches_that_it_was_lost
+    a_redirect_takes_what_is_known_along
+    what_became_worse_is_lowered_before_it_is_asked
+    a_page_is_corrected_by_what_its_targets_turned_out_to_be
+    a_poor_link_waits_while_the_host_of_a_good_one_rests
+}
+
+/// Links are the better the more pages of the topic lead to them, less what was lost at
+/// links of the same traits.
+#[derive(Default)]
+struct Taught {
+    examples: Mutex<Vec<(Clues, f64)>>,
+    heard: Mutex<Vec<Heard>>,
+    patience: f64,
+}
+
+/// Links of this trait are poor from the beginning.
+const POOR: u32 = 99;
+
+impl Taught {
+    fn examples_so_far(&self) -> Vec<(Clues, f64)> {
+        self.examples.lock().unwrap().clone()
+    }
+
+    fn heard_so_far(&self) -> Vec<Heard> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    fn rewards(&self) -> Vec<f64> {
+        let rounded = |r: f64| (r * 100.0).round() / 100.0;
+        let examples = self.examples_so_far().into_iter();
+        examples.map(|(_, reward)| rounded(reward)).collect()
+    }
+}
+
+impl Learning for Taught {
+    fn rate(&self, clues: &Clues, _: Option<&LinkParts>) -> Score {
+        let examples = self.examples_so_far();
+        let alike = examples.iter().filter(|(c, _)| c.traits == clues.traits);
+        let lost: f64 = alike.map(|(_, reward)| 1.0 - reward).sum();
+        let poor = if clues.traits == [POOR] { 400.0 } else { 0.0 };
+        let score = 500.0 - 100.0 * f64::from(clues.good) + 50.0 * lost + poor;
+        (score, Some(Bucket::High))
+    }
+
+    fn link_value(&self, clues: &Clues) -> f64 {
+        f64::from(clues.parent)
+    }
+
+    fn learn(&self, clues: &Clues, reward: f64) {
+        self.examples.lock().unwrap().push((clues.clone(), reward));
+    }
+
+    fn examples(&self) -> u64 {
+        self.examples.lock().unwrap().len() as u64
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        postcard::to_stdvec(&self.examples_so_far()).unwrap()
+    }
+
+    fn restore(&self, snapshot: &[u8]) -> bool {
+        *self.examples.lock().unwrap() = postcard::from_bytes(snapshot).unwrap();
+        true
+    }
+
+    fn explores(&self, _: u64) -> Option<u64> {
+        None
+    }
+
+    fn chance(&self, score: f64) -> f64 {
+        (1.0 - score / 1_000.0).clamp(0.0, 1.0)
+    }
+
+    fn patience(&self) -> f64 {
+        self.patience
+    }
+
+    fn weight(&self) -> f64 {
+        1.0
+    }
+
+    fn judge(&self, nearness: &Nearness) -> f64 {
+        match nearness {
+            Nearness::Likely(likely) => *likely,
+            Nearness::Above { deviations, .. } => *deviations,
+        }
+    }
+
+    fn hear(&self, nearness: &Nearness) -> Option<Heard> {
+        let mut heard = self.heard.lock().unwrap();
+        let place = u16::try_from(heard.len()).unwrap();
+        let state = postcard::to_stdvec(&self.judge(nearness)).unwrap();
+        heard.push(Heard { place, state });
+        heard.last().cloned()
+    }
+
+    fn restore_judge(&self, heard: Vec<Heard>) -> bool {
+        *self.heard.lock().unwrap() = heard;
+        true
+    }
+
+    fn parts(&self, _: &Clues, _: Option<&LinkParts>) -> Vec<Part> {
+        Vec::new()
+    }
+}
+
+impl Rating for Taught {
+    fn digest(&self) -> u64 {
+        1
+    }
+
+    fn keywords(&self) -> u64 {
+        1
+    }
+
+    fn link(&self, _: &LinkParts) -> Score {
+        (600.0, Some(Bucket::High))
+    }
+
+    fn image(&self, document: f64) -> Score {
+        (document, Some(Bucket::High))
+    }
+
+    fn listed(&self) -> Score {
+        (600.0, Some(Bucket::Normal))
+    }
+
+    fn keyword(&self, _: &str) -> f64 {
+        0.0
+    }
+
+    fn formula(&self, _: &LinkParts) -> String {
+        String::new()
+    }
+
+    fn learning(&self) -> Option<&dyn Learning> {
+        Some(self)
+    }
+}
+
+fn link(address: &str, kind: u32) -> NewTask {
+    NewTask {
+        clues: Some(Clues {
+            traits: vec![kind],
+            ..Clues::default()
+        }),
+        ..page(address, 600.0)
+    }
+}
+
+/// Finishes the next page, which must be this one, as so far on topic.
+fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now: &mut u64) {
+    let task = lease(f, now).unwrap();
+    assert_eq!(task.url.as_str(), address);
+    let effects = Effects {
+        links,
+        on_topic: Some(reward),
+        nearness: Some(Nearness::Likely(reward)),
+        ..Effects::default()
+    };
+    finish(f, &task, Outcome::Done, effects, *now);
+    check(f);
+}
+
+/// The next fetch brings no page.
+fn lose(f: &mut Frontier, outcome: Outcome, now: &mut u64) {
+    let task = lease(f, now).unwrap();
+    finish(f, &task, outcome, Effects::default(), *now);
+}
+
+fn seeded(path: &Path) -> (Frontier, Arc<Taught>) {
+    let (mut f, taught) = taught_at(path, 0);
+    let seeds = [url("http://s.org/"), url("http://t.org/")];
+    f.add_seeds(&seeds, 0).unwrap();
+    (f, taught)
+}
+
+fn score(f: &Frontier, address: &str) -> f64 {
+    let record = f.look_up(&url(address), TaskKind::Page).unwrap();
+    record.unwrap().score
+}
+
+fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, _) = seeded(path);
+    let mut now = 0;
+    let links = vec![link("http://a.org/", 1), link("http://b.org/", 2)];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    assert!((score(&f, "http://a.org/") - 410.0).abs() < 1e-3);
+    fetch(
+        &mut f,
+        "http://t.org/",
+        0.8,
+        vec![link("http://b.org/", 2)],
+        &mut now,
+    );
+    assert!((score(&f, "http://b.org/") - 330.0).abs() < 1e-3);
+    fetch(&mut f, "http://b.org/", 0.5, vec![], &mut now);
+}
+
+fn what_was_learned_is_there_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let mut now = 0;
+    let before = {
+        let (mut f, taught) = seeded(path);
+        let links = (0..6).map(|n| link(&format!("http://{n}.org/"), n));
+        fetch(&mut f, "http://s.org/", 0.9, links.collect(), &mut now);
+        fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+        // The last snapshot, and examples behind it.
+        for n in 0..6 {
+            fetch(&mut f, &format!("http://{n}.org/"), 0.25, vec![], &mut now);
+        }
+        assert_eq!(taught.rewards(), [0.25; 6]);
+        (taught.examples_so_far(), taught.heard_so_far())
+    };
+    let (f, after) = taught_at(path, now);
+    assert_eq!(after.examples_so_far(), before.0);
+    // Of seeds only those are heard that bring their words.
+    assert_eq!(
+        (after.heard_so_far().len(), after.heard_so_far()),
+        (6, before.1)
+    );
+    // And after an export.
+    let (lines, found) = exported(&*f.store);
+    assert!(found.damaged.is_empty(), "{found:?}");
+    let other = tempfile::tempdir().unwrap();
+    let store = imported(&lines, other.path());
+    assert_eq!(exported(&*store).0[1..], lines[1..]);
+}
+
+fn taught_at(path: &Path, now: u64) -> (Frontier, Arc<Taught>) {
+    taught_to_wait(path, now, 0.0)
+}
+
+fn taught_to_wait(path: &Path, now: u64, patience: f64) -> (Frontier, Arc<Taught>) {
+    let mut f = open(path, now);
+    let taught = Arc::new(Taught {
+        patience,
+        ..Taught::default()
+    });
+    f.set_rating(Arc::clone(&taught) as Arc<dyn Rating>)
+        .unwrap();
+    (f, taught)
+}
+
+fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    let links = ["gone", "down", "more"].map(|name| link(&format!("http://{name}.org/"), 1));
+    fetch(&mut f, "http://s.org/", 0.9, links.into(), &mut now);
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    lose(
+        &mut f,
+        Outcome::Drop {
+            reason: Reason::ClientError,
+        },
+        &mut now,
+    );
+    assert_eq!(taught.rewards(), [0.0]);
+    // That the network fails says nothing of the link.
+    lose(
+        &mut f,
+        Outcome::Drop {
+            reason: Reason::Timeout,
+        },
+        &mut now,
+    );
+    assert_eq!(taught.rewards(), [0.0]);
+    // Who leads to what is gone is no clue any more.
+    let again = vec![link("http://gone.org/", 1)];
+    fetch(&mut f, "http://more.org/", 0.9, again, &mut now);
+    let gone = keys::url(&url("http://gone.org/"), TaskKind::Page);
+    let known = crate::crawl::frontier::learning::stored(&*f.store, &gone);
+    assert_eq!(known.unwrap(), None);
+    check(&f);
+}
+
+fn a_redirect_takes_what_is_known_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    fetch(
+        &mut f,
+        "http://s.org/",
+        0.9,
+        vec![link("http://old.org/", 1)],
+        &mut now,
+    );
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    let to = url("http://new.org/");
+    lose(&mut f, Outcome::Redirect { to }, &mut now);
+    assert_eq!(taught.rewards(), [0.0], "a fetch was spent");
+    fetch(&mut f, "http://new.org/", 0.75, vec![], &mut now);
+    let examples = taught.examples_so_far();
+    assert_eq!(taught.rewards(), [0.0, 0.75]);
+    assert_eq!(examples[1].0.traits, [1]);
+}
+
+fn what_became_worse_is_lowered_before_it_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, _) = seeded(path);
+    let mut now = 0;
+    let links = vec![
+        link("http://a.org/", 1),
+        link("http://b.org/", 1),
+        link("http://c.org/", 2),
+    ];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
+    fetch(&mut f, "http://a.org/", 0.0, vec![], &mut now);
+    // Found before the third, but what is like it was lost.
+    fetch(&mut f, "http://c.org/", 0.9, vec![], &mut now);
+    fetch(&mut f, "http://b.org/", 0.9, vec![], &mut now);
+}
+
+fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path();
+    let (mut f, taught) = seeded(path);
+    let mut now = 0;
+    let many = (0..5).map(|n| link(&format!("http://{n}.org/"), n));
+    fetch(
+        &mut f,
+        "http://s.org/",
+        0.9,
+        many.clone().collect(),
+        &mut now,
+    );
+    fetch(
+        &mut f,
+        "http://t.org/",
+        0.9,
+        vec![link("http://hub.org/", 9)],
+        &mut now,
+    );
+    for n in 0..5 {
+        fetch(&mut f, &format!("http://{n}.org/"), 0.0, vec![], &mut now);
+    }
+    // By its text it is of the topic, but nothing that it leads to was.
+    fetch(&mut f, "http://hub.org/", 0.6, many.collect(), &mut now);
+    let last = taught.rewards().pop().unwrap();
+    assert!(last < 0.15, "{last}");
+}
+
+fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
+    for (patience, waits) in [(0.0, false), (0.3, false), (0.5, true), (1.0, true)] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut f, _) = taught_to_wait(folder.path(), 0, patience);
+        f.add_seeds(&[url("http://s.org/")], 0).unwrap();
+        let mut now = 0;
+        let links = vec![
+            link("http://a.org/1", 1),
+            link("http://a.org/2", 1),
+            link("http://poor.org/", POOR),
+        ];
+        // Of the good ones six of ten are taken to be on topic, of the poor ones two.
+        fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+        let asked = lease(&mut f, &mut now).unwrap();
+        assert_eq!(asked.url.as_str(), "http://a.org/1");
+        assert!(
+            f.lease(now).unwrap().is_none() == waits,
+            "{patience}: while it is asked"
+        );
+        if !waits {
+            continue;
+        }
+        assert!(f.is_patient());
+        // Only the answer can bring more.
+        assert_eq!(f.next_event(), None);
+        assert!(!f.is_exhausted());
+        finish(&mut f, &asked, Outcome::Done, Effects::default(), now);
+        assert!(f.lease(now).unwrap().is_none(), "while it rests");
+        let due = f.next_event().unwrap();
+        assert!(due > now, "{due}");
+        let any = f.lease_any(now).unwrap().unwrap();
+        assert!(!f.is_patient());
+        assert_eq!(any.host, url("http://poor.org/").host_key());
+        f.abandon(&any, now).unwrap();
+        let asked = f.lease(due).unwrap().unwrap();
+        assert_eq!(asked.url.as_str(), "http://a.org/2");
+        finish(&mut f, &asked, Outcome::Done, Effects::default(), due);
+        // Nothing better is left to wait for.
+        fetch(&mut f, "http://poor.org/", 0.1, vec![], &mut now);
+        assert!(f.is_exhausted());
+    }
+}

@@ -1,0 +1,78 @@
+//! The document of a page: what extraction and rating found, in the form that is kept.
+
+use unicode_segmentation::UnicodeSegmentation;
+
+use crate::address::PageUrl;
+use crate::crawl::frontier::Finished;
+use crate::outputs::{Document, Replaced};
+use crate::page::{DocumentScore, Extracted, Task};
+
+/// What is known of a page's document before its task is settled; `None` where there is
+/// no text.
+pub(super) fn of_page(
+    url: &PageUrl,
+    page: &mut Extracted,
+    score: &DocumentScore,
+    contrast: Option<f64>,
+) -> Option<Document> {
+    let main = page.main.take().filter(|main| !main.text.is_empty())?;
+    let meta = std::mem::take(&mut page.metadata);
+    Some(Document {
+        url: url.as_str().to_owned(),
+        canonical: page.canonical.as_ref().map(|c| c.as_str().to_owned()),
+        published: meta.published,
+        modified: meta.modified,
+        title: meta.title,
+        authors: meta.authors,
+        language: page.guessed.map(|g| g.language.code().to_owned()),
+        language_certainty: page.guessed.map(|guess| guess.certainty),
+        declared_language: page.language.clone(),
+        charset: page.declared_charset.take(),
+        charset_used: page.charset.clone(),
+        extractor: main.share.extractor.name().to_owned(),
+        words: words(&main.text),
+        hash: Document::hash_of(&main.text),
+        text: main.text,
+        perplexity: Some(score.perplexity).filter(|p| p.is_finite()),
+        contrast: contrast.filter(|contrast| contrast.is_finite()),
+        licences: page.terms.licences.clone(),
+        terms: Some(page.terms.clone()).filter(|terms| !terms.is_silent()),
+        ..Document::default()
+    })
+}
+
+/// The words of a text, numbers not counted.
+fn words(text: &str) -> u32 {
+    let words = text.unicode_words();
+    let words = words.filter(|word| word.chars().any(char::is_alphabetic));
+    u32::try_from(words.count()).unwrap_or(u32::MAX)
+}
+
+/// The document with what is known once its task is settled.
+pub(super) fn settled(found: &Document, task: &Task, time: &str, finished: &Finished) -> Document {
+    let named = |url: &Option<PageUrl>| url.as_ref().map(|url| url.as_str().to_owned());
+    Document {
+        fetched: time.to_owned(),
+        hops: task.hops,
+        via: named(&task.via),
+        control: task.control,
+        // As the log has it.
+        on_topic: finished.judged.map(|judged| judged.on_topic.get()),
+        replaces: finished.earlier.as_deref().and_then(replaced),
+        near_copy_of: named(&finished.near_copy_of),
+        ..found.clone()
+    }
+}
+
+/// How the frontier notes which line of a page is the last, for its next visit.
+pub(super) fn note(document: &Document) -> String {
+    format!("{} {}", document.hash, document.fetched)
+}
+
+fn replaced(note: &str) -> Option<Replaced> {
+    let (hash, fetched) = note.split_once(' ')?;
+    Some(Replaced {
+        fetched: Some(fetched.to_owned()),
+        hash: Some(hash.to_owned()),
+    })
+}

@@ -1,0 +1,386 @@
+//! Training: from pages about the topic to a model folder.
+//!
+//! ```text
+//!  sources --> documents --70 %--> Kneser-Ney model --> lm.arpa
+//!  (URLs, files, folders)  --30 %--> held-out perplexity, calibration --> model.toml
+//!                          --------> keyword table --> keywords.tsv
+//! ```
+//!
+//! Text goes through the same extraction, sentences and tokens as a crawled
+//! page. Pages of the web are fetched by the same frontier, politeness and
+//! address guard as a crawl. The folder appears whole: it is written beside its
+//! place and renamed.
+//!
+//! Reading order: this file, `corpus` (sources to documents), `pages` (fetching),
+//! `split` (what is held out), `calibrate` (what follows from the perplexities
+//! measured), `topicality` (how far a document is on topic), `grow` (the best pages of a
+//! crawl), `model` (the folder, written and read).
+
+mod calibrate;
+mod corpus;
+mod grow;
+mod neutral;
+mod pages;
+mod split;
+#[cfg(test)]
+mod tests;
+mod topicality;
+
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+use tokio::runtime::Handle;
+
+use crate::config::{self, Config, ContactMissing};
+use crate::crawl::frontier::store::StoreError;
+use crate::fs::IoError;
+use crate::language;
+use crate::outputs::{self, OutputError};
+use crate::progress::Step;
+use crate::topic::lm::{self, Sentence, arpa};
+use crate::topic::model::{self, FolderError, Grown, Model, ModelFacts};
+use crate::topic::neutral::Words;
+use crate::web::fetch::{Fetcher, SetupError};
+
+pub use corpus::Document;
+use grow::Harvest;
+pub use grow::{Cut, Growth};
+
+use neutral::Neutral;
+use split::Split;
+
+/// Why no model could be made or read.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The job names no positive text.
+    #[error("train.positive names no text about the topic; list pages, files or folders there")]
+    NoSources,
+    /// What is named holds no sentence to train on.
+    #[error(
+        "the positive texts hold no sentence of {} words or more ({}); name pages with running text",
+        lm::MIN_TOKENS,
+        .sources.join(", ")
+    )]
+    EmptyCorpus {
+        /// The sources, as named.
+        sources: Vec<String>,
+    },
+    /// What is named holds too few sentences for a model that says anything.
+    #[error(
+        "the texts about the topic hold {sentences} sentences of {} words or more, and a model \
+         needs {needed}; name more texts under train.positive, or add --force to make one of so \
+         little",
+        lm::MIN_TOKENS
+    )]
+    TooLittle {
+        /// How many there are.
+        sentences: usize,
+        /// How many are needed.
+        needed: usize,
+    },
+    /// A file or folder cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// A training page could not be fetched.
+    #[error("training pages could not be had:\n  {}\nmend or remove them under [train]", .0.join("\n  "))]
+    Pages(Vec<String>),
+    /// The job names nobody who answers for its requests.
+    #[error(transparent)]
+    Contact(#[from] ContactMissing),
+    /// The client for fetching training pages cannot be built.
+    #[error(transparent)]
+    Fetch(#[from] SetupError),
+    /// The store of the fetching frontier failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The model cannot be estimated.
+    #[error(transparent)]
+    Estimate(#[from] lm::EstimateError),
+    /// The model cannot be written.
+    #[error(transparent)]
+    Arpa(#[from] arpa::ArpaError),
+    /// The model's folder cannot be read or written.
+    #[error(transparent)]
+    Folder(#[from] FolderError),
+    /// The outputs of a job cannot be read.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+    /// A job's crawl has no page to grow a model from.
+    #[error("{}: nothing to grow a model from: {why}", folder.display())]
+    NothingToGrow {
+        /// The job's folder.
+        folder: PathBuf,
+        /// What is missing.
+        why: String,
+    },
+    /// The place of a grown model is taken.
+    #[error(
+        "{}: {what} lies here already; name another one with --name, or replace it with --replace",
+        place.display()
+    )]
+    Exists {
+        /// The model's folder.
+        place: PathBuf,
+        /// What lies there.
+        what: &'static str,
+    },
+}
+
+/// Trains the model that a job names and returns it loaded. `say` is told of
+/// each step, for people. Must be called on a thread that may block.
+///
+/// # Errors
+/// [`TrainError`]; a model that was there before stays as it was.
+pub fn train(
+    config: &Config,
+    runtime: &Handle,
+    fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
+    say: &mut dyn FnMut(&str),
+) -> Result<Model, TrainError> {
+    let given = Given::gather(config, runtime, fetcher, say)?;
+    let split = given.split(config)?;
+    given.make(config, &config.model_folder(), &split, None, say)
+}
+
+/// Trains a new model from what a job's own was trained on and the best pages that the job
+/// has crawled, and returns it loaded. The job's own model stays, unless the new one is to
+/// have its name and to replace it.
+///
+/// # Errors
+/// [`TrainError`]; a model that was there before stays as it was.
+pub fn train_from_job(
+    config: &Config,
+    growth: &Growth,
+    runtime: &Handle,
+    fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
+    say: &mut dyn FnMut(&str),
+) -> Result<Model, TrainError> {
+    let own = config.model_folder();
+    let name = match &growth.name {
+        Some(name) => name.as_str().to_owned(),
+        None => grow::grown_name(config.model_name().as_str()),
+    };
+    let place = config.model.folder.join(name);
+    if Model::exists(&place) && !growth.replace {
+        let what = match place == own {
+            true => "the model that the job uses",
+            false => "a model",
+        };
+        return Err(TrainError::Exists { place, what });
+    }
+    let _hold = outputs::read_samples(&config.job_folder())?;
+    let old = Model::load(&own)?;
+    let given = Given::gather(config, runtime, fetcher, say)?;
+    let split = given.split(config)?;
+    let trained = split.training.len();
+    let mut harvest = grow::harvest(config, &old, growth, &given.positive, trained)?;
+    let held_out: Vec<_> = split.held_out().collect();
+    let before = lm::perplexity::document(&*old.lm, &held_out).perplexity;
+    harvest.grown.held_out_before = before;
+    harvest.grown.comparable = grow::is_near(before, old.facts.held_out_perplexity);
+    let Grown {
+        pages,
+        judged,
+        cut,
+        passed,
+        added,
+        sentences,
+        ..
+    } = harvest.grown;
+    say(&format!(
+        "{passed} of {judged} pages have a perplexity of at most {cut:.0} ({pages} have text); \
+         the best {added} add {sentences} sentences to {trained}"
+    ));
+    given.make(config, &place, &split, Some(harvest), say)
+}
+
+/// What people gave to train on.
+struct Given {
+    positive: Vec<Document>,
+    neutral: Neutral,
+}
+
+impl Given {
+    fn gather(
+        config: &Config,
+        runtime: &Handle,
+        fetcher: impl FnOnce() -> Result<Fetcher, TrainError>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Self, TrainError> {
+        let section = &config.train;
+        if section.positive.is_empty() {
+            return Err(TrainError::NoSources);
+        }
+        let mut corpus = corpus::Gatherer::new(config, runtime, fetcher);
+        let (positive, neutral) = corpus.gather(&section.positive, section.neutral.texts(), say)?;
+        say(&format!(
+            "{} documents about the topic and {} neutral ones read",
+            positive.len(),
+            neutral.len()
+        ));
+        let neutral = match section.neutral {
+            config::Neutral::Texts(_) => Ok(Neutral::of_texts(neutral)),
+            config::Neutral::Builtin => Neutral::builtin(&positive, section.seed),
+        };
+        let why = match &neutral {
+            Ok(neutral) => {
+                if let Some(words) = neutral.words() {
+                    let name = words.language().name();
+                    say(&format!("neutral words: the built-in ones, {name}"));
+                }
+                match neutral.documents().is_empty() {
+                    true => Some("train.neutral names no text".to_owned()),
+                    false => None,
+                }
+            }
+            Err(Some(language)) => Some(format!(
+                "there are no built-in words for {}",
+                language.name()
+            )),
+            Err(None) => Some("the language of the texts is not certain".to_owned()),
+        };
+        if let Some(why) = why {
+            tracing::warn!(
+                "{why}, so there are no keywords, and how near a page is to the topic rests on \
+                 its perplexity alone; name texts about anything else under train.neutral"
+            );
+        }
+        let neutral = neutral.unwrap_or_else(|_| Neutral::of_texts(Vec::new()));
+        Ok(Self { positive, neutral })
+    }
+
+    fn split(&self, config: &Config) -> Result<Split<'_>, TrainError> {
+        let section = &config.train;
+        let split = Split::of(&self.positive, section.held_out, section.seed);
+        if split.training.is_empty() {
+            return Err(TrainError::EmptyCorpus {
+                sources: section.positive.iter().map(ToString::to_string).collect(),
+            });
+        }
+        let sentences = self.positive.iter().map(|d| d.as_ref().len()).sum();
+        if sentences < section.min_sentences {
+            return Err(TrainError::TooLittle {
+                sentences,
+                needed: section.min_sentences,
+            });
+        }
+        if split.held_out.is_empty() {
+            tracing::warn!(
+                held_out = section.held_out,
+                "no sentence is held out (train.held_out, or too little text), so nothing can be \
+                 calibrated: set buckets.boundaries and its keys, and strategy.anchor_threshold"
+            );
+        }
+        Ok(split)
+    }
+
+    /// Makes the model and puts it into `place`.
+    fn make(
+        &self,
+        config: &Config,
+        place: &Path,
+        split: &Split<'_>,
+        harvest: Option<Harvest>,
+        say: &mut dyn FnMut(&str),
+    ) -> Result<Model, TrainError> {
+        let section = &config.train;
+        let (added, mut grown) = match harvest {
+            Some(Harvest { documents, grown }) => (documents, Some(grown)),
+            None => (Vec::new(), None),
+        };
+        let crawled = added.iter().flat_map(AsRef::as_ref);
+        let training: Vec<&Sentence> = split.training.iter().copied().chain(crawled).collect();
+        let positive: Vec<&Document> = self.positive.iter().chain(&added).collect();
+        let estimating = Step::begin("estimating the model", None);
+        let estimate = lm::estimate(training.iter().copied(), section.order)?;
+        drop(estimating);
+        for order in estimate.fallbacks() {
+            tracing::warn!(
+                order,
+                "too little text to estimate the discounts of this order: 0.5, 1 and 1.5 are used"
+            );
+        }
+        say(&format!(
+            "model of order {}: {} sentences, {} n-grams",
+            estimate.order(),
+            estimate.sentences(),
+            estimate.ngram_counts().iter().sum::<usize>()
+        ));
+        let keywords = self.neutral.keywords(&positive, section.keywords);
+        let draft = model::Draft::begin(place)?;
+        let arpa_path = draft.arpa();
+        arpa::write(&estimate, &arpa_path)?;
+        let kenlm = lm::KenLm::load(&arpa_path).map_err(FolderError::from)?;
+        let neutral = self.neutral.documents();
+        let easier = self.neutral.easier();
+        let measured = calibrate::calibrate(&kenlm, &split.held_out, neutral, &easier);
+        if let Some(grown) = &mut grown {
+            grown.held_out_after = measured.held_out;
+        }
+        let comparing = Step::begin("comparing words", None);
+        let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, split);
+        drop(comparing);
+        if topical.topicality.is_none() {
+            tracing::warn!(
+                "too few documents about anything else to tell the topic by its words (4 with 30 \
+                 words are the least), so how far a page is on topic rests on its perplexity alone"
+            );
+        }
+        let facts = ModelFacts {
+            version: model::VERSION,
+            order: section.order,
+            language: language::recognise(training.iter().map(|s| s.as_str())),
+            corpus_sha256: corpus_hash(&positive, neutral),
+            positive_documents: positive.len(),
+            neutral_documents: self.neutral.given(),
+            neutral_words: self.neutral.words().map(Words::language),
+            training_sentences: training.len(),
+            training_tokens: training.iter().map(|s| s.len()).sum(),
+            held_out_documents: split.whole.then_some(split.held_out.len()),
+            held_out_sentences: split.held_out().count(),
+            held_out_perplexity: measured.held_out,
+            neutral_perplexity: measured.neutral,
+            seed: section.seed,
+            ngrams: estimate.ngram_counts(),
+            keywords: keywords.len(),
+            grown,
+            topicality: topical.topicality,
+            calibration: measured.calibration,
+            discounts: estimate.discounts().to_vec(),
+        };
+        let stopwords = self.neutral.stopwords(&positive);
+        draft.save_tables(&topical.counts, &keywords, &stopwords)?;
+        draft.finish(&facts)?;
+        if facts.topicality.is_some_and(|curve| curve.few) {
+            tracing::warn!(
+                "{} sentences in {} documents about the topic are too few to tell how many pages of \
+                 a crawl are on topic: {} sentences, in documents of which five can be held out \
+                 whole, are enough; name more texts under train.positive",
+                facts.training_sentences,
+                facts.positive_documents,
+                topicality::ENOUGH
+            );
+        }
+        tracing::info!(
+            held_out = facts.held_out_perplexity,
+            neutral = facts.neutral_perplexity,
+            sentences = facts.held_out_sentences,
+            "perplexity of what was held out"
+        );
+        Ok(Model::load(place)?)
+    }
+}
+
+/// SHA-256 over every sentence, a line each, neutral after positive.
+fn corpus_hash(positive: &[&Document], neutral: &[Document]) -> String {
+    let mut hash = Sha256::new();
+    let neutral: Vec<&Document> = neutral.iter().collect();
+    for part in [positive, &neutral] {
+        for sentence in part.iter().flat_map(|d| d.as_ref()) {
+            hash.update(sentence.as_str().as_bytes());
+            hash.update(b"\n");
+        }
+        hash.update(b"\n");
+    }
+    base16ct::lower::encode_string(&hash.finalize())
+}

@@ -1,0 +1,219 @@
+//! Training pages from the web: a crawl that follows no link.
+//!
+//! The same frontier, robots rules, host clocks, retries, redirects and address
+//! guard as in a real crawl; its store lies in a temporary folder inside the
+//! model's and is removed in the end.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::TrainError;
+use super::corpus::Document;
+use crate::address::PageUrl;
+use crate::config::Config;
+use crate::crawl::frontier::store::{SledStore, StoreError};
+use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
+use crate::crawl::pipeline::{Arrival, Control, Crew, Pace, Permit, Work, drive, now};
+use crate::fs::IoError;
+use crate::page::{Outcome, Reason, Task, TaskKind};
+use crate::web::extract;
+use crate::web::fetch::Fetcher;
+use crate::web::scope::Scope;
+
+/// What was fetched, by the address that was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Pages {
+    documents: HashMap<PageUrl, Document>,
+    redirects: HashMap<PageUrl, PageUrl>,
+}
+
+impl Pages {
+    /// The document that `url` led to.
+    pub fn document(&self, url: &PageUrl) -> Option<Document> {
+        let mut url = url;
+        // More than any chain the frontier follows, and an end for a loop.
+        for _ in 0..32 {
+            if let Some(document) = self.documents.get(url) {
+                return Some(document.clone());
+            }
+            url = self.redirects.get(url)?;
+        }
+        None
+    }
+}
+
+/// Fetches all of `urls`.
+///
+/// # Errors
+/// [`TrainError::Pages`] lists every address that could not be had, and why.
+pub(super) fn fetch(
+    config: &Config,
+    runtime: &Handle,
+    fetcher: &Fetcher,
+    urls: &[PageUrl],
+) -> Result<Pages, TrainError> {
+    let parent = &config.model.folder;
+    std::fs::create_dir_all(parent).map_err(IoError::at(parent, "making the folder"))?;
+    let folder = parent.join(format!(".fetching-{}", config.model_name().as_str()));
+    let clear = || match std::fs::remove_dir_all(&folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(IoError::at(&folder, "removing")(e))
+        }
+        _ => Ok(()),
+    };
+    clear()?;
+    let crawl = || -> Result<Pages, TrainError> {
+        let store = Box::new(SledStore::open(&folder)?);
+        let policy = Policy::new(&config.politeness, &config.network);
+        // The operator chose these pages by name, so no scope rule applies, and they
+        // are known by the very names that were given.
+        let scope = Scope::new(crate::config::Scope {
+            drop_parameters: Vec::new(),
+            ..crate::config::Scope::default()
+        });
+        let mut frontier = Frontier::open(store, policy, scope, now())?;
+        frontier.add_seeds(urls, now())?;
+        let mut crew = Fetching {
+            options: extract::Options {
+                max_text_bytes: config.text.max_bytes.as_len(),
+                max_nesting: config.text.max_nesting,
+                extractor: config.text.extractor,
+                ..extract::Options::default()
+            },
+            pages: Pages::default(),
+            failures: HashMap::new(),
+        };
+        let pace = Pace {
+            concurrency: config.network.concurrency,
+            max_bytes: u64::MAX,
+            checkpoint: Duration::from_secs(60),
+            drain: Duration::from_secs(60),
+        };
+        let control = Control::default();
+        drive(runtime, &mut frontier, fetcher, &pace, control, &mut crew)?;
+        crew.checked(&frontier, urls)
+    };
+    let pages = crawl();
+    clear()?;
+    pages
+}
+
+/// Training waits for its pages, so whoever waits for training must hear why.
+fn tell(task: &Task, settled: &Settled, error: Option<&str>, now: u64) {
+    if let Settled::Retrying { reason, due } = settled {
+        let error = error.unwrap_or(reason.name());
+        let seconds = due.saturating_sub(now).div_ceil(1000);
+        tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+    }
+}
+
+struct Fetching {
+    options: extract::Options,
+    pages: Pages,
+    failures: HashMap<PageUrl, String>,
+}
+
+impl Fetching {
+    /// All pages, or the list of what is missing.
+    fn checked(self, frontier: &Frontier, urls: &[PageUrl]) -> Result<Pages, TrainError> {
+        let mut missing = Vec::new();
+        for url in urls {
+            if self.pages.document(url).is_some() {
+                continue;
+            }
+            let why = match self.failures.get(url) {
+                Some(why) => why.clone(),
+                None => match frontier.look_up(url, TaskKind::Page)?.map(|r| r.state) {
+                    Some(crate::crawl::frontier::State::Dropped { reason }) => {
+                        reason.name().to_owned()
+                    }
+                    Some(crate::crawl::frontier::State::Redirected { to, .. }) => {
+                        format!("redirected to {to}, which could not be had")
+                    }
+                    _ => "its host does not answer".to_owned(),
+                },
+            };
+            missing.push(format!("{url}: {why}"));
+        }
+        if missing.is_empty() {
+            Ok(self.pages)
+        } else {
+            Err(TrainError::Pages(missing))
+        }
+    }
+}
+
+impl Crew for Fetching {
+    type Brought = Vec<String>;
+    type Error = StoreError;
+
+    fn work(&self) -> Work<Vec<String>> {
+        let options = self.options.clone();
+        Arc::new(move |task: &Task, fetched| {
+            if task.kind == TaskKind::Robots {
+                let body = String::from_utf8_lossy(&fetched.body).into_owned();
+                return (Outcome::Done, Some(vec![body]));
+            }
+            match extract::extract(&task.url, &fetched, &options) {
+                Ok(page) => (Outcome::Done, Some(page.blocks)),
+                Err(_) => {
+                    let reason = Reason::ContentType;
+                    (Outcome::Drop { reason }, None)
+                }
+            }
+        })
+    }
+
+    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
+        Ok(Permit::Lease)
+    }
+
+    fn settle(
+        &mut self,
+        frontier: &mut Frontier,
+        arrival: Arrival<Vec<String>>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let Arrival {
+            task,
+            outcome,
+            brought,
+            elapsed,
+            error,
+            ..
+        } = arrival;
+        if task.kind == TaskKind::Robots {
+            let body = brought.map(|b| b.concat().into_bytes().into());
+            let answer = RobotsAnswer::of(&outcome, body);
+            let settled = frontier
+                .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
+            tell(&task, &settled, error.as_deref(), now);
+            return Ok(());
+        }
+        if let Outcome::Redirect { to } = &outcome {
+            self.pages.redirects.insert(task.url.clone(), to.clone());
+        }
+        let effects = Effects::default();
+        let finished = frontier.finish(&task, outcome, effects, elapsed, now, |_| {
+            Ok::<_, StoreError>(Written::default())
+        })?;
+        tell(&task, &finished.settled, error.as_deref(), now);
+        match (finished.settled, brought) {
+            (Settled::Done, Some(blocks)) => {
+                let document = Document::of_blocks(&blocks);
+                self.pages.documents.insert(task.url, document);
+            }
+            (Settled::Dropped { reason }, _) => {
+                let why = error.unwrap_or_else(|| reason.name().to_owned());
+                self.failures.insert(task.url, why);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, _: &Frontier) {}
+}

@@ -1,0 +1,73 @@
+//! The record of changes: who changed what of a running crawl, from what to what, a
+//! line each in `logs/audit.jsonl`. It is no output of the crawl: it is never cut back,
+//! whatever becomes of what the change brought about.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{ControlError, Who};
+use crate::crawl::pipeline::{now, timestamp};
+use crate::outputs::{self, Table};
+use crate::sanitize;
+
+/// A change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Entry {
+    /// When, RFC 3339 in UTC.
+    pub time: String,
+    /// Who.
+    pub who: String,
+    /// `pause`, `resume`, `stop`, `checkpoint`, `seed` or `set`.
+    pub what: String,
+    /// The full key of a setting, as `limits.documents`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// Its value before, as TOML.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Its value now, as TOML; of a seed its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+impl Entry {
+    /// Now.
+    pub(super) fn of(who: &Who, what: &str) -> Self {
+        Self {
+            time: timestamp(now()),
+            who: who.0.clone(),
+            what: what.to_owned(),
+            key: None,
+            from: None,
+            to: None,
+        }
+    }
+
+    pub(super) fn to_json(&self) -> String {
+        // Strings always serialise.
+        let json = serde_json::to_string(self).unwrap_or_default();
+        sanitize::json(&json).into_owned()
+    }
+}
+
+/// Appends an entry to the file, and tells it to the program's own log.
+pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlError> {
+    let Entry {
+        who,
+        what,
+        key,
+        from,
+        to,
+        ..
+    } = entry;
+    tracing::info!(who, what, key, from, to, "audit");
+    let folder = folder.to_owned();
+    let line = entry.to_json();
+    let write = move || outputs::append_line(&folder, Table::Audit, &line, outputs::ROTATE);
+    // The task only fails where the process ends.
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.map_err(|_| ControlError::Ended)?;
+    written.map_err(|error| ControlError::Audit(error.to_string()))
+}

@@ -1,0 +1,396 @@
+//! The dashboard: one page whose parts are in the program, and what it shows beyond the
+//! status. It loads nothing from anywhere else; images are decoded and encoded anew
+//! before a browser sees them, and all words are set as text.
+
+use axum::extract::{Path as UrlPath, State};
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::book::{Kept, Packet, Seen, Yield};
+use super::routes::Problem;
+use super::{ControlError, Desk};
+use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
+use crate::crawl::pipeline::{Steering, now};
+use crate::fs::beneath;
+use crate::metrics::{self, Levels};
+use crate::outputs::Sidecar;
+use crate::page::Bucket;
+use crate::picture::thumbnail;
+use crate::sanitize;
+
+/// Hosts in the list of those that yield.
+const HOSTS: usize = 20;
+
+/// Hosts of each state in the list of those whose turn comes.
+const TURNS: usize = 8;
+
+/// Points of the curve that count as lately.
+const LATELY: usize = 4;
+
+/// Longest side of an image in the gallery, in pixels.
+const SIDE: u32 = 320;
+
+/// Characters of an image's words that are shown.
+const MAX_TEXT: usize = 300;
+
+/// What a crawl brings, beyond its status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Board {
+    /// What focusing gains.
+    pub focus: FocusNow,
+    /// The perplexity of the pages in the order fetched, in packets.
+    pub perplexity: Vec<Packet>,
+    /// The hosts with the most pages on topic.
+    pub best: Vec<Yield>,
+    /// The hosts whose turn comes next, a few of each state.
+    pub hosts: Vec<Turn>,
+    /// The last images.
+    pub images: Vec<Shown>,
+    /// The last pages, the latest first, and those that could not be had.
+    #[serde(default)]
+    pub pages: Vec<Seen>,
+}
+
+/// What was found by score, and what by chance (the control sample).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct FocusNow {
+    /// What was found, in one sentence.
+    #[serde(default)]
+    pub sentence: String,
+    /// The share of the pages that were chosen which are on topic; absent where it is too
+    /// early to tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+    /// The lower end of the range of the true share, as far as the judge can tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_low: Option<f64>,
+    /// The upper end of that range.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share_high: Option<f64>,
+    /// The same of those drawn by chance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drawn_share: Option<f64>,
+    /// Over the course of the crawl; points that span equally many fetches.
+    pub points: Vec<Chosen>,
+    /// Of the last points.
+    pub recent: Chosen,
+    /// Of all.
+    pub total: Chosen,
+    /// How many times as often a page is on topic where its link was chosen by score;
+    /// absent where it is too early to tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain: Option<f64>,
+    /// The lower end of its 95 % interval.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_low: Option<f64>,
+    /// The upper end; none where there is no bound.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_high: Option<f64>,
+}
+
+/// Links by how they were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Chosen {
+    /// By score.
+    pub focused: Found,
+    /// By chance.
+    pub control: Found,
+}
+
+/// Links that were followed, and the pages they brought.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Found {
+    /// How many links.
+    pub fetches: u64,
+    /// Those that brought a page.
+    pub pages: u64,
+    /// Those pages that are on topic rather than not.
+    pub on_topic: u64,
+    /// The share of the pages that are on topic, 0 to 1, as the headline has it; absent
+    /// without a page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub share: Option<f64>,
+}
+
+/// A host and when it is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Turn {
+    /// The host.
+    pub host: String,
+    /// `ready`, `due` (its clock runs) or `parked` (given up for now).
+    pub state: String,
+    /// In how many milliseconds its clock permits it; 0 where it does now.
+    pub due_in: u64,
+}
+
+/// An image that was kept.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Shown {
+    /// Its picture is at `/dashboard/image/ID`.
+    pub id: String,
+    /// The host that served it.
+    pub host: String,
+    /// The words that say most of it: its caption, its alt text or its title, with what
+    /// would steer a terminal or turn the reading order written out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Its rank score; lower is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+}
+
+impl From<Focus> for Chosen {
+    fn from(focus: Focus) -> Self {
+        let found = |tally: Tally| Found {
+            fetches: tally.fetches,
+            pages: tally.pages,
+            on_topic: tally.on_topic,
+            share: tally.share(),
+        };
+        Self {
+            focused: found(focus.focused),
+            control: found(focus.control),
+        }
+    }
+}
+
+impl FocusNow {
+    fn of(curve: &Curve, topic: &str) -> Self {
+        let total = curve.total();
+        let headline = total.headline(topic);
+        Self {
+            sentence: headline.to_string(),
+            share: headline.share,
+            share_low: headline.share_range.map(|(low, _)| low),
+            share_high: headline.share_range.map(|(_, high)| high),
+            drawn_share: headline.drawn_share,
+            points: curve.points().iter().map(|p| Chosen::from(*p)).collect(),
+            recent: curve.recent(LATELY).into(),
+            total: total.into(),
+            gain: headline.gain,
+            gain_low: headline.gain_interval.map(|(low, _)| low),
+            gain_high: headline.gain_interval.and_then(|(_, high)| high),
+        }
+    }
+}
+
+impl Turn {
+    fn of(turn: HostTurn, now: u64) -> Self {
+        Self {
+            host: turn.host.as_str().to_owned(),
+            state: turn.state.to_owned(),
+            due_in: turn.due.saturating_sub(now),
+        }
+    }
+}
+
+/// The page, its parts and the pictures; whoever asks needs no token for the page itself,
+/// in which nothing of the crawl stands.
+pub(super) fn pages() -> Router<Desk> {
+    Router::new()
+        .route(
+            "/",
+            get(|| part("text/html", include_str!("dashboard/page.html"))),
+        )
+        .route(
+            "/dashboard.css",
+            get(|| part("text/css", include_str!("dashboard/page.css"))),
+        )
+        .route(
+            "/dashboard.js",
+            get(|| part("text/javascript", include_str!("dashboard/page.js"))),
+        )
+        .route(
+            "/dashboard.svg",
+            get(|| part("image/svg+xml", include_str!("dashboard/icon.svg"))),
+        )
+        .route("/dashboard/image/{id}", get(picture))
+}
+
+/// The paths of the page, for which no token is asked.
+pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
+
+async fn part(media: &'static str, text: &'static str) -> Response {
+    let media = format!("{media}; charset=utf-8");
+    ([(header::CONTENT_TYPE, media)], text).into_response()
+}
+
+/// What the crawl brings: on topic or not, perplexity, hosts, images.
+#[utoipa::path(get, path = "/api/board",
+    responses((status = 200, body = Board), (status = "default", body = Problem)))]
+pub(super) async fn board(State(desk): State<Desk>) -> Result<Json<Board>, Problem> {
+    Ok(Json(desk.board().await?))
+}
+
+/// Counters, gauges and histograms in the text format of Prometheus (0.0.4).
+#[utoipa::path(get, path = "/metrics",
+    responses((status = 200, body = String, content_type = "text/plain"),
+        (status = "default", body = Problem)))]
+pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Problem> {
+    let text = desk.metrics().await?;
+    Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
+}
+
+async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Response {
+    let missing = || {
+        let advice = "the gallery shows the last images only";
+        Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
+    };
+    let Some(file) = desk.image_file(&id) else {
+        return missing();
+    };
+    // One after the other: the crawl needs the cores.
+    let _decoding = desk.0.decoding.lock().await;
+    let folder = desk.0.folder.clone();
+    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
+    match tokio::task::spawn_blocking(decode).await {
+        Ok(Some(jpeg)) => {
+            let media = (header::CONTENT_TYPE, HeaderValue::from_static("image/jpeg"));
+            let cache = HeaderValue::from_static("private, max-age=3600");
+            ([media, (header::CACHE_CONTROL, cache)], jpeg).into_response()
+        }
+        _ => missing(),
+    }
+}
+
+impl Desk {
+    /// What the crawl brings.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn board(&self) -> Result<Board, ControlError> {
+        let (curve, turns) = match self.0.life.preparing() {
+            Some(_) => Default::default(),
+            None => {
+                let look = |run: &mut Steering<'_>| {
+                    let curve = run.frontier.focus_curve().clone();
+                    (curve, run.frontier.turns(TURNS))
+                };
+                match self.steer(look).await {
+                    Err(ControlError::Ended) => return Ok(self.farewell().await?.board.clone()),
+                    looked => looked?,
+                }
+            }
+        };
+        let desk = self.clone();
+        let made = tokio::task::spawn_blocking(move || desk.board_of(&curve, turns, now()));
+        // The task only fails where the process ends.
+        made.await.map_err(|_| ControlError::Ended)
+    }
+
+    /// What the crawl brought, with what only the run itself knows. Reads files.
+    pub(super) fn board_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Board {
+        let earlier = self.0.earlier.get().cloned().unwrap_or_default();
+        let (perplexity, best, kept, pages) = {
+            let book = self.book();
+            let kept: Vec<Kept> = book.images(&earlier).cloned().collect();
+            let pages: Vec<Seen> = book.pages(&earlier).cloned().collect();
+            (
+                book.packets(&earlier),
+                book.best(&earlier, HOSTS),
+                kept,
+                pages,
+            )
+        };
+        let folder = &self.0.folder;
+        let shown = |kept: Kept| {
+            let sidecar = Sidecar::load(folder, &kept.file).ok();
+            shown(kept, sidecar.as_ref())
+        };
+        Board {
+            focus: FocusNow::of(curve, &self.0.topic),
+            perplexity,
+            best,
+            hosts: turns.into_iter().map(|t| Turn::of(t, now)).collect(),
+            images: kept.into_iter().map(shown).collect(),
+            pages,
+        }
+    }
+
+    /// The metrics of the crawl.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`] also where it has not begun.
+    pub async fn metrics(&self) -> Result<String, ControlError> {
+        let metrics = self.0.metrics.get().ok_or(ControlError::Ended)?;
+        let levels = self.steer(|run| levels(run)).await?;
+        metrics.render(&levels).map_err(|_| ControlError::Ended)
+    }
+
+    fn image_file(&self, id: &str) -> Option<String> {
+        let earlier = self.0.earlier.get().cloned().unwrap_or_default();
+        let book = self.book();
+        let kept = book.images(&earlier).find(|kept| kept.id == id)?;
+        Some(kept.file.clone())
+    }
+}
+
+fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
+    let best = sidecar
+        .map(Sidecar::contexts)
+        .unwrap_or_default()
+        .iter()
+        .min_by(|a, b| a.rank.total_cmp(&b.rank));
+    let texts = best.map(|context| &context.texts);
+    let text = texts.and_then(|t| {
+        let in_order = [&t.figcaption, &t.caption, &t.alt, &t.title, &t.file_name];
+        in_order.into_iter().flatten().next()
+    });
+    Shown {
+        id: kept.id,
+        host: kept.host,
+        text: text.map(|text| {
+            let text: String = text.chars().take(MAX_TEXT).collect();
+            sanitize::shown(&text).into_owned()
+        }),
+        score: best.map(|context| context.rank).filter(|r| r.is_finite()),
+    }
+}
+
+fn levels(run: &Steering<'_>) -> Levels {
+    let counts = run.frontier.counts();
+    let hosts = run.frontier.hosts_by_state();
+    let focus = run.frontier.focus();
+    let mut queued: Vec<(&'static str, u64)> = Bucket::ALL
+        .iter()
+        .zip(counts.queued)
+        .map(|(bucket, n)| (bucket.name(), n))
+        .collect();
+    queued.push(("images", counts.queued_images));
+    let dropped = counts.dropped.iter().map(|(r, n)| (r.name(), *n));
+    let shares = [
+        ("focused", focus.focused.share()),
+        ("control", focus.control.share()),
+    ];
+    let shares = shares.into_iter();
+    Levels {
+        urls: vec![
+            ("done", counts.documents),
+            ("images", counts.images),
+            ("queued", counts.queued_pages() + counts.queued_images),
+            ("waiting", counts.waiting),
+            ("dropped", counts.dropped.values().sum()),
+        ],
+        queued,
+        dropped: dropped.collect(),
+        hosts: [
+            ("ready", hosts.ready),
+            ("due", hosts.due),
+            ("held", hosts.held),
+            ("parked", hosts.parked),
+            ("open", hosts.open),
+        ]
+        .map(|(state, n)| (state, n as u64))
+        .to_vec(),
+        leased: run.frontier.leased() as u64,
+        most_leased: run.most_leased as u64,
+        paused: run.phase.paused.is_some(),
+        on_topic: shares
+            .filter_map(|(chosen, share)| Some((chosen, share?)))
+            .collect(),
+    }
+}

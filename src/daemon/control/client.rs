@@ -1,0 +1,347 @@
+//! The other end of the control API.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use reqwest::header::AUTHORIZATION;
+use reqwest::{Method, Response, StatusCode};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use url::Url;
+
+use super::Token;
+use super::{Change, Changes, ControlError, Done, InForce, NewSeeds, Problem, Seeded, Status};
+use crate::address::{HostKey, PageUrl};
+use crate::crawl::checkpoint::{self, OpenError};
+use crate::daemon::explain::{Explanation, HostReport};
+
+/// The longest that an answer is waited for: the crawl may just be flushing to a
+/// slow disk.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Bytes of one event of the log that are kept until it is whole.
+const MAX_EVENT: usize = 4 << 20;
+
+/// Asks a running crawl.
+#[derive(Debug, Clone)]
+pub struct Client {
+    place: Where,
+}
+
+#[derive(Debug, Clone)]
+enum Where {
+    /// The socket in this job's folder.
+    Folder(PathBuf),
+    Url(Url, Option<Token>),
+}
+
+/// An event of the log that is followed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Followed {
+    /// `row`, `change` or `lost`.
+    pub event: String,
+    /// JSON.
+    pub data: String,
+}
+
+impl Client {
+    /// For the job in `folder`, by its socket.
+    pub fn new(folder: &Path) -> Self {
+        let place = Where::Folder(folder.to_owned());
+        Self { place }
+    }
+
+    /// For the crawl whose API is at `url`, as `http://127.0.0.1:8470`.
+    pub fn at(url: Url, token: Option<Token>) -> Self {
+        let place = Where::Url(url, token);
+        Self { place }
+    }
+
+    /// As [`Desk::status`](super::Desk::status).
+    ///
+    /// # Errors
+    /// [`ControlError`], here and below.
+    pub async fn status(&self) -> Result<Status, ControlError> {
+        self.get("api/status", |_| {}).await
+    }
+
+    /// `pause`, `resume`, `stop` or `checkpoint`, as the methods of
+    /// [`Desk`](super::Desk) of these names.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn tell(&self, what: &str) -> Result<Done, ControlError> {
+        self.send(Method::POST, &format!("api/{what}"), Vec::new())
+            .await
+    }
+
+    /// As [`Desk::add_seeds`](super::Desk::add_seeds).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn add_seeds(&self, seeds: &NewSeeds) -> Result<Vec<Seeded>, ControlError> {
+        self.send(Method::POST, "api/seeds", json(seeds)?).await
+    }
+
+    /// As [`Desk::config`](super::Desk::config).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn config(&self) -> Result<InForce, ControlError> {
+        self.get("api/config", |_| {}).await
+    }
+
+    /// As [`Desk::set`](super::Desk::set).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn set(
+        &self,
+        values: &serde_json::Map<String, Value>,
+    ) -> Result<Vec<Change>, ControlError> {
+        self.send(Method::PATCH, "api/config", json(values)?).await
+    }
+
+    /// As [`Desk::explain`](super::Desk::explain).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn explain(&self, url: &PageUrl) -> Result<Explanation, ControlError> {
+        let query = |target: &mut Url| {
+            target.query_pairs_mut().append_pair("url", url.as_str());
+        };
+        self.get("api/explain", query).await
+    }
+
+    /// As [`Desk::host`](super::Desk::host).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn host(&self, host: &HostKey) -> Result<HostReport, ControlError> {
+        self.get(&format!("api/host/{host}"), |_| {}).await
+    }
+
+    /// As [`Desk::reload`](super::Desk::reload), with the text of a job file.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn reload(&self, job: String) -> Result<Changes, ControlError> {
+        self.send(Method::POST, "api/rules", job.into_bytes()).await
+    }
+
+    /// The last `n` rows of the crawl log.
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn log(&self, n: usize) -> Result<Vec<Value>, ControlError> {
+        let query = |target: &mut Url| {
+            target.query_pairs_mut().append_pair("last", &n.to_string());
+        };
+        self.get("api/log", query).await
+    }
+
+    /// Gives every row of the log to `take` as it is written, until the crawl ends or
+    /// `take` says that it is enough (false).
+    ///
+    /// # Errors
+    /// [`ControlError`].
+    pub async fn follow(&self, mut take: impl FnMut(Followed) -> bool) -> Result<(), ControlError> {
+        let (client, _place) = self.client(None)?;
+        let target = self.target("api/log/follow")?;
+        let mut answer = self.answered(client.get(target)).await?;
+        let mut pending = Vec::new();
+        // A connection that breaks is the crawl's end, as far as this can be known.
+        while let Ok(Some(part)) = answer.chunk().await {
+            pending.extend_from_slice(&part);
+            while let Some(end) = pending.windows(2).position(|pair| pair == b"\n\n") {
+                let event: Vec<u8> = pending.drain(..end + 2).collect();
+                if let Some(followed) = Followed::parse(&String::from_utf8_lossy(&event))
+                    && !take(followed)
+                {
+                    return Ok(());
+                }
+            }
+            if pending.len() > MAX_EVENT {
+                return Err(ControlError::Garbled("an event without end".to_owned()));
+            }
+        }
+        Ok(())
+    }
+
+    async fn get<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        query: impl FnOnce(&mut Url),
+    ) -> Result<T, ControlError> {
+        let (client, _place) = self.client(Some(PATIENCE))?;
+        let mut target = self.target(path)?;
+        query(&mut target);
+        self.read(client.get(target)).await
+    }
+
+    async fn send<T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<T, ControlError> {
+        let (client, _place) = self.client(Some(PATIENCE))?;
+        self.read(client.request(method, self.target(path)?).body(body))
+            .await
+    }
+
+    fn target(&self, path: &str) -> Result<Url, ControlError> {
+        let base = match &self.place {
+            // The host says nothing here, but a request must have one.
+            Where::Folder(_) => "http://spoor/",
+            Where::Url(url, _) => url.as_str(),
+        };
+        let joined = Url::parse(base).and_then(|url| url.join(path));
+        joined.map_err(|error| self.silent(error.to_string()))
+    }
+
+    async fn read<T: DeserializeOwned>(
+        &self,
+        request: reqwest::RequestBuilder,
+    ) -> Result<T, ControlError> {
+        let answer = self.answered(request).await?;
+        let bytes = answer.bytes().await;
+        let bytes = bytes.map_err(|e| self.silent(root_cause(&e)))?;
+        serde_json::from_slice(&bytes).map_err(|e| ControlError::Garbled(e.to_string()))
+    }
+
+    async fn answered(&self, request: reqwest::RequestBuilder) -> Result<Response, ControlError> {
+        let request = match &self.place {
+            Where::Url(_, Some(token)) => request.header(AUTHORIZATION, token.bearer()),
+            _ => request,
+        };
+        let answer = match request.send().await {
+            Ok(answer) => answer,
+            Err(error) if error.is_connect() && !self.is_locked() => {
+                return Err(match &self.place {
+                    Where::Folder(_) => ControlError::NotRunning(self.name()),
+                    Where::Url(url, _) => ControlError::NobodyThere {
+                        url: url.to_string(),
+                        why: root_cause(&error),
+                    },
+                });
+            }
+            Err(error) => return Err(self.silent(root_cause(&error))),
+        };
+        if answer.status() == StatusCode::OK {
+            return Ok(answer);
+        }
+        let bytes = answer.bytes().await.unwrap_or_default();
+        Err(ControlError::Refused(
+            match serde_json::from_slice::<Problem>(&bytes) {
+                Ok(Problem { error, advice, .. }) => format!("{error}; {advice}"),
+                Err(_) => String::from_utf8_lossy(&bytes).into_owned(),
+            },
+        ))
+    }
+
+    /// Whether a process has the job, as far as can be seen from here.
+    fn is_locked(&self) -> bool {
+        match &self.place {
+            Where::Folder(folder) => {
+                matches!(checkpoint::lock(folder), Err(OpenError::Busy { .. }))
+            }
+            Where::Url(..) => false,
+        }
+    }
+
+    fn name(&self) -> String {
+        match &self.place {
+            Where::Folder(folder) => folder.display().to_string(),
+            Where::Url(url, _) => url.to_string(),
+        }
+    }
+
+    fn silent(&self, why: String) -> ControlError {
+        let place = match &self.place {
+            Where::Folder(folder) => folder.join("control.sock").display().to_string(),
+            Where::Url(url, _) => url.to_string(),
+        };
+        ControlError::Silent { place, why }
+    }
+
+    /// A client that connects there, and what must live as long.
+    fn client(&self, timeout: Option<Duration>) -> Result<(reqwest::Client, Place), ControlError> {
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
+        let roots: rustls::RootCertStore = roots.collect();
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| self.silent(e.to_string()))?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut builder = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls)
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy();
+        if let Some(timeout) = timeout {
+            builder = builder.timeout(timeout);
+        }
+        let mut place = Place::default();
+        if let Where::Folder(folder) = &self.place {
+            (builder, place) = self.through_socket(builder, folder)?;
+        }
+        let client = builder.build();
+        Ok((client.map_err(|e| self.silent(root_cause(&e)))?, place))
+    }
+
+    #[cfg(unix)]
+    fn through_socket(
+        &self,
+        builder: reqwest::ClientBuilder,
+        folder: &Path,
+    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+        let not_there = |_| ControlError::NotRunning(self.name());
+        let place = super::socket::Place::of(folder).map_err(not_there)?;
+        let builder = builder.unix_socket(place.path.as_path());
+        Ok((builder, Some(place)))
+    }
+
+    #[cfg(not(unix))]
+    fn through_socket(
+        &self,
+        _: reqwest::ClientBuilder,
+        _: &Path,
+    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+        Err(self.silent("this system has no Unix domain sockets; name the API's --url".to_owned()))
+    }
+}
+
+#[cfg(unix)]
+type Place = Option<super::socket::Place>;
+#[cfg(not(unix))]
+type Place = ();
+
+impl Followed {
+    /// One event as the standard has it (WHATWG HTML, section 9.2.5), with a single line
+    /// of data, as ours have; `None` for a comment.
+    fn parse(text: &str) -> Option<Self> {
+        let field = |name: &str| {
+            let value = text.lines().find_map(|line| line.strip_prefix(name))?;
+            Some(value.strip_prefix(' ').unwrap_or(value).to_owned())
+        };
+        Some(Self {
+            event: field("event:").unwrap_or_default(),
+            data: field("data:")?,
+        })
+    }
+}
+
+fn json(value: &impl Serialize) -> Result<Vec<u8>, ControlError> {
+    serde_json::to_vec(value).map_err(|e| ControlError::Garbled(e.to_string()))
+}
+
+/// The innermost error: what the system said.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
+}

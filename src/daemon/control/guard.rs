@@ -1,0 +1,420 @@
+//! Who may ask over TCP. The socket in the job's folder needs none of this: only its
+//! owner can open it.
+//!
+//! With a token only who has it gets in. Where the operator names an address of this
+//! machine and no token, everybody on this machine may ask. Either way no web page that
+//! somebody has open here gets in (see `origin`). A token of the operator's is never
+//! written anywhere. One that a run has made for itself stands in the link that
+//! `spoor crawl` prints, and is answered on the socket of its owner; it ends with the run.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+use utoipa::ToSchema;
+
+use super::board;
+use super::routes::{self, Problem};
+use crate::config::{self, Listen};
+use crate::local_origin::{self, Sender};
+use crate::local_server::Seat;
+
+/// The variable that a token is taken from where no file is named.
+const VARIABLE: &str = "SPOOR_CONTROL_TOKEN";
+
+/// Characters of the shortest token.
+const SHORTEST: usize = 16;
+
+/// Bytes of the longest file with a token.
+const LONGEST: u64 = 4096;
+
+/// What is answered without a token.
+const LOGIN: &str = "/login";
+
+/// A secret that lets its bearer steer a crawl. It shows itself nowhere.
+#[derive(Clone)]
+pub struct Token(String);
+
+impl fmt::Debug for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// Why `[control]` cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum AccessError {
+    /// Others could reach it.
+    #[error(
+        "control.listen = \"{0}\" can be reached from other machines, so it needs a token: write \
+         one into a file that only you may read and name it as control.token_file, or set \
+         {VARIABLE}"
+    )]
+    Open(std::net::SocketAddr),
+    /// The file cannot be read.
+    #[error("control.token_file = {path:?} cannot be read: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Everybody can read it.
+    #[error("control.token_file = {0:?} can be read by everybody on this machine; chmod 600 it")]
+    Readable(PathBuf),
+    /// It is no token.
+    #[error(
+        "{0} holds no token: {SHORTEST} to {LONGEST} visible ASCII characters on one line, as `openssl rand -hex 32` prints"
+    )]
+    NoToken(String),
+    /// Another program listens there.
+    #[error(
+        "control.listen = \"{address}\" cannot be listened on: {source}; stop what listens there, name \
+         another address, or write \"auto\" for the next port that is free"
+    )]
+    Taken {
+        /// The address of the job file.
+        address: std::net::SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+impl Token {
+    /// The token that a section asks for, by its file or else by the environment; an
+    /// empty variable is none.
+    ///
+    /// # Errors
+    /// [`AccessError`], also where there must be one and is none.
+    pub fn of(section: &config::Control) -> Result<Option<Self>, AccessError> {
+        let variable = std::env::var(VARIABLE).ok();
+        Self::from(section, variable.filter(|text| !text.is_empty()))
+    }
+
+    fn from(
+        section: &config::Control,
+        variable: Option<String>,
+    ) -> Result<Option<Self>, AccessError> {
+        let token = match (&section.token_file, variable) {
+            (Some(path), _) => Some(Self::read(path)?),
+            (None, Some(text)) => Some(Self::parse(&text, VARIABLE)?),
+            (None, None) => None,
+        };
+        match section.listen {
+            Listen::At(address) if token.is_none() && !address.ip().is_loopback() => {
+                Err(AccessError::Open(address))
+            }
+            _ => Ok(token),
+        }
+    }
+
+    /// Reads a token from a file that not everybody can read.
+    ///
+    /// # Errors
+    /// [`AccessError`] names the file.
+    pub fn read(path: &Path) -> Result<Self, AccessError> {
+        use std::io::Read;
+        let unreadable = |source| AccessError::Unreadable {
+            path: path.to_owned(),
+            source,
+        };
+        let file = std::fs::File::open(path).map_err(unreadable)?;
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = file.metadata().map_err(unreadable)?.permissions().mode();
+            if mode & 0o007 != 0 {
+                return Err(AccessError::Readable(path.to_owned()));
+            }
+        }
+        let mut text = String::new();
+        let mut part = file.take(LONGEST + 1);
+        part.read_to_string(&mut text).map_err(unreadable)?;
+        Self::parse(&text, &path.display().to_string())
+    }
+
+    /// One that nobody can guess; `None` where the system has no random numbers.
+    pub(super) fn random() -> Option<Self> {
+        let mut bytes = [0; 16];
+        getrandom::fill(&mut bytes).ok()?;
+        Some(Self(base16ct::lower::encode_string(&bytes)))
+    }
+
+    /// The address of a server with the token behind it, where no request carries it.
+    pub(super) fn link(&self, address: std::net::SocketAddr) -> String {
+        format!("http://{address}/#token={}", self.0)
+    }
+
+    /// The token as a header carries it.
+    pub(super) fn bearer(&self) -> String {
+        format!("Bearer {}", self.0)
+    }
+
+    fn parse(text: &str, from: &str) -> Result<Self, AccessError> {
+        let text = text.trim();
+        let fits = (SHORTEST as u64..=LONGEST).contains(&(text.len() as u64))
+            && text.bytes().all(|b| b.is_ascii_graphic());
+        match fits {
+            true => Ok(Self(text.to_owned())),
+            false => Err(AccessError::NoToken(from.to_owned())),
+        }
+    }
+
+    /// Takes the same time wherever the two differ.
+    fn is(&self, other: &str) -> bool {
+        self.0.as_bytes().ct_eq(other.as_bytes()).into()
+    }
+
+    /// What stands for it in a cookie, from which it cannot be told.
+    fn session(&self) -> String {
+        base16ct::lower::encode_string(&Sha256::digest(format!("spoor control\0{}", self.0)))
+    }
+}
+
+/// What is asked of those who come over TCP.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    token: Option<Token>,
+    /// What is answered without a token: the page that asks for it, and no more.
+    open: &'static [&'static str],
+    /// Whether others than this machine may ask.
+    remote: bool,
+    cookie: String,
+}
+
+impl Guard {
+    /// For a server on this address. Cookies are not told apart by port, so their name is.
+    pub fn new(address: std::net::SocketAddr, token: Option<Token>) -> Self {
+        Self {
+            token,
+            open: &board::PARTS,
+            remote: !address.ip().is_loopback(),
+            cookie: format!("spoor-{}", address.port()),
+        }
+    }
+
+    /// The same for a server whose page has these parts.
+    pub fn open_for(self, parts: &'static [&'static str]) -> Self {
+        Self {
+            open: parts,
+            ..self
+        }
+    }
+
+    fn is_open(&self, path: &str) -> bool {
+        path == LOGIN || self.open.contains(&path)
+    }
+
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let Some(token) = &self.token else {
+            return true;
+        };
+        let values = |name| {
+            let all = headers.get_all(name).into_iter();
+            all.filter_map(|value| value.to_str().ok())
+        };
+        let bearer = |value: &str| match value.split_once(' ') {
+            Some((scheme, rest)) => scheme.eq_ignore_ascii_case("bearer") && token.is(rest.trim()),
+            None => false,
+        };
+        if values(header::AUTHORIZATION).any(bearer) {
+            return true;
+        }
+        let session = token.session();
+        let cookies = values(header::COOKIE).flat_map(|value| value.split(';'));
+        cookies
+            .filter_map(|cookie| cookie.trim().split_once('='))
+            .filter(|(name, _)| *name == self.cookie)
+            .any(|(_, value)| session.as_bytes().ct_eq(value.as_bytes()).into())
+    }
+}
+
+/// Lets pass who may ask, and puts the headers on the answer.
+pub(crate) async fn guard(
+    State(guard): State<Arc<Guard>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let headers = request.headers();
+    let changes = ![Method::GET, Method::HEAD].contains(request.method());
+    let refusal = match local_origin::own_host(headers, guard.remote) {
+        None => Some(Problem::new(
+            StatusCode::FORBIDDEN,
+            "the Host is not this machine",
+            "ask by the IP address, or as localhost",
+        )),
+        Some(host) if changes && local_origin::sender(headers, host) == Sender::Foreign => {
+            Some(Problem::new(
+                StatusCode::FORBIDDEN,
+                "the page of another site sent this",
+                "ask from a page of this server, or with a program",
+            ))
+        }
+        Some(_) if !guard.is_open(request.uri().path()) && !guard.knows(headers) => {
+            Some(Problem::new(
+                StatusCode::UNAUTHORIZED,
+                "the token is missing or wrong",
+                "send it as Authorization: Bearer, or log in with POST /login",
+            ))
+        }
+        Some(_) => {
+            // Clients without access cannot take the place of this one.
+            if let Some(seat) = request.extensions().get::<Arc<Seat>>()
+                && guard.knows(headers)
+            {
+                seat.admit();
+            }
+            None
+        }
+    };
+    let mut response = match refusal {
+        Some(problem) => problem.into_response(),
+        None => {
+            request.extensions_mut().insert(Arc::clone(&guard));
+            next.run(request).await
+        }
+    };
+    if response.status() == StatusCode::UNAUTHORIZED {
+        let scheme = header::HeaderValue::from_static("Bearer");
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    local_origin::put_headers(&mut response);
+    response
+}
+
+/// The token of who logs in.
+#[derive(Deserialize, Serialize, ToSchema)]
+pub(super) struct Login {
+    /// As the operator has set it.
+    token: String,
+}
+
+/// Sets a cookie by which a browser is known from then on, over TCP; scripts cannot read
+/// it, and no other site can send it.
+#[utoipa::path(post, path = "/login", request_body = Login,
+    responses((status = 204, description = "The cookie is set, where a token is asked for at all"),
+        (status = "default", body = Problem)))]
+pub(crate) async fn login(
+    guard: Option<Extension<Arc<Guard>>>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let login: Login = routes::read(&body, "send {\"token\": \"...\"}")?;
+    let Some(Extension(guard)) = guard else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let Some(token) = &guard.token else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    if !token.is(login.token.trim()) {
+        return Err(Problem::new(
+            StatusCode::UNAUTHORIZED,
+            "the token is wrong",
+            "take the link that `spoor crawl` or `spoor ctl JOB status` prints, or the token of \
+             the file that control.token_file names",
+        ));
+    }
+    let Guard { cookie, .. } = &*guard;
+    let session = token.session();
+    let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
+    Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
+}
+
+#[cfg(test)]
+#[cfg(unix)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn section(listen: &str, token_file: Option<&Path>) -> config::Control {
+        config::Control {
+            listen: Listen::At(listen.parse().unwrap()),
+            token_file: token_file.map(Path::to_owned),
+        }
+    }
+
+    #[test]
+    fn a_server_for_others_has_a_token_that_is_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("token");
+        let of = |listen: &str, file: Option<&Path>, variable: Option<&str>| {
+            let token = Token::from(&section(listen, file), variable.map(str::to_owned));
+            token.map(|t| t.map(|t| t.0)).map_err(|e| e.to_string())
+        };
+        let said = |result: Result<Option<String>, String>, part: &str| {
+            let said = result.unwrap_err();
+            assert!(said.contains(part), "{said}");
+            assert!(!said.contains("hunter2"), "{said}");
+        };
+        assert_eq!(of("127.0.0.1:0", None, None), Ok(None));
+        assert_eq!(of("[::1]:0", None, None), Ok(None));
+        said(of("0.0.0.0:1", None, None), "\"0.0.0.0:1\"");
+        said(of("[::]:1", None, None), "needs a token");
+        said(of("127.0.0.1:0", Some(&path), None), "cannot be read");
+        let long = "hunter2hunter2hunter2";
+        for (text, mode, part) in [
+            ("hunter2hunter2\n", 0o600, "holds no token"),
+            ("hunter2 hunter2 hunter2", 0o600, "holds no token"),
+            (long, 0o604, "chmod 600"),
+            (long, 0o602, "chmod 600"),
+        ] {
+            std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            said(of("0.0.0.0:1", Some(&path), None), part);
+        }
+        std::fs::write(&path, format!("{long}\n")).unwrap();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
+        let other = "variable-variable";
+        let read = of("0.0.0.0:1", Some(&path), Some(other));
+        assert_eq!(read, Ok(Some(long.to_owned())), "the file goes first");
+        assert_eq!(
+            of("0.0.0.0:1", None, Some(other)),
+            Ok(Some(other.to_owned()))
+        );
+        said(of("0.0.0.0:1", None, Some("hunter2")), VARIABLE);
+        let token = Token(long.to_owned());
+        assert!(!format!("{token:?} {}", token.session()).contains("hunter2"));
+    }
+
+    #[test]
+    fn only_the_token_or_its_cookie_opens() {
+        let address = "127.0.0.1:99".parse().unwrap();
+        let token = Token("0123456789abcdef".to_owned());
+        let session = token.session();
+        let guard = Guard::new(address, Some(token));
+        let knows = |name: header::HeaderName, value: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(name, value.parse().unwrap());
+            guard.knows(&headers)
+        };
+        use header::{AUTHORIZATION, COOKIE};
+        assert!(knows(AUTHORIZATION, "Bearer 0123456789abcdef"));
+        assert!(knows(AUTHORIZATION, "bearer 0123456789abcdef"));
+        assert!(knows(COOKIE, &format!("a=b; spoor-99={session}")));
+        for wrong in [
+            "Bearer 0123456789abcde",
+            "Bearer ",
+            "0123456789abcdef",
+            "Basic 0123456789abcdef",
+        ] {
+            assert!(!knows(AUTHORIZATION, wrong), "{wrong}");
+        }
+        assert!(
+            !knows(COOKIE, "spoor-99=0123456789abcdef"),
+            "the token itself"
+        );
+        assert!(!knows(COOKIE, &format!("spoor-98={session}")));
+        assert!(!guard.knows(&HeaderMap::new()));
+        assert!(Guard::new(address, None).knows(&HeaderMap::new()));
+    }
+}

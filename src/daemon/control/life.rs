@@ -1,0 +1,271 @@
+//! The life of a crawl as those see it who watch: it is prepared, it crawls, it has ended.
+//!
+//! The page is there from the first second, before there is a frontier to ask; and it
+//! keeps the last figures when the process is gone, because they are sent to it at the end.
+
+use std::convert::Infallible;
+use std::path::Path;
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use futures_util::{Stream, stream};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Semaphore, watch};
+use utoipa::ToSchema;
+
+use super::routes::Problem;
+use super::status::Stage;
+use super::{Board, ControlError, Desk, Inner, Status};
+use crate::crawl::frontier::Frontier;
+use crate::crawl::pipeline::{End, now, timestamp};
+use crate::fs::beneath;
+
+/// Pages that wait for the end at the same time, so that they do not take every
+/// connection.
+const WATCHERS: usize = 8;
+
+/// The longest that the last figures are waited for.
+const MOMENT: Duration = Duration::from_secs(2);
+
+/// Where a crawl is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Now {
+    /// It is being prepared: what is done, and since when in milliseconds since 1970.
+    Preparing { since: u64, doing: String },
+    /// The frontier is open.
+    Crawling,
+}
+
+/// Why a crawl ended, and what its operator may do next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Ending {
+    /// `limit`, `exhausted`, `stopped` or `failed`.
+    pub why: String,
+    /// The same in words.
+    pub text: String,
+    /// Commands that go on from here.
+    pub next: Vec<NextStep>,
+}
+
+/// A command that may come next.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NextStep {
+    /// As it is typed.
+    pub command: String,
+    /// What it gives.
+    pub gives: String,
+}
+
+/// The last that is said of a crawl.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Farewell {
+    /// How it stood; `ended` says why.
+    pub status: Status,
+    /// What it brought.
+    pub board: Board,
+}
+
+/// The file in a job's folder that says how the last run ended. It is gone while a crawl
+/// runs, and stays away where one was killed.
+const ENDED: &str = "ended.json";
+
+/// How the last run of the job in `folder` ended, where it said so.
+pub fn ending(folder: &Path) -> Option<Ending> {
+    let file = beneath::open(folder, ENDED).ok()?;
+    serde_json::from_reader(std::io::Read::take(file, MAX_ENDED)).ok()
+}
+
+/// Bytes of that file that are read.
+const MAX_ENDED: u64 = 1 << 16;
+
+/// Where a crawl is in its life, and who waits for its end.
+pub(super) struct Life {
+    now: std::sync::Mutex<Now>,
+    farewell: watch::Sender<Option<Arc<Farewell>>>,
+    watchers: Arc<Semaphore>,
+}
+
+impl Inner {
+    /// Leaves how the run ended in the job's folder, for those who come later.
+    fn note(&self, ending: &Ending) {
+        let path = self.folder.join(ENDED);
+        let text = serde_json::to_string(ending).unwrap_or_default();
+        if let Err(error) = beneath::write_bytes(&self.folder, ENDED, text.as_bytes()) {
+            // What ended the crawl says it better, where it was the disk.
+            tracing::debug!(
+                "{}: {error}; `spoor ui` cannot say how the crawl ended",
+                path.display()
+            );
+        }
+    }
+
+    /// Takes away what the run before left.
+    pub fn forget_ending(&self) {
+        beneath::remove_file(&self.folder, ENDED).ok();
+    }
+}
+
+impl Life {
+    pub fn new() -> Self {
+        Self {
+            now: std::sync::Mutex::new(Now::Preparing {
+                since: now(),
+                doing: "starting".to_owned(),
+            }),
+            farewell: watch::Sender::new(None),
+            watchers: Arc::new(Semaphore::new(WATCHERS)),
+        }
+    }
+
+    pub fn begin(&self) {
+        *self.now() = Now::Crawling;
+    }
+
+    /// What is done before the crawl begins, and since when; `None` from then on.
+    pub fn preparing(&self) -> Option<(u64, String)> {
+        match &*self.now() {
+            Now::Preparing { since, doing } => Some((*since, doing.clone())),
+            Now::Crawling => None,
+        }
+    }
+
+    fn now(&self) -> std::sync::MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Ending {
+    fn of(end: Result<End, &str>, job: &str) -> Self {
+        let step = |command: String, gives: &str| NextStep {
+            command,
+            gives: gives.to_owned(),
+        };
+        let mut next = vec![
+            step(
+                format!("spoor report {job}"),
+                "what it found, as a page to read and keep",
+            ),
+            step(
+                format!("spoor export {job} --text"),
+                "the text of its pages as a corpus",
+            ),
+            step(
+                format!("spoor export {job} --format imagefolder"),
+                "the images and their words as a data set",
+            ),
+        ];
+        let again = step(format!("spoor crawl {job}"), "goes on where it was");
+        let (why, text) = match end {
+            Ok(End::Limit(key)) => (
+                "limit",
+                format!("the limit {key} is reached; raise it to go on"),
+            ),
+            Ok(End::Exhausted) => ("exhausted", "nothing is left to fetch".to_owned()),
+            Ok(End::Stopped) => {
+                next.push(again);
+                ("stopped", "it was told to stop; nothing is lost".to_owned())
+            }
+            Err(error) => {
+                next.push(again);
+                ("failed", error.to_owned())
+            }
+        };
+        Self {
+            why: why.to_owned(),
+            text,
+            next,
+        }
+    }
+}
+
+impl Desk {
+    /// What is being done before the crawl begins, in words.
+    pub fn preparing(&self, what: &str) {
+        if let Now::Preparing { doing, .. } = &mut *self.0.life.now() {
+            what.clone_into(doing);
+        }
+    }
+
+    /// To be called when the crawl has ended, or failed with an error, before the API
+    /// closes: whoever watches is sent the last figures.
+    pub fn end(&self, frontier: &Frontier, end: Result<End, &str>) {
+        let now = now();
+        let mut status = self.figures(frontier, Stage::Ended, now);
+        // Where it is being changed at this moment the page does without what it says.
+        if let Ok(config) = self.0.in_force.try_lock() {
+            self.complete(&mut status, &config);
+        }
+        let job = self.0.file.get().map_or("JOB.toml", String::as_str);
+        let ending = Ending::of(end, job);
+        self.0.note(&ending);
+        status.ended = Some(ending);
+        let farewell = Farewell {
+            status,
+            board: self.board_of(frontier.focus_curve(), frontier.turns(0), now),
+        };
+        self.0.life.farewell.send_replace(Some(Arc::new(farewell)));
+    }
+
+    /// The last that is said of the crawl, for an answer that came too late: its loop has
+    /// ended, and its last figures are there in a moment.
+    pub(super) async fn farewell(&self) -> Result<Arc<Farewell>, ControlError> {
+        let mut farewell = self.0.life.farewell.subscribe();
+        let said = tokio::time::timeout(MOMENT, farewell.wait_for(Option::is_some)).await;
+        match said {
+            Ok(Ok(said)) => said.clone().ok_or(ControlError::Ended),
+            _ => Err(ControlError::Ended),
+        }
+    }
+
+    /// The status of a crawl that has not begun.
+    pub(super) fn early(&self, since: u64, doing: String) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state: Stage::Starting,
+            since: timestamp(since),
+            started: timestamp(since),
+            doing: Some(doing),
+            limits: serde_json::json!({}),
+            ..Status::default()
+        }
+    }
+
+    /// Refuses what needs a frontier while there is none.
+    pub(super) fn has_begun(&self) -> Result<(), ControlError> {
+        match self.0.life.preparing() {
+            Some((_, doing)) => Err(ControlError::Preparing(doing)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// One server-sent event `end`, with the last figures ([`Farewell`]), when the crawl has
+/// ended. A connection that breaks before tells that the process is gone.
+#[utoipa::path(get, path = "/api/end",
+    responses((status = 200, body = String, content_type = "text/event-stream"),
+        (status = "default", body = Problem)))]
+pub(super) async fn end(
+    State(desk): State<Desk>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let Ok(place) = Arc::clone(&desk.0.life.watchers).try_acquire_owned() else {
+        let error = format!("{WATCHERS} pages wait for the end already");
+        return Err(Problem::new(
+            StatusCode::TOO_MANY_REQUESTS,
+            error,
+            "ask for /api/status now and then instead",
+        ));
+    };
+    let farewell = desk.0.life.farewell.subscribe();
+    let events = stream::unfold(Some((farewell, place)), |state| async move {
+        let (mut farewell, place) = state?;
+        let said = farewell.wait_for(Option::is_some).await.ok()?.clone()?;
+        drop(place);
+        // Figures and strings always serialise.
+        let json = serde_json::to_string(&*said).unwrap_or_default();
+        Some((Ok(Event::default().event("end").data(json)), None))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}

@@ -1,0 +1,405 @@
+//! What of a job's configuration may change while the crawl runs, and how it is put in
+//! force: by a whole job file that is read again, or key by key. Either way the result
+//! is checked as a file is, and nothing is changed where anything is wrong. With every
+//! change the keyword table is taken as it lies in the model's folder then.
+//!
+//! A change lasts until the crawl ends; `job.toml` in the job's folder, the record of
+//! what the corpus is made with, follows it. The next run takes the job file.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use super::{ControlError, Desk, Entry, Rerated, Who, write};
+use crate::config::{self, Config};
+use crate::crawl::checkpoint::{self, RECORD};
+use crate::crawl::frontier::{Frontier, Rescored};
+use crate::crawl::pipeline::{Limits, Steering, room_for};
+use crate::web::scope::Scope;
+
+/// What may change, in words for those who tried something else.
+const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
+    address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
+    file and start the crawl anew for the rest";
+
+/// How long an answer waits for all links to be rated anew.
+const MAX_WAIT: Duration = Duration::from_secs(3);
+
+/// How often is looked whether they are.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Keys that no crawl asks for, so that they wait for no start of one.
+const ELSEWHERE: [&str; 2] = ["rank.", "annotate."];
+
+/// The configuration that a crawl follows now.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct InForce {
+    /// Every section with every key that has a value, as in a job file.
+    #[schema(value_type = Object)]
+    pub values: Value,
+    /// Which of them may change while the crawl runs.
+    pub live: String,
+}
+
+/// A key with a new value; `keywords` is the keyword table, of which the words are named
+/// that differ.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Change {
+    /// The full key, as `limits.documents`.
+    pub key: String,
+    /// The value before as TOML; absent where there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The value now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<String>,
+}
+
+/// What came of new values.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changes {
+    /// What is in force from now on; empty where all was so before.
+    pub changed: Vec<Change>,
+    /// Full keys that differ from what is in force and take effect at the next start.
+    pub later: Vec<String>,
+    /// What rating all links anew has come to when this was answered; absent where that
+    /// was not called for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub rescored: Option<Rescored>,
+    /// Whether it was at its end then; where not, its end is told in the program's log.
+    pub rated: bool,
+}
+
+/// The limits of a job.
+pub fn limits(config: &Config) -> Limits {
+    Limits {
+        documents: config.limits.documents,
+        fetches: config.limits.fetches,
+        bytes: config.limits.bytes.map(|size| size.bytes()),
+        time: config.limits.time,
+        finish_images: config.images.enabled && config.images.after_limit,
+    }
+}
+
+impl Desk {
+    /// The configuration that the crawl follows now.
+    pub async fn config(&self) -> InForce {
+        InForce {
+            values: values(&*self.in_force().await),
+            live: LIVE.to_owned(),
+        }
+    }
+
+    /// Puts in force what of another configuration may change while the crawl runs. When
+    /// this returns nothing more is leased that it does not permit; what is queued is
+    /// judged anew by a changed scope, and rated anew by other ratings, while the crawl
+    /// goes on.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; all is
+    /// as before then.
+    pub async fn reload(&self, config: &Config, who: &Who) -> Result<Changes, ControlError> {
+        let mut held = self.0.in_force.lock().await;
+        let wanted = merged(&held, config);
+        let mut later: Vec<String> = keys(&wanted, config);
+        later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
+        let (changed, rates) = self.put(&mut held, wanted, who).await?;
+        drop(held);
+        let (rescored, rated) = match rates {
+            true => self.rescored().await,
+            false => (None, true),
+        };
+        Ok(Changes {
+            changed,
+            later,
+            rescored,
+            rated,
+        })
+    }
+
+    /// Sets single keys, `limits.documents` and the like; null takes a value away.
+    ///
+    /// # Errors
+    /// As [`Desk::reload`], and [`ControlError::Change`] where a key is none, cannot change
+    /// while the crawl runs, or its value is wrong: then none of them is changed.
+    pub async fn set(
+        &self,
+        values: BTreeMap<String, Value>,
+        who: &Who,
+    ) -> Result<Vec<Change>, ControlError> {
+        let mut held = self.0.in_force.lock().await;
+        let wanted = with(&held, values)?;
+        let new = merged(&held, &wanted);
+        let fixed = keys(&new, &wanted);
+        if !fixed.is_empty() {
+            let fixed = fixed.join(", ");
+            return Err(ControlError::Change(format!("{fixed} is fixed: {LIVE}")));
+        }
+        Ok(self.put(&mut held, new, who).await?.0)
+    }
+
+    pub(super) async fn in_force(&self) -> Arc<Config> {
+        Arc::clone(&*self.0.in_force.lock().await)
+    }
+
+    /// What rating all links anew has come to at its end, or after a while; and whether it
+    /// is at its end.
+    async fn rescored(&self) -> (Option<Rescored>, bool) {
+        let begun = tokio::time::Instant::now();
+        loop {
+            let look = |frontier: &mut Frontier| (frontier.rescored(), !frontier.is_rescoring());
+            match self.0.asker.ask(look).await {
+                None => return (None, false),
+                Some((came, true)) => return (Some(came), true),
+                Some((came, false)) if begun.elapsed() > MAX_WAIT => return (Some(came), false),
+                Some(_) => tokio::time::sleep(LOOK_EVERY).await,
+            }
+        }
+    }
+
+    /// What has changed, and whether all links are rated anew.
+    async fn put(
+        &self,
+        held: &mut Arc<Config>,
+        new: Config,
+        who: &Who,
+    ) -> Result<(Vec<Change>, bool), ControlError> {
+        let mut changed = held.changes(&new);
+        // The keywords may be other ones where no key has changed.
+        let rerated = match self.0.ratings.get() {
+            Some(ratings) => ratings.by(&new)?,
+            None => None,
+        };
+        changed.extend(rerated.as_ref().and_then(|r| r.keywords.clone()));
+        let changed: Vec<Change> = changed.into_iter().map(Change::from).collect();
+        let rates = rerated.is_some();
+        if changed.is_empty() && !rates {
+            return Ok((changed, rates));
+        }
+        let new = Arc::new(new);
+        let (old, next) = (Arc::clone(held), Arc::clone(&new));
+        let answer = self
+            .0
+            .asker
+            .steer(move |run| apply(run, &old, &next, rerated));
+        answer.await.ok_or(ControlError::Ended)??;
+        *held = new;
+        for change in &changed {
+            self.record(Entry {
+                key: Some(change.key.clone()),
+                from: change.from.clone(),
+                to: change.to.clone(),
+                ..Entry::of(who, "set")
+            })
+            .await;
+        }
+        let path = self.0.folder.join(RECORD);
+        match held.absolute() {
+            Err(error) => tracing::warn!("{}: {error}; it has the former values", path.display()),
+            Ok(record) => {
+                if let Err(error) = write(&self.0.folder, RECORD, record.to_toml()).await {
+                    tracing::warn!("{error}; it still has the former values");
+                }
+            }
+        }
+        Ok((changed, rates))
+    }
+}
+
+/// On the thread that owns the frontier.
+fn apply(
+    run: &mut Steering<'_>,
+    old: &Config,
+    new: &Config,
+    rerated: Option<Rerated>,
+) -> Result<(), ControlError> {
+    let rates = |config: &Config| {
+        let p = &config.politeness;
+        (p.requests_per_second, p.bytes_per_second.map(|s| s.bytes()))
+    };
+    if rates(old) != rates(new) {
+        let (requests, bytes) = rates(new);
+        let set = run.fetcher.set_rates(requests, bytes);
+        set.map_err(|error| ControlError::Change(error.to_string()))?;
+    }
+    if old.scope != new.scope {
+        let takedowns = run.frontier.scope().takedowns().clone();
+        let scope = Scope::new(new.scope.clone()).with_takedowns(takedowns);
+        run.frontier.set_scope(scope)?;
+    }
+    if let Some(rerated) = rerated {
+        rerated.put(run.frontier)?;
+    }
+    run.frontier.set_policy(checkpoint::policy(new));
+    if let Some(limits) = run.limits.as_deref_mut() {
+        *limits = self::limits(new);
+    }
+    if old.network.concurrency != new.network.concurrency {
+        run.pace.concurrency = room_for(new.network.concurrency);
+    }
+    run.pace.checkpoint = new.checkpoint.interval;
+    Ok(())
+}
+
+/// `old` with what of `new` may change while a crawl runs.
+fn merged(old: &Config, new: &Config) -> Config {
+    Config {
+        limits: new.limits.clone(),
+        scope: new.scope.clone(),
+        strategy: new.strategy.clone(),
+        buckets: new.buckets.clone(),
+        politeness: config::Politeness {
+            address_delay: old.politeness.address_delay,
+            domain_delay: old.politeness.domain_delay,
+            ..new.politeness.clone()
+        },
+        images: config::Images {
+            share: new.images.share,
+            ..old.images.clone()
+        },
+        network: config::Network {
+            concurrency: new.network.concurrency,
+            ..old.network.clone()
+        },
+        checkpoint: config::Checkpoint {
+            interval: new.checkpoint.interval,
+            ..old.checkpoint.clone()
+        },
+        ..old.clone()
+    }
+}
+
+/// `config` with other values of single keys, checked.
+fn with(config: &Config, values: BTreeMap<String, Value>) -> Result<Config, ControlError> {
+    let refused = ControlError::Change;
+    let mut table: toml::Table = toml::from_str(&config.to_toml())
+        .map_err(|error| refused(format!("the configuration in force: {error}")))?;
+    for (key, value) in values {
+        let Some((section, name)) = key.split_once('.') else {
+            return Err(refused(format!(
+                "{key}: name a key in full, as limits.documents"
+            )));
+        };
+        let empty = || toml::Value::Table(toml::Table::new());
+        let section = table.entry(section).or_insert_with(empty);
+        let Some(section) = section.as_table_mut() else {
+            continue;
+        };
+        match value {
+            Value::Null => drop(section.remove(name)),
+            value => {
+                let value = toml::Value::try_from(value)
+                    .map_err(|error| refused(format!("{key}: {error}")))?;
+                section.insert(name.to_owned(), value);
+            }
+        }
+    }
+    let text = toml::to_string(&table).map_err(|error| refused(error.to_string()))?;
+    Config::parse(&text, "").map_err(|errors| {
+        let all = errors.errors().iter();
+        // Lines and columns would be those of a file that nobody wrote.
+        let all: Vec<String> = all.map(|e| format!("{}: {}", e.key, e.message)).collect();
+        refused(all.join("; "))
+    })
+}
+
+/// Every section with every key that has a value.
+pub(super) fn values(config: &Config) -> Value {
+    // It was written a moment ago, and TOML has no value that JSON lacks but dates,
+    // which no key takes.
+    let table: toml::Table = toml::from_str(&config.to_toml()).unwrap_or_default();
+    serde_json::to_value(table).unwrap_or_default()
+}
+
+/// The keys that differ.
+fn keys(a: &Config, b: &Config) -> Vec<String> {
+    a.changes(b).into_iter().map(|change| change.key).collect()
+}
+
+impl From<config::Changed> for Change {
+    fn from(changed: config::Changed) -> Self {
+        let config::Changed { key, from, to } = changed;
+        Self { key, from, to }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn set(config: &Config, values: Value) -> Result<Config, String> {
+        let values = serde_json::from_value(values).unwrap();
+        with(config, values).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn keys_are_set_checked_and_taken_away() {
+        let config = Config::default();
+        let new = set(
+            &config,
+            json!({"limits.documents": 7, "politeness.min_delay": "2s", "scope.max_hops": 3}),
+        );
+        let new = new.unwrap();
+        let said: Vec<String> = config
+            .changes(&new)
+            .into_iter()
+            .map(|c| format!("{} {:?} {:?}", c.key, c.from, c.to))
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "limits.documents None Some(\"7\")",
+                "politeness.min_delay Some(\"\\\"1s\\\"\") Some(\"\\\"2s\\\"\")",
+                "scope.max_hops None Some(\"3\")",
+            ]
+        );
+        assert_eq!(merged(&config, &new), new, "all of it may change");
+        let gone = set(&new, json!({"limits.documents": null})).unwrap();
+        assert_eq!(gone.limits.documents, None);
+        for (values, part) in [
+            (json!({"limits.document": 1}), "did you mean `documents`"),
+            (json!({"limit.documents": 1}), "did you mean `limits`"),
+            (json!({"documents": 1}), "name a key in full"),
+            (json!({"limits.documents": 0}), "out of range"),
+            (json!({"limits.documents": "many"}), "limits.documents: "),
+            (json!({"limits.documents": [[1]]}), "limits.documents: "),
+            (json!({"politeness.min_delay": "90s"}), "max_delay"),
+        ] {
+            let said = set(&config, values.clone()).unwrap_err();
+            assert!(said.contains(part), "{values}: {said}");
+            assert!(!said.contains(":1:"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_only_the_start_of_a_crawl_looks_at_is_kept() {
+        let old = Config::default();
+        let text = "[job]\nname = \"other\"\n[politeness]\nmin_delay = 5\naddress_delay = 7\n\
+                    [network]\nconcurrency = 3\nhttp2 = false\n[checkpoint]\ninterval = 9\nexport = 99\n";
+        let new = Config::parse(text, "x").unwrap();
+        let now = merged(&old, &new);
+        assert_eq!(
+            keys(&old, &now),
+            [
+                "checkpoint.interval",
+                "network.concurrency",
+                "politeness.min_delay"
+            ]
+        );
+        assert_eq!(
+            keys(&now, &new),
+            [
+                "checkpoint.export",
+                "job.name",
+                "network.http2",
+                "politeness.address_delay"
+            ]
+        );
+    }
+}

@@ -1,0 +1,514 @@
+//! The control API: a running crawl is asked and told over HTTP, by the owner of the
+//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`),
+//! and over TCP, unless `[control]` says otherwise.
+//!
+//! | request | answer |
+//! |---|---|
+//! | `GET /api/status` | [`Status`] |
+//! | `POST /api/pause`, `/api/resume`, `/api/stop`, `/api/checkpoint` | [`Done`] |
+//! | `POST /api/seeds` with `{"urls": [...]}` | [`Seeded`] for each |
+//! | `GET /api/config`, `PATCH /api/config` with `{"limits.documents": 100}` | [`InForce`], [`Changes`] |
+//! | `POST /api/rules`, a job file as body | [`Changes`]; the keyword table is read again as well |
+//! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
+//! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
+//! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
+//! | `GET /metrics` | counters and levels, for Prometheus |
+//! | `GET /api/openapi.json` | all of this, for programs |
+//! | `GET /` | the dashboard, a page for people |
+//!
+//! An error has a status of 400 or above and is a [`Problem`].
+//!
+//! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
+//! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
+//! of changes), `book` (what the crawl brought), `board` (the dashboard), `life` (before the crawl and at its end), `routes`,
+//! `guard` (who may ask), `entrance` (the address), `server`, `socket`, `client`.
+//!
+//! Every question is a closure that is run on the thread which owns the frontier,
+//! between two rounds of its loop; so this module never touches the store itself,
+//! judges no address, and knows nothing of the network that is crawled. A crawl does
+//! without the channel where it cannot be had.
+
+mod audit;
+mod board;
+mod book;
+mod client;
+mod entrance;
+mod guard;
+mod life;
+mod live;
+mod ratings;
+mod routes;
+mod server;
+#[cfg(unix)]
+mod socket;
+mod status;
+mod tail;
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::runtime::Handle;
+use tokio::sync::Mutex;
+use utoipa::ToSchema;
+
+use crate::address::PageUrl;
+use crate::config::{Config, ConfigErrors};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Frontier, State};
+use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper, now, timestamp};
+use crate::daemon::explain::{self, Explanation, HostReport, Terms};
+use crate::fs::beneath;
+use crate::metrics::Metrics;
+use crate::outputs::Row;
+use crate::page::TaskKind;
+
+use book::Book;
+use life::Life;
+
+pub use crate::local_server::Who;
+pub use audit::Entry;
+pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
+pub use book::{Packet, Seen, Yield};
+pub use client::{Client, Followed};
+pub use entrance::Entrance;
+pub use guard::{AccessError, Token};
+pub(crate) use guard::{Guard, guard, login};
+pub use life::{Ending, Farewell, NextStep, ending};
+pub use live::{Change, Changes, InForce, limits};
+pub use ratings::{MakeReader, Ratings, Rerated};
+pub use routes::{Problem, openapi};
+pub(crate) use server::accept;
+pub use server::{Served, serve};
+pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
+pub use tail::Lost;
+
+/// Seeds that are added between two rounds of a crawl's loop.
+const SEEDS_AT_ONCE: usize = 200;
+
+/// The file in a job's folder that says that the job is paused, and since when.
+const PAUSED: &str = "paused";
+
+/// Why the control channel gives no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// There is nobody to ask.
+    #[error("{0}: no crawl works on this job")]
+    NotRunning(String),
+    /// Nothing listens at that address.
+    #[error(
+        "{url}: nothing listens there ({why}); is the crawl over, or `listen` under [control] \
+         of its job another address?"
+    )]
+    NobodyThere {
+        /// The address.
+        url: String,
+        /// What the system said.
+        why: String,
+    },
+    /// Nobody answers.
+    #[error(
+        "a spoor works on this job, but it does not answer on {place}: {why}; it may be starting, \
+         ending or at upkeep, so try again soon"
+    )]
+    Silent {
+        /// The socket or address.
+        place: String,
+        /// What the system said.
+        why: String,
+    },
+    /// The crawl answered that it cannot, or will not.
+    #[error("the running crawl refused: {0}")]
+    Refused(String),
+    /// The answer makes no sense.
+    #[error("the running crawl's answer cannot be read: {0}; is it another version of spoor?")]
+    Garbled(String),
+    /// The new job file is wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// Keys cannot be changed, or not so.
+    #[error("{0}")]
+    Change(String),
+    /// The new ratings cannot be made.
+    #[error("nothing is changed: {0}")]
+    Ratings(String),
+    /// Too many follow the log.
+    #[error("{0} readers follow the log already; close one of them")]
+    Readers(usize),
+    /// There is no frontier to ask yet.
+    #[error("the crawl has not begun: {0}")]
+    Preparing(String),
+    /// The run ended before it answered.
+    #[error("the crawl has ended")]
+    Ended,
+    /// The frontier's store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The record of changes cannot be written.
+    #[error("the change cannot be recorded: {0}")]
+    Audit(String),
+    /// A file in the job's folder cannot be read or written.
+    #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Done {
+    /// False where it was so before.
+    pub changed: bool,
+    /// What it is now, in words.
+    pub text: String,
+}
+
+/// Addresses to be fetched before all others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct NewSeeds {
+    /// In full, as `https://example.org/`.
+    #[schema(max_items = 10_000)]
+    pub urls: Vec<String>,
+}
+
+/// What became of a seed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Seeded {
+    /// As it was given.
+    pub url: String,
+    /// Whether it will be fetched.
+    pub result: SeedResult,
+    /// Why it is not, or what is known of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+}
+
+/// Whether a seed will be fetched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SeedResult {
+    /// It is queued now.
+    Added,
+    /// It was known already; where it was queued, it goes before all others now.
+    Known,
+    /// It will not.
+    Refused,
+}
+
+/// What answers questions about one running crawl, and changes it. Cheap to clone.
+#[derive(Clone)]
+pub struct Desk(Arc<Inner>);
+
+struct Inner {
+    asker: Asker,
+    stopper: Stopper,
+    terms: Terms,
+    /// Held while a change is made, so that two are made one after the other.
+    in_force: Mutex<Arc<Config>>,
+    folder: PathBuf,
+    /// What the crawl is about, as it stands in sentences.
+    topic: String,
+    pulse: std::sync::Mutex<status::Pulse>,
+    tail: tail::Tail,
+    /// What this run brought, and what the runs before it did.
+    book: std::sync::Mutex<Book>,
+    earlier: OnceLock<Arc<Book>>,
+    metrics: OnceLock<Metrics>,
+    /// Set when the model is there.
+    ratings: OnceLock<Ratings>,
+    /// Held while an image of the gallery is decoded.
+    decoding: Mutex<()>,
+    life: Life,
+    /// The job file, as the operator named it.
+    file: OnceLock<String>,
+    /// What a browser is given to come in.
+    link: OnceLock<String>,
+}
+
+impl Desk {
+    /// For the crawl that is given `control` and is started with `config`.
+    pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
+        let folder = config.job_folder();
+        Self(Arc::new(Inner {
+            asker: control.asker(),
+            stopper: control.stopper(),
+            terms,
+            topic: config.job.name.as_str().to_owned(),
+            in_force: Mutex::new(Arc::new(config.clone())),
+            pulse: std::sync::Mutex::new(status::Pulse::new(now())),
+            tail: tail::Tail::new(&folder),
+            book: std::sync::Mutex::default(),
+            earlier: OnceLock::new(),
+            metrics: OnceLock::new(),
+            ratings: OnceLock::new(),
+            decoding: Mutex::new(()),
+            life: Life::new(),
+            file: OnceLock::new(),
+            link: OnceLock::new(),
+            folder,
+        }))
+    }
+
+    /// To be told of every finished task and every round of the crawl.
+    pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
+        if let Some(row) = row {
+            self.0.tail.row(row);
+            self.book().row(row);
+        }
+        self.pulse().observe(frontier.counts(), row, now());
+    }
+
+    /// To be called when the crawl begins: what it counts in `metrics` is answered from
+    /// then on, and what earlier runs of the job brought is read beside it.
+    pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
+        self.0.metrics.set(metrics).ok();
+        self.0.forget_ending();
+        self.0.life.begin();
+        let desk = self.clone();
+        runtime.spawn_blocking(move || {
+            let book = Book::of_log(&desk.0.folder);
+            desk.0.earlier.set(Arc::new(book)).ok();
+        });
+    }
+
+    /// Names the job file as the operator did, for the commands that are told at the end.
+    pub fn name_file(&self, file: &Path) {
+        self.0.file.set(file.display().to_string()).ok();
+    }
+
+    /// From now on what rates the links may be changed.
+    pub fn set_ratings(&self, ratings: Ratings) {
+        // A desk has one crawl, which sets them once.
+        self.0.ratings.set(ratings).ok();
+    }
+
+    /// Explains an address.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`] or [`ControlError::Store`].
+    pub async fn explain(&self, url: PageUrl) -> Result<Explanation, ControlError> {
+        self.has_begun()?;
+        let terms = self.0.terms.clone();
+        let answer = self.0.asker.ask(move |frontier| {
+            let rating = frontier.rating().cloned();
+            let terms = Terms { rating, ..terms };
+            explain::url(&frontier.view(), frontier.scope(), &terms, &url)
+        });
+        Ok(answer.await.ok_or(ControlError::Ended)??)
+    }
+
+    /// Says what is known of the host of an address.
+    ///
+    /// # Errors
+    /// As [`Desk::explain`].
+    pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
+        self.has_begun()?;
+        let answer = self
+            .0
+            .asker
+            .ask(move |frontier| explain::host(&frontier.view(), &url.host_key()));
+        Ok(answer.await.ok_or(ControlError::Ended)??)
+    }
+
+    /// Leases nothing more until [`Desk::resume`]; what is in flight finishes. The clocks
+    /// of hosts go on, and the pause outlives the process: the job's next run begins
+    /// paused.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`], or [`ControlError::Io`] where it cannot be remembered;
+    /// then nothing is paused.
+    pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
+        let text = format!("since {} by {}\n", timestamp(now()), who.0);
+        write(&self.0.folder, PAUSED, text).await?;
+        let paused = self.0.asker.steer(|run| run.phase.pause(now()));
+        let changed = paused.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "pause")).await;
+        }
+        let text = "paused: nothing more is asked for until it is resumed".to_owned();
+        Ok(Done { changed, text })
+    }
+
+    /// Goes on after a pause.
+    ///
+    /// # Errors
+    /// As [`Desk::pause`].
+    pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
+        let path = self.0.folder.join(PAUSED);
+        match tokio::fs::remove_file(&path).await {
+            Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
+                return Err(ControlError::Io { path, source });
+            }
+            _ => {}
+        }
+        let resumed = self.0.asker.steer(|run| run.phase.resume(now()));
+        let changed = resumed.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "resume")).await;
+        }
+        let text = "running".to_owned();
+        Ok(Done { changed, text })
+    }
+
+    /// Ends the crawl in good order: nothing more is leased, and what is in flight
+    /// finishes. This returns before that.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn stop(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
+        let asked = self.0.asker.steer(|run| run.phase.stopping.is_none());
+        let changed = asked.await.ok_or(ControlError::Ended)?;
+        if changed {
+            self.record(Entry::of(who, "stop")).await;
+        }
+        self.0.stopper.stop(Stop::Told);
+        let text = "stopping: what is in flight is finished first".to_owned();
+        Ok(Done { changed, text })
+    }
+
+    /// Returns when all that is committed would survive the loss of power.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn checkpoint(&self, who: &Who) -> Result<Done, ControlError> {
+        self.has_begun()?;
+        let done = self.0.asker.checkpoint().await;
+        done.ok_or(ControlError::Ended)?;
+        self.record(Entry::of(who, "checkpoint")).await;
+        let text = "all that is finished is on the disk".to_owned();
+        let changed = true;
+        Ok(Done { changed, text })
+    }
+
+    /// Adds seeds, and says what became of each.
+    ///
+    /// # Errors
+    /// As [`Desk::explain`]; those before the failure are added.
+    pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
+        self.has_begun()?;
+        let mut all = Vec::with_capacity(seeds.urls.len());
+        for part in seeds.urls.chunks(SEEDS_AT_ONCE) {
+            let part = part.to_vec();
+            let answer = self.0.asker.ask(move |frontier| seed(frontier, part));
+            all.extend(answer.await.ok_or(ControlError::Ended)??);
+        }
+        for seeded in all.iter().filter(|s| s.result != SeedResult::Refused) {
+            let mut entry = Entry::of(who, "seed");
+            entry.to = Some(seeded.url.clone());
+            self.record(entry).await;
+        }
+        Ok(all)
+    }
+
+    /// The last `n` rows of the crawl log, oldest first, as JSON.
+    ///
+    /// # Errors
+    /// [`ControlError::Io`].
+    pub async fn last_rows(&self, n: usize) -> Result<Vec<serde_json::Value>, ControlError> {
+        self.0.tail.last(n).await
+    }
+
+    /// Ends every tail of the log that is being followed.
+    pub(super) fn end_tails(&self) {
+        self.0.tail.end();
+    }
+
+    /// Notes a change, in the file, for the program's own log, and for those who follow
+    /// the crawl log.
+    async fn record(&self, entry: Entry) {
+        self.0.tail.entry(&entry);
+        if let Err(error) = audit::append(&self.0.folder, &entry).await {
+            tracing::warn!("{error}; the change is made all the same");
+        }
+    }
+
+    async fn steer<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Steering<'_>) -> T + Send + 'static,
+    ) -> Result<T, ControlError> {
+        self.has_begun()?;
+        let answer = self.0.asker.steer(question).await;
+        answer.ok_or(ControlError::Ended)
+    }
+
+    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
+        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {
+        // Figures only: whoever panicked left nothing half done that matters.
+        let pulse = self.0.pulse.lock();
+        pulse.unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+/// Since when the job in `folder` is paused, in words, where it is.
+pub fn paused(folder: &Path) -> Option<String> {
+    let text = beneath::read_to_string(folder, PAUSED).ok()?;
+    Some(text.trim().to_owned())
+}
+
+/// Adds seeds to a frontier and looks at what became of them.
+fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
+    let state = |frontier: &Frontier, url: &PageUrl| {
+        let canonical = frontier.scope().canonical(url);
+        let record = frontier.look_up(&canonical, TaskKind::Page)?;
+        Ok::<_, StoreError>(record.map(|record| record.state))
+    };
+    let mut seeded = Vec::with_capacity(urls.len());
+    for text in urls {
+        let (result, reason) = match PageUrl::parse(&text) {
+            Err(error) => (SeedResult::Refused, Some(error.to_string())),
+            Ok(url) => {
+                let before = state(frontier, &url)?;
+                frontier.add_seeds(std::slice::from_ref(&url), now())?;
+                became(frontier, &url, before, state(frontier, &url)?)
+            }
+        };
+        let url = text;
+        seeded.push(Seeded {
+            url,
+            result,
+            reason,
+        });
+    }
+    Ok(seeded)
+}
+
+fn became(
+    frontier: &Frontier,
+    url: &PageUrl,
+    before: Option<State>,
+    after: Option<State>,
+) -> (SeedResult, Option<String>) {
+    let known = |what: &str| (SeedResult::Known, Some(what.to_owned()));
+    match (before, after) {
+        (_, Some(State::Dropped { reason })) => {
+            let objection = frontier.scope().judge_page(url, 0).err();
+            let why = objection.map_or(reason.name().to_owned(), |o| o.to_string());
+            (SeedResult::Refused, Some(why))
+        }
+        (None | Some(State::Dropped { .. }), _) => (SeedResult::Added, None),
+        (Some(State::Queued), _) => known("queued"),
+        (Some(State::Waiting { .. }), _) => known("waits to be tried again"),
+        (Some(State::Done { .. }), _) => known("fetched before"),
+        (Some(State::Redirected { to, .. }), _) => known(&format!("leads to {to}")),
+    }
+}
+
+async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), ControlError> {
+    let path = folder.join(name);
+    let folder = folder.to_owned();
+    let write = move || beneath::write_bytes(&folder, name, text.as_bytes());
+    // The task only fails where the process ends.
+    let written = tokio::task::spawn_blocking(write).await;
+    let written = written.map_err(|_| ControlError::Ended)?;
+    written.map_err(|source| ControlError::Io { path, source })
+}

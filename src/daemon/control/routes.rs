@@ -1,0 +1,441 @@
+//! The routes, and the document that says what they take and answer (OpenAPI): it is made
+//! of the handlers, so that neither can be without the other.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::sync::{Arc, LazyLock};
+
+use axum::body::Bytes;
+use axum::extract::{Path as UrlPath, RawQuery, State};
+use axum::http::{StatusCode, header};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use futures_util::{Stream, stream};
+use regex::Regex;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::sync::Semaphore;
+use tokio::sync::broadcast::error::RecvError;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AdditionalProperties, ObjectBuilder, Schema, SchemaType, Type};
+use utoipa::{OpenApi, PartialSchema, ToSchema};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use super::guard::Guard;
+use super::tail::Line;
+use super::{Change, Changes, ControlError, Desk, Done, InForce, Lost, NewSeeds, Seeded, Who};
+use super::{Entry, Farewell, Status};
+use crate::address::PageUrl;
+use crate::config::{self, Config};
+use crate::daemon::explain::{Explanation, HostReport};
+
+/// Rows of the log that are answered at once.
+const MOST_ROWS: usize = 1000;
+
+/// Seeds that are taken at once.
+pub(super) const MOST_SEEDS: usize = 10_000;
+
+/// What an address looks like that is asked about; the document says the same.
+static ADDRESS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+"));
+
+/// What a host looks like.
+static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
+});
+
+/// All keys of a job file.
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(config::keys);
+
+/// The largest job file that is read over the API, in bytes.
+const MAX_RULES: usize = 1 << 20;
+
+/// Held while a job file is read: one at a time.
+static READING: Semaphore = Semaphore::const_new(1);
+
+/// The patterns are ours and right, which a test holds.
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok()
+}
+
+fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
+    pattern
+        .as_ref()
+        .is_none_or(|pattern| pattern.is_match(text))
+}
+
+/// Keys with new values, as `{"limits.documents": 1000}`.
+struct NewValues;
+
+impl PartialSchema for NewValues {
+    fn schema() -> RefOr<Schema> {
+        let name = ObjectBuilder::new()
+            .schema_type(SchemaType::Type(Type::String))
+            .enum_values(Some(KEYS.iter().cloned()));
+        let object = ObjectBuilder::new()
+            .description(Some(
+                "Full keys with their values as JSON; null takes a value away",
+            ))
+            .property_names(Some(name.build()))
+            .additional_properties(Some(AdditionalProperties::FreeForm(true)));
+        object.build().into()
+    }
+}
+
+impl ToSchema for NewValues {
+    fn name() -> Cow<'static, str> {
+        "NewValues".into()
+    }
+}
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "spoor control API",
+        description = "Asks and steers a running crawl. On the Unix domain socket of the job's \
+            folder nothing more is needed; over TCP, where there is a token, every \
+            request brings it (`Authorization: Bearer`) or the cookie that `POST /login` sets."
+    ),
+    components(schemas(Lost, Entry, Farewell))
+)]
+struct Document;
+
+/// What went wrong, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// What is wrong.
+    pub error: String,
+    /// What to do next.
+    pub advice: String,
+    #[serde(skip)]
+    status: u16,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>, advice: &str) -> Self {
+        Self {
+            error: error.into(),
+            advice: advice.to_owned(),
+            status: status.as_u16(),
+        }
+    }
+
+    fn wrong(error: impl Into<String>, advice: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error, advice)
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        use ControlError as E;
+        let (status, advice) = match &error {
+            E::Config(_) => (StatusCode::BAD_REQUEST, "correct the job file"),
+            E::Change(_) => (
+                StatusCode::BAD_REQUEST,
+                "GET /api/config says what is in force and what may change",
+            ),
+            E::Ratings(_) => (
+                StatusCode::BAD_REQUEST,
+                "correct what is named, then try again",
+            ),
+            E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
+            E::Preparing(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "try again when it has; Ctrl-C where it was started ends it",
+            ),
+            E::Ended => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "start the crawl to ask again",
+            ),
+            E::Store(_) | E::Io { .. } | E::Audit(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "look into the crawl's own log",
+            ),
+            E::NotRunning(_)
+            | E::NobodyThere { .. }
+            | E::Silent { .. }
+            | E::Refused(_)
+            | E::Garbled(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "this is a defect of spoor; please report it",
+            ),
+        };
+        Self::new(status, error.to_string(), advice)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self)).into_response()
+    }
+}
+
+type Answer<T> = Result<Json<T>, Problem>;
+
+/// The routes with what documents them.
+pub(super) fn api() -> OpenApiRouter<Desk> {
+    OpenApiRouter::with_openapi(Document::openapi())
+        .routes(routes!(status))
+        .routes(routes!(pause))
+        .routes(routes!(resume))
+        .routes(routes!(stop))
+        .routes(routes!(checkpoint))
+        .routes(routes!(seeds))
+        .routes(routes!(config, set))
+        .routes(routes!(rules))
+        .routes(routes!(explain))
+        .routes(routes!(host))
+        .routes(routes!(log))
+        .routes(routes!(follow))
+        .routes(routes!(super::board::board))
+        .routes(routes!(super::board::metrics))
+        .routes(routes!(super::life::end))
+        .routes(routes!(document))
+        .routes(routes!(super::guard::login))
+}
+
+/// The OpenAPI document.
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    api().into_openapi()
+}
+
+/// How the crawl stands.
+#[utoipa::path(get, path = "/api/status",
+    responses((status = 200, body = Status), (status = "default", body = Problem)))]
+async fn status(State(desk): State<Desk>, guard: Option<Extension<Arc<Guard>>>) -> Answer<Status> {
+    let mut status = desk.status().await?;
+    if guard.is_some() {
+        // The token of the link is told to the owner of the socket alone.
+        status.link = None;
+    }
+    Ok(Json(status))
+}
+
+/// Asks for nothing more until it is resumed; what is in flight finishes. The pause
+/// outlives the process.
+#[utoipa::path(post, path = "/api/pause",
+    responses((status = 200, body = Done), (status = "default", body = Problem)))]
+async fn pause(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
+    Ok(Json(desk.pause(&who).await?))
+}
+
+/// Goes on after a pause.
+#[utoipa::path(post, path = "/api/resume",
+    responses((status = 200, body = Done), (status = "default", body = Problem)))]
+async fn resume(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
+    Ok(Json(desk.resume(&who).await?))
+}
+
+/// Ends the crawl in good order; what is in flight is finished after the answer.
+#[utoipa::path(post, path = "/api/stop",
+    responses((status = 200, body = Done), (status = "default", body = Problem)))]
+async fn stop(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
+    Ok(Json(desk.stop(&who).await?))
+}
+
+/// Answers when all that is finished would survive the loss of power.
+#[utoipa::path(post, path = "/api/checkpoint",
+    responses((status = 200, body = Done), (status = "default", body = Problem)))]
+async fn checkpoint(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
+    Ok(Json(desk.checkpoint(&who).await?))
+}
+
+/// Adds seeds, and says what became of each.
+#[utoipa::path(post, path = "/api/seeds", request_body = NewSeeds,
+    responses((status = 200, body = Vec<Seeded>), (status = "default", body = Problem)))]
+async fn seeds(
+    State(desk): State<Desk>,
+    Extension(who): Extension<Who>,
+    body: Bytes,
+) -> Answer<Vec<Seeded>> {
+    let seeds: NewSeeds = read(&body, "send {\"urls\": [\"https://example.org/\"]}")?;
+    if seeds.urls.len() > MOST_SEEDS {
+        let error = format!("{} seeds at once", seeds.urls.len());
+        let advice = format!("send at most {MOST_SEEDS} at once");
+        return Err(Problem::wrong(error, &advice));
+    }
+    Ok(Json(desk.add_seeds(seeds, &who).await?))
+}
+
+/// The configuration that the crawl follows now.
+#[utoipa::path(get, path = "/api/config",
+    responses((status = 200, body = InForce), (status = "default", body = Problem)))]
+async fn config(State(desk): State<Desk>) -> Json<InForce> {
+    Json(desk.config().await)
+}
+
+/// Sets keys such as `limits.documents`; null takes a value away. All are set, or none.
+#[utoipa::path(patch, path = "/api/config", request_body = NewValues,
+    responses((status = 200, body = Vec<Change>), (status = "default", body = Problem)))]
+async fn set(
+    State(desk): State<Desk>,
+    Extension(who): Extension<Who>,
+    body: Bytes,
+) -> Answer<Vec<Change>> {
+    const ADVICE: &str = "send {\"limits.documents\": 1000}";
+    let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
+    if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
+        let key: String = key.chars().take(100).collect();
+        let error = match config::nearest_key(&key) {
+            Some(near) => format!("`{key}` is no key; did you mean `{near}`?"),
+            None => format!("`{key}` is no key; write its full name, as limits.documents"),
+        };
+        return Err(Problem::wrong(error, ADVICE));
+    }
+    Ok(Json(desk.set(values, &who).await?))
+}
+
+/// Puts in force what of a job file may change while the crawl runs.
+#[utoipa::path(post, path = "/api/rules",
+    request_body(content = String, content_type = "application/toml"),
+    responses((status = 200, body = Changes), (status = "default", body = Problem)))]
+async fn rules(
+    State(desk): State<Desk>,
+    Extension(who): Extension<Who>,
+    body: Bytes,
+) -> Answer<Changes> {
+    if body.len() > MAX_RULES {
+        return Err(Problem::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            format!("the job file is larger than {MAX_RULES} bytes"),
+            "write its rules as fewer prefixes, or stop the crawl and start it again with this file",
+        ));
+    }
+    // It may take a while, and a crawl goes on meanwhile.
+    let reading = READING.acquire().await;
+    let parse = move || {
+        let text = std::str::from_utf8(&body)
+            .map_err(|_| Problem::wrong("the job file is not UTF-8", "save it as UTF-8"))?;
+        let parsed = Config::parse(text, "the job file");
+        parsed.map_err(|errors| Problem::from(ControlError::from(errors)))
+    };
+    let parsed = tokio::task::spawn_blocking(parse).await;
+    let config = parsed.map_err(|_| ControlError::Ended)??;
+    drop(reading);
+    // The crawl may work in another folder than the file lies in.
+    let config = config.within(desk.in_force().await.origin.folder());
+    Ok(Json(desk.reload(&config, &who).await?))
+}
+
+/// All that is known of an address: its state, why, and when it is due.
+#[utoipa::path(get, path = "/api/explain",
+    params(("url" = String, Query, description = "The address in full", min_length = 1,
+        pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+")),
+    responses((status = 200, body = Explanation), (status = "default", body = Problem)))]
+async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Explanation> {
+    const ADVICE: &str = "name an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
+    let Some(text) = parameter(query.as_deref(), "url") else {
+        return Err(Problem::wrong("no address is named", ADVICE));
+    };
+    let url = PageUrl::parse(&text).map_err(|e| {
+        // It looks like one, but no crawl can ever know it.
+        let status = match fits(&ADDRESS, &text) {
+            true => StatusCode::NOT_FOUND,
+            false => StatusCode::BAD_REQUEST,
+        };
+        Problem::new(status, e.to_string(), ADVICE)
+    })?;
+    if !fits(&ADDRESS, &text) {
+        let error = format!("`{text}` is not written in full");
+        return Err(Problem::wrong(error, ADVICE));
+    }
+    Ok(Json(desk.explain(url).await?))
+}
+
+/// All that is known of a host: its clock, its failures, its robots rules.
+#[utoipa::path(get, path = "/api/host/{name}",
+    params(("name" = String, Path, description = "The host, as www.example.org or [::1]:8080",
+        min_length = 1,
+        pattern = r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")),
+    responses((status = 200, body = HostReport), (status = "default", body = Problem)))]
+async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answer<HostReport> {
+    const ADVICE: &str = "name it as www.example.org";
+    if !fits(&HOST, &name) {
+        return Err(Problem::wrong(format!("`{name}` is no host"), ADVICE));
+    }
+    let url = PageUrl::parse(&format!("http://{name}/"));
+    // It looks like one, but no crawl can ever know it.
+    let url = url.map_err(|e| Problem::new(StatusCode::NOT_FOUND, e.to_string(), ADVICE))?;
+    Ok(Json(desk.host(url).await?))
+}
+
+/// The last rows of the crawl log, oldest first.
+#[utoipa::path(get, path = "/api/log",
+    params(("last" = Option<usize>, Query, description = "How many; 100 without it, at most 1000",
+        minimum = 0, maximum = 1000)),
+    responses((status = 200, body = Vec<Object>), (status = "default", body = Problem)))]
+async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<Value>> {
+    let last = match parameter(query.as_deref(), "last") {
+        None => 100,
+        Some(text) => match text.parse() {
+            Ok(n) if n <= MOST_ROWS => n,
+            _ => {
+                let advice = format!("say a number up to {MOST_ROWS}, as /api/log?last=10");
+                return Err(Problem::wrong(format!("last={text}"), &advice));
+            }
+        },
+    };
+    Ok(Json(desk.last_rows(last).await?))
+}
+
+/// The crawl log as it is written: an event `row` for each row, `change` for each change
+/// of the crawl ([`Entry`]), `lost` where the reader was too slow ([`Lost`]).
+#[utoipa::path(get, path = "/api/log/follow",
+    responses((status = 200, body = String, content_type = "text/event-stream"),
+        (status = "default", body = Problem)))]
+async fn follow(
+    State(desk): State<Desk>,
+) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
+    let lines = desk.0.tail.follow()?;
+    let events = stream::unfold(lines, |mut lines| async move {
+        let event = match lines.recv().await {
+            Ok(Line::Row(row)) => Event::default().event("row").data(row),
+            Ok(Line::Change(entry)) => Event::default().event("change").data(entry),
+            Err(RecvError::Lagged(lost)) => {
+                let json = serde_json::json!(Lost { lost }).to_string();
+                Event::default().event("lost").data(json)
+            }
+            Err(RecvError::Closed) => return None,
+        };
+        Some((Ok(event), lines))
+    });
+    Ok(Sse::new(events).keep_alive(KeepAlive::default()))
+}
+
+/// This document.
+#[utoipa::path(get, path = "/api/openapi.json",
+    responses((status = 200, body = Object), (status = "default", body = Problem)))]
+async fn document() -> Response {
+    match openapi().to_json() {
+        Ok(json) => ([(header::CONTENT_TYPE, "application/json")], json).into_response(),
+        Err(error) => Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            error.to_string(),
+            "this is a defect of spoor; please report it",
+        )
+        .into_response(),
+    }
+}
+
+/// What is asked for where nothing is.
+pub(super) async fn nothing() -> Problem {
+    let advice = "GET /api/openapi.json says what there is";
+    Problem::new(StatusCode::NOT_FOUND, "there is nothing here", advice)
+}
+
+pub(super) fn read<T: DeserializeOwned>(body: &[u8], advice: &str) -> Result<T, Problem> {
+    serde_json::from_slice(body).map_err(|e| Problem::wrong(e.to_string(), advice))
+}
+
+fn parameter(query: Option<&str>, name: &str) -> Option<String> {
+    let mut pairs = url::form_urlencoded::parse(query?.as_bytes());
+    pairs
+        .find(|(key, _)| key == name)
+        .map(|(_, value)| value.into_owned())
+}

@@ -1,0 +1,188 @@
+//! Serves the API, on the socket and over TCP, with bounds on everything that a client
+//! could take: the time for an answer and bytes here, connections and the rest at the
+//! `door`.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::StatusCode;
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use tokio::net::TcpListener;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::Desk;
+use super::entrance::Entrance;
+use super::guard::{Guard, Token, guard};
+use super::routes::{self, Problem};
+use crate::local_server;
+
+/// The longest that an answer may take to begin, the request's body included.
+const ANSWER: Duration = Duration::from_secs(60);
+
+/// The longest that open connections are waited for at the end.
+const END: Duration = Duration::from_secs(2);
+
+/// The largest body of a request, in bytes; that of many seeds.
+const MAX_BODY: usize = 4 << 20;
+
+/// A control API that is open until this is closed or dropped.
+pub struct Served {
+    desk: Desk,
+    closing: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+    /// Where it listens over TCP.
+    pub address: Option<SocketAddr>,
+    #[cfg(unix)]
+    _socket: Option<super::socket::Socket>,
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Served on {:?}", self.address)
+    }
+}
+
+/// Opens the control API over TCP, where there is an entrance. [`Served::open_socket`] opens it
+/// for the owner of the job's folder.
+pub fn serve(runtime: &Handle, desk: Desk, entrance: Option<Entrance>) -> Served {
+    let _entered = runtime.enter();
+    let mut served = Served {
+        desk,
+        closing: watch::Sender::new(false),
+        tasks: Vec::new(),
+        address: None,
+        #[cfg(unix)]
+        _socket: None,
+    };
+    if let Some(entrance) = entrance
+        && let Err(error) = served.open_tcp(runtime, entrance)
+    {
+        tracing::warn!("no dashboard: {error}");
+    }
+    served
+}
+
+impl Served {
+    fn open_tcp(&mut self, runtime: &Handle, entrance: Entrance) -> io::Result<()> {
+        let Entrance {
+            listener,
+            token,
+            address,
+            link,
+        } = entrance;
+        listener.set_nonblocking(true)?;
+        let listener = TcpListener::from_std(listener)?;
+        self.address = Some(address);
+        self.desk.0.link.set(link).ok();
+        let guarded = Arc::new(Guard::new(address, token));
+        let router =
+            router(self.desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
+        let serving = local_server::serve(listener, router, self.closing.subscribe());
+        self.tasks.push(runtime.spawn(serving));
+        Ok(())
+    }
+
+    /// Opens the socket of the job in `folder`, whose lock this process must hold.
+    ///
+    /// # Errors
+    /// What the system said; the crawl can do without.
+    pub fn open_socket(&mut self, runtime: &Handle, folder: &Path) -> io::Result<()> {
+        #[cfg(unix)]
+        {
+            let _entered = runtime.enter();
+            let (socket, listener) = super::socket::open(folder)?;
+            let router = router(self.desk.clone());
+            let serving = local_server::serve(listener, router, self.closing.subscribe());
+            self.tasks.push(runtime.spawn(serving));
+            self._socket = Some(socket);
+        }
+        #[cfg(not(unix))]
+        let _ = (runtime, folder);
+        Ok(())
+    }
+
+    /// Closes the API: accepts nothing more and lets the answers that are on their way arrive. Must be
+    /// called on a thread that may block.
+    pub fn close(mut self, runtime: &Handle) {
+        self.desk.end_tails();
+        self.closing.send_replace(true);
+        let tasks = std::mem::take(&mut self.tasks);
+        let all = async {
+            for task in tasks {
+                // A panic in it has been printed.
+                task.await.ok();
+            }
+        };
+        runtime.block_on(async { tokio::time::timeout(END, all).await.ok() });
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+fn router(desk: Desk) -> Router {
+    let (router, _) = routes::api().split_for_parts();
+    router
+        .merge(super::board::pages())
+        .fallback(routes::nothing)
+        .method_not_allowed_fallback(not_so)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .layer(middleware::from_fn(in_time))
+        .with_state(desk)
+}
+
+async fn not_so() -> Problem {
+    let advice = "GET /api/openapi.json says which methods there are";
+    Problem::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "not with this method",
+        advice,
+    )
+}
+
+async fn in_time(request: Request, next: Next) -> Response {
+    match tokio::time::timeout(ANSWER, next.run(request)).await {
+        Ok(response) => response,
+        Err(_) => Problem::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "it took too long",
+            "the crawl may be flushing to a slow disk; try again",
+        )
+        .into_response(),
+    }
+}
+
+/// Serves another page of this machine with the same bounds until `stop` resolves; the
+/// router is made for the address and the token of the entrance.
+///
+/// # Errors
+/// What the system said of the listener.
+pub(crate) async fn accept(
+    entrance: Entrance,
+    stop: impl Future<Output = ()> + Send + 'static,
+    router: impl FnOnce(SocketAddr, Option<Token>) -> Router,
+) -> io::Result<()> {
+    let Entrance {
+        listener,
+        token,
+        address,
+        ..
+    } = entrance;
+    listener.set_nonblocking(true)?;
+    let listener = TcpListener::from_std(listener)?;
+    local_server::serve_until(listener, router(address, token), stop).await;
+    Ok(())
+}

@@ -1,0 +1,466 @@
+//! How a running crawl stands, in figures.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::{ControlError, Desk, Ending};
+use crate::config::Config;
+use crate::crawl::frontier::{Counts, Frontier};
+use crate::crawl::pipeline::{Steering, now, timestamp};
+use crate::outputs::Row;
+use crate::page::{Bucket, TaskKind};
+
+/// The time over which rates are measured, in milliseconds.
+const WINDOW: u64 = 60_000;
+
+/// The least time between two samples of the counters, in milliseconds.
+const SAMPLE: u64 = 1_000;
+
+/// From so many seconds on the speed of the last minute says how long it will take.
+const STEADY: f64 = 5.0;
+
+/// Whether a crawl goes on.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Stage {
+    /// The model is trained or read, and the job is opened; nothing is asked for yet.
+    #[default]
+    Starting,
+    /// It goes on.
+    Running,
+    /// Nothing is asked for until it is resumed.
+    Paused,
+    /// It ends as soon as what is in flight has finished.
+    Draining,
+    /// The network is taken to be gone; it goes on by itself.
+    Outage,
+    /// It has ended.
+    Ended,
+}
+
+/// How a crawl stands. Counters are over all runs of the job where nothing else is said.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Status {
+    /// The job's name.
+    pub job: String,
+    /// The version of spoor.
+    pub version: String,
+    /// Whether it goes on.
+    pub state: Stage,
+    /// Since when it is in that state, RFC 3339 in UTC.
+    pub since: String,
+    /// When this run began, RFC 3339 in UTC.
+    pub started: String,
+    /// What is done before the crawl begins, in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub doing: Option<String>,
+    /// Why it ended, and what may come next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Ending>,
+    /// The link to the dashboard, with the token where the run made one; only the owner of
+    /// the socket is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
+    /// How far it is to each limit, in the order of the job file.
+    #[serde(default)]
+    pub toward: Vec<Toward>,
+    /// Hosts whose robots.txt was asked for in this run.
+    #[serde(default)]
+    pub robots: u64,
+    /// Time spent crawling in seconds; pauses do not count.
+    pub active_seconds: f64,
+    /// Pages fetched with success, each counted once.
+    pub pages: u64,
+    /// Images kept.
+    pub images: u64,
+    /// Page requests that were answered or failed.
+    pub fetches: u64,
+    /// Sitemaps read.
+    pub sitemaps: u64,
+    /// Bytes of all bodies.
+    pub bytes: u64,
+    /// Requests that are open, and bodies that are being worked on.
+    pub in_flight: usize,
+    /// What is queued.
+    pub queued: Queued,
+    /// Addresses that wait to be tried again.
+    pub waiting: u64,
+    /// Pages whose next visit has a date.
+    pub watched: u64,
+    /// Addresses that are not followed, by reason.
+    pub dropped: BTreeMap<String, u64>,
+    /// Tasks of this run that ended in a failure, also those that are tried again, by
+    /// reason.
+    pub errors: BTreeMap<String, u64>,
+    /// Hosts with something queued or open.
+    pub hosts: HostsNow,
+    /// What the last minute brought.
+    pub rates: Rates,
+    /// The disk that the job's folder is on, where the system says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Disk>,
+    /// What the process takes, where the system says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Memory>,
+    /// The keys of `[limits]` that have a value, as in `GET /api/config`.
+    #[schema(value_type = Object)]
+    pub limits: serde_json::Value,
+}
+
+/// How far it is to a limit.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Toward {
+    /// The key, as `limits.documents`.
+    pub key: String,
+    /// How much of it is used up: pages, requests, bytes or seconds.
+    pub done: f64,
+    /// The limit.
+    pub of: f64,
+    /// How long it takes to get there as fast as in the last minute, in seconds; absent
+    /// where that cannot be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<f64>,
+}
+
+/// What is queued: pages and sitemaps by class, and images.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Queued {
+    /// Named by the operator.
+    pub seed: u64,
+    /// Of the class `high`.
+    pub high: u64,
+    /// Of the class `medium`.
+    pub medium: u64,
+    /// Of the class `normal`.
+    pub normal: u64,
+    /// Of the class `low`.
+    pub low: u64,
+    /// Images of any class.
+    pub images: u64,
+}
+
+/// Hosts with something queued or open, by what they wait for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct HostsNow {
+    /// All of them.
+    pub active: usize,
+    /// They may be asked now.
+    pub ready: usize,
+    /// Their clock or back-off runs.
+    pub due: usize,
+    /// The clock that they share with others runs.
+    pub held: usize,
+    /// They are given up for now.
+    pub parked: usize,
+    /// They have a request open.
+    pub open: usize,
+}
+
+/// What was done in the last minute, or since the run began where that is less, for each
+/// minute.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Rates {
+    /// The time that was measured, in seconds.
+    pub seconds: f64,
+    /// Pages a minute.
+    pub pages: f64,
+    /// Page requests a minute.
+    pub fetches: f64,
+    /// Images a minute.
+    pub images: f64,
+    /// Bytes of bodies a minute.
+    pub bytes: f64,
+}
+
+/// A file system.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Disk {
+    /// Bytes that this process may still write.
+    pub free: u64,
+    /// Bytes in all.
+    pub size: u64,
+}
+
+/// Memory of the process in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Memory {
+    /// In RAM now.
+    pub resident: u64,
+    /// The most that was in RAM at any time.
+    pub peak: u64,
+}
+
+/// What is seen of a crawl between two questions.
+pub(super) struct Pulse {
+    begun: u64,
+    /// Counters and when they stood so, oldest first.
+    samples: VecDeque<(u64, [u64; 4])>,
+    errors: BTreeMap<&'static str, u64>,
+    robots: u64,
+}
+
+impl Pulse {
+    pub fn new(now: u64) -> Self {
+        Self {
+            begun: now,
+            samples: VecDeque::new(),
+            errors: BTreeMap::new(),
+            robots: 0,
+        }
+    }
+
+    /// Takes note of a finished task, or merely of the time.
+    pub fn observe(&mut self, counts: &Counts, row: Option<&Row<'_>>, now: u64) {
+        // That most hosts have no file of this kind is no failure.
+        let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
+        if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
+            *self.errors.entry(reason).or_default() += 1;
+        }
+        if row.is_some_and(|row| row.kind == TaskKind::Robots) {
+            self.robots += 1;
+        }
+        if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {
+            self.samples.push_back((now, figures(counts)));
+        }
+        // The one before the window is the one that it is measured from.
+        while self
+            .samples
+            .get(1)
+            .is_some_and(|(at, _)| at + WINDOW <= now)
+        {
+            self.samples.pop_front();
+        }
+    }
+
+    fn rates(&self, counts: &Counts, now: u64) -> Rates {
+        let Some((at, before)) = self.samples.front() else {
+            return Rates::default();
+        };
+        let seconds = now.saturating_sub(*at) as f64 / 1000.0;
+        let after = figures(counts);
+        let rate = |i: usize| match (after.get(i), before.get(i)) {
+            (Some(after), Some(before)) if seconds > 0.0 => {
+                after.saturating_sub(*before) as f64 * 60.0 / seconds
+            }
+            _ => 0.0,
+        };
+        Rates {
+            seconds,
+            pages: rate(0),
+            fetches: rate(1),
+            images: rate(2),
+            bytes: rate(3),
+        }
+    }
+}
+
+fn figures(counts: &Counts) -> [u64; 4] {
+    let Counts {
+        documents,
+        fetches,
+        images,
+        bytes,
+        ..
+    } = counts;
+    [*documents, *fetches, *images, *bytes]
+}
+
+impl Desk {
+    /// How the crawl stands.
+    ///
+    /// # Errors
+    /// [`ControlError::Ended`].
+    pub async fn status(&self) -> Result<Status, ControlError> {
+        let mut status = match self.0.life.preparing() {
+            Some((since, doing)) => self.early(since, doing),
+            None => {
+                let desk = self.clone();
+                match self.steer(move |run| desk.look(run)).await {
+                    Err(ControlError::Ended) => return Ok(self.farewell().await?.status.clone()),
+                    looked => looked?,
+                }
+            }
+        };
+        self.complete(&mut status, &*self.in_force().await);
+        Ok(status)
+    }
+
+    /// What of the status the run itself does not know.
+    pub(super) fn complete(&self, status: &mut Status, config: &Config) {
+        config.job.name.as_str().clone_into(&mut status.job);
+        if let Some(limits) = super::live::values(config).get_mut("limits") {
+            status.limits = limits.take();
+        }
+        status.link = self.0.link.get().cloned();
+        status.toward = toward(status, config);
+        status.disk = disk(&self.0.folder);
+        status.memory = memory();
+    }
+
+    /// What of the status only the run itself knows.
+    fn look(&self, run: &Steering<'_>) -> Status {
+        let phase = &run.phase;
+        let (state, since) = match (phase.stopping, phase.paused, run.outage) {
+            (Some(since), ..) => (Stage::Draining, since),
+            (_, Some(since), _) => (Stage::Paused, since),
+            (.., Some(since)) => (Stage::Outage, since),
+            _ => (Stage::Running, phase.running),
+        };
+        self.figures(run.frontier, state, since)
+    }
+
+    /// The counters of a frontier that is in this state since then.
+    pub(super) fn figures(&self, frontier: &Frontier, state: Stage, since: u64) -> Status {
+        let now = now();
+        let counts = frontier.counts();
+        let pulse = self.pulse();
+        let hosts = frontier.hosts_by_state();
+        let named = |(reason, n): (&str, u64)| (reason.to_owned(), n);
+        let dropped = counts.dropped.iter().filter(|(_, n)| **n > 0);
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            state,
+            since: timestamp(since),
+            started: timestamp(pulse.begun),
+            robots: pulse.robots,
+            active_seconds: frontier.active() as f64 / 1000.0,
+            pages: counts.documents,
+            images: counts.images,
+            fetches: counts.fetches,
+            sitemaps: counts.sitemaps,
+            bytes: counts.bytes,
+            in_flight: frontier.leased(),
+            queued: queued(counts),
+            waiting: counts.waiting,
+            watched: counts.watched,
+            dropped: dropped.map(|(r, n)| named((r.name(), *n))).collect(),
+            errors: pulse.errors.iter().map(|(r, n)| named((r, *n))).collect(),
+            hosts: HostsNow {
+                active: hosts.active,
+                ready: hosts.ready,
+                due: hosts.due,
+                held: hosts.held,
+                parked: hosts.parked,
+                open: hosts.open,
+            },
+            rates: pulse.rates(counts, now),
+            limits: serde_json::json!({}),
+            ..Status::default()
+        }
+    }
+}
+
+/// How far it is to each limit that the job has.
+fn toward(status: &Status, config: &Config) -> Vec<Toward> {
+    let Rates {
+        seconds,
+        pages,
+        fetches,
+        bytes,
+        ..
+    } = status.rates;
+    let running = status.state == Stage::Running;
+    let at = |key: &str, done: f64, of: Option<f64>, a_minute: f64| {
+        let of = of?;
+        let known = running && seconds >= STEADY && a_minute > 0.0;
+        Some(Toward {
+            key: format!("limits.{key}"),
+            done,
+            of,
+            seconds_left: known.then(|| (of - done).max(0.0) * 60.0 / a_minute),
+        })
+    };
+    let limits = &config.limits;
+    let whole = |n: Option<u64>| n.map(|n| n as f64);
+    let size = limits.bytes.map(|size| size.bytes() as f64);
+    let time = limits.time.map(|time| time.as_secs_f64());
+    [
+        at(
+            "documents",
+            status.pages as f64,
+            whole(limits.documents),
+            pages,
+        ),
+        at(
+            "fetches",
+            status.fetches as f64,
+            whole(limits.fetches),
+            fetches,
+        ),
+        at("bytes", status.bytes as f64, size, bytes),
+        at("time", status.active_seconds, time, 60.0),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+fn queued(counts: &Counts) -> Queued {
+    let mut queued = Queued {
+        images: counts.queued_images,
+        ..Queued::default()
+    };
+    for (bucket, n) in Bucket::ALL.into_iter().zip(counts.queued) {
+        *match bucket {
+            Bucket::Seed => &mut queued.seed,
+            Bucket::High => &mut queued.high,
+            Bucket::Medium => &mut queued.medium,
+            Bucket::Normal => &mut queued.normal,
+            Bucket::Low => &mut queued.low,
+        } = n;
+    }
+    queued
+}
+
+#[cfg(target_os = "linux")]
+fn disk(folder: &Path) -> Option<Disk> {
+    let found = rustix::fs::statvfs(folder).ok()?;
+    Some(Disk {
+        free: found.f_bavail.saturating_mul(found.f_frsize),
+        size: found.f_blocks.saturating_mul(found.f_frsize),
+    })
+}
+
+#[cfg(not(target_os = "linux"))]
+fn disk(_folder: &Path) -> Option<Disk> {
+    None
+}
+
+/// As `/proc` has it; other systems are not asked.
+fn memory() -> Option<Memory> {
+    let text = std::fs::read_to_string("/proc/self/status").ok()?;
+    let bytes = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+        let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+        Some(kib * 1024)
+    };
+    Some(Memory {
+        resident: bytes("VmRSS:")?,
+        peak: bytes("VmHWM:")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_of_the_last_minute() {
+        let mut pulse = Pulse::new(0);
+        let mut counts = Counts::default();
+        assert_eq!(pulse.rates(&counts, 0), Rates::default());
+        // Two minutes with a page a second, then one with three.
+        for second in 0..=180 {
+            counts.documents += if second > 120 { 3 } else { 1 };
+            pulse.observe(&counts, None, second * 1000);
+            pulse.observe(&counts, None, second * 1000 + 500);
+        }
+        let rates = pulse.rates(&counts, 180_000);
+        assert_eq!((rates.seconds, rates.pages), (60.0, 180.0));
+        assert!(pulse.samples.len() <= 62, "{}", pulse.samples.len());
+        assert_eq!(pulse.rates(&counts, 240_000).pages, 90.0);
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a job cannot run.
+
+use std::path::PathBuf;
+
+use crate::config::{ConfigErrors, ContactMissing};
+use crate::crawl::checkpoint::OpenError;
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::pipeline::CrawlError;
+use crate::crawl::train::TrainError;
+use crate::daemon::control::AccessError;
+use crate::metrics::MetricsError;
+use crate::topic::score::BoundariesError;
+use crate::web::fetch::SetupError;
+
+/// Why a job cannot run.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The job names nobody who answers for it.
+    #[error(transparent)]
+    Contact(#[from] ContactMissing),
+    /// Something that the job needs is missing or wrong.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// The model cannot be trained or loaded.
+    #[error(transparent)]
+    Train(#[from] TrainError),
+    /// The client cannot be built.
+    #[error(transparent)]
+    Fetch(#[from] SetupError),
+    /// The job's folder cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// The configured boundaries do not ascend.
+    #[error(transparent)]
+    Boundaries(#[from] BoundariesError),
+    /// The metrics cannot be made.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
+    /// The log cannot be written.
+    #[error(
+        "{}: the log cannot be written there: {why}; set logs.level = \"off\" to do without",
+        folder.display()
+    )]
+    Log {
+        /// The folder of the logs.
+        folder: PathBuf,
+        /// What the system said.
+        why: String,
+    },
+    /// The crawl failed on the way.
+    #[error(transparent)]
+    Crawl(#[from] CrawlError),
+    /// The store failed at the end.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The control API must not, or cannot, be opened as the job says.
+    #[error(transparent)]
+    Access(#[from] AccessError),
+    /// Every request would have failed in the same way.
+    #[error("stopped, and nothing is lost: {0}")]
+    Hopeless(String),
+    /// The async runtime cannot be started.
+    #[error("the async runtime cannot be started: {0}")]
+    Runtime(std::io::Error),
+}

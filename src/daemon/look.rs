@@ -1,0 +1,420 @@
+//! A dry look at one page: what a crawl would make of it, without keeping anything.
+//!
+//! The page goes through the same reader as in a crawl, and its links through the same
+//! scope, so that what is said here is what a crawl would do. A page of the web is asked
+//! for as a crawl asks, after its host's robots.txt and behind the address guard.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::runtime::Handle;
+
+use crate::address::PageUrl;
+use crate::config::Config;
+use crate::crawl::frontier::store::{SledStore, StoreError};
+use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
+use crate::crawl::pipeline::{
+    Arrival, Brought, Control, Crew, Learned, Pace, Permit, Reader, Work, drive, now,
+};
+use crate::daemon::error::DaemonError;
+use crate::daemon::wiring;
+use crate::metrics::Metrics;
+use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
+use crate::topic::model::Model;
+use crate::topic::score::Boundaries;
+use crate::web::extract::{self, ExtractError};
+use crate::web::scope::Scope;
+
+/// Characters of the text that are shown.
+const BEGINNING: usize = 300;
+
+/// Why nothing can be said of a page.
+#[derive(Debug, thiserror::Error)]
+pub enum LookError {
+    /// The file cannot be read.
+    #[error("{}: reading failed: {source}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// The page was not had.
+    #[error("{url} was not fetched: {why}")]
+    Fetch {
+        /// The page.
+        url: PageUrl,
+        /// Why.
+        why: String,
+    },
+    /// A crawl drops it.
+    #[error("{url} would be dropped: {why}")]
+    Dropped {
+        /// The page.
+        url: PageUrl,
+        /// Why.
+        why: String,
+    },
+    /// The parts of a crawl cannot be made.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// The store for the fetch failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It cannot be taken apart.
+    #[error(transparent)]
+    Extract(#[from] ExtractError),
+}
+
+/// What a crawl would make of a page.
+#[derive(Debug, Clone, Serialize)]
+pub struct Look {
+    /// Its address, after redirects.
+    pub url: PageUrl,
+    /// Its title.
+    pub title: Option<String>,
+    /// The language its text is in, where that is certain.
+    pub language: Option<String>,
+    /// Which part of its text is rated and kept.
+    pub text: TextShare,
+    /// The beginning of that text.
+    pub beginning: String,
+    /// Its rating.
+    pub document: DocumentScore,
+    /// How likely it is on topic; `None` where its text is too short to tell.
+    pub on_topic: Option<f64>,
+    /// Sentences that would be kept.
+    pub sentences: usize,
+    /// What forbids to keep something of it, in the publisher's words.
+    pub forbidden: Vec<String>,
+    /// Its links, best first.
+    pub links: Vec<LinkLook>,
+    /// Its images, best first.
+    pub images: Vec<ImageLook>,
+}
+
+/// What a crawl would do with a link.
+#[derive(Debug, Clone, Serialize)]
+pub struct LinkLook {
+    /// Where it leads.
+    pub url: PageUrl,
+    /// Whether it would be followed.
+    pub followed: bool,
+    /// Its class, or why it is not followed.
+    pub why: String,
+    /// Its score; lower is better.
+    pub score: f64,
+}
+
+/// What a crawl would do with an image.
+#[derive(Debug, Clone, Serialize)]
+pub struct ImageLook {
+    /// Where its bytes are.
+    pub url: PageUrl,
+    /// Whether it would be asked for.
+    pub fetched: bool,
+    /// Why not; otherwise its class.
+    pub why: String,
+    /// Its alt text.
+    pub alt: Option<String>,
+    /// The geometric mean of its words' perplexities; lower is better.
+    pub rank: f64,
+}
+
+/// Looks at pages as one job would.
+pub struct Looker {
+    config: Config,
+    reader: Reader,
+    scope: Scope,
+    boundaries: Boundaries,
+}
+
+impl Looker {
+    /// As the job would with this model.
+    ///
+    /// # Errors
+    /// [`LookError::Daemon`].
+    pub fn new(config: &Config, model: &Model) -> Result<Self, LookError> {
+        let metrics = Metrics::new().map_err(DaemonError::from)?;
+        let learned = Learned::new(&config.strategy, model.contrast.as_ref());
+        Ok(Self {
+            reader: wiring::reader(config, model, metrics, &learned)?,
+            scope: Scope::new(config.scope.clone()),
+            boundaries: wiring::boundaries(config, model).map_err(DaemonError::from)?,
+            config: config.clone(),
+        })
+    }
+
+    /// Looks at a saved page, as if it had come from `url`.
+    ///
+    /// # Errors
+    /// [`LookError`].
+    pub fn file(&self, path: &Path, url: &PageUrl) -> Result<Look, LookError> {
+        let body = std::fs::read(path).map_err(|source| LookError::Read {
+            path: path.to_owned(),
+            source,
+        })?;
+        let extension = path.extension().and_then(|e| e.to_str()).unwrap_or("html");
+        let plain = ["txt", "text", "md"].contains(&extension.to_ascii_lowercase().as_str());
+        let fetched = Fetched {
+            status: 200,
+            content_type: Some(if plain { "text/plain" } else { "text/html" }.to_owned()),
+            terms: Default::default(),
+            validators: Default::default(),
+            body: body.into(),
+            truncated: false,
+            elapsed: Duration::ZERO,
+        };
+        self.page(url, fetched)
+    }
+
+    /// Fetches a page and looks at it.
+    ///
+    /// # Errors
+    /// [`LookError`]; [`LookError::Fetch`] also where robots.txt or the address guard
+    /// forbids it.
+    pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
+        let (url, fetched) = fetch(&self.config, url, runtime)?;
+        self.page(&url, fetched)
+    }
+
+    fn page(&self, url: &PageUrl, fetched: Fetched) -> Result<Look, LookError> {
+        let extracted = extract::extract(url, &fetched, &self.reader.extract)?;
+        let mut beginning = String::new();
+        for block in &extracted.blocks {
+            if beginning.chars().count() >= BEGINNING {
+                break;
+            }
+            beginning.push_str(block);
+            beginning.push('\n');
+        }
+        let beginning: String = beginning.chars().take(BEGINNING).collect();
+        let page = match self.reader.read(&task(url), fetched) {
+            (Outcome::Done, Some(Brought::Page(page))) => page,
+            (Outcome::Drop { reason }, _) => {
+                let (url, why) = (url.clone(), reason.name().to_owned());
+                return Err(LookError::Dropped { url, why });
+            }
+            _ => {
+                let (url, why) = (url.clone(), Reason::Internal.name().to_owned());
+                return Err(LookError::Dropped { url, why });
+            }
+        };
+        let mut links: Vec<LinkLook> = page
+            .links
+            .iter()
+            .map(|link| {
+                let objection = self.scope.judge_page(&link.url, 1).err();
+                let class = link.bucket.map(Bucket::name);
+                let why = match (&objection, class) {
+                    (Some(objection), _) => objection.to_string(),
+                    (None, Some(class)) => class.to_owned(),
+                    (None, None) => format!("above the razor, {:.0}", self.boundaries.razor),
+                };
+                LinkLook {
+                    followed: objection.is_none() && class.is_some(),
+                    why,
+                    score: link.score,
+                    url: link.url.clone(),
+                }
+            })
+            .collect();
+        links.sort_by(|a, b| {
+            b.followed
+                .cmp(&a.followed)
+                .then(a.score.total_cmp(&b.score))
+        });
+        let mut images: Vec<ImageLook> = page
+            .images
+            .iter()
+            .map(|image| {
+                let objection = self.scope.judge_image(&image.url).err();
+                let class = image.bucket.map(Bucket::name);
+                let why = match (&objection, class) {
+                    (Some(objection), _) => objection.to_string(),
+                    (None, Some(class)) => class.to_owned(),
+                    (None, None) => "its page is above the razor".to_owned(),
+                };
+                ImageLook {
+                    fetched: objection.is_none() && class.is_some(),
+                    why,
+                    alt: image.context.texts.alt.clone(),
+                    rank: image.context.rank,
+                    url: image.url.clone(),
+                }
+            })
+            .collect();
+        images.sort_by(|a, b| b.fetched.cmp(&a.fetched).then(a.rank.total_cmp(&b.rank)));
+        let tells = page.document.tokens as usize >= ENOUGH;
+        Ok(Look {
+            url: url.clone(),
+            title: page.title.clone(),
+            language: page.recognised.map(|language| language.code().to_owned()),
+            text: page.text,
+            beginning,
+            on_topic: page.on_topic.filter(|_| tells),
+            document: page.document,
+            sentences: page.sentences.lines().count(),
+            forbidden: page.forbidden.iter().map(|by| (*by).to_owned()).collect(),
+            links,
+            images,
+        })
+    }
+}
+
+/// Tokens of a text below which its words do not tell whether it is on topic. On the lab web
+/// the words of two pieces of text, one on topic, are in the right order for 93 % of pairs of
+/// 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
+pub const ENOUGH: usize = 50;
+
+/// What a crawl would be asked to do with a seed.
+fn task(url: &PageUrl) -> Task {
+    Task {
+        lease: 0,
+        locate: false,
+        kind: TaskKind::Page,
+        host: url.host_key(),
+        url: url.clone(),
+        via: None,
+        hops: 0,
+        redirects: 0,
+        attempts: 0,
+        bucket: Bucket::Seed,
+        score: 0.0,
+        parts: None,
+        validators: Default::default(),
+        terms: Default::default(),
+        booking: Default::default(),
+        control: false,
+    }
+}
+
+/// Fetches one page, its redirects followed, as a crawl would.
+fn fetch(
+    config: &Config,
+    url: &PageUrl,
+    runtime: &Handle,
+) -> Result<(PageUrl, Fetched), LookError> {
+    let folder = std::env::temp_dir().join(format!("spoor-look-{}", std::process::id()));
+    let looked = || -> Result<Fetching, LookError> {
+        let store = Box::new(SledStore::open(&folder)?);
+        let policy = Policy::new(&config.politeness, &config.network);
+        // It was chosen by name, so no rule of scope applies.
+        let scope = Scope::new(crate::config::Scope::default());
+        let mut frontier = Frontier::open(store, policy, scope, now())?;
+        frontier.add_seeds(std::slice::from_ref(url), now())?;
+        let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
+        let mut crew = Fetching::default();
+        let pace = Pace {
+            concurrency: 1,
+            max_bytes: u64::MAX,
+            checkpoint: Duration::from_secs(60),
+            drain: Duration::from_secs(10),
+        };
+        drive(
+            runtime,
+            &mut frontier,
+            &fetcher,
+            &pace,
+            Control::default(),
+            &mut crew,
+        )?;
+        if crew.page.is_none() && crew.why.is_none() {
+            crew.why = dropped(&frontier, url)?;
+        }
+        Ok(crew)
+    };
+    let looked = looked();
+    std::fs::remove_dir_all(&folder).ok();
+    let crew = looked?;
+    crew.page.ok_or_else(|| LookError::Fetch {
+        url: url.clone(),
+        why: crew.why.unwrap_or("its host does not answer".to_owned()),
+    })
+}
+
+/// Why a page was never asked for, if the frontier knows.
+fn dropped(frontier: &Frontier, url: &PageUrl) -> Result<Option<String>, StoreError> {
+    let mut url = url.clone();
+    // More than any chain of redirects the frontier follows, and an end for a loop.
+    for _ in 0..32 {
+        match frontier
+            .look_up(&url, TaskKind::Page)?
+            .map(|record| record.state)
+        {
+            Some(State::Dropped { reason }) => return Ok(Some(reason.name().to_owned())),
+            Some(State::Redirected { to, .. }) => match PageUrl::from_stored(&to) {
+                Ok(to) => url = to,
+                Err(_) => return Ok(None),
+            },
+            _ => return Ok(None),
+        }
+    }
+    Ok(None)
+}
+
+#[derive(Default)]
+struct Fetching {
+    page: Option<(PageUrl, Fetched)>,
+    why: Option<String>,
+}
+
+impl Crew for Fetching {
+    type Brought = Fetched;
+    type Error = StoreError;
+
+    fn work(&self) -> Work<Fetched> {
+        Arc::new(|_: &Task, fetched| (Outcome::Done, Some(fetched)))
+    }
+
+    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
+        Ok(Permit::Lease)
+    }
+
+    fn settle(
+        &mut self,
+        frontier: &mut Frontier,
+        arrival: Arrival<Fetched>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let Arrival {
+            task,
+            outcome,
+            brought,
+            elapsed,
+            error,
+            ..
+        } = arrival;
+        let settled = if task.kind == TaskKind::Robots {
+            let body = brought.map(|fetched| fetched.body);
+            let answer = RobotsAnswer::of(&outcome, body);
+            let none = |_: &_| Ok::<_, StoreError>(vec![]);
+            frontier.finish_robots(&task, answer, elapsed, now, none)?
+        } else {
+            let written = |_: &_| Ok::<_, StoreError>(Written::default());
+            let finished =
+                frontier.finish(&task, outcome, Effects::default(), elapsed, now, written)?;
+            if let (Settled::Done, Some(fetched)) = (&finished.settled, brought) {
+                self.page = Some((task.url.clone(), fetched));
+            }
+            finished.settled
+        };
+        match settled {
+            Settled::Dropped { reason } => {
+                self.why = Some(error.unwrap_or_else(|| reason.name().to_owned()));
+            }
+            Settled::Retrying { reason, due } => {
+                let error = error.unwrap_or_else(|| reason.name().to_owned());
+                let seconds = due.saturating_sub(now).div_ceil(1000);
+                tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+                self.why = Some(error);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn round(&mut self, _: &Frontier) {}
+}

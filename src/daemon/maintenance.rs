@@ -1,0 +1,260 @@
+//! Upkeep of a job's frontier while no crawl runs: convert, compact, check,
+//! repair, export, import.
+//!
+//! Whatever makes a new store builds it beside the old one and swaps the two by
+//! renaming, so that a failure on the way leaves the old one in its place. The
+//! job's lock is held all the while.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use crate::config::{Config, StoreKind};
+use crate::crawl::checkpoint::{self, OpenError};
+use crate::crawl::frontier::archive::{self, ArchiveError, Found};
+use crate::crawl::frontier::audit::{Audit, audit};
+use crate::crawl::frontier::check_format;
+use crate::crawl::frontier::store::{self, Store, StoreError};
+
+/// Why upkeep failed; the frontier is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum MaintenanceError {
+    /// The job's folder cannot be opened, or a crawl works on it.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An archive failed.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// There is no frontier yet.
+    #[error("{}: no frontier lies here; run `spoor crawl` first", .0.display())]
+    Missing(PathBuf),
+    /// A frontier lies where one would be imported.
+    #[error("{}: a frontier lies here already; move it away first", .0.display())]
+    Present(PathBuf),
+    /// A file or folder failed.
+    #[error("{}: {what} failed: {source}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Sizes before and after, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// Before.
+    pub before: u64,
+    /// After.
+    pub after: u64,
+}
+
+/// Rewrites a job's frontier with another backend.
+///
+/// # Errors
+/// [`MaintenanceError`].
+pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError> {
+    let place = Place::lock(config)?;
+    let old = place.open()?;
+    place.rewrite(old, to, |old, new| {
+        archive::copy(old, new)?;
+        Ok(())
+    })
+}
+
+/// Gives back what the store takes beyond its contents. sled's file never
+/// shrinks, so a sled store is rewritten.
+///
+/// # Errors
+/// [`MaintenanceError`].
+pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
+    let place = Place::lock(config)?;
+    let kind = place.kind()?;
+    let mut old = place.open()?;
+    if old.compact()? {
+        drop(old);
+        let after = folder_size(&place.frontier)?;
+        let before = place.before;
+        return Ok(Sizes { before, after });
+    }
+    place.rewrite(old, kind, |old, new| {
+        archive::copy(old, new)?;
+        Ok(())
+    })
+}
+
+/// Reads a job's frontier once and tells whether it holds together.
+///
+/// # Errors
+/// [`MaintenanceError`] where it cannot be read at all.
+pub fn check(config: &Config) -> Result<Audit, MaintenanceError> {
+    let place = Place::lock(config)?;
+    Ok(audit(&*place.open()?)?)
+}
+
+/// Rebuilds a job's frontier from all of its records that can be read; queues and
+/// counters follow from these. The damaged store is kept as `frontier.damaged`.
+///
+/// # Errors
+/// [`MaintenanceError`], also where the store cannot be opened at all: then an
+/// export that a checkpoint left can be imported.
+pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
+    let place = Place::lock(config)?;
+    let kind = place.kind()?;
+    let old = place.open()?;
+    let file = place.beside("repair.jsonl.gz");
+    let found = archive::write_file(&*old, &file)?;
+    drop(old);
+    let new_folder = place.beside("new");
+    remove(&new_folder)?;
+    let mut new = store::open(kind, &new_folder)?;
+    archive::read_file(&mut *new, &file)?;
+    drop(new);
+    let damaged = place.beside("damaged");
+    remove(&damaged)?;
+    rename(&place.frontier, &damaged)?;
+    rename(&new_folder, &place.frontier)?;
+    std::fs::remove_file(&file).map_err(io(&file, "removing"))?;
+    Ok(found)
+}
+
+/// Writes a job's frontier as compressed lines of JSON.
+///
+/// # Errors
+/// [`MaintenanceError`].
+pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
+    let place = Place::lock(config)?;
+    Ok(archive::write_file(&*place.open()?, file)?)
+}
+
+/// Makes a job's frontier from an export.
+///
+/// # Errors
+/// [`MaintenanceError::Present`] where the job has one.
+pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
+    let folder = config.job_folder();
+    std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+    let place = Place::lock(config)?;
+    if place.frontier.exists() {
+        return Err(MaintenanceError::Present(place.frontier.clone()));
+    }
+    let new_folder = place.beside("new");
+    remove(&new_folder)?;
+    let mut new = store::open(config.frontier.store, &new_folder)?;
+    let found = archive::read_file(&mut *new, file)?;
+    drop(new);
+    rename(&new_folder, &place.frontier)?;
+    Ok(found)
+}
+
+/// A job's frontier folder, locked.
+struct Place {
+    frontier: PathBuf,
+    before: u64,
+    _lock: File,
+}
+
+impl Place {
+    fn lock(config: &Config) -> Result<Self, MaintenanceError> {
+        let folder = config.job_folder();
+        if !folder.is_dir() {
+            return Err(MaintenanceError::Missing(folder));
+        }
+        let lock = checkpoint::lock(&folder)?;
+        let frontier = folder.join("frontier");
+        let before = match frontier.exists() {
+            true => folder_size(&frontier)?,
+            false => 0,
+        };
+        Ok(Self {
+            frontier,
+            before,
+            _lock: lock,
+        })
+    }
+
+    fn kind(&self) -> Result<StoreKind, MaintenanceError> {
+        store::backend_in(&self.frontier).ok_or_else(|| match self.before {
+            0 => MaintenanceError::Missing(self.frontier.clone()),
+            _ => MaintenanceError::Store(StoreError::Open {
+                path: self.frontier.clone(),
+                why: "files are missing that every store has".to_owned(),
+            }),
+        })
+    }
+
+    fn open(&self) -> Result<Box<dyn Store>, MaintenanceError> {
+        let store = store::open(self.kind()?, &self.frontier)?;
+        check_format(&*store)?;
+        Ok(store)
+    }
+
+    fn beside(&self, what: &str) -> PathBuf {
+        self.frontier.with_file_name(format!("frontier.{what}"))
+    }
+
+    /// Builds a new store from the old one and swaps them.
+    fn rewrite(
+        &self,
+        old: Box<dyn Store>,
+        to: StoreKind,
+        build: impl FnOnce(&dyn Store, &mut dyn Store) -> Result<(), MaintenanceError>,
+    ) -> Result<Sizes, MaintenanceError> {
+        let new_folder = self.beside("new");
+        remove(&new_folder)?;
+        let mut new = store::open(to, &new_folder)?;
+        build(&*old, &mut *new)?;
+        new.compact()?;
+        drop((old, new));
+        let aside = self.beside("old");
+        remove(&aside)?;
+        rename(&self.frontier, &aside)?;
+        rename(&new_folder, &self.frontier)?;
+        remove(&aside)?;
+        Ok(Sizes {
+            before: self.before,
+            after: folder_size(&self.frontier)?,
+        })
+    }
+}
+
+fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
+    let mut size = 0;
+    for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
+        let entry = entry.map_err(io(folder, "listing"))?;
+        let path = entry.path();
+        let meta = entry.metadata().map_err(io(&path, "measuring"))?;
+        size += match meta.is_dir() {
+            true => folder_size(&path)?,
+            false => meta.len(),
+        };
+    }
+    Ok(size)
+}
+
+fn rename(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
+    std::fs::rename(from, to).map_err(io(from, "renaming"))
+}
+
+fn remove(folder: &Path) -> Result<(), MaintenanceError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(folder, "removing")(e)),
+        _ => Ok(()),
+    }
+}
+
+fn io<'a>(
+    path: &'a Path,
+    what: &'static str,
+) -> impl FnOnce(std::io::Error) -> MaintenanceError + 'a {
+    move |source| MaintenanceError::Io {
+        path: path.to_owned(),
+        what,
+        source,
+    }
+}

@@ -1,0 +1,68 @@
+//! What a run tells people on the way: a terminal or a log, and the page of the crawl, which
+//! shows the steps of the preparation from the start.
+
+use std::path::Path;
+
+use super::error::DaemonError;
+use crate::config::Config;
+use crate::crawl::frontier::Frontier;
+use crate::crawl::pipeline::Standing;
+use crate::daemon::control::{Desk, Entrance};
+use crate::outputs::Row;
+
+/// What a run tells people on the way.
+pub trait Observer {
+    /// The job is open, its folder is there and nobody else works in it.
+    ///
+    /// # Errors
+    /// Ends the run before anything is asked.
+    fn opened(&mut self, _folder: &Path) -> Result<(), DaemonError> {
+        Ok(())
+    }
+    /// A step, in words.
+    fn say(&mut self, text: &str);
+    /// A finished task, or merely that time has passed.
+    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing);
+}
+
+/// Takes the address that the page is to have, and says it.
+///
+/// # Errors
+/// [`DaemonError::Access`].
+pub(super) fn open(
+    config: &Config,
+    observer: &mut dyn Observer,
+) -> Result<Option<Entrance>, DaemonError> {
+    let entrance = Entrance::open(&config.control)?;
+    if let Some(entrance) = &entrance {
+        observer.say(&format!("dashboard on {}", entrance.link));
+    }
+    Ok(entrance)
+}
+
+/// Tells an observer, and those who watch the page.
+pub(super) struct Told<'a> {
+    observer: &'a mut dyn Observer,
+    desk: &'a Desk,
+}
+
+impl<'a> Told<'a> {
+    pub fn of(observer: &'a mut dyn Observer, desk: &'a Desk) -> Self {
+        Self { observer, desk }
+    }
+}
+
+impl Observer for Told<'_> {
+    fn opened(&mut self, folder: &Path) -> Result<(), DaemonError> {
+        self.observer.opened(folder)
+    }
+
+    fn say(&mut self, text: &str) {
+        self.desk.preparing(text);
+        self.observer.say(text);
+    }
+
+    fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing) {
+        self.observer.crawl(frontier, row, standing);
+    }
+}

@@ -1,0 +1,238 @@
+//! The page and its interface over HTTP.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError};
+
+use axum::extract::{DefaultBodyLimit, Path as UrlPath, State};
+use axum::http::{StatusCode, header};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::json;
+use tokio::sync::Mutex;
+
+use super::shelf::{Reader, Shelf};
+use crate::config::Config;
+use crate::daemon::control::{Entrance, Guard, Problem, accept, guard, login};
+use crate::fs::beneath;
+use crate::picture::thumbnail;
+use crate::sanitize;
+
+/// The largest body of a request, in bytes: that of a login.
+const MAX_BODY: usize = 8192;
+
+/// Longest side of an image, in pixels.
+const SIDE: u32 = 200;
+
+/// The largest report or job file that is served, in bytes.
+const MAX_FILE: u64 = 64 << 20;
+
+/// What is answered without the token: the page that asks for it, and no more.
+const PARTS: [&str; 4] = ["/", "/ui.css", "/ui.js", "/ui.svg"];
+
+/// What a browser may do with a report: nothing but show it.
+const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
+    base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
+
+/// Writes the report of a job into a folder, or says why it cannot.
+pub type MakeReport = fn(Config, &Path) -> Result<(), String>;
+
+struct Ui {
+    report: MakeReport,
+    reader: Arc<Reader>,
+    /// Held while a report is made or an image decoded: one after the other, as a crawl
+    /// may need the cores.
+    working: Mutex<()>,
+}
+
+/// Serves the jobs of `folder` until `stop` resolves. Must be called inside a runtime.
+///
+/// # Errors
+/// What the system said of the listener.
+pub async fn serve(
+    folder: PathBuf,
+    entrance: Entrance,
+    report: MakeReport,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    let ui = Arc::new(Ui {
+        reader: Arc::new(Reader::new(folder)),
+        working: Mutex::new(()),
+        report,
+    });
+    let router = Router::new()
+        .route("/", get(|| part("text/html", include_str!("page.html"))))
+        .route(
+            "/ui.css",
+            get(|| part("text/css", include_str!("page.css"))),
+        )
+        .route(
+            "/ui.js",
+            get(|| part("text/javascript", include_str!("page.js"))),
+        )
+        .route(
+            "/ui.svg",
+            get(|| {
+                part(
+                    "image/svg+xml",
+                    include_str!("../control/dashboard/icon.svg"),
+                )
+            }),
+        )
+        .route("/login", post(login))
+        .route("/api/jobs", get(jobs))
+        .route("/job/{name}/file", get(file))
+        .route("/job/{name}/image/{id}", get(image))
+        .route("/job/{name}/report", get(shown).post(made))
+        .layer(DefaultBodyLimit::max(MAX_BODY))
+        .with_state(ui);
+    accept(entrance, stop, |address, token| {
+        let guarded = Arc::new(Guard::new(address, token).open_for(&PARTS));
+        router.layer(middleware::from_fn_with_state(guarded, guard))
+    })
+    .await
+}
+
+async fn part(media: &'static str, text: &'static str) -> Response {
+    let media = format!("{media}; charset=utf-8");
+    ([(header::CONTENT_TYPE, media)], text).into_response()
+}
+
+async fn jobs(State(ui): State<Arc<Ui>>) -> Json<Shelf> {
+    Json(Arc::clone(&ui.reader).shelf().await)
+}
+
+async fn file(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Response {
+    let Some(folder) = ui.reader.job(&name) else {
+        return no_job();
+    };
+    match read(folder, "job.toml").await {
+        Ok(bytes) => {
+            let text = String::from_utf8_lossy(&bytes);
+            let text = sanitize::shown(&text).into_owned();
+            let media = [(header::CONTENT_TYPE, "text/plain; charset=utf-8")];
+            (media, text).into_response()
+        }
+        Err(why) => missing(&why),
+    }
+}
+
+async fn image(
+    State(ui): State<Arc<Ui>>,
+    UrlPath((name, id)): UrlPath<(String, String)>,
+) -> Response {
+    let Some(folder) = ui.reader.job(&name) else {
+        return no_job();
+    };
+    let file = {
+        let tally = ui.reader.tally(&name);
+        let tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.file(&id).map(str::to_owned)
+    };
+    let Some(file) = file else {
+        return missing("the page shows the newest images only");
+    };
+    let _working = ui.working.lock().await;
+    let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
+    match tokio::task::spawn_blocking(decode).await {
+        Ok(Some(jpeg)) => {
+            let headers = [
+                (header::CONTENT_TYPE, "image/jpeg"),
+                (header::CACHE_CONTROL, "private, max-age=3600"),
+            ];
+            (headers, jpeg).into_response()
+        }
+        _ => missing("the file is gone, or is no picture"),
+    }
+}
+
+async fn shown(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Response {
+    let Some(folder) = ui.reader.job(&name) else {
+        return no_job();
+    };
+    match read(folder, "report/report.html").await {
+        Ok(bytes) => {
+            let headers = [
+                (header::CONTENT_TYPE, "text/html; charset=utf-8"),
+                (header::CONTENT_SECURITY_POLICY, REPORT_POLICY),
+            ];
+            (headers, bytes).into_response()
+        }
+        Err(why) => missing(&why),
+    }
+}
+
+async fn made(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Response {
+    let Some(folder) = ui.reader.job(&name) else {
+        return no_job();
+    };
+    let _working = ui.working.lock().await;
+    let report = ui.report;
+    let made = tokio::task::spawn_blocking(move || make(report, &folder, &name)).await;
+    match made {
+        Ok(Ok(())) => Json(json!({"made": true})).into_response(),
+        Ok(Err(why)) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the report is not made",
+            &why,
+        ),
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the report is not made",
+            "this is a defect of spoor; please report it",
+        ),
+    }
+}
+
+/// Makes the report of a job where it lies, whatever folder its file was started in.
+fn make(report: MakeReport, folder: &Path, name: &str) -> Result<(), String> {
+    let mut config = Config::load(&folder.join("job.toml")).map_err(|e| e.to_string())?;
+    if config.job.name.as_str() != name {
+        return Err(format!(
+            "its job.toml is that of the job {}",
+            config.job.name
+        ));
+    }
+    config.job.folder = folder.parent().unwrap_or(Path::new("")).to_owned();
+    report(config, &folder.join("report"))
+}
+
+/// A file that is not too large to be held in memory.
+async fn read(folder: PathBuf, name: &'static str) -> Result<Vec<u8>, String> {
+    let why = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => "there is none yet".to_owned(),
+        _ => error.to_string(),
+    };
+    let read = move || {
+        let file = beneath::open(&folder, name).map_err(why)?;
+        if file.metadata().map_err(why)?.len() > MAX_FILE {
+            return Err(format!(
+                "it is larger than {MAX_FILE} bytes; open it in the job's folder"
+            ));
+        }
+        let mut bytes = Vec::new();
+        let whole = file.take(MAX_FILE).read_to_end(&mut bytes);
+        whole.map(|_| bytes).map_err(why)
+    };
+    // The task only fails where the process ends.
+    let read = tokio::task::spawn_blocking(read).await;
+    read.unwrap_or_else(|_| Err("the page ends".to_owned()))
+}
+
+fn no_job() -> Response {
+    problem(
+        StatusCode::NOT_FOUND,
+        "there is no such job in this folder",
+        "GET /api/jobs says which there are",
+    )
+}
+
+fn missing(why: &str) -> Response {
+    problem(StatusCode::NOT_FOUND, "there is nothing to show", why)
+}
+
+fn problem(status: StatusCode, error: &str, advice: &str) -> Response {
+    Problem::new(status, error, advice).into_response()
+}

@@ -1,0 +1,282 @@
+//! Which jobs lie in a folder, and how each of them stands.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::tally::{Tally, id_of};
+use crate::config::Config;
+use crate::daemon::control::{self, Client, Ending, Stage, Status};
+use crate::fs::beneath;
+use crate::outputs::DOCUMENTS;
+
+/// Jobs that are listed; a folder may hold anything.
+const MOST: usize = 200;
+
+/// The longest that a running crawl is waited for.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// The jobs of a folder.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Shelf {
+    /// The folder.
+    pub folder: String,
+    /// Its jobs: those that run first, then by their last activity, the latest first.
+    pub jobs: Vec<Card>,
+    /// Whether there are more than are listed.
+    pub more: bool,
+}
+
+/// How a job stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// A process works on it.
+    Running,
+    /// It reached a limit, or nothing was left to fetch.
+    Finished,
+    /// Its operator stopped it; it can go on.
+    Stopped,
+    /// Its process ended without a word, or failed; it can go on.
+    Interrupted,
+    /// Something of it cannot be read.
+    Damaged,
+}
+
+/// A job.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Card {
+    /// Its name, that of its folder.
+    pub name: String,
+    /// How it stands.
+    pub state: Standing,
+    /// The same in words, or what is wrong.
+    pub text: String,
+    /// Pages in its log, each visit of them.
+    pub pages: u64,
+    /// The share of them that is on topic; absent where none was judged.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_topic: Option<f64>,
+    /// Images that were kept.
+    pub images: u64,
+    /// Its documents.
+    pub documents: Texts,
+    /// When its last task was finished, RFC 3339 in UTC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last: Option<String>,
+    /// The link to the dashboard of a running crawl.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dashboard: Option<String>,
+    /// How far a running crawl is to its first limit, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<f64>,
+    /// When the report was made, RFC 3339 in UTC, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
+    /// Whether there is a record of the job file.
+    pub file: bool,
+    /// Ids of the newest images.
+    pub newest: Vec<String>,
+    /// Whether the log is long and not read to its end yet.
+    pub behind: bool,
+}
+
+/// What of a job's texts can be told without reading them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Texts {
+    /// Files in `documents/`.
+    pub files: u64,
+    /// Their bytes, compressed.
+    pub bytes: u64,
+}
+
+/// Reads the jobs of a folder, and remembers what it read of their logs.
+#[derive(Debug)]
+pub(super) struct Reader {
+    folder: PathBuf,
+    logs: Mutex<HashMap<String, Arc<Mutex<Tally>>>>,
+}
+
+impl Reader {
+    pub fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            logs: Mutex::default(),
+        }
+    }
+
+    /// The folder of a job, where there is one of that name.
+    pub fn job(&self, name: &str) -> Option<PathBuf> {
+        let plain = !name.is_empty()
+            && name.len() <= 64
+            && name
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b));
+        let folder = self.folder.join(name);
+        (plain && is_job(&folder)).then_some(folder)
+    }
+
+    /// What the log of a job says, as far as it was read.
+    pub fn tally(&self, name: &str) -> Arc<Mutex<Tally>> {
+        let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(logs.entry(name.to_owned()).or_default())
+    }
+
+    /// All jobs as they are now.
+    pub async fn shelf(self: Arc<Self>) -> Shelf {
+        let reader = Arc::clone(&self);
+        let listed = tokio::task::spawn_blocking(move || reader.names()).await;
+        let (names, more) = listed.unwrap_or_default();
+        let asked = names.into_iter().map(|name| {
+            let reader = Arc::clone(&self);
+            async move {
+                let status = running(&reader.folder.join(&name)).await;
+                let made = tokio::task::spawn_blocking(move || reader.card(name, status)).await;
+                made.ok()
+            }
+        });
+        let cards = futures_util::future::join_all(asked).await;
+        let mut jobs: Vec<Card> = cards.into_iter().flatten().collect();
+        jobs.sort_by(|a, b| {
+            let runs = |card: &Card| card.state == Standing::Running;
+            (runs(b), &b.last, &a.name).cmp(&(runs(a), &a.last, &b.name))
+        });
+        Shelf {
+            folder: self.folder.display().to_string(),
+            jobs,
+            more,
+        }
+    }
+
+    /// The names of the jobs, and whether there are more.
+    fn names(&self) -> (Vec<String>, bool) {
+        let Ok(entries) = std::fs::read_dir(&self.folder) else {
+            return Default::default();
+        };
+        let names = entries.flatten().map(|entry| entry.file_name());
+        let names = names.filter_map(|name| name.into_string().ok());
+        let mut names: Vec<String> = names.filter(|name| self.job(name).is_some()).collect();
+        names.sort();
+        let more = names.len() > MOST;
+        names.truncate(MOST);
+        (names, more)
+    }
+
+    /// A job as it is now; `status` is what its crawl says, where one runs.
+    fn card(&self, name: String, status: Option<Status>) -> Card {
+        let folder = self.folder.join(&name);
+        let tally = self.tally(&name);
+        let mut tally = tally.lock().unwrap_or_else(PoisonError::into_inner);
+        let wrong = beneath::refuse_links_out(&folder, "", 0)
+            .and_then(|()| beneath::refuse_links_out(&folder, "logs", 0))
+            .map_err(|error| error.to_string())
+            .and_then(|()| {
+                let read = tally.read_on(&folder);
+                read.map_err(|error| format!("logs/crawl.jsonl cannot be read: {error}"))
+            })
+            .err()
+            .or_else(|| wrong_with(&folder));
+        let (state, text) = match (&status, wrong) {
+            (Some(status), _) => (Standing::Running, doing(status)),
+            (None, Some(wrong)) => (Standing::Damaged, wrong),
+            (None, None) => ended(&folder, tally.last.is_some()),
+        };
+        let toward = |status: &Status| {
+            let shares = status.toward.iter().map(|limit| limit.done / limit.of);
+            shares.filter(|share| share.is_finite()).reduce(f64::max)
+        };
+        let report = folder.join("report/report.html").metadata();
+        let made = report.and_then(|meta| meta.modified()).ok();
+        let made = made.and_then(|time| jiff::Timestamp::try_from(time).ok());
+        Card {
+            state,
+            text,
+            pages: tally.pages,
+            on_topic: (tally.judged > 0).then(|| tally.on_topic as f64 / tally.judged as f64),
+            images: tally.images,
+            documents: texts(&folder.join(DOCUMENTS)),
+            last: tally.last.clone(),
+            progress: status.as_ref().and_then(toward).map(|share| share.min(1.0)),
+            dashboard: status.and_then(|status| status.link),
+            report: made.map(|time| format!("{time:.0}")),
+            file: folder.join("job.toml").is_file(),
+            newest: tally.newest.iter().map(|file| id_of(file)).collect(),
+            behind: tally.behind,
+            name,
+        }
+    }
+}
+
+/// Whether a folder is a job's.
+fn is_job(folder: &Path) -> bool {
+    folder.join("job.toml").is_file() || folder.join("logs/crawl.jsonl").is_file()
+}
+
+/// How the crawl on a job stands, where one runs.
+async fn running(folder: &Path) -> Option<Status> {
+    if !folder.join("control.sock").exists() {
+        return None;
+    }
+    let client = Client::new(folder);
+    let asked = tokio::time::timeout(PATIENCE, client.status());
+    asked.await.ok()?.ok()
+}
+
+fn doing(status: &Status) -> String {
+    match status.state {
+        Stage::Starting => status
+            .doing
+            .clone()
+            .unwrap_or_else(|| "starting".to_owned()),
+        Stage::Running => "crawling".to_owned(),
+        Stage::Paused => "paused".to_owned(),
+        Stage::Draining => "stopping".to_owned(),
+        Stage::Outage => "no network; it goes on by itself".to_owned(),
+        Stage::Ended => "ending".to_owned(),
+    }
+}
+
+/// How the last run of a job ended, by what it left.
+fn ended(folder: &Path, begun: bool) -> (Standing, String) {
+    let Some(Ending { why, text, .. }) = control::ending(folder) else {
+        return match begun {
+            true => {
+                let text = "its process ended without a word; run it again and it goes on";
+                (Standing::Interrupted, text.to_owned())
+            }
+            false => (Standing::Stopped, "nothing was fetched yet".to_owned()),
+        };
+    };
+    match why.as_str() {
+        "limit" | "exhausted" => (Standing::Finished, text),
+        "stopped" => (Standing::Stopped, text),
+        _ => (Standing::Interrupted, text),
+    }
+}
+
+/// What keeps a job from being gone on with.
+fn wrong_with(folder: &Path) -> Option<String> {
+    let file = folder.join("job.toml");
+    if !file.is_file() {
+        return Some("job.toml is missing; run the job again and it is written".to_owned());
+    }
+    if let Err(errors) = Config::load(&file) {
+        return Some(errors.to_string());
+    }
+    let frontier = folder.join("frontier");
+    let why = "the folder frontier is missing: what is queued is lost";
+    (!frontier.is_dir()).then(|| why.to_owned())
+}
+
+fn texts(folder: &Path) -> Texts {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let sizes = entries.filter_map(|entry| entry.metadata().ok());
+    let sizes = sizes.filter(|meta| meta.is_file());
+    sizes.fold(Texts::default(), |sum, meta| Texts {
+        files: sum.files + 1,
+        bytes: sum.bytes + meta.len(),
+    })
+}

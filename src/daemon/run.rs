@@ -1,0 +1,204 @@
+//! Runs a job: opens it, crawls until something ends it, and says what it came to.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+
+use super::error::DaemonError;
+use super::nothing::{Fruitless, Troubles};
+use super::observer::{self, Observer, Told};
+use super::service::Service;
+use super::signals::watch_signals;
+use super::wiring::{fetch_options, model, reader, remaker, terms};
+use crate::config::Config;
+use crate::crawl::checkpoint::{self, Exports, OpenJob};
+use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
+use crate::crawl::pipeline::{
+    Control, Crawl, End, Learned, Pace, Reading, Stop, drive, now, room_for,
+};
+use crate::daemon::control::{self, Desk, Ratings};
+use crate::daemon::ready::{self, Ready};
+use crate::metrics::Metrics;
+use crate::outputs::Row;
+use crate::web::fetch::Fetcher;
+
+/// Bodies in memory above which nothing more is leased, in bytes.
+const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
+
+/// What a run came to.
+#[derive(Debug, Clone)]
+pub struct Summary {
+    /// Why it ended.
+    pub end: End,
+    /// Who stopped it, where it was stopped.
+    pub stop: Option<Stop>,
+    /// How much of everything there was when this run began.
+    pub before: Counts,
+    /// How much of everything there is, over all runs.
+    pub counts: Counts,
+    /// What was found by score and what by chance, over all runs.
+    pub focus: Focus,
+    /// Time spent crawling before this run.
+    pub active_before: Duration,
+    /// Time spent crawling, over all runs.
+    pub active: Duration,
+    /// Why the seeds brought nothing, where no run has fetched a page.
+    pub nothing: Vec<Fruitless>,
+    /// Hosts with something queued, and how many of them are given up for now.
+    pub hosts: (usize, usize),
+    /// The account of the images, over all runs.
+    pub images: ImageLedger,
+    /// What of the images is still to be had.
+    pub images_left: ImagesLeft,
+    /// The job's folder.
+    pub folder: PathBuf,
+}
+
+/// What answers questions about the crawl that is or will be given `control` and `config`.
+pub fn desk(config: &Config, control: &Control) -> Desk {
+    Desk::new(control, terms(config), config)
+}
+
+/// Crawls until a limit, until nothing is left, or until `control` or a signal
+/// stops it. Must be called on a thread that may block.
+///
+/// # Errors
+/// [`DaemonError`]; everything committed until then is kept, and the job resumes.
+pub fn crawl(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+    mut control: Control,
+    desk: Desk,
+) -> Result<Summary, DaemonError> {
+    let Ready { seeds, warnings } = ready::for_crawl(config)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    let watch = config.seeds.watch.iter();
+    let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
+    let entrance = observer::open(config, observer)?;
+    let mut served = control::serve(runtime, desk.clone(), entrance);
+    let model = model(config, runtime, &mut Told::of(observer, &desk))?;
+    let metrics = Metrics::new()?;
+    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
+    let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
+    let fetcher = {
+        let _entered = runtime.enter();
+        Fetcher::new(fetch_options(config)?)?
+    };
+    let OpenJob {
+        mut frontier,
+        outputs,
+        resumed,
+        lock,
+    } = checkpoint::open(config, now())?;
+    let folder = config.job_folder();
+    let before = frontier.counts().clone();
+    let active_before = Duration::from_millis(frontier.active());
+    observer.opened(&folder)?;
+    observer.say(&match resumed {
+        true => format!(
+            "resuming {}: {} pages done, {} queued",
+            folder.display(),
+            frontier.counts().documents,
+            frontier.counts().queued_pages()
+        ),
+        false => format!("beginning {}", folder.display()),
+    });
+    frontier.set_rating(reading.now())?;
+    desk.set_ratings(Ratings::new(
+        reading.clone(),
+        remaker(model, metrics.clone(), learned),
+    ));
+    frontier.catch_up_takedowns(now())?;
+    frontier.add_seeds(&seeds, now())?;
+    frontier.watch(&watch, now())?;
+    let pace = Pace {
+        concurrency: room_for(config.network.concurrency),
+        max_bytes: MAX_BYTES_IN_FLIGHT,
+        checkpoint: config.checkpoint.interval,
+        drain: config.checkpoint.drain,
+    };
+    desk.begin(runtime, metrics);
+    watch_signals(runtime, control.stopper());
+    let mut exports = Exports::new(config, &frontier, now());
+    if let Some(since) = control::paused(&folder) {
+        control.begin_paused();
+        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
+        tracing::warn!("{text}");
+        observer.say(&text);
+    }
+    if let Err(error) = served.open_socket(runtime, &folder) {
+        tracing::warn!(
+            "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+             reach it",
+            folder.display()
+        );
+    }
+    let mut service = Service::ready();
+    let watch = control.watch();
+    let mut troubles = Troubles::default();
+    let watching = desk.clone();
+    let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
+        if row.is_none() {
+            exports.round(frontier, now());
+            service.round(|| {
+                let counts = frontier.counts();
+                let queued = counts.queued_pages() + counts.queued_images;
+                let Counts {
+                    documents, images, ..
+                } = counts;
+                format!("{documents} pages, {images} images, {queued} queued")
+            });
+        }
+        troubles.observe(frontier, row);
+        desk.observe(frontier, row);
+        observer.crawl(frontier, row, &watch.now());
+    };
+    let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
+    let driven = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew);
+    let stop = match driven {
+        Ok(stop) => stop,
+        Err(error) => {
+            let error = DaemonError::from(error);
+            watching.end(&frontier, Err(&error.to_string()));
+            served.close(runtime);
+            return Err(error);
+        }
+    };
+    let end = match (stop, crew.limit_reached()) {
+        (Some(_), _) => End::Stopped,
+        (None, Some(limit)) => End::Limit(limit),
+        (None, None) => End::Exhausted,
+    };
+    let hopeless = watch.now().hopeless;
+    watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
+    let nothing = match frontier.counts().documents {
+        0 => troubles.of_seeds(&frontier, &terms(config), &seeds)?,
+        _ => Vec::new(),
+    };
+    let summary = Summary {
+        end,
+        stop,
+        before,
+        active_before,
+        nothing,
+        counts: frontier.counts().clone(),
+        focus: frontier.focus(),
+        active: Duration::from_millis(frontier.active()),
+        hosts: frontier.hosts(),
+        images: frontier.images().clone(),
+        images_left: frontier.images_left()?,
+        folder,
+    };
+    drop(exports);
+    frontier.close()?;
+    served.close(runtime);
+    drop(lock);
+    match hopeless {
+        Some(why) => Err(DaemonError::Hopeless(why)),
+        None => Ok(summary),
+    }
+}

@@ -1,0 +1,249 @@
+//! From the config of a job to its parts: the client, the model, and what reads pages.
+
+use std::sync::Arc;
+
+use tokio::runtime::{Handle, Runtime};
+
+use super::error::DaemonError;
+use super::observer::Observer;
+use crate::config::{Boundaries as BoundariesChoice, Config, ContactMissing};
+use crate::config::{StrategyKind, StrategySection};
+use crate::crawl::frontier;
+use crate::crawl::pipeline::{ImageRules, Languages, Learned, Reader};
+use crate::crawl::train::{self, Growth, TrainError};
+use crate::daemon::control::MakeReader;
+use crate::daemon::explain::Terms;
+use crate::daemon::ready;
+use crate::metrics::Metrics;
+use crate::topic::model::{Model, ModelFacts, keywords_in};
+use crate::topic::score::{
+    Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
+};
+use crate::web::extract;
+use crate::web::fetch::{self, Fetcher};
+
+/// The runtime that requests and CPU work run on.
+///
+/// # Errors
+/// [`DaemonError::Runtime`].
+pub fn runtime() -> Result<Runtime, DaemonError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(DaemonError::Runtime)
+}
+
+/// Trains the job's model, also where one is there.
+///
+/// # Errors
+/// [`DaemonError::Config`] and [`DaemonError::Train`]; an earlier model stays as it was.
+pub fn train(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    ready::for_training(config)?;
+    let fetcher = || fetcher(config, runtime);
+    Ok(train::train(config, runtime, fetcher, &mut |text| {
+        observer.say(text);
+    })?)
+}
+
+/// The client for a job's training pages.
+///
+/// # Errors
+/// [`TrainError`] where the job has no contact or the client cannot be built.
+pub fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
+    let _entered = runtime.enter();
+    Ok(Fetcher::new(fetch_options(config)?)?)
+}
+
+/// Trains a new model from the best pages that the job has crawled.
+///
+/// # Errors
+/// [`DaemonError::Train`]; an earlier model stays as it was.
+pub fn train_from_job(
+    config: &Config,
+    growth: &Growth,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    ready::for_training(config)?;
+    let fetcher = || fetcher(config, runtime);
+    let say = &mut |text: &str| observer.say(text);
+    Ok(train::train_from_job(
+        config, growth, runtime, fetcher, say,
+    )?)
+}
+
+/// Loads the job's model, or trains it where it is missing.
+///
+/// # Errors
+/// [`DaemonError::Train`].
+pub fn model(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+) -> Result<Model, DaemonError> {
+    let folder = config.model_folder();
+    if Model::exists(&folder) {
+        observer.say(&format!("model {} found", folder.display()));
+        Ok(Model::load(&folder).map_err(TrainError::from)?)
+    } else {
+        observer.say(&format!("no model in {}: training", folder.display()));
+        train(config, runtime, observer)
+    }
+}
+
+/// What of a job's configuration is needed to explain what it does. Where its model is
+/// not there, or cannot be read, the anchor threshold of the thesis stands for its own.
+pub fn terms(config: &Config) -> Terms {
+    let facts = ModelFacts::read(&config.model_folder());
+    let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
+    Terms {
+        agent: config.network.user_agent.as_str().to_owned(),
+        strategy: strategy(config),
+        weights: weights(&config.strategy, &calibration),
+        rating: None,
+    }
+}
+
+/// The boundaries a job's buckets have.
+///
+/// # Errors
+/// [`BoundariesError`] where they do not ascend.
+pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, BoundariesError> {
+    let section = &config.buckets;
+    let boundaries = match section.boundaries {
+        BoundariesChoice::Auto => model.facts.calibration.boundaries,
+        BoundariesChoice::Fixed => Boundaries {
+            high: section.high,
+            medium: section.medium,
+            normal: section.normal,
+            razor: section.razor,
+        },
+    };
+    boundaries.validate()?;
+    Ok(boundaries)
+}
+
+/// The weights of a job's ratings with a model of this calibration.
+pub fn weights(section: &StrategySection, calibration: &Calibration) -> Weights {
+    Weights {
+        gamma_document: section.gamma_document,
+        gamma_anchor: section.gamma_anchor,
+        gamma_keyword: section.gamma_keyword,
+        anchor_threshold: section.anchor_threshold.or(calibration.anchor_threshold),
+    }
+}
+
+fn strategy(config: &Config) -> Strategy {
+    match config.strategy.kind {
+        StrategyKind::Unfocused => Strategy::Unfocused,
+        StrategyKind::Document => Strategy::Document,
+        StrategyKind::Link => Strategy::Link,
+        StrategyKind::Learn => Strategy::Learn,
+    }
+}
+
+/// Makes readers of the same model with other ratings, and with the keyword table as it
+/// lies in the model's folder then; they count in the same `metrics`.
+pub(super) fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeReader {
+    Arc::new(move |config| {
+        let model = Model {
+            keywords: keywords_in(&model.folder).map_err(|e| e.to_string())?,
+            ..model.clone()
+        };
+        reader(config, &model, metrics.clone(), &learned).map_err(|e| e.to_string())
+    })
+}
+
+/// How many times as likely as held-out text a page is whose text the model was trained on.
+const TRAINED: f64 = 5.0;
+
+/// What reads bodies as a job says.
+///
+/// # Errors
+/// [`DaemonError::Boundaries`].
+pub fn reader(
+    config: &Config,
+    model: &Model,
+    metrics: Metrics,
+    learned: &Learned,
+) -> Result<Reader, DaemonError> {
+    let images = &config.images;
+    let section = &config.strategy;
+    let boundaries = boundaries(config, model)?;
+    let scorer = Scorer::new(
+        Arc::clone(&model.lm),
+        model.keywords.clone(),
+        weights(section, &model.facts.calibration),
+        strategy(config),
+    );
+    let learns = section.kind == StrategyKind::Learn;
+    let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium)
+        .only(&section.clues);
+    Ok(Reader {
+        extract: extract::Options {
+            parents: images.parents,
+            siblings: images.siblings,
+            max_text_bytes: config.text.max_bytes.as_len(),
+            max_nesting: config.text.max_nesting,
+            max_image: (images.max_width, images.max_height),
+            extractor: config.text.extractor,
+            documents: config
+                .text
+                .documents
+                .then_some(config.text.documents_extractor),
+            ..extract::Options::default()
+        },
+        scorer: scorer.observing(match learns {
+            true => observer.asking(learned.judge()),
+            false => observer.of_pages_alone(),
+        }),
+        boundaries,
+        learned: learns.then(|| learned.changed(section)),
+        trained: model.facts.calibration.boundaries.high / TRAINED,
+        images: ImageRules {
+            enabled: images.enabled,
+            min: (images.min_width, images.min_height),
+            max: (images.max_width, images.max_height),
+            max_aspect: images.max_aspect,
+            min_bytes: images.min_bytes.as_len(),
+        },
+        sentences: config.text.sentences,
+        documents: config.text.documents,
+        languages: Languages {
+            model: model.facts.language,
+            permitted: config.text.languages.clone(),
+            follow_foreign: config.text.follow_foreign,
+        },
+        obeyed: frontier::obeyed(&config.consent),
+        metrics,
+    })
+}
+
+pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMissing> {
+    let network = &config.network;
+    Ok(fetch::Options {
+        product: network.user_agent.as_str().to_owned(),
+        contact: config.contact()?.as_str().to_owned(),
+        http2: network.http2,
+        connect_timeout: network.connect_timeout,
+        read_timeout: network.read_timeout,
+        total_timeout: network.total_timeout,
+        page_cap: network.max_page_bytes.as_len(),
+        image_cap: config.images.max_bytes.as_len(),
+        // What shares a clock with others waits for it.
+        booked: !config.politeness.address_delay.is_zero()
+            || !config.politeness.domain_delay.is_zero()
+            || config.politeness.connections_per_host > 1,
+        requests_per_second: config.politeness.requests_per_second,
+        bytes_per_second: config.politeness.bytes_per_second.map(|size| size.bytes()),
+        allow_private: network.allow_private,
+        connect_to: network.connect_to.clone(),
+        extra_ca: network.extra_ca.clone(),
+        proxy: network.proxy.clone(),
+        ..fetch::Options::default()
+    })
+}

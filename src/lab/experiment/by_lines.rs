@@ -1,0 +1,112 @@
+//! What more text about a topic is worth: what was found by lines of text, as table and
+//! plots.
+
+use super::harvest::{ORACLE, Outcome, Row, mean, percent, size};
+use super::plan::plain;
+use super::sizes::MEAN;
+use crate::corpus::report::plot::{Line, Plot, Scale};
+
+impl Outcome {
+    /// Whether the plan names sizes of the texts.
+    pub(super) fn has_sizes(&self) -> bool {
+        !self.texts.is_empty()
+    }
+
+    /// The mean share of the oracle over topics, with a row for each beginning and variant
+    /// and a column for each size. A header alone where there is nothing to tell.
+    pub(super) fn lines_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
+        let rows = told(rows, |row| self.has_sizes() && row.share.is_some());
+        let sizes = each(&rows, |row| row.group.lines);
+        let header = ["begin", "variant"].map(str::to_owned).into_iter();
+        let header = header.chain(sizes.iter().map(|lines| size(*lines)));
+        let mut table = vec![header.collect()];
+        let alike = each(&rows, |row| (row.group.begin, row.group.variant));
+        table.extend(alike.into_iter().map(|(begin, variant)| {
+            let shares = sizes.iter().map(|lines| {
+                let of = rows.iter().filter(|row| {
+                    let group = row.group;
+                    (group.begin, group.variant, group.lines) == (begin, variant, *lines)
+                });
+                percent(mean(of.filter_map(|row| row.share)))
+            });
+            let names = [begin, variant].map(str::to_owned).into_iter();
+            names.chain(shares).collect()
+        }));
+        table
+    }
+
+    /// For each topic and beginning, and for each beginning over all topics, what each
+    /// variant found by lines of text; by the names of their files.
+    pub(super) fn lines_plots(&self) -> Vec<(String, String)> {
+        let rows = self.rows();
+        let rows = told(&rows, |_| self.has_sizes());
+        let topics = each(&rows, |row| (Some(row.group.topic), row.group.begin));
+        let means = each(&rows, |row| (None, row.group.begin));
+        let scenes = topics.into_iter().chain(means);
+        let plots = scenes.filter_map(|(topic, begin)| {
+            let of_scene = |row: &&Row<'_>| {
+                row.group.begin == begin && topic.is_none_or(|topic| topic == row.group.topic)
+            };
+            let rows: Vec<&Row<'_>> = rows.iter().copied().filter(of_scene).collect();
+            let name = plain(&format!("{}-{begin}-lines", topic.unwrap_or(MEAN)));
+            Some((name, self.lines_plot(topic, begin, &rows).svg()?))
+        });
+        plots.collect()
+    }
+
+    /// The plot of one beginning; of all topics together where none is named.
+    fn lines_plot(&self, topic: Option<&str>, begin: &str, rows: &[&Row<'_>]) -> Plot {
+        let has_oracle = rows.iter().any(|row| row.share.is_some());
+        let found = |row: &Row<'_>| match has_oracle {
+            true => row.share.map(|share| share * 100.0),
+            false => Some(row.total),
+        };
+        let all = |row: &Row<'_>| self.texts.get(row.group.topic).copied();
+        let variants = each(rows, |row| row.group.variant).into_iter();
+        let lines = variants.map(|variant| {
+            let of_variant = rows.iter().filter(|row| row.group.variant == variant);
+            let of_variant: Vec<&Row<'_>> = of_variant.copied().collect();
+            let sizes = each(&of_variant, |row| row.group.lines).into_iter();
+            let points = sizes.filter_map(|lines| {
+                let of_size = of_variant.iter().filter(|row| row.group.lines == lines);
+                let at = of_size.clone().filter_map(|row| lines.or_else(|| all(row)));
+                Some((
+                    mean(at.map(|lines| lines as f64))?,
+                    mean(of_size.filter_map(|row| found(row)))?,
+                ))
+            });
+            Line {
+                name: variant.to_owned(),
+                points: points.collect(),
+            }
+        });
+        Plot {
+            x: "Lines of text about the topic, up to all".to_owned(),
+            y: match (has_oracle, topic) {
+                (true, Some(topic)) => format!("Share of the oracle (%), {topic}, {begin}"),
+                (true, None) => format!("Mean share of the oracle (%), {begin}"),
+                (false, Some(topic)) => format!("Pages of the topic {topic}, {begin}"),
+                (false, None) => format!("Mean pages of a topic, {begin}"),
+            },
+            scale: Scale::LogarithmicX,
+            lines: lines.collect(),
+        }
+    }
+}
+
+/// The rows that hold, but for the oracle's, as no text has a part in it.
+fn told<'a, 'b>(rows: &'b [Row<'a>], holds: impl Fn(&Row<'a>) -> bool) -> Vec<&'b Row<'a>> {
+    let rows = rows.iter().filter(|row| row.group.variant != ORACLE);
+    rows.filter(|row| holds(row)).collect()
+}
+
+/// What the rows differ in, each once, in the order of the plan.
+fn each<'a, T: PartialEq>(rows: &[&Row<'a>], of: impl Fn(&Row<'a>) -> T) -> Vec<T> {
+    let mut each = Vec::new();
+    for value in rows.iter().map(|row| of(row)) {
+        if !each.contains(&value) {
+            each.push(value);
+        }
+    }
+    each
+}

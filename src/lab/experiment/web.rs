@@ -1,0 +1,142 @@
+//! The stored answers that an experiment crawls.
+
+use std::path::Path;
+use std::time::Duration;
+
+use super::archive::{self, Archive, ArchiveError, Capture};
+use crate::address::PageUrl;
+use crate::crawl::pipeline::Stored;
+use crate::lab::{Answer, Lab, LabError};
+use crate::page::{Fetched, Task, TermsHeaders, Validators};
+use crate::web::fetch::{FetchError, Seen};
+
+/// Why a stored web cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum WebError {
+    /// The folder is none of the lab's.
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    /// A WARC file cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+}
+
+/// A web that stands still.
+pub struct Web(Kind);
+
+enum Kind {
+    Lab(Box<Lab>),
+    Archive(Archive),
+}
+
+impl Web {
+    /// Opens the folder of a lab, a WARC file, or a folder of them.
+    ///
+    /// # Errors
+    /// [`WebError`] names the folder or file.
+    pub fn open(path: &Path) -> Result<Self, WebError> {
+        let files = archive::files(path)?;
+        Ok(Self(match files.is_empty() {
+            true => Kind::Lab(Box::new(Lab::open(path)?)),
+            false => Kind::Archive(Archive::open(&files, path)?),
+        }))
+    }
+
+    /// A web in memory.
+    pub fn of(lab: Lab) -> Self {
+        Self(Kind::Lab(Box::new(lab)))
+    }
+
+    /// What is stored of the address that a task asks for.
+    pub(super) fn answer(&self, task: &Task) -> Stored {
+        let url = &task.url;
+        // Names that never resolve (RFC 6761 section 6.4).
+        if url.host().ends_with(".invalid") {
+            return Stored::Failed(FetchError::Dns {
+                host: url.host().to_owned(),
+                why: "the name is reserved".to_owned(),
+                seen: Seen::default(),
+            });
+        }
+        let lab = match &self.0 {
+            Kind::Lab(lab) => lab,
+            Kind::Archive(archive) => return archived(archive, url),
+        };
+        let target = match url.query() {
+            Some(query) => format!("{}?{query}", url.path()),
+            None => url.path().to_owned(),
+        };
+        match lab.answer(url.host(), &target) {
+            Ok(Answer::File {
+                content_type,
+                bytes,
+            }) => Stored::Body(Box::new(Fetched {
+                status: 200,
+                content_type: Some(content_type),
+                terms: TermsHeaders::default(),
+                validators: Validators::default(),
+                body: bytes,
+                truncated: false,
+                elapsed: Duration::from_millis(1),
+            })),
+            Ok(Answer::Moved { location }) => match url.join(&location) {
+                Ok(to) => Stored::Redirect { status: 301, to },
+                Err(why) => Stored::Failed(FetchError::BadRedirect {
+                    status: 301,
+                    retry_after: None,
+                    why: why.to_string(),
+                    seen: Seen::default(),
+                }),
+            },
+            // Pictures are not drawn: an experiment counts those that pages embed.
+            Ok(Answer::Missing | Answer::Picture { .. } | Answer::Busy { .. }) => missing(),
+            Err(error) => {
+                tracing::warn!("{url} counts as missing: its file cannot be read: {error}");
+                missing()
+            }
+        }
+    }
+
+    /// Where an address leads, whatever redirects lie between; itself where to none.
+    pub(super) fn target(&self, url: &PageUrl) -> PageUrl {
+        let mut url = url.clone();
+        for _ in 0..10 {
+            match self.moved(&url) {
+                Some(to) => url = to,
+                None => break,
+            }
+        }
+        url
+    }
+
+    /// Where an address redirects to.
+    fn moved(&self, url: &PageUrl) -> Option<PageUrl> {
+        match &self.0 {
+            Kind::Lab(lab) => match lab.answer(url.host(), url.path()) {
+                Ok(Answer::Moved { location }) => url.join(&location).ok(),
+                _ => None,
+            },
+            Kind::Archive(archive) => archive.moved(url),
+        }
+    }
+}
+
+/// What an archive holds of an address; nothing is as good as missing.
+fn archived(archive: &Archive, url: &PageUrl) -> Stored {
+    match archive.capture(url) {
+        Some(Capture::Body(fetched)) => Stored::Body(fetched),
+        Some(Capture::Status(status, Some(to))) => Stored::Redirect { status, to },
+        Some(Capture::Status(..)) | None => missing(),
+    }
+}
+
+fn missing() -> Stored {
+    Stored::Failed(FetchError::Status {
+        status: 404,
+        retry_after: None,
+        seen: Seen {
+            status: Some(404),
+            ..Seen::default()
+        },
+    })
+}

@@ -1,0 +1,156 @@
+//! Files that only grow, and are cut back after a crash.
+
+use std::fs::{File, Metadata};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use flate2::{Compression, GzBuilder};
+
+use super::{OutputError, io};
+use crate::fs::beneath;
+
+/// A file that is written at its end, each piece in one call to the system.
+pub(super) struct Appender {
+    path: PathBuf,
+    file: File,
+    length: u64,
+}
+
+impl Appender {
+    /// Opens or creates a file and cuts it to `length`, if given. Otherwise it
+    /// is kept whole, and a last line that a crash cut short is ended.
+    pub fn open(path: PathBuf, length: Option<u64>) -> Result<Self, OutputError> {
+        let file = beneath::append_at(&path).map_err(io(&path, "opening"))?;
+        let found = file.metadata().map_err(io(&path, "measuring"))?.len();
+        let mut appender = Self {
+            path,
+            file,
+            length: found,
+        };
+        match length {
+            Some(expected) if found < expected => {
+                return Err(OutputError::Short {
+                    path: appender.path,
+                    found,
+                    expected,
+                });
+            }
+            Some(expected) => {
+                if found > expected {
+                    let cut = appender.file.set_len(expected);
+                    cut.map_err(io(&appender.path, "cutting"))?;
+                    appender.length = expected;
+                }
+            }
+            None => {
+                if found > 0 && last_byte(&appender.path)? != Some(b'\n') {
+                    appender.append(b"\n")?;
+                }
+            }
+        }
+        Ok(appender)
+    }
+
+    /// Whether the file lies where it was opened and is as long as it was written.
+    pub fn is_in_place(&self) -> Result<bool, OutputError> {
+        let own = self.file.metadata().map_err(io(&self.path, "measuring"))?;
+        let there = match std::fs::metadata(&self.path) {
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+            found => found.map_err(io(&self.path, "measuring"))?,
+        };
+        Ok(own.len() == self.length && is_same(&own, &there))
+    }
+
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// Appends all of `bytes`; after an error the file may hold a part, which
+    /// the next opening cuts off.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
+        self.file
+            .write_all(bytes)
+            .map_err(io(&self.path, "writing"))?;
+        self.length += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Returns when all that was appended is on the disk.
+    pub fn sync(&self) -> Result<(), OutputError> {
+        self.file.sync_data().map_err(io(&self.path, "syncing"))
+    }
+}
+
+#[cfg(unix)]
+fn is_same(own: &Metadata, there: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (own.dev(), own.ino()) == (there.dev(), there.ino())
+}
+
+#[cfg(not(unix))]
+fn is_same(own: &Metadata, there: &Metadata) -> bool {
+    own.len() == there.len()
+}
+
+/// Text as one gzip member (RFC 1952 section 2.2), so that any cut between two members
+/// leaves a whole file. It carries no time, so equal texts give equal bytes.
+pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
+    let mut encoder = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::default());
+    encoder.write_all(text.as_bytes())?;
+    encoder.finish()
+}
+
+/// The number of the first file after all that exist.
+pub(super) fn next_segment(folder: &Path, suffix: &str) -> Result<u32, OutputError> {
+    let last = segments(folder, suffix)?.into_iter().max();
+    Ok(last.map_or(0, |n| n.saturating_add(1)))
+}
+
+/// Name of the file with that number.
+pub(super) fn segment_name(number: u32, suffix: &str) -> String {
+    format!("{number:05}{suffix}")
+}
+
+/// The number of such a file by its name; other people's files have other names, as
+/// `7.txt.gz` or `+7.txt.gz`.
+pub(super) fn segment_number(name: &str, suffix: &str) -> Option<u32> {
+    let number = name.strip_suffix(suffix)?.parse().ok()?;
+    (name == segment_name(number, suffix)).then_some(number)
+}
+
+/// Removes files that the frontier does not know of.
+pub(super) fn remove_segments_from(
+    folder: &Path,
+    suffix: &str,
+    first: u32,
+) -> Result<(), OutputError> {
+    for number in segments(folder, suffix)? {
+        if number >= first {
+            let path = folder.join(segment_name(number, suffix));
+            std::fs::remove_file(&path).map_err(io(&path, "removing"))?;
+        }
+    }
+    Ok(())
+}
+
+fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
+    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
+    let mut last = [0];
+    file.seek(SeekFrom::End(-1))
+        .and_then(|_| file.read_exact(&mut last))
+        .map_err(io(path, "reading"))?;
+    Ok(last.first().copied())
+}
+
+/// The numbers of such files in a folder, in no order.
+pub(super) fn segments(folder: &Path, suffix: &str) -> Result<Vec<u32>, OutputError> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
+        let entry = entry.map_err(io(folder, "listing"))?;
+        let name = entry.file_name();
+        numbers.extend(name.to_str().and_then(|name| segment_number(name, suffix)));
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,619 @@
+//! Documents: the main text of each page as its author wrote it, with what is known of
+//! the page.
+//!
+//! A page is one line of JSON in a file `documents/NNNNN.jsonl.zst`. Each line is a zstd
+//! frame of its own, so a crash cuts off whole lines, a page can be read alone by its
+//! place in the log, and a takedown removes a page without unpacking the others.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::append::{segment_name, segment_number, segments};
+use super::output::{Form, Output};
+use super::remove::{Rewritten, Taken};
+use super::{OutputError, TextPlace, io};
+use crate::fs::beneath;
+use crate::page::Terms;
+use crate::sanitize;
+
+/// The documents as an output of a crawl.
+pub(super) struct DocumentLines;
+
+impl Output for DocumentLines {
+    fn name(&self) -> &'static str {
+        "documents"
+    }
+
+    fn form(&self) -> Form {
+        Form::Pieces {
+            folder: DOCUMENTS,
+            suffix: SUFFIX,
+        }
+    }
+
+    /// A line says itself of which page it is, so it is found also where the log has lost
+    /// its row. Lines that stay no longer name pages that go.
+    fn rewrite(
+        &self,
+        path: &Path,
+        taken: &Taken<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Rewritten, OutputError> {
+        let mut segment = Segment::open(path.to_owned())?;
+        let mut raw = beneath::open_at(path).map_err(io(path, "opening"))?;
+        let mut done = Rewritten::default();
+        // What was read of the file and is not yet decided on is copied as it stands.
+        let mut settled = 0;
+        loop {
+            let (from, read) = match segment.frame(false) {
+                Ok(None) => break,
+                Ok(Some((from, text))) => (from, serde_json::from_slice::<Document>(&text).ok()),
+                Err(OutputError::Document { at, .. }) => (at, None),
+                Err(error) => return Err(error),
+            };
+            let bytes = segment.from.at - from;
+            done.copy(&mut raw, path, settled, from, out)?;
+            settled = from + bytes;
+            let read = match read {
+                _ if taken.goes(from) => {
+                    done.remove(from, bytes, None);
+                    continue;
+                }
+                Some(document) if (taken.page)(&document.url) => {
+                    done.remove(from, bytes, Some(&document.url));
+                    continue;
+                }
+                Some(document) => document,
+                None => {
+                    done.unreadable += bytes;
+                    done.copy(&mut raw, path, from, settled, out)?;
+                    continue;
+                }
+            };
+            match read.without(taken.page) {
+                None => done.copy(&mut raw, path, from, settled, out)?,
+                Some(changed) => {
+                    let frame = changed.to_frame().map_err(io(path, "compressing"))?;
+                    out.write_all(&frame).map_err(io(path, "rewriting"))?;
+                    done.replace(from, bytes, frame.len() as u64);
+                }
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// The folder of the documents, in a job's folder.
+pub const DOCUMENTS: &str = "documents";
+
+/// How the names of its files end.
+const SUFFIX: &str = ".jsonl.zst";
+
+/// The longest line that is read, in bytes. A page's text has at most 2 MiB, and JSON
+/// needs at most six bytes for one.
+const MAX_LINE: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
+
+/// What every zstd frame begins with (RFC 8878 section 3.1.1).
+const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
+
+/// A page and its main text. Keys are stable, and only added; absent values are left
+/// out.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Document")]
+pub struct Document {
+    /// The address that was fetched.
+    #[schemars(url)]
+    pub url: String,
+    /// The address that the page calls its own (`rel=canonical`), where it names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<String>,
+    /// When the page was fetched, RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time"))]
+    pub fetched: String,
+    /// When the page says it was published: ISO 8601, as exact as the page is
+    /// (`2024`, `2024-05`, `2024-05-17` or `2024-05-17T08:30:00+02:00`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+    /// When the page says it was changed last, in the same form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modified: Option<String>,
+    /// Title of the page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// Names of the authors that the page gives, in its order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub authors: Vec<String>,
+    /// The language that the text was recognised to be in, an ISO 639 code as `en`.
+    /// It is the best guess: see `language_certainty`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<String>,
+    /// How certain `language` is, from 0 to 1. The crawl itself acts on 0.9 and above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub language_certainty: Option<f64>,
+    /// The language that the page declares, as `en` or `de-at`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared_language: Option<String>,
+    /// The character encoding that the `Content-Type` header or the page declares, as
+    /// written there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub charset: Option<String>,
+    /// The character encoding that the page was read with.
+    pub charset_used: String,
+    /// What told the main text from the rest of the page: `article`, `density` or `all`.
+    /// `all` stands where the wanted one left too little.
+    pub extractor: String,
+    /// Words of `text`, numbers not counted.
+    pub words: u32,
+    /// The main text as written: case, digits and punctuation are kept. White space is
+    /// folded, and an empty line parts two paragraphs.
+    pub text: String,
+    /// How probable it is that the page is about the topic, from 0 to 1. Absent where
+    /// the crawl could not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub on_topic: Option<f64>,
+    /// Perplexity of the page's text under the model of the topic; lower is closer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perplexity: Option<f64>,
+    /// Mean contrast of the page's words between texts about the topic and others;
+    /// above 0 they speak for the topic.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contrast: Option<f64>,
+    /// Licences that the page or its headers name: addresses, or names where no address
+    /// is given.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub licences: Vec<String>,
+    /// What the page, its headers and its host say of its use. Absent where they say
+    /// nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub terms: Option<Terms>,
+    /// `sha256:` and the SHA-256 of `text` in UTF-8, in hexadecimal digits.
+    #[schemars(regex(pattern = "^sha256:[0-9a-f]{64}$"))]
+    pub hash: String,
+    /// Links from the nearest seed.
+    pub hops: u32,
+    /// The page on which the address was found. Absent for seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// True where the page was drawn by chance for the control sample, and not chosen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub control: bool,
+    /// The earlier line of the same address that this one replaces, where the page was
+    /// visited again and had changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaces: Option<Replaced>,
+    /// The page fetched before of which this one is a near copy.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub near_copy_of: Option<String>,
+}
+
+/// An earlier line of a document.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Replaced {
+    /// When that line's page was fetched, RFC 3339 in UTC.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<String>,
+    /// The `hash` of that line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hash: Option<String>,
+}
+
+impl Document {
+    /// The value of `hash` for a text.
+    pub fn hash_of(text: &str) -> String {
+        let digest = Sha256::digest(text.as_bytes());
+        format!("sha256:{}", base16ct::lower::encode_string(&digest))
+    }
+
+    /// The document as JSON in one line with its end.
+    pub fn to_line(&self) -> String {
+        // Strings, lists and numbers always serialise.
+        let line = serde_json::to_string(self).unwrap_or_default();
+        let mut line = sanitize::json(&line).into_owned();
+        line.push('\n');
+        line
+    }
+
+    /// The line as a zstd frame of its own.
+    ///
+    /// # Errors
+    /// What zstd says, which is that there is no memory.
+    pub fn to_frame(&self) -> std::io::Result<Vec<u8>> {
+        let line = self.to_line();
+        let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
+        encoder.include_checksum(true)?;
+        encoder.set_pledged_src_size(Some(line.len() as u64))?;
+        encoder.write_all(line.as_bytes())?;
+        encoder.finish()
+    }
+
+    /// The document without the addresses that are `gone`; `None` where it names none.
+    fn without(mut self, gone: &dyn Fn(&str) -> bool) -> Option<Self> {
+        let mut named = false;
+        for address in [&mut self.canonical, &mut self.via, &mut self.near_copy_of] {
+            if address.as_deref().is_some_and(gone) {
+                *address = None;
+                named = true;
+            }
+        }
+        named.then_some(self)
+    }
+}
+
+/// Reads all documents of a job in the order they were crawled, one at a time. The crawl
+/// may be running: a line that is being written is passed over. A job without documents
+/// gives none.
+///
+/// A page that had changed at a later visit has several lines; the later ones name what
+/// they replace.
+///
+/// # Errors
+/// [`OutputError::Io`] where the folder cannot be listed.
+pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
+    let folder = folder.join(DOCUMENTS);
+    let mut numbers = match folder.is_dir() {
+        true => segments(&folder, SUFFIX)?,
+        false => Vec::new(),
+    };
+    numbers.sort_unstable();
+    let paths = numbers.into_iter().map(|n| folder.join(name(n)));
+    let files: VecDeque<PathBuf> = paths.collect();
+    Ok(Documents {
+        files,
+        open: None,
+        lines: VecDeque::new(),
+    })
+}
+
+/// Name of the file of documents with that number.
+fn name(number: u32) -> String {
+    segment_name(number, SUFFIX)
+}
+
+/// The document that lies at a place.
+///
+/// # Errors
+/// [`OutputError`] names the file, also where no document lies there.
+pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputError> {
+    let path = folder.join(DOCUMENTS).join(&place.file);
+    // A log may have been changed by strangers, and must not lead out of the folder.
+    if segment_number(&place.file, SUFFIX).is_none() {
+        let why = "no name of a file of documents".to_owned();
+        return Err(damaged(&path, place.from, why));
+    }
+    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+    file.seek(SeekFrom::Start(place.from))
+        .map_err(io(&path, "reading"))?;
+    let wrong = |why: String| damaged(&path, place.from, why);
+    let frame = BufReader::new(file.take(place.bytes));
+    let text = decoded(frame).map_err(|e| wrong(e.to_string()))?;
+    serde_json::from_slice(&text).map_err(|e| wrong(format!("no document: {e}")))
+}
+
+/// The documents of a job. An item is an error where a line or a file is damaged; what
+/// follows it is read all the same.
+#[derive(Debug)]
+pub struct Documents {
+    files: VecDeque<PathBuf>,
+    open: Option<Segment>,
+    /// Lines of the frame that was read last.
+    lines: VecDeque<Result<Document, OutputError>>,
+}
+
+impl Iterator for Documents {
+    type Item = Result<Document, OutputError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            if let Some(line) = self.lines.pop_front() {
+                return Some(line);
+            }
+            let Some(open) = &mut self.open else {
+                let path = self.files.pop_front()?;
+                match Segment::open(path) {
+                    Ok(segment) => self.open = Some(segment),
+                    Err(error) => return Some(Err(error)),
+                }
+                continue;
+            };
+            match open.frame(self.files.is_empty()) {
+                Ok(Some((from, text))) => {
+                    let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
+                    let path = &open.path;
+                    self.lines.extend(lines.map(|line| {
+                        serde_json::from_slice(line)
+                            .map_err(|e| damaged(path, from, format!("no document: {e}")))
+                    }));
+                }
+                Ok(None) => self.open = None,
+                Err(error) => {
+                    if matches!(error, OutputError::Io { .. }) {
+                        self.open = None;
+                    }
+                    return Some(Err(error));
+                }
+            }
+        }
+    }
+}
+
+/// A file that is read frame by frame.
+#[derive(Debug)]
+struct Segment {
+    path: PathBuf,
+    from: Counted,
+}
+
+impl Segment {
+    fn open(path: PathBuf) -> Result<Self, OutputError> {
+        let file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+        let from = Counted {
+            inner: BufReader::with_capacity(1 << 16, file),
+            at: 0,
+        };
+        Ok(Self { path, from })
+    }
+
+    /// The next frame, where it begins and what it holds; `None` at the end of the file.
+    /// Of the last file the end may be half written.
+    fn frame(&mut self, is_last: bool) -> Result<Option<(u64, Vec<u8>)>, OutputError> {
+        let began = self.from.at;
+        let is_end = self.from.fill_buf().map(<[u8]>::is_empty);
+        if is_end.map_err(io(&self.path, "reading"))? {
+            return Ok(None);
+        }
+        let why = match decoded(&mut self.from) {
+            Ok(text) => return Ok(Some((began, text))),
+            Err(error) => error,
+        };
+        // A frame that has another one behind it is not one that is being written.
+        let more = self.from.find_frame_after(began);
+        let more = more.map_err(io(&self.path, "reading"))?;
+        if !more && is_last && why.kind() == ErrorKind::UnexpectedEof {
+            return Ok(None);
+        }
+        Err(damaged(&self.path, began, why.to_string()))
+    }
+}
+
+/// One frame, decoded.
+fn decoded(from: impl BufRead) -> std::io::Result<Vec<u8>> {
+    let mut decoder = zstd::Decoder::with_buffer(from)?.single_frame();
+    let mut text = Vec::new();
+    (&mut decoder).take(MAX_LINE + 1).read_to_end(&mut text)?;
+    match text.len() as u64 > MAX_LINE {
+        true => Err(std::io::Error::new(
+            ErrorKind::InvalidData,
+            format!("a line of more than {MAX_LINE} bytes"),
+        )),
+        false => Ok(text),
+    }
+}
+
+fn damaged(path: &Path, at: u64, why: String) -> OutputError {
+    OutputError::Document {
+        path: path.to_owned(),
+        at,
+        why,
+    }
+}
+
+/// A file that knows how far it was read.
+#[derive(Debug)]
+struct Counted {
+    inner: BufReader<File>,
+    at: u64,
+}
+
+impl Counted {
+    /// Goes to the first beginning of a frame behind `began`, or to the end; whether
+    /// there is one.
+    fn find_frame_after(&mut self, began: u64) -> std::io::Result<bool> {
+        self.at = self.inner.seek(SeekFrom::Start(began.saturating_add(1)))?;
+        let mut met = 0;
+        loop {
+            let buffer = self.inner.fill_buf()?;
+            if buffer.is_empty() {
+                return Ok(false);
+            }
+            let mut used = 0;
+            for byte in buffer {
+                used += 1;
+                // Only its first byte begins the mark again.
+                met = match MAGIC.get(met) == Some(byte) {
+                    true => met + 1,
+                    false => usize::from(MAGIC.first() == Some(byte)),
+                };
+                if met == MAGIC.len() {
+                    break;
+                }
+            }
+            self.consume(used);
+            if met == MAGIC.len() {
+                let start = self.at - MAGIC.len() as u64;
+                self.at = self.inner.seek(SeekFrom::Start(start))?;
+                return Ok(true);
+            }
+        }
+    }
+}
+
+impl Read for Counted {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.inner.read(into)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}
+
+impl BufRead for Counted {
+    fn fill_buf(&mut self) -> std::io::Result<&[u8]> {
+        self.inner.fill_buf()
+    }
+
+    fn consume(&mut self, amount: usize) {
+        self.inner.consume(amount);
+        self.at += amount as u64;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(n: usize) -> Document {
+        let text = format!("Lamp no. {n}, lit at 6:15 p.m.\n\n\"Fog,\" she said.");
+        Document {
+            url: format!("http://a.test/{n}"),
+            fetched: "2026-01-02T03:04:05.678Z".to_owned(),
+            charset_used: "UTF-8".to_owned(),
+            extractor: "article".to_owned(),
+            words: 8,
+            hash: Document::hash_of(&text),
+            text,
+            ..Document::default()
+        }
+    }
+
+    fn written(folder: &Path, number: u32, documents: &[Document]) -> Vec<Vec<u8>> {
+        let frames: Vec<_> = documents.iter().map(|d| d.to_frame().unwrap()).collect();
+        put(folder, number, &frames.concat());
+        frames
+    }
+
+    fn put(folder: &Path, number: u32, bytes: &[u8]) {
+        std::fs::create_dir_all(folder.join(DOCUMENTS)).unwrap();
+        std::fs::write(folder.join(DOCUMENTS).join(name(number)), bytes).unwrap();
+    }
+
+    /// Numbers of the documents that are read, and messages for what is not.
+    fn read(folder: &Path) -> (Vec<usize>, Vec<String>) {
+        let (mut numbers, mut errors) = (Vec::new(), Vec::new());
+        for item in documents(folder).unwrap() {
+            match item {
+                Ok(found) => {
+                    let number = found.url.rsplit('/').next().unwrap().parse().unwrap();
+                    assert_eq!(found, document(number));
+                    numbers.push(number);
+                }
+                Err(error) => errors.push(error.to_string()),
+            }
+        }
+        (numbers, errors)
+    }
+
+    #[test]
+    fn a_document_has_a_line_of_its_own_and_absent_values_are_left_out() {
+        let line = document(7).to_line();
+        assert!(line.ends_with("}\n") && line.matches('\n').count() == 1);
+        let value: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let keys: Vec<_> = value.as_object().unwrap().keys().collect();
+        let expected = [
+            "charset_used",
+            "extractor",
+            "fetched",
+            "hash",
+            "hops",
+            "text",
+            "url",
+            "words",
+        ];
+        let mut keys: Vec<&str> = keys.into_iter().map(String::as_str).collect();
+        keys.sort_unstable();
+        assert_eq!(keys, expected);
+        assert_eq!(
+            Document::hash_of("abc"),
+            "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+
+    #[test]
+    fn documents_come_in_the_order_crawled_over_all_files() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(read(folder.path()), (vec![], vec![]));
+        let all: Vec<_> = (0..6).map(document).collect();
+        written(folder.path(), 0, &all[..2]);
+        written(folder.path(), 1, &[]);
+        written(folder.path(), 2, &all[2..5]);
+        written(folder.path(), 11, &all[5..]);
+        // Other people's files.
+        let beside = folder.path().join(DOCUMENTS);
+        std::fs::write(beside.join("7.jsonl.zst"), "mine").unwrap();
+        std::fs::write(beside.join("00002.jsonl.zst.rewritten"), "mine").unwrap();
+        assert_eq!(read(folder.path()), ((0..6).collect(), vec![]));
+        // What the usual tools unpack, which know of no frames.
+        let packed = std::fs::read(beside.join(name(2))).unwrap();
+        let text = zstd::decode_all(packed.as_slice()).unwrap();
+        let lines: String = all[2..5].iter().map(Document::to_line).collect();
+        assert_eq!(String::from_utf8(text).unwrap(), lines);
+        // And what they pack.
+        put(
+            folder.path(),
+            2,
+            &zstd::encode_all(lines.as_bytes(), 3).unwrap(),
+        );
+        assert_eq!(read(folder.path()), ((0..6).collect(), vec![]));
+    }
+
+    #[test]
+    fn a_line_that_is_being_written_is_passed_over_at_every_length() {
+        let folder = tempfile::tempdir().unwrap();
+        let all: Vec<_> = (0..3).map(document).collect();
+        let frames = written(folder.path(), 0, &all);
+        let before = frames[0].len() + frames[1].len();
+        for cut in 0..=frames[2].len() {
+            put(folder.path(), 0, &frames.concat()[..before + cut]);
+            let whole = 2 + usize::from(cut == frames[2].len());
+            assert_eq!(read(folder.path()), ((0..whole).collect(), vec![]), "{cut}");
+        }
+    }
+
+    #[test]
+    fn what_is_damaged_is_named_and_what_follows_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let all: Vec<_> = (0..3).map(document).collect();
+        let frames = written(folder.path(), 0, &all);
+        let from = frames[0].len();
+        // Every byte of the second frame wrong, one after the other.
+        for at in 0..frames[1].len() {
+            let mut bytes = frames.concat();
+            bytes[from + at] ^= 0xFF;
+            put(folder.path(), 0, &bytes);
+            let (numbers, errors) = read(folder.path());
+            assert_eq!(numbers, [0, 2], "{at}");
+            assert!(!errors.is_empty(), "{at}");
+            let path = folder.path().join(DOCUMENTS).join(name(0));
+            let names = format!("{}: damaged at byte {from} ", path.display());
+            assert!(errors[0].starts_with(&names), "{at}: {}", errors[0]);
+        }
+        // A file that ends early has others behind it, so nobody writes to it.
+        put(folder.path(), 0, &frames.concat()[..from + 9]);
+        written(folder.path(), 1, &all[2..]);
+        let (numbers, errors) = read(folder.path());
+        assert_eq!((numbers, errors.len()), (vec![0, 2], 1));
+        // A line that is no document.
+        let other = zstd::encode_all(&b"{\"url\":7}\n"[..], 3).unwrap();
+        put(folder.path(), 0, &[other, frames[1].clone()].concat());
+        let (numbers, errors) = read(folder.path());
+        assert_eq!((numbers, errors.len()), (vec![1, 2], 1));
+        assert!(errors[0].contains("no document"), "{}", errors[0]);
+    }
+
+    #[test]
+    fn a_bomb_is_refused_and_takes_no_memory() {
+        let folder = tempfile::tempdir().unwrap();
+        let bomb = zstd::encode_all(std::io::repeat(b' ').take(MAX_LINE + 9), 1).unwrap();
+        let good = document(1).to_frame().unwrap();
+        put(folder.path(), 0, &[bomb, good].concat());
+        let (numbers, errors) = read(folder.path());
+        assert_eq!(numbers, [1]);
+        assert!(errors[0].contains("more than"), "{errors:?}");
+    }
+}

@@ -1,0 +1,416 @@
+//! What a crawl appends to, as a list: each output says what it is called and what its
+//! files look like, and the rest is the same for all. A new output is a file that
+//! implements [`Output`] and a line in [`OUTPUTS`].
+//!
+//! Where each of them stands is kept in the batch of a page, by the output's name: an
+//! output that an earlier crawl did not know stands at its beginning.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::append::{Appender, next_segment, remove_segments_from, segment_name};
+use super::remove::{Rewritten, Taken, copy_without};
+use super::{OutputError, TextPlace, io, make_folder, make_folder_of, rotate, rows};
+use crate::fs::beneath;
+
+/// All outputs. Their order does not matter.
+pub(super) static OUTPUTS: [&dyn Output; 4] = [
+    &super::log::Images,
+    &super::log::Log,
+    &super::texts::Sentences,
+    &super::document::DocumentLines,
+];
+
+/// Files of pieces have about this size, so that a corpus can be read and moved in parts.
+pub(super) const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
+
+/// Something that a crawl appends to.
+pub(super) trait Output: Sync {
+    /// Its name in the stamp, and in a row of the log that says where a page lies in it.
+    /// It never changes.
+    fn name(&self) -> &'static str;
+
+    /// What its files look like.
+    fn form(&self) -> Form;
+
+    /// What an empty file begins with.
+    fn header(&self) -> &'static str {
+        ""
+    }
+
+    /// Takes back what lies elsewhere but belongs to what is about to be cut off: all
+    /// beyond `position`.
+    fn undo_after(&self, _folder: &Path, _position: Position) -> Result<(), OutputError> {
+        Ok(())
+    }
+
+    /// Writes what stays of one file of pieces to `out`. The log says which pieces are
+    /// of pages that go and which are of others; an output whose pieces say themselves
+    /// of which page they are looks at these too.
+    fn rewrite(
+        &self,
+        path: &Path,
+        taken: &Taken<'_>,
+        out: &mut dyn Write,
+    ) -> Result<Rewritten, OutputError> {
+        copy_without(path, taken, out)
+    }
+}
+
+/// What the files of an output look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A table of lines (`rows`), by the path of the file that is written to below the
+    /// job's folder.
+    Lines(&'static str),
+    /// Numbered files in a folder. Each page is a piece of its own, compressed alone.
+    Pieces {
+        /// The folder below the job's folder.
+        folder: &'static str,
+        /// How the names of the files end.
+        suffix: &'static str,
+    },
+}
+
+/// Where an output stands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Position {
+    /// The number of the file of pieces that is written to; of a table, that of the last
+    /// file before the one that is written to, 0 where there is none.
+    pub segment: u32,
+    /// The length of that file in bytes.
+    pub length: u64,
+}
+
+/// Where all outputs stand, as the frontier keeps it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Stamp {
+    /// How often rows were removed from the outputs.
+    pub generation: u64,
+    /// By the name of the output.
+    pub outputs: BTreeMap<String, Position>,
+}
+
+/// What stamps begin with since outputs have names. Before, a number came first, and
+/// none is written in two bytes that say 0.
+const BY_NAME: [u8; 2] = [0x80, 0x00];
+
+/// A stamp of before outputs had names.
+#[derive(Deserialize)]
+struct Positional {
+    log: u64,
+    images: u64,
+    segment: u32,
+    sentences: u64,
+}
+
+impl Stamp {
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // Numbers and names always encode.
+        let encoded = postcard::to_stdvec(self).unwrap_or_default();
+        [&BY_NAME[..], &encoded].concat()
+    }
+
+    pub fn read(bytes: &[u8]) -> Result<Self, OutputError> {
+        let wrong = |e: postcard::Error| OutputError::Stamp { why: e.to_string() };
+        if let Some(named) = bytes.strip_prefix(&BY_NAME) {
+            return postcard::from_bytes(named).map_err(wrong);
+        }
+        let (old, rest) = postcard::take_from_bytes::<Positional>(bytes).map_err(wrong)?;
+        let generation = match rest {
+            [] => 0,
+            rest => postcard::from_bytes(rest).map_err(wrong)?,
+        };
+        let at = |segment, length| Position { segment, length };
+        let outputs = [
+            ("log", at(0, old.log)),
+            ("images", at(0, old.images)),
+            ("sentences", at(old.segment, old.sentences)),
+        ];
+        let outputs = outputs.map(|(name, position)| (name.to_owned(), position));
+        Ok(Self {
+            generation,
+            outputs: outputs.into(),
+        })
+    }
+
+    /// Where an output stands; one that was not known then stands at its beginning.
+    pub fn of(&self, output: &dyn Output) -> Position {
+        self.outputs.get(output.name()).copied().unwrap_or_default()
+    }
+}
+
+/// An output that is open.
+pub(super) struct Open {
+    output: &'static dyn Output,
+    /// The job's folder.
+    folder: PathBuf,
+    segment: u32,
+    /// The file that is written to; none before the first piece.
+    file: Option<Appender>,
+}
+
+impl Open {
+    /// Opens an output and cuts off what is beyond `position`. Without one all is kept,
+    /// and pieces begin a new file, as the last one may end in the middle of a piece.
+    pub fn at(
+        output: &'static dyn Output,
+        folder: &Path,
+        position: Option<Position>,
+    ) -> Result<Self, OutputError> {
+        let mut open = Self {
+            output,
+            folder: folder.to_owned(),
+            segment: 0,
+            file: None,
+        };
+        match output.form() {
+            Form::Lines(name) => {
+                let path = folder.join(name);
+                make_folder_of(folder, name)?;
+                let mut length = None;
+                if let Some(position) = position {
+                    output.undo_after(folder, position)?;
+                    rotate::restore(folder, name, position)?;
+                    open.segment = position.segment;
+                    length = Some(position.length);
+                } else {
+                    open.segment = rotate::last_number(folder, name)?;
+                }
+                let is_gone = beneath::length(folder, name).unwrap_or(0) == 0;
+                if is_gone && length.is_some_and(|length| length > 0) {
+                    tracing::warn!(
+                        "{}: the file was moved away or emptied; the crawl goes on with a new one, \
+                         and reports lack what the old one held",
+                        path.display()
+                    );
+                    length = Some(0);
+                }
+                let file = Appender::open(path, length)?;
+                let file = open.file.insert(file);
+                if file.length() == 0 {
+                    file.append(output.header().as_bytes())?;
+                }
+            }
+            Form::Pieces {
+                folder: name,
+                suffix,
+            } => {
+                let below = folder.join(name);
+                make_folder(folder, name)?;
+                let Some(position) = position else {
+                    open.segment = next_segment(&below, suffix)?;
+                    return Ok(open);
+                };
+                open.segment = position.segment;
+                let begun = position.length > 0;
+                let unknown = position.segment.saturating_add(u32::from(begun));
+                remove_segments_from(&below, suffix, unknown)?;
+                if begun {
+                    let path = below.join(segment_name(position.segment, suffix));
+                    open.file = Some(Appender::open(path, Some(position.length))?);
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// Where it stands.
+    pub fn position(&self) -> Position {
+        Position {
+            segment: self.segment,
+            length: self.file.as_ref().map_or(0, Appender::length),
+        }
+    }
+
+    /// Begins another file of a table where the one that is written to has `limit` bytes;
+    /// returns the path of what is to be compressed then.
+    pub fn rotate(&mut self, limit: u64) -> Result<Option<String>, OutputError> {
+        let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
+            return Ok(None);
+        };
+        let header = self.output.header();
+        if file.length() < limit || file.length() <= header.len() as u64 {
+            return Ok(None);
+        }
+        file.sync()?;
+        let number = self.segment.saturating_add(1);
+        let path = self.folder.join(name);
+        let begun = rotate::set_apart(&self.folder, name, number, || {
+            let mut file = Appender::open(path, Some(0))?;
+            file.append(header.as_bytes())?;
+            Ok(file)
+        })?;
+        self.file = Some(begun);
+        self.segment = number;
+        Ok(Some(rows::rotated_name(name, number, false)))
+    }
+
+    /// Looks whether the file of a table lies where it was and is as long as it was
+    /// written; otherwise begins one there. True where it is another one.
+    pub fn find_again(&mut self) -> Result<bool, OutputError> {
+        let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
+            return Ok(false);
+        };
+        if file.is_in_place()? {
+            return Ok(false);
+        }
+        let path = self.folder.join(name);
+        tracing::warn!(
+            "{}: the file was moved away or cut while the crawl writes to it; the crawl goes on \
+             with a new one, and reports lack what the old one held",
+            path.display()
+        );
+        let mut file = Appender::open(path, None)?;
+        if file.length() == 0 {
+            file.append(self.output.header().as_bytes())?;
+        }
+        self.file = Some(file);
+        Ok(true)
+    }
+
+    /// Appends lines or a piece, and says where it lies.
+    pub fn append(&mut self, bytes: &[u8]) -> Result<TextPlace, OutputError> {
+        let (path, name) = match self.output.form() {
+            Form::Lines(name) => (self.folder.join(name), name.to_owned()),
+            Form::Pieces { folder, suffix } => {
+                if self
+                    .file
+                    .as_ref()
+                    .is_some_and(|file| file.length() >= SEGMENT_BYTES)
+                {
+                    self.file = None;
+                    self.segment = self.segment.saturating_add(1);
+                }
+                let name = segment_name(self.segment, suffix);
+                (self.folder.join(folder).join(&name), name)
+            }
+        };
+        let file = match &mut self.file {
+            Some(file) => file,
+            None => self.file.insert(Appender::open(path, Some(0))?),
+        };
+        let from = file.length();
+        file.append(bytes)?;
+        Ok(TextPlace {
+            file: name,
+            from,
+            bytes: bytes.len() as u64,
+        })
+    }
+
+    /// Returns when all that was appended is on the disk.
+    pub fn sync(&self) -> Result<(), OutputError> {
+        self.file.as_ref().map_or(Ok(()), Appender::sync)
+    }
+}
+
+/// The files of an output that there are, as paths below the job's folder, in order.
+pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
+    match output.form() {
+        Form::Lines(name) => {
+            let rotated = rows::rotated(folder, name)?.into_iter();
+            let path =
+                |(number, forms): (u32, rows::Forms)| rows::rotated_name(name, number, forms.zst);
+            let live = super::is_there(folder, name)?.then(|| name.to_owned());
+            Ok(rotated.map(path).chain(live).collect())
+        }
+        Form::Pieces {
+            folder: name,
+            suffix,
+        } => {
+            let below = folder.join(name);
+            let mut numbers = match below.is_dir() {
+                true => super::append::segments(&below, suffix)?,
+                false => Vec::new(),
+            };
+            numbers.sort_unstable();
+            let path = |n| format!("{name}/{}", segment_name(n, suffix));
+            Ok(numbers.into_iter().map(path).collect())
+        }
+    }
+}
+
+/// Removes what a crash left of a table's renamed files, and returns the paths of those
+/// that are to be compressed.
+pub(super) fn unpacked(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
+    match output.form() {
+        Form::Lines(name) => rotate::tidy(folder, name),
+        Form::Pieces { .. } => Ok(Vec::new()),
+    }
+}
+
+/// Removes what a crash left of files that were being rewritten.
+pub(super) fn remove_leftovers(
+    output: &dyn Output,
+    folder: &Path,
+    ending: &str,
+) -> Result<(), OutputError> {
+    let below = match output.form() {
+        Form::Lines(name) => {
+            for number in rows::rotated(folder, name)?.into_keys() {
+                for zst in [false, true] {
+                    let name = rows::rotated_name(name, number, zst);
+                    super::remove(folder, &format!("{name}{ending}"))?;
+                }
+            }
+            return super::remove(folder, &format!("{name}{ending}"));
+        }
+        Form::Pieces { folder: name, .. } => name,
+    };
+    if !beneath::is_dir(folder, below) {
+        return Ok(());
+    }
+    let entries = beneath::entries(folder, below).map_err(io(&folder.join(below), "listing"))?;
+    for (name, _) in entries {
+        if name.ends_with(ending) {
+            super::remove(folder, &format!("{below}/{name}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamp_of_either_form_is_read() {
+        let stamp = Stamp {
+            generation: 3,
+            outputs: [("log", 0, 7), ("documents", 2, 9)]
+                .map(|(name, segment, length)| (name.to_owned(), Position { segment, length }))
+                .into(),
+        };
+        assert_eq!(Stamp::read(&stamp.to_bytes()).unwrap(), stamp);
+        let unknown = Stamp::default();
+        assert_eq!(Stamp::read(&unknown.to_bytes()).unwrap(), unknown);
+        // As they were written before: log, images, segment, sentences, generation.
+        let place = |segment, length| Position { segment, length };
+        for (log, generation) in [(0_u64, 0_u64), (128, 0), (300, 2)] {
+            let mut old = postcard::to_stdvec(&(log, 5_u64, 1_u32, 6_u64)).unwrap();
+            if generation > 0 {
+                old.extend(postcard::to_stdvec(&generation).unwrap());
+            }
+            let read = Stamp::read(&old).unwrap();
+            assert_eq!(read.generation, generation);
+            let of = OUTPUTS.map(|o| read.of(o));
+            let expected = [place(0, 5), place(0, log), place(1, 6), place(0, 0)];
+            assert_eq!(of, expected);
+        }
+        assert!(Stamp::read(&[1, 2]).is_err());
+        assert!(Stamp::read(&[0x80, 0x00, 9]).is_err());
+    }
+
+    #[test]
+    fn no_two_outputs_have_a_name_or_a_file_in_common() {
+        use std::collections::BTreeSet;
+        let names: BTreeSet<_> = OUTPUTS.iter().map(|o| o.name()).collect();
+        let forms = OUTPUTS.iter().map(|o| format!("{:?}", o.form()));
+        let forms: BTreeSet<_> = forms.collect();
+        assert_eq!((names.len(), forms.len()), (OUTPUTS.len(), OUTPUTS.len()));
+    }
+}

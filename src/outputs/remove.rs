@@ -1,0 +1,777 @@
+//! Removing what was kept: images, contexts, and what the files that grow hold of a page.
+//!
+//! The frontier records how long the growing files are, so they cannot merely be
+//! written anew: it would cut them at a place that means nothing any more. So what
+//! stays is written beside each of them first; then a journal is written that says
+//! where the outputs will stand; then the frontier is told; and last the new files
+//! take their places. Whoever opens the job does what a journal still asks for, so
+//! a crash at any point leaves either the old files and the old record or both new.
+//!
+//! The texts of a page (its sentences, its document) are pieces of larger files. The row
+//! of the page in the log says where they lie, so they are found through the rows that go,
+//! and the rows that stay get the places that their own texts have afterwards.
+//!
+//! Afterwards the outputs are of another generation, which their stamp names. A
+//! frontier that comes back from an older export names an older one, and its
+//! lengths are not used.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{BufRead, BufWriter, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::append::{segment_name, segment_number};
+use super::output::{self, Form, OUTPUTS, Output, Stamp, remove_leftovers};
+use super::{
+    OutputError, Sidecar, Table, TextPlace, image_path, io, log, part_of, rotate, rows, sidecar,
+    sightings, sync_folder, write_whole,
+};
+use crate::fs::beneath::{self, JobPath};
+use crate::page::ImageContext;
+use crate::sanitize;
+
+/// The journal, in the job's folder.
+const JOURNAL: &str = "rewriting.json";
+
+/// The number of the outputs' generation, in the job's folder; 0 without it.
+const GENERATION: &str = "generation";
+
+/// How the name of a file ends that is to take the place of another.
+const BESIDE: &str = ".rewritten";
+
+/// The keys by which a row of the log names another page.
+const NAMING: [&str; 5] = [
+    "via",
+    "redirect",
+    "duplicate_of",
+    "near_copy_of",
+    "instead_of",
+];
+
+/// What is to leave the outputs.
+pub trait Leaving {
+    /// Whether a row goes, of `images.tsv` or of `logs/crawl.jsonl`, by this name.
+    fn row(&self, table: &str, row: &str) -> bool;
+
+    /// Whether the page at this address goes.
+    fn page(&self, url: &str) -> bool;
+}
+
+/// What leaves the outputs, or would.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Shares {
+    /// Rows, by the path of the table below the job's folder.
+    pub rows: BTreeMap<String, u64>,
+    /// Pages whose text goes, by the path of the file.
+    pub pages: BTreeMap<String, u64>,
+    /// Rows and documents that stay and no longer name addresses that go.
+    pub unnamed: u64,
+    /// Addresses of the pages whose text goes, each once.
+    pub urls: BTreeSet<String>,
+    /// Bytes of texts that can be told to be of no page, by the path of the file: no row
+    /// of the log speaks of them, and they are damaged or do not say it themselves.
+    pub untold: BTreeMap<String, u64>,
+}
+
+impl Shares {
+    fn are_empty(&self) -> bool {
+        self.rows.values().all(|rows| *rows == 0) && self.pages.is_empty() && self.unnamed == 0
+    }
+}
+
+/// What is to leave one file of pieces.
+pub(super) struct Taken<'a> {
+    /// First byte and length of the pieces of which the log says that they go.
+    pub pieces: &'a BTreeMap<u64, u64>,
+    /// Bytes of those of which it says that they stay.
+    pub staying: u64,
+    /// Whether the page at an address goes.
+    pub page: &'a dyn Fn(&str) -> bool,
+}
+
+impl Taken<'_> {
+    /// Whether the log says that the piece that begins here goes.
+    pub fn goes(&self, from: u64) -> bool {
+        self.pieces.contains_key(&from)
+    }
+}
+
+/// What was done to one file of pieces.
+#[derive(Debug, Default)]
+pub(super) struct Rewritten {
+    edits: Vec<Edit>,
+    /// Pieces that were removed.
+    removed: u64,
+    /// Pieces that were replaced.
+    replaced: u64,
+    /// Addresses of pages that were found by their pieces alone.
+    urls: Vec<String>,
+    /// Bytes of which nobody can tell which page they are of.
+    pub unreadable: u64,
+}
+
+/// A piece that was removed or replaced.
+#[derive(Debug, Clone, Copy)]
+struct Edit {
+    from: u64,
+    /// Bytes that stand there now.
+    now: u64,
+    /// By how much all behind it is nearer to the beginning than before.
+    shift: i64,
+}
+
+impl Rewritten {
+    /// Notes that a piece was left out; `url` where it said itself of which page it is.
+    pub fn remove(&mut self, from: u64, bytes: u64, url: Option<&str>) {
+        self.removed += 1;
+        self.urls.extend(url.map(str::to_owned));
+        self.edit(from, bytes, 0);
+    }
+
+    /// Notes that another piece stands for this one.
+    pub fn replace(&mut self, from: u64, bytes: u64, now: u64) {
+        self.replaced += 1;
+        self.edit(from, bytes, now);
+    }
+
+    fn edit(&mut self, from: u64, bytes: u64, now: u64) {
+        let before = self.edits.last().map_or(0, |edit| edit.shift);
+        let shift = before + bytes.cast_signed() - now.cast_signed();
+        self.edits.push(Edit { from, now, shift });
+    }
+
+    /// Copies a part of the file as it stands.
+    pub fn copy(
+        &mut self,
+        file: &mut File,
+        path: &Path,
+        from: u64,
+        to: u64,
+        out: &mut dyn Write,
+    ) -> Result<(), OutputError> {
+        if from >= to {
+            return Ok(());
+        }
+        file.seek(SeekFrom::Start(from))
+            .map_err(io(path, "reading"))?;
+        let copied = std::io::copy(&mut file.take(to - from), out);
+        copied.map(drop).map_err(io(path, "rewriting"))
+    }
+
+    /// Where a piece lies now; `None` where it was removed.
+    fn moved(&self, place: &TextPlace) -> Option<TextPlace> {
+        let before = self.edits.partition_point(|edit| edit.from < place.from);
+        let shift = match before.checked_sub(1).and_then(|at| self.edits.get(at)) {
+            Some(edit) => edit.shift,
+            None => 0,
+        };
+        let own = self.edits.get(before).filter(|e| e.from == place.from);
+        let bytes = own.map_or(place.bytes, |edit| edit.now);
+        (bytes > 0).then(|| TextPlace {
+            file: place.file.clone(),
+            from: place.from.saturating_sub_signed(shift),
+            bytes,
+        })
+    }
+}
+
+/// Copies a file of pieces but for those of which the log says that they go.
+pub(super) fn copy_without(
+    path: &Path,
+    taken: &Taken<'_>,
+    out: &mut dyn Write,
+) -> Result<Rewritten, OutputError> {
+    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
+    let length = file.metadata().map_err(io(path, "measuring"))?.len();
+    let mut done = Rewritten::default();
+    let (mut settled, mut gone) = (0, 0);
+    for (from, bytes) in taken.pieces {
+        let end = from.saturating_add(*bytes);
+        // A log that was changed by hand must not cost what it does not name.
+        if *from < settled || end > length {
+            continue;
+        }
+        done.copy(&mut file, path, settled, *from, out)?;
+        done.remove(*from, *bytes, None);
+        settled = end;
+        gone += bytes;
+    }
+    done.copy(&mut file, path, settled, length, out)?;
+    done.unreadable = length.saturating_sub(gone).saturating_sub(taken.staying);
+    Ok(done)
+}
+
+/// The growing files without what is to go.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Rewriting {
+    #[serde(skip)]
+    folder: PathBuf,
+    stamp: Vec<u8>,
+    generation: u64,
+    /// The files that get new contents, as paths below the folder.
+    files: Vec<JobPath>,
+}
+
+impl Rewriting {
+    /// Writes what stays beside the files that grow, and the journal. The
+    /// outputs must stand where `stamp` says and not be open. `None` where
+    /// nothing is to go.
+    ///
+    /// # Errors
+    /// [`OutputError`] names the file; the outputs are as before then.
+    pub fn prepare(
+        folder: &Path,
+        stamp: &[u8],
+        leaving: &dyn Leaving,
+    ) -> Result<Option<Self>, OutputError> {
+        for output in OUTPUTS {
+            remove_leftovers(output, folder, BESIDE)?;
+        }
+        let (shares, files) = rewrite_all(folder, leaving, true)?;
+        if shares.are_empty() {
+            return Ok(None);
+        }
+        let mut stamp = Stamp::read(stamp)?;
+        stamp.generation = generation(folder)?.saturating_add(1);
+        for output in OUTPUTS {
+            let mut position = stamp.of(output);
+            let name = match output.form() {
+                Form::Lines(name) => name.to_owned(),
+                Form::Pieces {
+                    folder: name,
+                    suffix,
+                } => format!("{name}/{}", segment_name(position.segment, suffix)),
+            };
+            if let Some(length) = files.get(&name) {
+                position.length = *length;
+            }
+            stamp.outputs.insert(output.name().to_owned(), position);
+        }
+        let rewriting = Self {
+            folder: folder.to_owned(),
+            generation: stamp.generation,
+            stamp: stamp.to_bytes(),
+            // Each is one of the outputs' own.
+            files: files
+                .keys()
+                .filter_map(|name| JobPath::parse(name).ok())
+                .collect(),
+        };
+        // Names and numbers always serialise.
+        let journal = serde_json::to_vec(&rewriting).unwrap_or_default();
+        write_whole(folder, JOURNAL, &journal)?;
+        sync_folder(folder)?;
+        Ok(Some(rewriting))
+    }
+
+    /// What a journal in a job's folder still asks for, if one is there.
+    ///
+    /// # Errors
+    /// [`OutputError`] where it cannot be read.
+    pub fn pending(folder: &Path) -> Result<Option<Self>, OutputError> {
+        let Some(bytes) = read_if_there(folder, JOURNAL)? else {
+            return Ok(None);
+        };
+        let wrong = |why: String| OutputError::Stamp {
+            why: format!("{}: {why}", folder.join(JOURNAL).display()),
+        };
+        let mut read: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        if let Some(other) = read
+            .files
+            .iter()
+            .find(|name| !is_output_file(name.as_str()))
+        {
+            return Err(wrong(format!("{other} is not an output of the crawl")));
+        }
+        read.folder = folder.to_owned();
+        Ok(Some(read))
+    }
+
+    /// What the frontier is to record before [`Rewriting::finish`].
+    pub fn stamp(&self) -> &[u8] {
+        &self.stamp
+    }
+
+    /// Puts the new files in their places.
+    ///
+    /// # Errors
+    /// [`OutputError`]; the journal is still there then, and this is done again.
+    pub fn finish(self) -> Result<(), OutputError> {
+        for name in &self.files {
+            let name = name.as_str();
+            let beside = beside(name);
+            match beneath::rename(&self.folder, &beside, name) {
+                // Done before a crash.
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                renamed => renamed.map_err(io(&self.folder.join(&beside), "renaming"))?,
+            }
+            // A table has its header at least; of a file of texts nothing may be left.
+            if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
+                super::remove(&self.folder, name)?;
+            }
+        }
+        let generation = self.generation.to_string();
+        write_whole(&self.folder, GENERATION, generation.as_bytes())?;
+        sync_folder(&self.folder)?;
+        let journal = self.folder.join(JOURNAL);
+        beneath::remove_file(&self.folder, JOURNAL).map_err(io(&journal, "removing"))
+    }
+}
+
+/// How often rows were removed from the outputs in a folder.
+///
+/// # Errors
+/// [`OutputError`] where the number cannot be read.
+pub fn generation(folder: &Path) -> Result<u64, OutputError> {
+    let text = read_if_there(folder, GENERATION)?.unwrap_or_else(|| b"0".to_vec());
+    let number = String::from_utf8_lossy(&text).trim().parse();
+    number.map_err(|_| OutputError::Stamp {
+        why: format!("{} is not a number", folder.join(GENERATION).display()),
+    })
+}
+
+/// What would leave the outputs; nothing is changed.
+///
+/// # Errors
+/// [`OutputError`] names the file.
+pub fn count_rows(folder: &Path, leaving: &dyn Leaving) -> Result<Shares, OutputError> {
+    rewrite_all(folder, leaving, false).map(|(shares, _)| shares)
+}
+
+/// By the path of a file of pieces, what was done to it.
+type Edited = BTreeMap<String, Rewritten>;
+
+/// Finds what goes of every output. With `write` the files without that are written
+/// beside the old ones; their lengths are returned by their paths.
+fn rewrite_all(
+    folder: &Path,
+    leaving: &dyn Leaving,
+    write: bool,
+) -> Result<(Shares, BTreeMap<String, u64>), OutputError> {
+    let mut shares = Shares::default();
+    let mut files = BTreeMap::new();
+    let claims = claims(folder, leaving, &mut shares)?;
+    let none = BTreeMap::new();
+    let mut edited = Edited::new();
+    for output in OUTPUTS {
+        let Form::Pieces { .. } = output.form() else {
+            continue;
+        };
+        for name in output::files(output, folder)? {
+            let claim = claims.get(&name);
+            let taken = Taken {
+                pieces: claim.map_or(&none, |claim| &claim.going),
+                staying: claim.map_or(0, |claim| claim.staying),
+                page: &|url| leaving.page(url),
+            };
+            let mut out = Beside::new(folder, &name, write)?;
+            let done = output.rewrite(&folder.join(&name), &taken, &mut out)?;
+            if done.removed > 0 {
+                shares.pages.insert(name.clone(), done.removed);
+            }
+            if done.unreadable > 0 {
+                shares.untold.insert(name.clone(), done.unreadable);
+            }
+            shares.unnamed += done.replaced;
+            shares.urls.extend(done.urls.iter().cloned());
+            if let Some(length) = out.finish(!done.edits.is_empty())? {
+                files.insert(name.clone(), length);
+            }
+            if !done.edits.is_empty() {
+                edited.insert(name, done);
+            }
+        }
+    }
+    for output in OUTPUTS {
+        let Form::Lines(name) = output.form() else {
+            continue;
+        };
+        let is_log = output.name() == log::Log.name();
+        let mut all = 0;
+        for file in output::files(output, folder)? {
+            let mut out = Beside::new(folder, &file, write)?;
+            let (mut removed, mut changed) = (0, false);
+            let path = folder.join(&file);
+            each_line(folder, &file, &mut |line| {
+                if leaving.row(name, line) {
+                    removed += 1;
+                    return Ok(());
+                }
+                let line = match is_log {
+                    true => amended(line, leaving, &edited, &mut shares.unnamed),
+                    false => Cow::Borrowed(line),
+                };
+                changed |= matches!(line, Cow::Owned(_));
+                let written = out.write_all(line.as_bytes());
+                written
+                    .and_then(|()| out.write_all(b"\n"))
+                    .map_err(io(&path, "rewriting"))
+            })?;
+            all += removed;
+            if let Some(length) = out.finish(removed > 0 || changed)? {
+                files.insert(file, length);
+            }
+        }
+        shares.rows.insert(name.to_owned(), all);
+    }
+    Ok((shares, files))
+}
+
+/// What the log says of one file of pieces.
+#[derive(Debug, Default)]
+struct Claim {
+    /// First byte and length of the pieces of pages that go.
+    going: BTreeMap<u64, u64>,
+    /// Bytes of the pieces of others.
+    staying: u64,
+}
+
+/// What the log says of the files of pieces, by their paths.
+fn claims(
+    folder: &Path,
+    leaving: &dyn Leaving,
+    shares: &mut Shares,
+) -> Result<BTreeMap<String, Claim>, OutputError> {
+    let mut claims: BTreeMap<String, Claim> = BTreeMap::new();
+    for file in output::files(&log::Log, folder)? {
+        each_line(folder, &file, &mut |line| {
+            let Ok(row) = serde_json::from_str::<Value>(line) else {
+                return Ok(());
+            };
+            let mut goes = None;
+            for (path, place) in places(&row) {
+                let claim = claims.entry(path).or_default();
+                match *goes.get_or_insert_with(|| leaving.row(Table::Log.name(), line)) {
+                    true => drop(claim.going.insert(place.from, place.bytes)),
+                    false => claim.staying += place.bytes,
+                }
+            }
+            if goes == Some(true)
+                && let Some(url) = row.get("url").and_then(Value::as_str)
+            {
+                shares.urls.insert(url.to_owned());
+            }
+            Ok(())
+        })?;
+    }
+    Ok(claims)
+}
+
+/// Where a row of the log says that pieces lie, with the paths of their files.
+fn places(row: &Value) -> impl Iterator<Item = (String, TextPlace)> {
+    OUTPUTS.into_iter().filter_map(|output| {
+        let Form::Pieces { folder, .. } = output.form() else {
+            return None;
+        };
+        let place = TextPlace::deserialize(row.get(output.name())?).ok()?;
+        Some((format!("{folder}/{}", place.file), place))
+    })
+}
+
+/// A row of the log that stays, with the places that its texts have now and without the
+/// addresses that go.
+fn amended<'a>(
+    line: &'a str,
+    leaving: &dyn Leaving,
+    edited: &Edited,
+    unnamed: &mut u64,
+) -> Cow<'a, str> {
+    let Ok(row) = serde_json::from_str::<Value>(line) else {
+        return line.into();
+    };
+    let mut now = Cow::Borrowed(line);
+    for output in OUTPUTS {
+        let key = output.name();
+        let Form::Pieces { folder, .. } = output.form() else {
+            continue;
+        };
+        let place = row.get(key).and_then(|p| TextPlace::deserialize(p).ok());
+        if let Some(place) = place
+            && let Some(done) = edited.get(&format!("{folder}/{}", place.file))
+        {
+            let moved = done.moved(&place);
+            if moved.as_ref() != Some(&place) {
+                now = Cow::Owned(with(&now, key, &place, moved.as_ref()));
+            }
+        }
+    }
+    let mut names = false;
+    for key in NAMING {
+        let named = row.get(key).and_then(Value::as_str);
+        if let Some(url) = named.filter(|url| leaving.page(url)) {
+            now = Cow::Owned(with(&now, key, &url, None));
+            names = true;
+        }
+    }
+    *unnamed += u64::from(names);
+    now
+}
+
+/// A row of JSON with another value of a key, or without it. The rest of the row stays as
+/// it stands.
+fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
+    // Texts, numbers and places always serialise.
+    let pair = |value| {
+        format!(
+            "\"{key}\":{}",
+            serde_json::to_string(value).unwrap_or_default()
+        )
+    };
+    let old = pair(old);
+    // Within a text its quotation marks would be escaped, so it is found nowhere else.
+    if row.matches(&old).count() == 1 {
+        return match new {
+            Some(new) => row.replace(&old, &pair(new)),
+            None => match row.contains(&format!(",{old}")) {
+                true => row.replace(&format!(",{old}"), ""),
+                false => row.replace(&format!("{old},"), ""),
+            },
+        };
+    }
+    // It was written by something else.
+    let mut value: Value = serde_json::from_str(row).unwrap_or_default();
+    if let Some(fields) = value.as_object_mut() {
+        match new.and_then(|new| serde_json::to_value(new).ok()) {
+            Some(new) => drop(fields.insert(key.to_owned(), new)),
+            None => drop(fields.remove(key)),
+        }
+    }
+    sanitize::json(&value.to_string()).into_owned()
+}
+
+/// A file that is to take the place of another, or nothing that is written.
+enum Beside {
+    Counting,
+    File {
+        folder: PathBuf,
+        name: String,
+        out: Sink,
+        length: u64,
+    },
+}
+
+impl Beside {
+    fn new(folder: &Path, name: &str, write: bool) -> Result<Self, OutputError> {
+        if !write {
+            return Ok(Self::Counting);
+        }
+        // Files of pieces are compressed as well, each piece alone.
+        let packed = is_table_file(name) && name.ends_with(rows::ZST);
+        let name = beside(name);
+        let created = beneath::create(folder, &name);
+        let out = BufWriter::new(created.map_err(io(&folder.join(&name), "creating"))?);
+        let out = match packed {
+            false => Sink::Plain(out),
+            true => Sink::packed(out).map_err(io(&folder.join(&name), "writing"))?,
+        };
+        let (folder, length) = (folder.to_owned(), 0);
+        Ok(Self::File {
+            folder,
+            name,
+            out,
+            length,
+        })
+    }
+
+    /// Ends the file, on the disk where it is to stay; its length then.
+    fn finish(self, stays: bool) -> Result<Option<u64>, OutputError> {
+        let Self::File {
+            folder,
+            name,
+            out,
+            length,
+        } = self
+        else {
+            return Ok(None);
+        };
+        if !stays {
+            drop(out);
+            super::remove(&folder, &name)?;
+            return Ok(None);
+        }
+        let path = folder.join(name);
+        let written = out.finish();
+        written
+            .and_then(|file| file.sync_all())
+            .map_err(io(&path, "writing"))?;
+        Ok(Some(length))
+    }
+}
+
+impl Write for Beside {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Counting => Ok(bytes.len()),
+            Self::File { out, length, .. } => {
+                let written = out.write(bytes)?;
+                *length += written as u64;
+                Ok(written)
+            }
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Counting => Ok(()),
+            Self::File { out, .. } => out.flush(),
+        }
+    }
+}
+
+/// Whether this is a path of a file that grows, of any output.
+fn is_output_file(name: &str) -> bool {
+    OUTPUTS.iter().any(|output| match output.form() {
+        Form::Lines(own) => name == own || rows::is_rotated(name, own),
+        Form::Pieces { folder, suffix } => name
+            .strip_prefix(folder)
+            .and_then(|rest| rest.strip_prefix('/'))
+            .is_some_and(|file| segment_number(file, suffix).is_some()),
+    })
+}
+
+/// What a file is written through.
+enum Sink {
+    Plain(BufWriter<File>),
+    Packed(zstd::Encoder<'static, BufWriter<File>>),
+}
+
+impl Sink {
+    fn packed(out: BufWriter<File>) -> std::io::Result<Self> {
+        let mut out = zstd::Encoder::new(out, rotate::LEVEL)?;
+        out.include_checksum(true)?;
+        Ok(Self::Packed(out))
+    }
+
+    fn finish(self) -> std::io::Result<File> {
+        let out = match self {
+            Self::Plain(out) => out,
+            Self::Packed(out) => out.finish()?,
+        };
+        out.into_inner()
+            .map_err(std::io::IntoInnerError::into_error)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        match self {
+            Self::Plain(out) => out.write(bytes),
+            Self::Packed(out) => out.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self {
+            Self::Plain(out) => out.flush(),
+            Self::Packed(out) => out.flush(),
+        }
+    }
+}
+
+/// Whether this is a path of a file of a table.
+fn is_table_file(name: &str) -> bool {
+    OUTPUTS.iter().any(|output| match output.form() {
+        Form::Lines(own) => name == own || rows::is_rotated(name, own),
+        Form::Pieces { .. } => false,
+    })
+}
+
+/// Whether this is a path of a file of pieces, of any output.
+fn is_piece_file(name: &str) -> bool {
+    OUTPUTS.iter().any(|output| match output.form() {
+        Form::Lines(_) => false,
+        Form::Pieces { folder, .. } => name.starts_with(&format!("{folder}/")),
+    })
+}
+
+/// The image file, the address and the page that a row of `images.tsv` names.
+pub fn image_row_names(row: &str) -> Option<(&str, &str, &str)> {
+    let mut cells = row.split('\t');
+    let url = cells.next()?;
+    let file = cells.next().filter(|f| f.starts_with("images/"))?;
+    Some((file, url, cells.nth(4)?))
+}
+
+/// Removes an image and its sidecar, the sidecar last: as long as it is there it
+/// says what the image was.
+///
+/// # Errors
+/// [`OutputError::Io`].
+pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
+    let Some(file) = image_path(file) else {
+        return Err(io(&folder.join(file), "removing")(no_image()));
+    };
+    let (bytes, beside) = (file.as_str().to_owned(), sidecar::name_of(file.as_str()));
+    for name in [part_of(&bytes), part_of(&beside), bytes, beside] {
+        super::remove(folder, &name)?;
+    }
+    sightings::forget(folder, file.as_str())
+}
+
+/// Lets the sidecar of the image at `file` no longer name the image that had the same
+/// bytes first, where that is gone. Where there is no sidecar, nothing is done.
+///
+/// # Errors
+/// [`OutputError`] names the file.
+pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
+    if !super::is_there(folder, &sidecar::name_of(file))? {
+        return Ok(());
+    }
+    let mut sidecar = Sidecar::load(folder, file)?;
+    let gone = |first: &str| !beneath::is_file(folder, first);
+    if sidecar.same_as().is_some_and(gone) {
+        sidecar.set_same_as(None);
+        sidecar.save(folder)?;
+    }
+    Ok(())
+}
+
+fn no_image() -> std::io::Error {
+    std::io::Error::new(
+        ErrorKind::InvalidInput,
+        "it is not a path of an image in a job",
+    )
+}
+
+/// Removes contexts from the sidecar of the image at `file`.
+///
+/// # Errors
+/// [`OutputError`] where it cannot be read or written.
+pub fn remove_contexts(
+    folder: &Path,
+    file: &str,
+    gone: impl Fn(&ImageContext) -> bool,
+) -> Result<(), OutputError> {
+    let mut sidecar = Sidecar::load(folder, file)?;
+    sidecar.forget(gone);
+    sidecar.save(folder)
+}
+
+fn beside(name: &str) -> String {
+    format!("{name}{BESIDE}")
+}
+
+fn each_line(
+    folder: &Path,
+    name: &str,
+    visit: &mut dyn FnMut(&str) -> Result<(), OutputError>,
+) -> Result<(), OutputError> {
+    let path = folder.join(name);
+    for line in rows::open_named(folder, name)?.split(b'\n') {
+        let line = line.map_err(io(&path, "reading"))?;
+        // Both files are written as UTF-8; what is not was changed from outside.
+        visit(&String::from_utf8_lossy(&line))?;
+    }
+    Ok(())
+}
+
+fn read_if_there(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, OutputError> {
+    match beneath::read(folder, name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some).map_err(io(&folder.join(name), "reading")),
+    }
+}

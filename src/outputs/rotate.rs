@@ -1,0 +1,224 @@
+//! Rotates a table that has become long: renames it, compresses it, and undoes both.
+//!
+//! In this order: the file is synced, renamed to its number, and an empty one is made in
+//! its place; then the folder is synced. From then on the place up to which the outputs
+//! are known has the next number. The compressed file is written under another name, is on
+//! the disk when it gets its own, and only then the plain one goes. So at every point each
+//! row lies in a file that is whole, and a crash leaves at most a file too many.
+//!
+//! A crash may also lose the commit of the page that came after the renaming. The place
+//! that the frontier knows is then in a file that already has a number. That file becomes
+//! the one that is written to again.
+
+use std::fs::File;
+use std::io::{BufReader, Read, Write};
+use std::path::Path;
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+use super::output::Position;
+use super::rows::{self, Table, rotated, rotated_name};
+use super::{OutputError, io, make_folder_of, part_of, remove};
+use crate::fs::beneath;
+
+/// How hard files are compressed; more is slow and gains little.
+pub(super) const LEVEL: i32 = 3;
+
+/// Numbers of files that are gone which a message names.
+const NAMED: usize = 5;
+
+/// Renames the file of a table to a number and syncs its folder when another one is made
+/// by `begin`.
+pub(super) fn set_apart<T>(
+    folder: &Path,
+    name: &str,
+    number: u32,
+    begin: impl FnOnce() -> Result<T, OutputError>,
+) -> Result<T, OutputError> {
+    let apart = rotated_name(name, number, false);
+    beneath::rename(folder, name, apart).map_err(io(&folder.join(name), "renaming"))?;
+    let begun = begin()?;
+    sync_folder_of(folder, name)?;
+    Ok(begun)
+}
+
+fn sync_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
+    let parent = &match name.rsplit_once('/') {
+        Some((below, _)) => folder.join(below),
+        None => folder.to_owned(),
+    };
+    // Systems that cannot open a folder need not be told.
+    match File::open(parent) {
+        Ok(opened) if cfg!(unix) => opened.sync_all().map_err(io(parent, "syncing")),
+        _ => Ok(()),
+    }
+}
+
+/// The number for the next file.
+pub(super) fn last_number(folder: &Path, name: &str) -> Result<u32, OutputError> {
+    let all = rotated(folder, name)?;
+    Ok(all.last_key_value().map_or(0, |(number, _)| *number))
+}
+
+/// Brings the files of a table to where they were at `position`; the last one is still to
+/// be cut. Says which are gone.
+pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(), OutputError> {
+    let first = position.segment.saturating_add(1);
+    let all = rotated(folder, name)?;
+    let gone: Vec<u32> = (1..first).filter(|n| !all.contains_key(n)).collect();
+    if !gone.is_empty() {
+        let some = gone.iter().take(NAMED);
+        let mut some: Vec<String> = some.map(|n| rotated_name(name, *n, true)).collect();
+        if gone.len() > NAMED {
+            some.push(format!("and {} more", gone.len() - NAMED));
+        }
+        tracing::warn!(
+            "{}: parts of this table are missing: {}; the crawl goes on, and reports lack what \
+             they held",
+            folder.join(name).display(),
+            some.join(", ")
+        );
+    }
+    let beyond: Vec<u32> = all.range(first..).map(|(number, _)| *number).collect();
+    // The last first, so that a crash leaves no gap.
+    for number in beyond.iter().rev().filter(|number| **number > first) {
+        remove_both(folder, name, *number)?;
+    }
+    let Some(forms) = all.get(&first) else {
+        if !beyond.is_empty() {
+            remove(folder, name)?;
+        }
+        return Ok(());
+    };
+    let [bare, packed] = [false, true].map(|zst| rotated_name(name, first, zst));
+    let renamed = match forms.plain {
+        true => beneath::rename(folder, &bare, name),
+        false => {
+            let part = part_of(name);
+            let mut text = rows::open_named(folder, &packed)?.take(position.length);
+            let unpacked = beneath::create(folder, &part).and_then(|mut file| {
+                std::io::copy(&mut text, &mut file)?;
+                file.sync_all()
+            });
+            unpacked.map_err(io(&folder.join(&packed), "unpacking"))?;
+            beneath::rename(folder, &part, name)
+        }
+    };
+    renamed.map_err(io(&folder.join(name), "renaming"))?;
+    remove(folder, &packed)?;
+    sync_folder_of(folder, name)
+}
+
+fn remove_both(folder: &Path, name: &str, number: u32) -> Result<(), OutputError> {
+    for zst in [false, true] {
+        remove(folder, &rotated_name(name, number, zst))?;
+    }
+    Ok(())
+}
+
+/// Removes what a crash left, and returns the paths of the files that are not compressed.
+pub(super) fn tidy(folder: &Path, name: &str) -> Result<Vec<String>, OutputError> {
+    let mut plain = Vec::new();
+    for (number, forms) in rotated(folder, name)? {
+        let [bare, packed] = [false, true].map(|zst| rotated_name(name, number, zst));
+        remove(folder, &part_of(&packed))?;
+        match (forms.plain, forms.zst) {
+            (true, true) => remove(folder, &bare)?,
+            (true, false) => plain.push(bare),
+            _ => {}
+        }
+    }
+    Ok(plain)
+}
+
+/// Compresses one renamed file.
+fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
+    let packed = format!("{name}{}", rows::ZST);
+    let part = part_of(&packed);
+    let from = beneath::open(folder, name).map_err(io(&folder.join(name), "opening"))?;
+    let written = beneath::create(folder, &part).and_then(|file| {
+        let mut out = zstd::Encoder::new(file, LEVEL)?;
+        out.include_checksum(true)?;
+        std::io::copy(&mut BufReader::new(from), &mut out)?;
+        out.finish()?.sync_all()
+    });
+    written.map_err(io(&folder.join(&part), "writing"))?;
+    beneath::rename(folder, &part, &packed).map_err(io(&folder.join(&part), "renaming"))?;
+    sync_folder_of(folder, &packed)?;
+    remove(folder, name)
+}
+
+/// The thread that compresses; none before the first file.
+#[derive(Default)]
+pub(super) struct Packer(Option<(Sender<String>, JoinHandle<()>)>);
+
+impl Packer {
+    /// Compresses a file soon. Where that fails it stays as it is, and is read so.
+    pub fn add(&mut self, folder: &Path, name: String) {
+        let worker = match self.0.take() {
+            Some(worker) => worker,
+            None => {
+                let (sender, names) = channel::<String>();
+                let folder = folder.to_owned();
+                let work = move || {
+                    for name in names {
+                        if let Err(error) = pack(&folder, &name) {
+                            tracing::warn!("not compressed: {error}");
+                        }
+                    }
+                };
+                let thread = std::thread::Builder::new().name("spoor-pack".to_owned());
+                match thread.spawn(work) {
+                    Ok(thread) => (sender, thread),
+                    Err(error) => {
+                        tracing::warn!("{name}: not compressed: {error}");
+                        return;
+                    }
+                }
+            }
+        };
+        // It ends only when this end is dropped.
+        worker.0.send(name).ok();
+        self.0 = Some(worker);
+    }
+}
+
+impl Drop for Packer {
+    /// Nobody may write to a job after it was let go.
+    fn drop(&mut self) {
+        if let Some((sender, thread)) = self.0.take() {
+            drop(sender);
+            // It has told what went wrong.
+            thread.join().ok();
+        }
+    }
+}
+
+/// Appends a line to a table that is no output of the crawl, on the disk when this
+/// returns. Where the file already has `limit` bytes, a new one is begun.
+///
+/// # Errors
+/// [`OutputError::Io`] names the file.
+pub fn append_line(folder: &Path, table: Table, line: &str, limit: u64) -> Result<(), OutputError> {
+    let name = table.name();
+    let path = folder.join(name);
+    make_folder_of(folder, name)?;
+    let open = || beneath::append(folder, name).map_err(io(&path, "opening"));
+    let mut file = open()?;
+    let length = file.metadata().map_err(io(&path, "measuring"))?.len();
+    let full = length > 0 && length >= limit;
+    if full {
+        file.sync_all().map_err(io(&path, "syncing"))?;
+        let number = last_number(folder, name)?.saturating_add(1);
+        file = set_apart(folder, name, number, open)?;
+    }
+    file.write_all(format!("{line}\n").as_bytes())
+        .and_then(|()| file.sync_data())
+        .map_err(io(&path, "writing"))?;
+    if full {
+        for name in tidy(folder, name)? {
+            pack(folder, &name)?;
+        }
+    }
+    Ok(())
+}

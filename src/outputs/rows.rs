@@ -1,0 +1,318 @@
+//! The tables of a job, each read as one: the file that is written to, and those before it.
+//!
+//! A table that has become long is renamed and gets a number, `crawl.00001.jsonl` after
+//! `crawl.jsonl`, and a new file is begun. What was renamed never changes any more, so it
+//! is compressed to `crawl.00001.jsonl.zst`. A reader of a table reads all of these in
+//! order, and only this module needs to know how many there are.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use super::{OutputError, io};
+use crate::fs::beneath::{self, Kind};
+
+/// How the names of compressed files end.
+pub(super) const ZST: &str = ".zst";
+
+/// Attempts to list a table while a crawl renames its files.
+const ATTEMPTS: usize = 10;
+
+/// A table of lines in a job's folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Table {
+    /// Every finished task.
+    Log,
+    /// Every image on every page.
+    Images,
+    /// Every change of a running crawl.
+    Audit,
+}
+
+impl Table {
+    /// The file that is written to, by its path below the job's folder.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Log => "logs/crawl.jsonl",
+            Self::Images => "images.tsv",
+            Self::Audit => "logs/audit.jsonl",
+        }
+    }
+
+    /// Whether there is anything of the table.
+    pub fn is_there(self, folder: &Path) -> bool {
+        beneath::is_file(folder, self.name())
+            || rotated(folder, self.name()).is_ok_and(|files| !files.is_empty())
+    }
+
+    /// Whether anything was ever written to it.
+    pub fn has_rows(self, folder: &Path) -> bool {
+        beneath::length(folder, self.name()).is_some_and(|length| length > 0)
+            || rotated(folder, self.name()).is_ok_and(|files| !files.is_empty())
+    }
+}
+
+/// A line of a table.
+#[derive(Debug)]
+pub struct Line<'a> {
+    /// The file that it stands in.
+    pub path: &'a Path,
+    /// Its number there, from 1.
+    pub number: u64,
+    /// The line without its end; none where it is longer than was asked for.
+    pub bytes: Option<&'a [u8]>,
+}
+
+/// One file of a table.
+#[derive(Debug)]
+pub struct Part {
+    /// Its number; that of the file that is written to comes after all others.
+    pub number: u32,
+    /// Where it lay when it was found.
+    pub path: PathBuf,
+    /// The folder of the job and the table's name, by which it is found again.
+    folder: PathBuf,
+    name: &'static str,
+    /// The file that is written to is opened at once, as it may be renamed.
+    live: Option<File>,
+}
+
+/// The files of a table in order, the one that is written to last; none where there is no
+/// such table.
+///
+/// # Errors
+/// [`OutputError::Io`] names the file.
+pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
+    let name = table.name();
+    let path = folder.join(name);
+    let part = |number, file: &str, live| Part {
+        number,
+        path: folder.join(file),
+        folder: folder.to_owned(),
+        name,
+        live,
+    };
+    let numbers = || Ok(rotated(folder, name)?.into_keys().collect::<Vec<u32>>());
+    let mut before: Vec<u32> = numbers()?;
+    for _ in 0..ATTEMPTS {
+        let live = match beneath::open(folder, name) {
+            Err(e) if e.kind() == ErrorKind::NotFound => None,
+            opened => Some(opened.map_err(io(&path, "opening"))?),
+        };
+        // Where a crawl has renamed it just now, it may be another one than it was.
+        let after = numbers()?;
+        if before != after {
+            before = after;
+            continue;
+        }
+        let next = after.last().map_or(1, |last| last.saturating_add(1));
+        let old = after.iter().map(|n| part(*n, &plain_name(name, *n), None));
+        let mut parts: Vec<Part> = old.collect();
+        parts.extend(live.map(|file| part(next, name, Some(file))));
+        return Ok(parts);
+    }
+    let busy = std::io::Error::other("it is renamed again and again; try again");
+    Err(io(&path, "listing its files")(busy))
+}
+
+impl Part {
+    /// Its text from a byte on.
+    ///
+    /// # Errors
+    /// [`OutputError::Io`] names the file.
+    pub fn text_from(self, from: u64) -> Result<(PathBuf, Box<dyn BufRead + Send>), OutputError> {
+        if let Some(file) = self.live {
+            // What is written from now on is not of the table that was found.
+            let length = file.metadata().map_err(io(&self.path, "measuring"))?.len();
+            let text = plain(file, &self.path, from)?;
+            let text = text.take(length.saturating_sub(from));
+            return Ok((self.path, Box::new(text)));
+        }
+        // It may be compressed while it is looked for.
+        let [bare, packed] = [false, true].map(|zst| rotated_name(self.name, self.number, zst));
+        for name in [&packed, &bare, &packed] {
+            let path = self.folder.join(name);
+            match beneath::open(&self.folder, name) {
+                Err(e) if e.kind() == ErrorKind::NotFound => {}
+                opened => {
+                    let file = opened.map_err(io(&path, "opening"))?;
+                    let text = match name == &packed {
+                        true => unpacked(file, &path, from)?,
+                        false => plain(file, &path, from)?,
+                    };
+                    return Ok((path, text));
+                }
+            }
+        }
+        let gone = std::io::Error::from(ErrorKind::NotFound);
+        Err(io(&self.folder.join(&packed), "opening")(gone))
+    }
+
+    /// Whether it is the one that is written to.
+    pub fn is_live(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// The file, where it is the one that is written to.
+    pub fn into_live(self) -> Option<File> {
+        self.live
+    }
+
+    /// Its length in bytes, where it is the one that is written to.
+    pub fn length(&self) -> Option<u64> {
+        Some(self.live.as_ref()?.metadata().ok()?.len())
+    }
+}
+
+fn plain(mut file: File, path: &Path, from: u64) -> Result<Box<dyn BufRead + Send>, OutputError> {
+    file.seek(SeekFrom::Start(from))
+        .map_err(io(path, "reading"))?;
+    Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
+}
+
+fn unpacked(file: File, path: &Path, from: u64) -> Result<Box<dyn BufRead + Send>, OutputError> {
+    let text = zstd::Decoder::new(file).map_err(io(path, "reading"))?;
+    let mut text = BufReader::with_capacity(1 << 16, text);
+    let skipped = std::io::copy(&mut text.by_ref().take(from), &mut std::io::sink());
+    skipped.map_err(io(path, "reading"))?;
+    Ok(Box::new(text))
+}
+
+/// Opens one file of a table by its path, compressed or not.
+pub(super) fn open_named(
+    folder: &Path,
+    name: &str,
+) -> Result<Box<dyn BufRead + Send>, OutputError> {
+    let path = folder.join(name);
+    let file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
+    match name.ends_with(ZST) {
+        true => unpacked(file, &path, 0),
+        false => plain(file, &path, 0),
+    }
+}
+
+/// Calls `visit` with every whole line of a table, one that is being written left out, and
+/// of lines longer than `max` bytes that there was one. A file that cannot be read to its
+/// end is left there, and the others are read all the same.
+///
+/// # Errors
+/// The first of these, when all is read; [`OutputError::Io`] names the file.
+pub fn each_line(
+    folder: &Path,
+    table: Table,
+    max: usize,
+    mut visit: impl FnMut(Line<'_>),
+) -> Result<(), OutputError> {
+    let mut first = Ok(());
+    for part in parts(folder, table)? {
+        let read = part.text_from(0).and_then(|(path, text)| {
+            lines(text, max, &mut |bytes, number| {
+                let path = &path;
+                visit(Line {
+                    path,
+                    number,
+                    bytes,
+                });
+            })
+            .map_err(io(&path, "reading"))
+        });
+        first = first.and(read);
+    }
+    first
+}
+
+/// The same for one text.
+fn lines(
+    mut from: impl BufRead,
+    max: usize,
+    each: &mut dyn FnMut(Option<&[u8]>, u64),
+) -> std::io::Result<()> {
+    let mut line = Vec::new();
+    let mut number = 0;
+    let mut long = false;
+    loop {
+        let chunk = match from.fill_buf() {
+            Ok([]) => return Ok(()),
+            Ok(chunk) => chunk,
+            Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let end = chunk.iter().position(|b| *b == b'\n');
+        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
+        long |= line.len() + part.len() > max;
+        if !long {
+            line.extend_from_slice(part);
+        }
+        let used = part.len() + usize::from(end.is_some());
+        from.consume(used);
+        if end.is_some() {
+            number += 1;
+            each((!long).then_some(&line), number);
+            line.clear();
+            long = false;
+        }
+    }
+}
+
+/// In which forms a renamed file lies there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Forms {
+    pub plain: bool,
+    pub zst: bool,
+}
+
+/// The renamed files of a table, by their numbers.
+pub(super) fn rotated(folder: &Path, name: &str) -> Result<BTreeMap<u32, Forms>, OutputError> {
+    let (below, file) = name.rsplit_once('/').unwrap_or(("", name));
+    let mut found: BTreeMap<u32, Forms> = BTreeMap::new();
+    let entries = match beneath::entries(folder, below) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
+        entries => entries.map_err(io(&folder.join(below), "listing"))?,
+    };
+    for (entry, kind) in entries {
+        let (bare, zst) = match entry.strip_suffix(ZST) {
+            Some(bare) => (bare, true),
+            None => (entry.as_str(), false),
+        };
+        if kind != Kind::File {
+            continue;
+        }
+        if let Some(number) = number_of(bare, file) {
+            let forms = found.entry(number).or_default();
+            forms.zst |= zst;
+            forms.plain |= !zst;
+        }
+    }
+    Ok(found)
+}
+
+/// The path of a renamed file of the table at `name`, compressed or not.
+pub(super) fn rotated_name(name: &str, number: u32, zst: bool) -> String {
+    let plain = plain_name(name, number);
+    match zst {
+        true => plain + ZST,
+        false => plain,
+    }
+}
+
+fn plain_name(name: &str, number: u32) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, extension)) => format!("{stem}.{number:05}.{extension}"),
+        None => format!("{name}.{number:05}"),
+    }
+}
+
+/// Whether a path is that of a renamed file of the table at `name`.
+pub(super) fn is_rotated(path: &str, name: &str) -> bool {
+    number_of(path.strip_suffix(ZST).unwrap_or(path), name).is_some()
+}
+
+/// The number in the name of a renamed file of `file`; other people's have other names.
+fn number_of(name: &str, file: &str) -> Option<u32> {
+    let (stem, extension) = file.rsplit_once('.')?;
+    let number = name.strip_prefix(stem)?.strip_prefix('.')?;
+    let number = number.strip_suffix(extension)?.strip_suffix('.')?;
+    let number = number.parse().ok().filter(|number| *number > 0)?;
+    (name == plain_name(file, number)).then_some(number)
+}

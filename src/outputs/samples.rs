@@ -1,0 +1,83 @@
+//! Making something of a job's samples (a ranking, a data set, a page on which they
+//! are judged), and removing some: never both at once, or what is removed would come
+//! back in what is made of it. Any number may read, and a crawl may go on meanwhile.
+
+use std::fs::{File, TryLockError};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use super::{OutputError, io, refuse_links_out};
+use crate::fs::beneath;
+
+/// The file that is locked, in the job's folder.
+const LOCK: &str = "samples.lock";
+
+/// Keeps the others off a job's samples until it is dropped. The system releases it
+/// however the process ends.
+#[must_use]
+#[derive(Debug)]
+pub struct Hold {
+    _file: Option<File>,
+}
+
+/// Keeps samples from being removed.
+///
+/// # Errors
+/// [`OutputError::Removing`] where some are being removed, [`OutputError::Io`] where a link
+/// leads out of the job.
+pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
+    refuse_links_out(folder)?;
+    let path = folder.join(LOCK);
+    let file = match beneath::open_or_create(folder, LOCK) {
+        // Where nothing can be written nothing is removed either.
+        Err(e) => match e.kind() {
+            ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                return Ok(Hold { _file: None });
+            }
+            _ => return Err(io(&path, "creating")(e)),
+        },
+        Ok(file) => file,
+    };
+    match file.try_lock_shared() {
+        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Err(TryLockError::WouldBlock) => Err(OutputError::Removing(folder.to_owned())),
+        Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+    }
+}
+
+/// Keeps samples from being read.
+///
+/// # Errors
+/// [`OutputError::Reading`] where somebody reads them, [`OutputError::Io`].
+pub fn remove_samples(folder: &Path) -> Result<Hold, OutputError> {
+    refuse_links_out(folder)?;
+    let path = folder.join(LOCK);
+    let file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
+    match file.try_lock() {
+        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Err(TryLockError::WouldBlock) => Err(OutputError::Reading(folder.to_owned())),
+        Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_may_read_and_nobody_while_samples_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let reading = [(); 2].map(|()| read_samples(folder.path()).unwrap());
+        let busy = remove_samples(folder.path()).unwrap_err();
+        assert!(matches!(busy, OutputError::Reading(_)), "{busy}");
+        drop(reading);
+        let removing = remove_samples(folder.path()).unwrap();
+        let busy = read_samples(folder.path()).unwrap_err();
+        assert!(matches!(busy, OutputError::Removing(_)), "{busy}");
+        drop(removing);
+        drop(read_samples(folder.path()).unwrap());
+        // A job that does not exist has other ways to say so.
+        drop(read_samples(&folder.path().join("none")).unwrap());
+        assert!(remove_samples(&folder.path().join("none")).is_err());
+    }
+}

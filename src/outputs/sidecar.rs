@@ -1,0 +1,303 @@
+//! The sidecar of an image: what it is, and the words around it on every page
+//! that embeds it.
+
+use std::path::{Path, PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{NewImageFile, OutputError, io, names, sightings, write_synced, write_whole};
+use crate::address::PageUrl;
+use crate::fs::beneath::{self, JobPath, Kind};
+use crate::page::{ImageContext, Terms};
+use crate::picture::ImageInfo;
+use crate::sanitize;
+
+/// Version of the sidecar's layout; keys are only ever added within one.
+pub const VERSION: u32 = 1;
+
+/// Contexts that a sidecar holds at most, and the bytes of their words. A picture in the
+/// frame of a site stands on every one of its pages. Later contexts have a row in
+/// `images.tsv`.
+pub const MAX_CONTEXTS: usize = 1_000;
+pub(super) const MAX_CONTEXT_BYTES: usize = 4 << 20;
+
+/// The JSON beside an image. Keys are stable.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(title = "Sidecar of an image")]
+pub struct Sidecar {
+    /// Version of this layout; keys are only ever added within one.
+    #[schemars(extend("const" = VERSION))]
+    version: u32,
+    /// Address of the image.
+    #[schemars(url)]
+    url: String,
+    /// Path of the image below the job's folder, with `/` between its parts.
+    #[schemars(with = "String", regex(pattern = "^images/"))]
+    file: JobPath,
+    /// Size of the file in bytes.
+    bytes: u64,
+    /// The file that was kept first with the same bytes, of which this one is a link.
+    #[serde(default)]
+    #[schemars(with = "Option<String>")]
+    same_as: Option<JobPath>,
+    #[serde(flatten)]
+    info: ImageInfo,
+    /// The `Content-Type` header that came with the image, as sent.
+    content_type: Option<String>,
+    /// When the image was fetched, RFC 3339 in UTC.
+    #[schemars(extend("format" = "date-time"))]
+    fetched: String,
+    /// What the answer that brought the image says of its use.
+    #[serde(default)]
+    terms: Terms,
+    /// The words around the image, one entry for each page that embeds it.
+    #[schemars(length(max = MAX_CONTEXTS))]
+    contexts: Vec<ImageContext>,
+}
+
+impl Sidecar {
+    /// Reads the sidecar of the image at `file`, a path below the job's folder, with what
+    /// pages said since it was written.
+    ///
+    /// # Errors
+    /// [`OutputError`] where it is missing, no sidecar, or one that says it is of another
+    /// image: nothing is done to a file because a sidecar elsewhere names it.
+    pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
+        // First what is on its way into the sidecar, or it could slip by.
+        let changes = sightings::read(folder, file)?;
+        let mut sidecar = Self::load_alone(folder, file)?;
+        sightings::apply(changes, &mut sidecar);
+        Ok(sidecar)
+    }
+
+    /// The same as it lies there.
+    pub(super) fn load_alone(folder: &Path, file: &str) -> Result<Self, OutputError> {
+        let path = path_of(folder, file);
+        let bytes = beneath::read(folder, name_of(file)).map_err(io(&path, "reading"))?;
+        let wrong = |why: String| OutputError::Sidecar {
+            path: path.clone(),
+            why,
+        };
+        let read: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
+        // Where file names are compared without case, a name finds the other's sidecar.
+        if !read.file.as_str().eq_ignore_ascii_case(file) {
+            return Err(wrong(format!("it says that it is of {}", read.file)));
+        }
+        Ok(read)
+    }
+
+    /// Adds the words of pages, those of a page that is there already in place of them,
+    /// as long as the sidecar is not full.
+    pub(super) fn add(&mut self, contexts: impl IntoIterator<Item = ImageContext>) {
+        let bytes = |context: &ImageContext| json_of(context).len();
+        let mut full: usize = self.contexts.iter().map(bytes).sum();
+        for context in contexts {
+            let known = self.contexts.iter().find(|c| c.page == context.page);
+            let before = known.map_or(0, bytes);
+            let after = (full - before).saturating_add(bytes(&context));
+            let is_new = known.is_none();
+            let fits = after <= MAX_CONTEXT_BYTES || self.contexts.is_empty();
+            if fits && (!is_new || self.contexts.len() < MAX_CONTEXTS) {
+                self.put(context);
+                full = after;
+            }
+        }
+    }
+
+    /// Adds the words of one page; those of the same page are replaced, so that
+    /// adding them twice is harmless.
+    pub(super) fn put(&mut self, context: ImageContext) {
+        match self.contexts.iter_mut().find(|c| c.page == context.page) {
+            Some(known) => *known = context,
+            None => self.contexts.push(context),
+        }
+    }
+
+    /// Records what a page says of its use by now, the licences that it gave for this
+    /// image before included; false where that is known.
+    pub(super) fn restate(&mut self, page: &PageUrl, terms: &Terms) -> bool {
+        let Some(known) = self.contexts.iter_mut().find(|c| c.page == *page) else {
+            return false;
+        };
+        let mut now = terms.clone();
+        now.licences = known.terms.licences.clone();
+        now.license(terms.licences.iter().cloned());
+        let before = std::mem::replace(&mut known.terms, now);
+        before != known.terms
+    }
+
+    /// Keeps only the words of the pages that `keep` names.
+    pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.contexts.retain(|c| keep(c.page.as_str()));
+    }
+
+    /// Removes contexts.
+    pub(super) fn forget(&mut self, gone: impl Fn(&ImageContext) -> bool) {
+        self.contexts.retain(|context| !gone(context));
+    }
+
+    /// The words around the image, one entry a page.
+    pub fn contexts(&self) -> &[ImageContext] {
+        &self.contexts
+    }
+
+    /// Address of the image.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Path of the image below the job's folder.
+    pub fn file(&self) -> &str {
+        self.file.as_str()
+    }
+
+    /// The same, as one that was judged.
+    pub fn path(&self) -> &JobPath {
+        &self.file
+    }
+
+    /// SHA-256 of the file, in hexadecimal.
+    pub fn sha256(&self) -> &str {
+        &self.info.sha256
+    }
+
+    /// Path of the earlier file with the same bytes, of which this is another name
+    /// or a copy; `None` where this one was the first.
+    pub fn same_as(&self) -> Option<&str> {
+        self.same_as.as_ref().map(JobPath::as_str)
+    }
+
+    pub(super) fn set_same_as(&mut self, earlier: Option<JobPath>) {
+        self.same_as = earlier;
+    }
+
+    /// Size of the file in bytes.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Format, size in pixels, and what else the bytes tell.
+    pub fn info(&self) -> &ImageInfo {
+        &self.info
+    }
+
+    /// What the answer that brought the image says of its use.
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
+
+    /// When the image was fetched, RFC 3339 in UTC.
+    pub fn fetched(&self) -> &str {
+        &self.fetched
+    }
+
+    /// Writes it, with all that was read from journals.
+    pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
+        self.save_alone(folder, false)?;
+        sightings::forget(folder, self.file())
+    }
+
+    /// Writes it, and leaves the journals; `synced` where it must be on the disk then.
+    pub(super) fn save_alone(&self, folder: &Path, synced: bool) -> Result<(), OutputError> {
+        let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
+            path: path_of(folder, self.file()),
+            why: e.to_string(),
+        })?;
+        let bytes = format!("{}\n", sanitize::json(&json));
+        match synced {
+            true => write_synced(folder, &name_of(self.file()), bytes.as_bytes()),
+            false => write_whole(folder, &name_of(self.file()), bytes.as_bytes()),
+        }
+    }
+}
+
+/// A context in the shortest form, by which its size is told.
+pub(super) fn json_of(context: &ImageContext) -> Vec<u8> {
+    // Words and numbers always serialise.
+    serde_json::to_vec(context).unwrap_or_default()
+}
+
+/// The path of the sidecar of the image at `file`, below the job's folder.
+pub(super) fn name_of(file: &str) -> String {
+    format!("{file}.json")
+}
+
+/// The same, for messages.
+pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
+    folder.join(name_of(file))
+}
+
+/// The images of the job in `folder` that have a sidecar, as paths below it, in no
+/// order. What disappears meanwhile is none of them.
+///
+/// # Errors
+/// What the system says where the folder `images` cannot be listed; a folder below
+/// that cannot is named in the program's log and passed over.
+pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
+    let mut found = Vec::new();
+    let mut folders = vec!["images".to_owned()];
+    while let Some(below) = folders.pop() {
+        let entries = match beneath::entries(folder, &below) {
+            Ok(entries) => entries,
+            Err(error) if below == "images" => return Err(error),
+            Err(error) => {
+                let path = folder.join(&below);
+                tracing::warn!(path = %path.display(), "passed over: {error}");
+                continue;
+            }
+        };
+        // Links are none of spoor's own.
+        for (name, kind) in entries {
+            match kind {
+                Kind::Folder => folders.push(format!("{below}/{name}")),
+                Kind::File => {
+                    let image = name.strip_suffix(".json");
+                    found.extend(image.map(|image| format!("{below}/{image}")));
+                }
+                Kind::Link | Kind::Other => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Finds the path of a new image and its sidecar: a fresh one, or the one that
+/// an earlier fetch of the same URL left there. A path that another URL has
+/// taken is left alone. An empty sidecar is one that was on its way to the disk when
+/// the power failed; one that the frontier knows of is never empty.
+pub(super) fn place(
+    folder: &Path,
+    date: &str,
+    new: &NewImageFile<'_>,
+) -> Result<(JobPath, Sidecar), OutputError> {
+    let mut own = None;
+    let (format, extension) = (&new.info.format, new.info.extension);
+    let file = names::choose(date, new.url, format, extension, |file| {
+        if beneath::length(folder, name_of(file)).unwrap_or(0) == 0 {
+            return Ok(false);
+        }
+        let known = Sidecar::load(folder, file)?;
+        let others = known.url != new.url.as_str();
+        own = (!others).then_some(known);
+        Ok(others)
+    })?;
+    let contexts = own.map(|known| known.contexts).unwrap_or_default();
+    let file = JobPath::parse(&file).map_err(|error| OutputError::Sidecar {
+        path: path_of(folder, &file),
+        why: error.to_string(),
+    })?;
+    let sidecar = Sidecar {
+        version: VERSION,
+        url: new.url.as_str().to_owned(),
+        file: file.clone(),
+        bytes: new.bytes.len() as u64,
+        same_as: None,
+        info: new.info.clone(),
+        content_type: new.content_type.map(str::to_owned),
+        fetched: new.fetched.to_owned(),
+        terms: new.terms.clone(),
+        contexts,
+    };
+    Ok((file, sidecar))
+}

@@ -1,0 +1,409 @@
+//! What pages say of images that are already kept, until it is in their sidecars.
+//!
+//! A sidecar is one file of JSON and is always written whole. A picture in the frame of a
+//! site stands on every one of its pages: if each of them rewrote the sidecar, the bytes
+//! written would grow with the square of the pages. So a page only appends a line to a journal of
+//! that image, and the journal is folded into the sidecar when it has become as long as
+//! the sidecar is. The sidecar doubles with every fold then, and all folds together write
+//! no more than a few times what was said.
+//!
+//! Folding is the work of a thread of its own. The journal is first renamed, so that the
+//! crawl goes on with a new one; then the sidecar is written whole, on the disk; then the
+//! renamed journal is removed. A change that is made twice is made once, so a crash at any
+//! point costs nothing. [`read`] goes through the files in the same order, so loading a
+//! sidecar gives all that was said, also while a crawl runs or after it was killed.
+//! Opening the outputs and ending a crawl fold all that is left.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+use super::{
+    OutputError, Sidecar, image_path, io, is_there, make_folder, remove, sidecar, sync_folder,
+};
+use crate::address::PageUrl;
+use crate::fs::beneath;
+use crate::page::{ImageContext, Terms};
+
+/// The folder of the journals, in the job's folder.
+const FOLDER: &str = "sightings";
+/// How the names of journals end: of one that is added to, and of one that is folded.
+const NEW: &str = ".jsonl";
+const OLD: &str = ".folding.jsonl";
+
+/// A shorter journal is not worth a fold, however short the sidecar is.
+const LEAST: u64 = 16 * 1024;
+
+/// Sidecars that are folded between two syncs of the file system, where all are.
+const AT_ONCE: usize = 256;
+
+/// What a page says of an image.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Change {
+    /// The words around it, in place of those that the page had before.
+    Context(Box<ImageContext>),
+    /// Only what it says of its use by now.
+    Terms { page: PageUrl, terms: Terms },
+}
+
+/// A line of a journal.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Line {
+    /// The image.
+    file: String,
+    #[serde(flatten)]
+    change: Change,
+}
+
+impl Change {
+    /// Makes the change; making it twice is harmless.
+    fn apply(self, sidecar: &mut Sidecar) {
+        match self {
+            Self::Context(context) => sidecar.put(*context),
+            Self::Terms { page, terms } => drop(sidecar.restate(&page, &terms)),
+        }
+    }
+}
+
+/// A journal by the name of its image. The name is a digest, so that no two images that a
+/// stranger chooses share one.
+fn journal(file: &str, ending: &str) -> String {
+    let mut name = base16ct::lower::encode_string(&Sha256::digest(file.as_bytes()));
+    name.truncate(32);
+    format!("{FOLDER}/{name}{ending}")
+}
+
+/// What pages said of the image at `file` that may not stand in its sidecar, in order. It
+/// must be read before the sidecar is.
+pub(super) fn read(folder: &Path, file: &str) -> Result<Vec<Change>, OutputError> {
+    // In the direction in which a line moves, so that none slips by.
+    let new = changes(folder, &journal(file, NEW), file)?;
+    let mut all = changes(folder, &journal(file, OLD), file)?;
+    all.extend(new);
+    Ok(all)
+}
+
+/// Makes the changes of [`read`].
+pub(super) fn apply(changes: Vec<Change>, sidecar: &mut Sidecar) {
+    for change in changes {
+        change.apply(sidecar);
+    }
+}
+
+/// Removes the journals of an image whose sidecar has all that stands in them, or that
+/// goes.
+pub(super) fn forget(folder: &Path, file: &str) -> Result<(), OutputError> {
+    for ending in [NEW, OLD] {
+        remove(folder, &journal(file, ending))?;
+    }
+    Ok(())
+}
+
+/// The changes in a journal; none where there is none. A last line that a crash cut short
+/// is of a page that was never finished.
+fn changes(folder: &Path, name: &str, file: &str) -> Result<Vec<Change>, OutputError> {
+    let lines = lines(folder, name)?;
+    let lines = lines.into_iter().filter(|line| line.file == file);
+    Ok(lines.map(|line| line.change).collect())
+}
+
+fn lines(folder: &Path, name: &str) -> Result<Vec<Line>, OutputError> {
+    let path = folder.join(name);
+    let bytes = match beneath::read(folder, name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.map_err(io(&path, "reading"))?,
+    };
+    let lines = bytes.split_inclusive(|byte| *byte == b'\n');
+    let whole = lines.filter(|line| line.ends_with(b"\n"));
+    let read = (1..).zip(whole).map(|(number, line)| {
+        serde_json::from_slice(line).map_err(|e| OutputError::Sightings {
+            path: path.clone(),
+            line: number,
+            why: e.to_string(),
+        })
+    });
+    read.collect()
+}
+
+/// Appends to a journal, behind its last whole line.
+fn append(folder: &Path, name: &str, line: &[u8]) -> Result<(), OutputError> {
+    let path = folder.join(name);
+    let mut file = match beneath::append(folder, name) {
+        Err(e) if e.kind() == ErrorKind::NotFound => {
+            make_folder(folder, FOLDER)?;
+            beneath::append(folder, name)
+        }
+        opened => opened,
+    }
+    .map_err(io(&path, "opening"))?;
+    cut_torn(&mut file).map_err(io(&path, "reading"))?;
+    file.write_all(line).map_err(io(&path, "writing"))
+}
+
+/// Cuts off a last line that has no end: a full disk left it.
+fn cut_torn(file: &mut File) -> std::io::Result<()> {
+    let length = file.metadata()?.len();
+    if length == 0 {
+        return Ok(());
+    }
+    let mut last = [0];
+    file.seek(SeekFrom::Start(length - 1))?;
+    file.read_exact(&mut last)?;
+    if last == *b"\n" {
+        return Ok(());
+    }
+    let mut all = Vec::new();
+    file.seek(SeekFrom::Start(0))?;
+    file.read_to_end(&mut all)?;
+    let whole = all.iter().rposition(|byte| *byte == b'\n');
+    file.set_len(whole.map_or(0, |at| at as u64 + 1))
+}
+
+/// The journals of a job, and the thread that folds them.
+pub(super) struct Sightings {
+    folder: PathBuf,
+    under_way: Arc<UnderWay>,
+    /// None before the first fold.
+    worker: Option<(Sender<String>, JoinHandle<()>)>,
+}
+
+/// The images whose journals are being folded.
+#[derive(Default)]
+struct UnderWay {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    files: HashSet<String>,
+    /// Why a fold failed, until it is told.
+    failed: Option<OutputError>,
+}
+
+impl UnderWay {
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A set of names is whole whatever panicked.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn done(&self, file: &str, folded: Result<(), OutputError>) {
+        let mut state = self.state();
+        state.files.remove(file);
+        if let Err(error) = folded {
+            state.failed.get_or_insert(error);
+        }
+        self.changed.notify_all();
+    }
+}
+
+impl Sightings {
+    pub fn new(folder: &Path) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            under_way: Arc::default(),
+            worker: None,
+        }
+    }
+
+    /// Notes what a page says of the image at `file`; so many bytes were written.
+    pub fn add(&self, file: &str, change: Change) -> Result<u64, OutputError> {
+        let name = journal(file, NEW);
+        let line = Line {
+            file: file.to_owned(),
+            change,
+        };
+        let mut json = serde_json::to_vec(&line).map_err(|e| OutputError::Sightings {
+            path: self.folder.join(&name),
+            line: 0,
+            why: e.to_string(),
+        })?;
+        json.push(b'\n');
+        append(&self.folder, &name, &json)?;
+        Ok(json.len() as u64)
+    }
+
+    /// Whether a journal of this length is to be folded into a sidecar of that length.
+    pub fn is_due(journal: u64, sidecar: u64) -> bool {
+        journal >= sidecar.max(LEAST)
+    }
+
+    /// Begins to fold the journal of an image; false where an earlier one still is.
+    pub fn fold(&mut self, file: &str) -> Result<bool, OutputError> {
+        self.check()?;
+        if !self.under_way.state().files.insert(file.to_owned()) {
+            return Ok(false);
+        }
+        let begun = set_apart(&self.folder, file).and_then(|()| self.send(file));
+        if let Err(error) = begun {
+            self.under_way.state().files.remove(file);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    fn send(&mut self, file: &str) -> Result<(), OutputError> {
+        let worker = match self.worker.take() {
+            Some(worker) => worker,
+            None => start(&self.folder, Arc::clone(&self.under_way))
+                .map_err(io(&self.folder, "starting a thread"))?,
+        };
+        // It ends only when this end is dropped.
+        worker.0.send(file.to_owned()).ok();
+        self.worker = Some(worker);
+        Ok(())
+    }
+
+    /// Why a fold failed, where one did.
+    pub fn check(&self) -> Result<(), OutputError> {
+        self.under_way.state().failed.take().map_or(Ok(()), Err)
+    }
+
+    /// Folds the journals of an image now, so that its sidecar may be written.
+    pub fn settle(&self, file: &str) -> Result<(), OutputError> {
+        let mut state = self.under_way.state();
+        while state.files.contains(file) {
+            let waited = self.under_way.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        drop(state);
+        self.check()?;
+        match read(&self.folder, file)?.is_empty() {
+            true => Ok(()),
+            false => Sidecar::load(&self.folder, file)?.save(&self.folder),
+        }
+    }
+
+    /// Folds all journals and returns when that is done.
+    pub fn settle_all(&mut self) -> Result<(), OutputError> {
+        self.wait();
+        self.check()?;
+        fold_all(&self.folder)
+    }
+
+    fn wait(&mut self) {
+        if let Some((sender, thread)) = self.worker.take() {
+            drop(sender);
+            // What went wrong in it is in the state.
+            thread.join().ok();
+        }
+    }
+}
+
+impl Drop for Sightings {
+    /// Nobody may write to a job after it was let go.
+    fn drop(&mut self) {
+        self.wait();
+    }
+}
+
+/// Renames the journal of an image, so that a new one is begun. One that was set apart
+/// before is folded first.
+fn set_apart(folder: &Path, file: &str) -> Result<(), OutputError> {
+    let [new, old] = [NEW, OLD].map(|ending| journal(file, ending));
+    match is_there(folder, &old)? {
+        true => Ok(()),
+        false => beneath::rename(folder, &new, old).map_err(io(&folder.join(&new), "renaming")),
+    }
+}
+
+fn start(
+    folder: &Path,
+    under_way: Arc<UnderWay>,
+) -> std::io::Result<(Sender<String>, JoinHandle<()>)> {
+    let (sender, files) = channel::<String>();
+    let folder = folder.to_owned();
+    let work = move || {
+        for file in files {
+            let old = journal(&file, OLD);
+            let folded = changes(&folder, &old, &file)
+                .and_then(|changes| fold(&folder, &file, changes, true))
+                .and_then(|()| remove(&folder, &old));
+            under_way.done(&file, folded);
+        }
+    };
+    let thread = std::thread::Builder::new().name("spoor-fold".to_owned());
+    Ok((sender, thread.spawn(work)?))
+}
+
+/// Writes a sidecar with the changes; `synced` where it must be on the disk then. Nothing
+/// where the sidecar was moved away.
+fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result<(), OutputError> {
+    if !is_there(folder, &sidecar::name_of(file))? {
+        let path = sidecar::path_of(folder, file);
+        tracing::warn!(path = %path.display(), "no sidecar to add pages to");
+        return Ok(());
+    }
+    let mut sidecar = Sidecar::load_alone(folder, file)?;
+    apply(changes, &mut sidecar);
+    sidecar.save_alone(folder, synced)
+}
+
+/// Folds every journal in a job's folder. One that cannot be folded is named and left, and
+/// loading its sidecar reports it again.
+pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
+    let below = folder.join(FOLDER);
+    let entries = match beneath::entries(folder, FOLDER) {
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(io(&below, "listing"))?,
+    };
+    // By image, the older journal first.
+    let mut journals: BTreeMap<String, [bool; 2]> = BTreeMap::new();
+    for (name, _) in entries {
+        if let Some(stem) = name.strip_suffix(OLD) {
+            journals.entry(stem.to_owned()).or_default()[0] = true;
+        } else if let Some(stem) = name.strip_suffix(NEW) {
+            journals.entry(stem.to_owned()).or_default()[1] = true;
+        }
+    }
+    let journals: Vec<_> = journals.into_iter().collect();
+    for some in journals.chunks(AT_ONCE) {
+        let mut folded = Vec::new();
+        for (stem, there) in some {
+            let there = [OLD, NEW]
+                .into_iter()
+                .zip(there)
+                .filter(|(_, there)| **there);
+            let names: Vec<String> = there
+                .map(|(ending, _)| format!("{FOLDER}/{stem}{ending}"))
+                .collect();
+            match fold_named(folder, &names) {
+                Ok(()) => folded.extend(names),
+                Err(error) => tracing::warn!("not added to its sidecar: {error}"),
+            }
+        }
+        // A journal goes when all it said is on the disk.
+        sync_folder(folder)?;
+        for name in folded {
+            remove(folder, &name)?;
+        }
+    }
+    Ok(())
+}
+
+fn fold_named(folder: &Path, names: &[String]) -> Result<(), OutputError> {
+    let mut by_file: BTreeMap<String, Vec<Change>> = BTreeMap::new();
+    for name in names {
+        for line in lines(folder, name)? {
+            if ![NEW, OLD].iter().any(|e| journal(&line.file, e) == *name) {
+                continue;
+            }
+            by_file.entry(line.file).or_default().push(line.change);
+        }
+    }
+    for (file, changes) in by_file {
+        // A journal that was edited must not make us touch a file elsewhere.
+        if image_path(&file).is_some() {
+            fold(folder, &file, changes, false)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,237 @@
+//! Sentences, and which are of which page: the log's row of a page names the gzip member
+//! that holds them, and this reads both.
+
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde::{Deserialize, Serialize};
+
+use super::output::{Form, Output};
+use super::rows::{self, Table};
+use super::{OutputError, append, io};
+use crate::address::PageUrl;
+use crate::fs::beneath;
+use crate::page::{DocumentScore, TaskKind};
+
+/// The longest row and the longest text that are read, in bytes; pages are capped far
+/// below.
+const MAX_ROW: usize = 16 << 20;
+const MAX_TEXT: u64 = 64 << 20;
+
+/// The folder of the sentences, in a job's folder.
+const FOLDER: &str = "sentences";
+const SUFFIX: &str = ".txt.gz";
+
+/// A normalised sentence a line; those of each page are a gzip member of their own.
+pub(super) struct Sentences;
+
+impl Output for Sentences {
+    fn name(&self) -> &'static str {
+        "sentences"
+    }
+
+    fn form(&self) -> Form {
+        Form::Pieces {
+            folder: FOLDER,
+            suffix: SUFFIX,
+        }
+    }
+}
+
+/// Where the text of a page lies: one gzip member (RFC 1952 section 2.2) of a file below
+/// `sentences/`, or one zstd frame of a file below `documents/`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TextPlace {
+    /// The file's name in its folder.
+    pub file: String,
+    /// The first byte of the page's part.
+    pub from: u64,
+    /// Its bytes.
+    pub bytes: u64,
+}
+
+/// A page whose sentences were kept.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PageText {
+    /// Its address.
+    pub url: PageUrl,
+    /// Its rating by the model that the crawl had then.
+    pub document: DocumentScore,
+    /// Where its sentences lie.
+    pub text: TextPlace,
+}
+
+/// The pages of a log that can be assigned sentences.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct PageTexts {
+    /// In the order they were crawled; of a page that was visited again the last
+    /// text that was kept.
+    pub pages: Vec<PageText>,
+    /// Pages done whose row names no place: they allow no use of their text, have none,
+    /// or were crawled before places were recorded.
+    pub without: usize,
+    /// Near copies of other pages, which are left out.
+    pub copies: usize,
+    /// Rows that could not be read.
+    pub broken: usize,
+}
+
+/// What is read of a row; older ones lack some.
+#[derive(Deserialize)]
+struct Line {
+    kind: TaskKind,
+    url: String,
+    outcome: String,
+    changed: Option<bool>,
+    document: Option<DocumentScore>,
+    sentences: Option<TextPlace>,
+    near_copy_of: Option<serde::de::IgnoredAny>,
+}
+
+/// Reads which pages of a job have sentences, and where, from `logs/crawl.jsonl`. The job
+/// may be running: a row that is being written is passed over.
+///
+/// # Errors
+/// [`OutputError::Io`] names the file.
+pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
+    if !Table::Log.is_there(folder) {
+        let gone = std::io::Error::from(ErrorKind::NotFound);
+        return Err(io(&folder.join(Table::Log.name()), "opening")(gone));
+    }
+    let mut found = PageTexts::default();
+    let mut places = HashMap::new();
+    rows::each_line(folder, Table::Log, MAX_ROW, |row| {
+        found.take(row.bytes.unwrap_or_default(), &mut places);
+    })?;
+    Ok(found)
+}
+
+impl PageTexts {
+    /// Takes a row of the log; `places` says where in `pages` an address stands.
+    fn take(&mut self, row: &[u8], places: &mut HashMap<PageUrl, usize>) {
+        let parsed = serde_json::from_slice::<Line>(row).ok().and_then(|line| {
+            let url = PageUrl::parse(&line.url).ok()?;
+            Some((line, url))
+        });
+        let Some((line, url)) = parsed else {
+            self.broken += 1;
+            return;
+        };
+        // The same text as at the visit before was not written again.
+        let again = line.changed == Some(false);
+        if line.kind != TaskKind::Page || line.outcome != "done" || again {
+            return;
+        }
+        if line.near_copy_of.is_some() {
+            self.copies += 1;
+            return;
+        }
+        let (Some(document), Some(text)) = (line.document, line.sentences) else {
+            self.without += 1;
+            return;
+        };
+        let page = PageText {
+            url: url.clone(),
+            document,
+            text,
+        };
+        match places
+            .get(&url)
+            .and_then(|at: &usize| self.pages.get_mut(*at))
+        {
+            Some(earlier) => *earlier = page,
+            None => {
+                places.insert(url, self.pages.len());
+                self.pages.push(page);
+            }
+        }
+    }
+}
+
+/// The sentences that lie at a place, one normalised sentence each.
+///
+/// # Errors
+/// [`OutputError::Io`] names the file, also where it is shorter, or what lies there is no
+/// gzip member of text.
+pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, OutputError> {
+    let path = path_of(folder, &place.file)?;
+    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+    file.seek(SeekFrom::Start(place.from))
+        .map_err(io(&path, "reading"))?;
+    let member = GzDecoder::new(file.take(place.bytes));
+    let mut text = String::new();
+    member
+        .take(MAX_TEXT)
+        .read_to_string(&mut text)
+        .map_err(io(&path, "reading the sentences of a page"))?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+/// A log may have been changed by strangers, and must not lead out of the folder.
+fn path_of(folder: &Path, name: &str) -> Result<PathBuf, OutputError> {
+    let path = folder.join(FOLDER).join(name);
+    match append::segment_number(name, SUFFIX) {
+        Some(_) => Ok(path),
+        None => Err(io(&path, "reading")(std::io::Error::new(
+            ErrorKind::InvalidData,
+            "no name of a file of sentences",
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_page_finds_its_own_sentences() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut outputs = super::super::Outputs::open(folder.path(), &[]).unwrap();
+        let mut rows = String::new();
+        let mut row = |url: &str, more: &str| {
+            rows.push_str(&format!(
+                "{{\"kind\":\"page\",\"url\":\"http://a.org/{url}\",\"outcome\":\"done\",\
+                 \"document\":{{\"perplexity\":9.5,\"keyword\":0.0,\"sentences\":1,\"tokens\":2}}{more}}}\n"
+            ));
+        };
+        let mut place = |text: &str| {
+            let place = outputs.sentences(&format!("{text}\n")).unwrap().unwrap();
+            format!(",\"sentences\":{}", serde_json::to_string(&place).unwrap())
+        };
+        row("1", &place("one two"));
+        row("2", &place("three four"));
+        row("none", "");
+        row(
+            "copy",
+            &format!("{},\"near_copy_of\":\"http://a.org/1\"", place("five")),
+        );
+        row("1", &format!("{},\"changed\":true", place("six seven")));
+        row("2", ",\"changed\":false");
+        rows.push_str("junk\n{\"kind\":\"image\"}\n{\"torn");
+        std::fs::write(folder.path().join("logs/crawl.jsonl"), rows).unwrap();
+        let found = page_texts(folder.path()).unwrap();
+        assert_eq!((found.without, found.copies, found.broken), (1, 1, 2));
+        let texts: Vec<(String, Vec<String>)> = found
+            .pages
+            .iter()
+            .map(|p| {
+                assert_eq!(p.document.perplexity, 9.5);
+                let text = sentences_at(folder.path(), &p.text).unwrap();
+                (p.url.path().to_owned(), text)
+            })
+            .collect();
+        let expected = [("/1", "six seven"), ("/2", "three four")];
+        let expected = expected.map(|(u, t)| (u.to_owned(), vec![t.to_owned()]));
+        assert_eq!(texts, expected);
+        for file in ["../../etc/passwd", "00009.txt.gz"] {
+            let place = TextPlace {
+                file: file.to_owned(),
+                from: 0,
+                bytes: 10,
+            };
+            assert!(sentences_at(folder.path(), &place).is_err(), "{file}");
+        }
+    }
+}

@@ -1,0 +1,585 @@
+//! Tokens: running text becomes normalised [`Sentence`]s.
+//!
+//! Sentences and words are cut by Unicode UAX #29. Of a word only letters and
+//! the marks that stand on them are kept, lower-cased:
+//!
+//! - digits and invisible characters (soft hyphen, joiners, variation selectors)
+//!   vanish without a trace: `mp3` is `mp`, `99` is no token at all;
+//! - everything else, the apostrophe included, parts two tokens: `don't` is
+//!   `don t`, `l'homme` is `l homme`, `cat's` is `cat s` and so holds the keyword
+//!   `cat`. KenLM's reference corpora are written in the same manner;
+//! - scripts without spaces come as UAX #29 leaves them: a token per Han, Hiragana
+//!   or Thai character, runs of Katakana and Hangul whole;
+//! - no Unicode normalisation form is applied; pages of the web are in NFC.
+//!
+//! Training, documents, anchors and alt texts, keyword tables: all go through here.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, LazyLock};
+
+use regex::Regex;
+use unicode_segmentation::UnicodeSegmentation;
+
+use super::bounds::sentence_bounds;
+
+/// The fewest tokens of a sentence that is training text and counts towards a
+/// document's perplexity (Remus & Biemann 2016).
+pub const MIN_TOKENS: usize = 5;
+
+/// One normalised sequence of tokens, possibly empty.
+///
+/// A token is one or more lower-case letters with their marks. It is never empty,
+/// and holds no white space and none of the characters of `<s>`, `</s>`, `<unk>`.
+///
+/// The sentences of one text are slices of one buffer, and their tokens slices of them; a
+/// clone shares it.
+#[derive(Clone, Default)]
+pub struct Sentence {
+    buffer: Arc<str>,
+    /// Where in the buffer its tokens stand, one space between two.
+    start: usize,
+    end: usize,
+    tokens: usize,
+}
+
+impl Sentence {
+    /// The tokens in order.
+    pub fn tokens(&self) -> impl Iterator<Item = &str> {
+        // Byte by byte: a search for each space costs more than so short a token.
+        self.as_str().split_ascii_whitespace()
+    }
+
+    /// How many tokens it has.
+    pub fn len(&self) -> usize {
+        self.tokens
+    }
+
+    /// True where no token is left of the text.
+    pub fn is_empty(&self) -> bool {
+        self.tokens == 0
+    }
+
+    /// The tokens as one text, a single space between two.
+    pub fn as_str(&self) -> &str {
+        self.buffer.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+impl PartialEq for Sentence {
+    fn eq(&self, other: &Self) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for Sentence {}
+
+impl fmt::Debug for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Sentence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl From<Sentence> for String {
+    fn from(sentence: Sentence) -> String {
+        sentence.as_str().to_owned()
+    }
+}
+
+/// Writes the tokens of one sentence after the other.
+#[derive(Debug, Default)]
+struct Writer {
+    text: String,
+    /// Where the sentence begins that is written.
+    start: usize,
+    /// Tokens of it so far.
+    tokens: usize,
+    /// Where the text stands that is read.
+    at: usize,
+    /// Where in the texts each token of all sentences stands, where that is asked for.
+    places: Option<Vec<Range<usize>>>,
+}
+
+impl Writer {
+    /// Appends the tokens of `text`.
+    ///
+    /// In ASCII they are the runs of letters and digits, without the digits, wherever
+    /// UAX #29 ends its words: every other character parts two tokens, and no letter is
+    /// parted from a digit. A space before an ASCII character ends a word in any text.
+    fn push(&mut self, text: &str) {
+        let mut rest = text;
+        while let Some(at) = rest.bytes().position(|b| !b.is_ascii()) {
+            let before = rest.get(..at.saturating_sub(1)).unwrap_or_default();
+            let (ascii, other) = rest.split_at(before.rfind(' ').map_or(0, |space| space + 1));
+            let first = at - ascii.len();
+            let is_end = |pair: &[u8]| pair.first() == Some(&b' ') && pair.is_ascii();
+            let mut ends = other.as_bytes().windows(2).skip(first);
+            let end = ends.position(is_end).map_or(other.len(), |n| first + n);
+            let (other, after) = other.split_at(end);
+            self.push_ascii(ascii);
+            for word in other.split_word_bounds() {
+                self.push_word(word);
+            }
+            rest = after;
+        }
+        self.push_ascii(rest);
+    }
+
+    /// Appends the tokens of a text that is ASCII and begins and ends with a word.
+    fn push_ascii(&mut self, text: &str) {
+        self.text.reserve(text.len() + 1);
+        let mut within = false;
+        let mut end = 0;
+        for (n, byte) in text.bytes().enumerate() {
+            if byte.is_ascii_alphabetic() {
+                if !within {
+                    within = true;
+                    self.begin_token(self.at + n);
+                }
+                self.text.push(char::from(byte.to_ascii_lowercase()));
+                end = n + 1;
+            } else if within && !byte.is_ascii_digit() {
+                within = false;
+                self.extend_token(self.at + end);
+            }
+        }
+        if within {
+            self.extend_token(self.at + end);
+        }
+        self.at += text.len();
+    }
+
+    /// Appends the tokens of one UAX #29 word.
+    fn push_word(&mut self, word: &str) {
+        let mut start = self.text.len();
+        // A mark belongs to the letter before it and shares its fate.
+        let mut after_letter = false;
+        for (n, c) in word.char_indices() {
+            let (from, to) = (self.at + n, self.at + n + c.len_utf8());
+            match class(c) {
+                Class::Letter if !after_letter && is_mark(c) => {}
+                Class::Letter => {
+                    if self.text.len() == start {
+                        self.begin_token(from);
+                        start = self.text.len();
+                    }
+                    if c.is_ascii() {
+                        self.text.push(c.to_ascii_lowercase());
+                    } else {
+                        self.text.extend(c.to_lowercase());
+                    }
+                    self.extend_token(to);
+                    after_letter = true;
+                }
+                Class::Mark if after_letter => {
+                    self.text.push(c);
+                    self.extend_token(to);
+                }
+                Class::Digit | Class::Mark => after_letter = false,
+                Class::Invisible => {}
+                Class::Separator => {
+                    self.finish_word(start);
+                    start = self.text.len();
+                    after_letter = false;
+                }
+            }
+        }
+        self.finish_word(start);
+        self.at += word.len();
+    }
+
+    /// What is written next is another token, which stands in the text at `from`.
+    fn begin_token(&mut self, from: usize) {
+        if self.tokens > 0 {
+            self.text.push(' ');
+        }
+        self.tokens += 1;
+        if let Some(places) = &mut self.places {
+            places.push(from..from);
+        }
+    }
+
+    /// The token that was begun last goes on to `to`.
+    fn extend_token(&mut self, to: usize) {
+        if let Some(last) = self.places.as_mut().and_then(|places| places.last_mut()) {
+            last.end = to;
+        }
+    }
+
+    /// A token may have been written since `start`.
+    fn finish_word(&mut self, start: usize) {
+        let token = &self.text[start..];
+        // Character-wise lower-casing cannot see that a capital sigma ends a word.
+        if token.len() > 'σ'.len_utf8() && token.ends_with('σ') {
+            self.text.pop();
+            self.text.push('ς');
+        }
+    }
+
+    /// The sentence that was written: where it stands, and how many tokens it has.
+    fn end_sentence(&mut self) -> (Range<usize>, usize) {
+        let of = (self.start..self.text.len(), self.tokens);
+        (self.start, self.tokens) = (self.text.len(), 0);
+        of
+    }
+}
+
+/// A text that was cut into sentences, and where in it their tokens stand.
+#[derive(Debug, Default)]
+pub struct Tokens {
+    /// Its sentences, in order.
+    pub sentences: Vec<Sentence>,
+    /// Where each token of all sentences stands in the blocks, a line end between two.
+    places: Vec<Range<usize>>,
+    /// Where the last block ends.
+    end: usize,
+    /// The tokens are those that each block has by itself.
+    whole: bool,
+}
+
+impl Tokens {
+    /// Cuts blocks as [`sentences`] does.
+    pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut writer = Writer {
+            places: Some(Vec::new()),
+            ..Writer::default()
+        };
+        let (mut whole, mut bytes) = (true, 0);
+        let blocks = blocks.into_iter();
+        let blocks = blocks.inspect(|block| bytes += block.len() + 1);
+        let sentences = cut(&mut writer, blocks, |piece| {
+            // A row of characters that do not part tokens was taken for a ruled line.
+            whole &= piece.is_ascii();
+        });
+        Self {
+            sentences,
+            places: writer.places.unwrap_or_default(),
+            end: bytes.saturating_sub(1),
+            whole,
+        }
+    }
+
+    /// How many tokens it has.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// True where it has no token.
+    pub fn is_empty(&self) -> bool {
+        self.places.is_empty()
+    }
+
+    /// The tokens in order.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.sentences.iter().flat_map(Sentence::tokens)
+    }
+
+    /// The number of the first token that stands behind the byte `at` of the blocks;
+    /// `None` where that is within a token, so that a text cut there has others, or behind
+    /// the end.
+    pub fn at(&self, at: usize) -> Option<usize> {
+        let number = self.places.partition_point(|place| place.start < at);
+        let before = number.checked_sub(1).and_then(|n| self.places.get(n));
+        let cuts = before.is_some_and(|place| at < place.end);
+        (self.whole && !cuts && at <= self.end).then_some(number)
+    }
+}
+
+/// Cuts each block into sentences and normalises them, in order; sentences with
+/// no token are left out, short ones are not (see [`MIN_TOKENS`]).
+///
+/// A sentence never crosses a block. Within a block a line break ends a sentence
+/// (UAX #29, rule SB4), so blocks come with their white space folded. A row of
+/// 32 characters without letter or digit, as in a ruled line, ends one too.
+pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence> {
+    cut(&mut Writer::default(), blocks, |_| {})
+}
+
+/// The sentences of blocks; `on_ruled` is handed every piece that ends with a ruled line.
+fn cut<'a>(
+    writer: &mut Writer,
+    blocks: impl IntoIterator<Item = &'a str>,
+    mut on_ruled: impl FnMut(&str),
+) -> Vec<Sentence> {
+    let mut cut = Vec::new();
+    let mut at = 0;
+    for block in blocks {
+        let (mut rest, end) = (block, at + block.len());
+        while let Some((piece, after)) = next_piece(rest) {
+            if piece.len() < rest.len() {
+                on_ruled(piece);
+            }
+            writer.at = end - rest.len();
+            for sentence in sentence_bounds(piece) {
+                writer.push(sentence);
+                let sentence = writer.end_sentence();
+                if sentence.1 > 0 {
+                    cut.push(sentence);
+                }
+            }
+            rest = after;
+        }
+        at = end + 1;
+    }
+    let buffer: Arc<str> = std::mem::take(&mut writer.text).into();
+    let sentence = |(place, tokens): (Range<usize>, usize)| Sentence {
+        buffer: buffer.clone(),
+        start: place.start,
+        end: place.end,
+        tokens,
+    };
+    cut.into_iter().map(sentence).collect()
+}
+
+/// Normalises a whole text as one sequence, whatever sentences it may hold: an
+/// anchor, an alt text, a line of a corpus. Normalised text stays as it is.
+pub fn normalise(text: &str) -> Sentence {
+    let mut writer = Writer::default();
+    writer.push(text);
+    let (place, tokens) = writer.end_sentence();
+    Sentence {
+        buffer: writer.text.into(),
+        start: place.start,
+        end: place.end,
+        tokens,
+    }
+}
+
+/// See [`sentences`].
+const RULE: usize = 32;
+
+/// The text up to a ruled line, and that behind it. Besides being no text, these lines must not reach
+/// the segmentation: its look-ahead (rules SB8 to SB11) takes quadratic time on
+/// a full stop before a long row of brackets, quotes or spaces.
+fn next_piece(block: &str) -> Option<(&str, &str)> {
+    let mut row = 0;
+    for (at, c) in block.char_indices() {
+        row = if c.is_alphanumeric() { 0 } else { row + 1 };
+        if row == RULE {
+            let (piece, after) = block.split_at(at + c.len_utf8());
+            return Some((
+                piece,
+                after.trim_start_matches(|c: char| !c.is_alphanumeric()),
+            ));
+        }
+    }
+    (!block.is_empty()).then_some((block, ""))
+}
+
+enum Class {
+    Letter,
+    Mark,
+    Digit,
+    Invisible,
+    Separator,
+}
+
+fn class(c: char) -> Class {
+    if c.is_ascii() {
+        return match c {
+            'a'..='z' | 'A'..='Z' => Class::Letter,
+            '0'..='9' => Class::Digit,
+            _ => Class::Separator,
+        };
+    }
+    if c.is_numeric() {
+        Class::Digit
+    } else if c.is_alphabetic() {
+        match c {
+            // Alphabetic, but signs: letters in circles and squares, the info sign.
+            'ℹ' | 'Ⓐ'..='ⓩ' | '\u{1F130}'..='\u{1F189}' => Class::Separator,
+            _ => Class::Letter,
+        }
+    } else if matches(&INVISIBLE, c) {
+        Class::Invisible
+    } else if is_mark(c) {
+        Class::Mark
+    } else {
+        Class::Separator
+    }
+}
+
+/// Vowel signs are marks that are Alphabetic, so [`class`] takes them for letters;
+/// viramas and accents are not.
+fn is_mark(c: char) -> bool {
+    !c.is_ascii() && matches(&MARK, c)
+}
+
+#[expect(clippy::expect_used, reason = "a constant pattern, held by the tests")]
+static MARK: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"^[\p{Mn}\p{Mc}]$").expect("the pattern is valid"));
+
+#[expect(clippy::expect_used, reason = "a constant pattern, held by the tests")]
+static INVISIBLE: LazyLock<Regex> = LazyLock::new(|| {
+    Regex::new(r"^\p{Default_Ignorable_Code_Point}$").expect("the pattern is valid")
+});
+
+fn matches(pattern: &Regex, c: char) -> bool {
+    pattern.is_match(c.encode_utf8(&mut [0; 4]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn kept(blocks: &[&str]) -> Vec<String> {
+        sentences(blocks.iter().copied())
+            .into_iter()
+            .filter(|s| s.len() >= MIN_TOKENS)
+            .map(String::from)
+            .collect()
+    }
+
+    #[test]
+    fn the_sentence_of_the_thesis() {
+        let thesis: serde_json::Value =
+            serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
+                .unwrap();
+        for case in thesis["sentence_normalisation"].as_array().unwrap() {
+            let document = scraper::Html::parse_fragment(case["html"].as_str().unwrap());
+            let text: String = document.root_element().text().collect();
+            let expected: Vec<&str> = case["kept"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|kept| kept.as_str().unwrap())
+                .collect();
+            assert_eq!(kept(&[&text]), expected);
+        }
+    }
+
+    #[test]
+    fn words_of_many_languages() {
+        for (text, tokens) in [
+            ("", ""),
+            ("99", ""),
+            (
+                " 3,141.59 :) \u{1F600} 1\u{FE0F}\u{20E3} \u{1F170}\u{FE0F} Ⓐ",
+                "",
+            ),
+            ("<s> </s> <unk>", "s s unk"),
+            ("mp3 2nd h2o x\u{B2}", "mp nd ho x"),
+            (
+                "Don't, don\u{2019}t; l'homme cat's",
+                "don t don t l homme cat s",
+            ),
+            (
+                "snake_case www.example.com co-op",
+                "snake case www example com co op",
+            ),
+            ("col\u{B7}lecció", "col lecció"),
+            ("Zu\u{AD}cker\u{200D}watte\u{FEFF}n", "zuckerwatten"),
+            ("a\u{200B}b", "a b"),
+            ("ÄÖÜ Straße ÉTÉ", "äöü straße été"),
+            ("e\u{301}te\u{301} 1\u{301}", "e\u{301}te\u{301}"),
+            ("ΟΔΟΣ Σ οδος ΣΑΣ'", "οδος σ οδος σας"),
+            ("İstanbul IĞDIR", "i\u{307}stanbul iğdir"),
+            ("हिन्दी में", "हिन्दी में"),
+            ("\u{93F} 0\u{93F}न", "न"),
+            ("שָׁלוֹם צה\"ל", "שָׁלוֹם צה ל"),
+            ("مَرْحَبًا می\u{200C}خواهم", "مَرْحَبًا میخواهم"),
+            ("猫は可愛い", "猫 は 可 愛 い"),
+            ("カタカナ 고양이", "カタカナ 고양이"),
+            ("ไทย", "ไ ท ย"),
+        ] {
+            let sentence = normalise(text);
+            assert_eq!(sentence.as_str(), tokens, "{text}");
+            assert_eq!(sentence.len(), tokens.split_whitespace().count(), "{text}");
+            assert!(sentence.tokens().eq(tokens.split_whitespace()), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_block_ends_a_sentence_and_so_does_a_ruled_line() {
+        assert_eq!(
+            kept(&["one two three four", "five six seven eight nine. Ten"]),
+            ["five six seven eight nine"]
+        );
+        let ruled = format!("a b c d e {} f g h i j", "- ".repeat(20));
+        assert_eq!(kept(&[&ruled]), ["a b c d e", "f g h i j"]);
+        let short = "a b c d e ... ... f g h i j";
+        assert_eq!(kept(&[short]), ["a b c d e f g h i j"]);
+    }
+
+    #[test]
+    fn tokens_know_where_they_stand() {
+        let blocks = ["Mp3s, naïve x.", "日本"];
+        let tokens = Tokens::of(blocks);
+        assert!(tokens.iter().eq(["mps", "naïve", "x", "日", "本"]));
+        let [within, comma, sun, end] = [1, 4, 16, 22];
+        assert_eq!(tokens.at(0), Some(0));
+        assert_eq!(tokens.at(within), None);
+        assert_eq!(tokens.at(comma), Some(1));
+        assert_eq!(tokens.at(sun), Some(3));
+        assert_eq!(tokens.at(end), Some(tokens.len()));
+        assert_eq!(tokens.at(end + 1), None);
+        // Marks that are taken for a ruled line part what is one token by itself.
+        let marks = format!("a{}b", "\u{301}".repeat(40));
+        assert_eq!(Tokens::of([&*marks]).at(0), None);
+        let ruled = format!("a {} b", "-".repeat(40));
+        assert_eq!(Tokens::of([&*ruled]).at(0), Some(0));
+        assert!(Tokens::of([]).is_empty());
+    }
+
+    /// Unguarded, each of these takes an hour or more.
+    #[test]
+    fn no_text_takes_quadratic_time() {
+        let start = Instant::now();
+        for unit in [
+            ")",
+            "\"",
+            "\u{A0}",
+            ") ",
+            "1 ",
+            ".) ",
+            "\u{301}",
+            "a:\u{AD}",
+            "\u{1F1E6}",
+        ] {
+            sentences([format!(". {}", unit.repeat(500_000)).as_str()]);
+        }
+        assert!(start.elapsed() < Duration::from_secs(60));
+    }
+
+    proptest! {
+        #[test]
+        fn tokens_are_clean_and_normalising_again_changes_nothing(text in "\\PC{0,60}|[a-zA-Z0-9'’_. \u{AD}\u{301}Σσカ猫हि\u{200D}ℹ]{0,40}") {
+            let sentence = normalise(&text);
+            prop_assert_eq!(sentence.tokens().count(), sentence.len());
+            for token in sentence.tokens() {
+                prop_assert!(!token.is_empty());
+                prop_assert!(!token.contains(|c: char| c.is_whitespace() || "<>/".contains(c) || c.is_numeric()));
+            }
+            prop_assert_eq!(normalise(sentence.as_str()), sentence);
+        }
+
+        #[test]
+        fn tokens_of_ascii_are_those_of_its_words(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
+            let mut by_words = Writer::default();
+            for word in text.split_word_bounds() {
+                by_words.push_word(word);
+            }
+            let (_, tokens) = by_words.end_sentence();
+            let sentence = normalise(&text);
+            prop_assert_eq!((sentence.as_str(), sentence.len()), (&*by_words.text, tokens));
+        }
+
+        #[test]
+        fn sentences_lose_no_token(text in "\\PC{0,80}|[a-zA-Z. !?)]{0,80}") {
+            let whole = normalise(&text);
+            let cut = sentences([text.as_str()]);
+            let joined: Vec<&str> = cut.iter().flat_map(Sentence::tokens).collect();
+            prop_assert!(whole.tokens().eq(joined));
+        }
+    }
+}

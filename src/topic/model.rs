@@ -1,0 +1,384 @@
+//! The model folder: `lm.arpa`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`, `model.toml`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
+use super::lm::{Discount, KenLm, LanguageModel, ModelError};
+use super::score::calibration::Method;
+use super::score::contrast::ContrastError;
+use super::score::{Boundaries, Calibration, Contrast, Counts, Topicality};
+use crate::fs::IoError;
+use crate::language::Language;
+
+const ARPA: &str = "lm.arpa";
+const KEYWORDS: &str = "keywords.tsv";
+const STOPWORDS: &str = "stopwords.tsv";
+/// How often each word occurs in the texts of either kind.
+const WORDS: &str = "words.tsv";
+const FACTS: &str = "model.toml";
+const CALIBRATION: &str = "calibration";
+
+/// Version of the folder's layout.
+pub(crate) const VERSION: u32 = 1;
+
+/// Why the folder of a model cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum FolderError {
+    /// A file of it, or the folder, cannot be read or written.
+    #[error(transparent)]
+    Io(#[from] IoError),
+    /// The language model cannot be loaded.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// The keyword table cannot be written or read.
+    #[error(transparent)]
+    Keywords(#[from] KeywordError),
+    /// The table of words cannot be written or read.
+    #[error(transparent)]
+    Words(#[from] ContrastError),
+    /// `model.toml` is not what spoor writes.
+    #[error("{}: {why}; train the model again", path.display())]
+    Facts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+}
+
+/// How a model was grown from the pages of a crawl, as `model.toml` says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Grown {
+    /// The job whose pages were added.
+    pub job: String,
+    /// The model that chose them.
+    pub from: String,
+    /// Pages of the crawl whose sentences were kept, near copies left out.
+    pub pages: usize,
+    /// Those of them with enough sentences to be judged.
+    pub judged: usize,
+    /// The perplexity up to which a page is among the best.
+    pub cut: f64,
+    /// How many pages are.
+    pub passed: usize,
+    /// How many were added, best first, until the share was full.
+    pub added: usize,
+    /// The highest perplexity among them.
+    pub reached: f64,
+    /// Sentences that were added.
+    pub sentences: usize,
+    /// Their tokens.
+    pub tokens: usize,
+    /// Their share of all sentences trained on.
+    pub share: f64,
+    /// Perplexity of the held-out text of the given kind under the old model.
+    pub held_out_before: f64,
+    /// The same under the new one.
+    pub held_out_after: f64,
+    /// Whether the old model had not been trained on any of that text: it was made of the
+    /// same texts in the same way.
+    pub comparable: bool,
+}
+
+/// What `model.toml` says of a model.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ModelFacts {
+    /// Version of the layout.
+    pub version: u32,
+    /// The order of the language model.
+    pub order: usize,
+    /// SHA-256 over all sentences of the corpus, neutral text included.
+    pub corpus_sha256: String,
+    /// The language of the texts about the topic, where that is certain; absent from
+    /// models that were made before it was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub language: Option<Language>,
+    /// Documents about the topic.
+    pub positive_documents: usize,
+    /// Documents about anything else.
+    pub neutral_documents: usize,
+    /// The language of the built-in words that stood for them, where they did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral_words: Option<Language>,
+    /// Sentences the model was estimated from.
+    pub training_sentences: usize,
+    /// Their tokens.
+    pub training_tokens: usize,
+    /// Documents that were held out whole; `None` where there were too few, and
+    /// sentences of all of them were held out instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_out_documents: Option<usize>,
+    /// Sentences that were held out.
+    pub held_out_sentences: usize,
+    /// Perplexity over the held-out sentences.
+    pub held_out_perplexity: f64,
+    /// Median perplexity of the neutral documents.
+    pub neutral_perplexity: Option<f64>,
+    /// Seed of the draw.
+    pub seed: u64,
+    /// Number of n-grams of every order, unigrams first.
+    pub ngrams: Vec<usize>,
+    /// Rows of the keyword table.
+    pub keywords: usize,
+    /// How it was grown, where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grown: Option<Grown>,
+    /// Where documents about the topic part from neutral ones by their contrasts, in nats a
+    /// token; `None` where there were too few neutral ones to tell.
+    #[serde(default, rename = "contrast")]
+    pub topicality: Option<Topicality>,
+    /// What its perplexities mean, and how that was measured.
+    pub calibration: Calibration,
+    /// Kneser-Ney discounts of every order, unigrams first.
+    pub discounts: Vec<Discount>,
+}
+
+impl ModelFacts {
+    /// Reads `model.toml` in a model's folder alone.
+    ///
+    /// # Errors
+    /// [`FolderError`] names the file.
+    pub fn read(folder: &Path) -> Result<Self, FolderError> {
+        let path = folder.join(FACTS);
+        let text = std::fs::read_to_string(&path).map_err(IoError::at(&path, "reading"))?;
+        let wrong = |why: String| FolderError::Facts {
+            path: path.clone(),
+            why,
+        };
+        let mut table: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
+        calibrate_old(&mut table).map_err(|e| wrong(e.to_string()))?;
+        let facts: Self = table.try_into().map_err(|e| wrong(e.to_string()))?;
+        if facts.version != VERSION {
+            return Err(wrong(format!(
+                "it has version {}, this spoor reads version {VERSION}",
+                facts.version
+            )));
+        }
+        facts
+            .calibration
+            .validate()
+            .map_err(|e| wrong(e.to_string()))?;
+        Ok(facts)
+    }
+}
+
+/// Gives the facts of a model that was trained before there was a calibration the one
+/// that follows from its boundaries.
+fn calibrate_old(facts: &mut toml::Table) -> Result<(), toml::de::Error> {
+    if facts.contains_key(CALIBRATION) {
+        return Ok(());
+    }
+    let Some(boundaries) = facts.remove("boundaries") else {
+        return Ok(());
+    };
+    let boundaries: Boundaries = boundaries.try_into()?;
+    let derived = Calibration::of_boundaries(Method::Derived, boundaries);
+    // Numbers and names always serialise.
+    if let Ok(derived) = toml::Value::try_from(derived) {
+        facts.insert(CALIBRATION.to_owned(), derived);
+    }
+    Ok(())
+}
+
+/// A trained model, loaded.
+#[derive(Clone)]
+pub struct Model {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// What is known of it.
+    pub facts: ModelFacts,
+    /// The language model.
+    pub lm: Arc<dyn LanguageModel>,
+    /// The keyword table.
+    pub keywords: KeywordTable,
+    /// What tells its words from those of other texts, with the curve that makes a
+    /// share of it; `None` where training could not tell, and in models of earlier
+    /// versions.
+    pub contrast: Option<(Arc<Contrast>, Topicality)>,
+}
+
+impl Model {
+    /// Whether a model lies in `folder`.
+    pub fn exists(folder: &Path) -> bool {
+        folder.join(FACTS).is_file()
+    }
+
+    /// Loads the model in `folder`.
+    ///
+    /// # Errors
+    /// [`FolderError`] names the file that is missing or broken.
+    pub fn load(folder: &Path) -> Result<Self, FolderError> {
+        let facts = ModelFacts::read(folder)?;
+        let wrong = |why: String| FolderError::Facts {
+            path: folder.join(FACTS),
+            why,
+        };
+        if facts.calibration.method == Method::Derived {
+            tracing::warn!(
+                model = %folder.display(),
+                "this model was trained before there was a calibration: the anchor threshold and \
+                 the likelihood of being on topic are derived from its boundaries; \
+                 train it again to have them measured"
+            );
+        }
+        let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
+        let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
+        if facts
+            .topicality
+            .is_some_and(|curve| curve.neutral.is_none())
+        {
+            tracing::warn!(
+                model = %folder.display(),
+                "this model was trained by an earlier version, which did not measure neutral text: \
+                 a learning crawl makes less of its seeds and of little text; train it again"
+            );
+        }
+        let contrast = match facts.topicality {
+            Some(topicality) => Contrast::new(&Counts::load(&folder.join(WORDS))?)
+                .map(|contrast| (Arc::new(contrast), topicality)),
+            None => None,
+        };
+        Ok(Self {
+            folder: folder.to_owned(),
+            facts,
+            lm: Arc::new(lm),
+            keywords: keywords_in(folder)?,
+            contrast,
+        })
+    }
+}
+
+/// Reads the keyword table in a model's folder, which an operator may have edited.
+///
+/// # Errors
+/// [`FolderError::Keywords`] names the file and the line.
+pub fn keywords_in(folder: &Path) -> Result<KeywordTable, FolderError> {
+    Ok(KeywordTable::load(&folder.join(KEYWORDS))?)
+}
+
+/// A model folder in the making, beside its place.
+pub(crate) struct Draft {
+    draft: PathBuf,
+    place: PathBuf,
+}
+
+impl Draft {
+    pub fn begin(place: &Path) -> Result<Self, FolderError> {
+        let mut name = std::ffi::OsString::from(".");
+        name.push(place.file_name().unwrap_or_default());
+        name.push(".part");
+        let draft = place.with_file_name(name);
+        remove(&draft)?;
+        std::fs::create_dir_all(&draft).map_err(IoError::at(&draft, "making the folder"))?;
+        Ok(Self {
+            draft,
+            place: place.to_owned(),
+        })
+    }
+
+    /// Where the language model is to be written.
+    pub fn arpa(&self) -> PathBuf {
+        self.draft.join(ARPA)
+    }
+
+    /// Writes the counts of the words, the keyword table and the stopwords.
+    pub fn save_tables(
+        &self,
+        counts: &Counts,
+        keywords: &KeywordTable,
+        stopwords: &[Stopword],
+    ) -> Result<(), FolderError> {
+        counts.save(&self.draft.join(WORDS))?;
+        keywords.save(&self.draft.join(KEYWORDS))?;
+        save_stopwords(stopwords, &self.draft.join(STOPWORDS))?;
+        Ok(())
+    }
+
+    /// Writes `model.toml` and moves the folder to its place. An earlier model is
+    /// moved aside first and removed after, so that at no time none is there but
+    /// between two renames.
+    pub fn finish(self, facts: &ModelFacts) -> Result<(), FolderError> {
+        let path = self.draft.join(FACTS);
+        let text = toml::to_string(facts).map_err(|e| FolderError::Facts {
+            path: path.clone(),
+            why: e.to_string(),
+        })?;
+        let text = format!(
+            "# Written by `spoor train`; do not edit.\n{}",
+            explained(&text)
+        );
+        std::fs::write(&path, text).map_err(IoError::at(&path, "writing"))?;
+        let mut name = self.draft.file_name().unwrap_or_default().to_owned();
+        name.push(".old");
+        let old = self.draft.with_file_name(name);
+        remove(&old)?;
+        if self.place.exists() {
+            std::fs::rename(&self.place, &old).map_err(IoError::at(&self.place, "moving aside"))?;
+        }
+        if let Err(error) = std::fs::rename(&self.draft, &self.place) {
+            // The first error is the one to tell; the earlier model goes back.
+            std::fs::rename(&old, &self.place).ok();
+            return Err(IoError::at(&self.place, "moving into place")(error).into());
+        }
+        remove(&old)
+    }
+}
+
+/// `model.toml` with a word on each table of the calibration, for people.
+fn explained(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2_000);
+    for line in text.lines() {
+        let about = TABLES.iter().find(|(table, _)| *table == line);
+        for comment in about.into_iter().flat_map(|(_, about)| about.lines()) {
+            out.push_str("# ");
+            out.push_str(comment);
+            out.push('\n');
+        }
+        out.push_str(line);
+        out.push('\n');
+    }
+    out
+}
+
+/// The tables of the calibration and what they say.
+const TABLES: &[(&str, &str)] = &[
+    (
+        "[calibration]",
+        "What perplexities of this model mean, as it measured them itself.
+anchor_threshold: the cut of the short texts below.",
+    ),
+    (
+        "[calibration.boundaries]",
+        "high: the median of held-out text; medium: the cut of the documents below;
+normal: the median of neutral documents, and above medium; razor: their 95 %
+quantile, and at least three times normal.",
+    ),
+    (
+        "[calibration.on_topic]",
+        "How likely a document of perplexity p is on topic, where both kinds are as
+frequent: 1 / (1 + e^((ln p - ln midpoint) / width)).",
+    ),
+    (
+        "[calibration.documents]",
+        "Perplexities of documents: held-out text in pieces as long as the median neutral
+document, and the neutral documents. cut: where the share of positive ones up to
+it exceeds that of neutral ones most (Youden's J); missed: the share of positive
+ones above it; mistaken: the share of neutral ones up to it.",
+    ),
+    (
+        "[calibration.short_texts]",
+        "The same of runs of 1 to 5 words, as long as anchors are.",
+    ),
+];
+
+fn remove(folder: &Path) -> Result<(), FolderError> {
+    match std::fs::remove_dir_all(folder) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(IoError::at(folder, "removing")(e).into())
+        }
+        _ => Ok(()),
+    }
+}

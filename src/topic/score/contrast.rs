@@ -1,0 +1,739 @@
+//! How much more a text is of the topic than of anything else.
+//!
+//! A perplexity alone cannot tell a plain page about anything from a difficult one about
+//! the topic: both are middling. What tells them apart is the difference between how
+//! likely the topic makes a text and how likely the language at large does
+//! (cross-entropy difference; Moore & Lewis 2010). The contrast of a document is the mean
+//! of `ln p(word | topic) - ln p(word | neutral)` over its words, in nats:
+//!
+//! - the words of the topic are smoothed by the neutral ones (as in a naive Bayes
+//!   classifier with a Dirichlet prior; Zhai & Lafferty 2004);
+//! - a word that the topic lacks speaks against it, but only so much: the texts that it
+//!   is known by are few;
+//! - the n-th time that a document has a word counts the less the greater n is: a document
+//!   that has it once has it again easily (Rennie et al. 2003).
+//!
+//! A crawl compares pages with one another by that, smoothed so strongly that a word has to
+//! be of the topic several times before it says much. Pages are *counted* by the same with
+//! little smoothing, and by the language model as well: that tells how many are on topic
+//! where there is much text, and which page is nearer worse, above all with little text.
+//!
+//! It says nothing by itself; training measures on documents of both kinds where it lies
+//! for each, and [`Topicality`] makes a number from 0 to 1 of it. What a crawl adds to the
+//! words of the topic while it runs is [`Adopted`].
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
+
+use crate::fs::atomic;
+use crate::page::WordCounts;
+use crate::topic::lm::Sentence;
+
+/// How many tokens of neutral text the counts of the topic are smoothed with where pages are
+/// compared with one another. On four topics of the lab and texts of 10 lines to all, 3,000
+/// to 30,000 told pages near the topic apart equally well, and 20 worse by a tenth of the
+/// pairs.
+const PRIOR: f64 = 10_000.0;
+/// The same where pages are counted.
+const COUNTING_PRIOR: f64 = 20.0;
+/// What is added to every count of neutral text, of words that were never met too.
+const ADDED: f64 = 0.5;
+/// The most that one word of a document speaks against the topic. The texts that the topic
+/// is known by are few, so that they lack a word says little.
+const AGAINST: f64 = -0.3;
+/// The same where pages are counted.
+const COUNTING_AGAINST: f64 = -1.0;
+
+/// Why a table of words cannot be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum ContrastError {
+    /// The file cannot be read or written.
+    #[error("{path}: {what} failed: {source}; train the model again", path = path.display())]
+    Io {
+        /// The table's file.
+        path: PathBuf,
+        /// What was attempted.
+        what: &'static str,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A line is not a word and two counts.
+    #[error(
+        "{path}, line {line}: `{text}` is not a word and its two counts; train the model again",
+        path = path.display()
+    )]
+    Line {
+        /// The table's file.
+        path: PathBuf,
+        /// Number of the line, from 1.
+        line: usize,
+        /// Its beginning.
+        text: String,
+    },
+}
+
+/// How often each word occurs in the texts about the topic and in the neutral ones.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    words: FxHashMap<String, (u64, u64)>,
+}
+
+impl Counts {
+    /// Counts the words of a text about the topic.
+    pub fn add_positive<'a>(&mut self, sentences: impl IntoIterator<Item = &'a Sentence>) {
+        self.add(sentences, |(positive, _)| *positive += 1);
+    }
+
+    /// Counts the words of a neutral text.
+    pub fn add_neutral<'a>(&mut self, sentences: impl IntoIterator<Item = &'a Sentence>) {
+        self.add(sentences, |(_, neutral)| *neutral += 1);
+    }
+
+    /// Adds how often words occur in neutral text that is known by its counts alone.
+    pub fn add_neutral_words<'a>(&mut self, words: impl Iterator<Item = (&'a str, u64)>) {
+        for (word, count) in words {
+            self.words.entry(word.to_owned()).or_default().1 += count;
+        }
+    }
+
+    fn add<'a>(
+        &mut self,
+        sentences: impl IntoIterator<Item = &'a Sentence>,
+        count: impl Fn(&mut (u64, u64)),
+    ) {
+        for token in sentences.into_iter().flat_map(Sentence::tokens) {
+            match self.words.get_mut(token) {
+                Some(counts) => count(counts),
+                None => {
+                    let mut counts = (0, 0);
+                    count(&mut counts);
+                    self.words.insert(token.to_owned(), counts);
+                }
+            }
+        }
+    }
+
+    /// Writes the table, a line `word<TAB>positive<TAB>neutral` each in order of the
+    /// words, whole or not at all.
+    ///
+    /// # Errors
+    /// [`ContrastError::Io`].
+    pub fn save(&self, path: &Path) -> Result<(), ContrastError> {
+        let mut rows: Vec<_> = self.words.iter().collect();
+        rows.sort_unstable();
+        atomic::write(path, |out| {
+            rows.iter()
+                .try_for_each(|(word, (p, n))| writeln!(out, "{word}\t{p}\t{n}"))
+        })
+        .map_err(|source| ContrastError::Io {
+            path: path.to_owned(),
+            what: "writing",
+            source,
+        })
+    }
+
+    /// Reads what [`Counts::save`] wrote.
+    ///
+    /// # Errors
+    /// [`ContrastError`] names the file and the line.
+    pub fn load(path: &Path) -> Result<Self, ContrastError> {
+        let text = fs::read_to_string(path).map_err(|source| ContrastError::Io {
+            path: path.to_owned(),
+            what: "reading",
+            source,
+        })?;
+        let mut counts = Self::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let row = || {
+                let mut columns = line.split('\t');
+                let word = columns.next().filter(|word| !word.is_empty())?;
+                let positive = columns.next()?.parse().ok()?;
+                let neutral = columns.next()?.parse().ok()?;
+                Some((word.to_owned(), (positive, neutral)))
+            };
+            let (word, of_word) = row().ok_or_else(|| ContrastError::Line {
+                path: path.to_owned(),
+                line: number,
+                text: line.chars().take(80).collect(),
+            })?;
+            counts.words.insert(word, of_word);
+        }
+        Ok(counts)
+    }
+}
+
+/// What is known of a word.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Word {
+    /// How often it occurs in the texts about the topic.
+    positive: f32,
+    /// `p(word | neutral)`.
+    neutral: f32,
+    /// `ln p(word | topic) - ln p(word | neutral)`.
+    ratio: f32,
+    /// The same where pages are counted.
+    counting: f32,
+}
+
+/// Words that count as the topic's besides those of its texts: what a crawl read on pages
+/// that are certainly about it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Adopted {
+    words: FxHashMap<String, u32>,
+    tokens: u64,
+}
+
+impl Adopted {
+    /// Adds the words of a text.
+    pub fn add(&mut self, text: &WordCounts) {
+        for (word, times) in text {
+            let of_word = self.words.entry(word.clone()).or_default();
+            *of_word = of_word.saturating_add(*times);
+            self.tokens += u64::from(*times);
+        }
+    }
+
+    /// The same without the words of a text that was added.
+    #[must_use]
+    pub fn without(&self, text: &WordCounts) -> Self {
+        let mut rest = self.clone();
+        for (word, times) in text {
+            if let Some(of_word) = rest.words.get_mut(word) {
+                rest.tokens -= u64::from((*times).min(*of_word));
+                *of_word = of_word.saturating_sub(*times);
+            }
+        }
+        rest
+    }
+}
+
+/// What tells the words of a topic from those of anything else.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Contrast {
+    words: FxHashMap<String, Word>,
+    /// Tokens of the texts about the topic.
+    positive: f64,
+    /// `p(word | neutral)` of a word that was never met.
+    unknown: f64,
+}
+
+impl Contrast {
+    /// The weights that follow from counts; `None` where one of the two kinds of text is
+    /// absent, so that nothing can be told apart.
+    pub fn new(counts: &Counts) -> Option<Self> {
+        let (positive, neutral) = counts
+            .words
+            .values()
+            .fold((0, 0), |(p, n), counts| (p + counts.0, n + counts.1));
+        if positive == 0 || neutral == 0 {
+            return None;
+        }
+        let all = neutral as f64 + ADDED * counts.words.len() as f64;
+        let mut contrast = Self {
+            words: FxHashMap::default(),
+            positive: positive as f64,
+            unknown: ADDED / all,
+        };
+        let words = counts.words.iter().map(|(word, (p, n))| {
+            let (p, neutral) = (*p as f64, (*n as f64 + ADDED) / all);
+            let known = Word {
+                positive: p as f32,
+                neutral: neutral as f32,
+                ratio: contrast.ratio(p, neutral, 0.0) as f32,
+                counting: contrast.counting(p, neutral) as f32,
+            };
+            (word.clone(), known)
+        });
+        contrast.words = words.collect();
+        Some(contrast)
+    }
+
+    /// How many tokens the texts about the topic have.
+    pub fn tokens(&self) -> f64 {
+        self.positive
+    }
+
+    /// The ratio of a word of so many occurrences, of which `neutral` is the share in
+    /// neutral text, where so many tokens were adopted.
+    fn ratio(&self, occurs: f64, neutral: f64, adopted: f64) -> f64 {
+        ((occurs / neutral + PRIOR) / (self.positive + adopted + PRIOR)).ln()
+    }
+
+    /// The ratio of a word where pages are counted. A word that no text about the topic has
+    /// speaks against it, but no more the rarer it is.
+    fn counting(&self, occurs: f64, neutral: f64) -> f64 {
+        ((occurs / neutral + COUNTING_PRIOR) / (self.positive + COUNTING_PRIOR)).ln()
+    }
+
+    /// By how much the ratio of every word falls that is not among those adopted.
+    fn fall(&self, adopted: &Adopted) -> f64 {
+        match adopted.tokens {
+            0 => 0.0,
+            tokens => ((self.positive + PRIOR) / (self.positive + tokens as f64 + PRIOR)).ln(),
+        }
+    }
+
+    /// The ratio of a word with what was adopted; 0 where it was never met, which says
+    /// nothing.
+    fn ratio_of(&self, known: Option<&Word>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
+        let given = known.map_or(0.0, |word| f64::from(word.ratio));
+        if adopted.tokens == 0 {
+            return given;
+        }
+        let more = adopted.words.get(token).map_or(0.0, |n| f64::from(*n));
+        match known {
+            None if more == 0.0 => 0.0,
+            Some(_) if more == 0.0 => given + fall,
+            Some(word) => self.ratio(
+                f64::from(word.positive) + more,
+                f64::from(word.neutral),
+                adopted.tokens as f64,
+            ),
+            None => self.ratio(more, self.unknown, adopted.tokens as f64),
+        }
+    }
+
+    /// The contrasts of a document that has this perplexity; `None` where it has no token.
+    pub fn document(
+        &self,
+        sentences: &[Sentence],
+        perplexity: f64,
+        adopted: &Adopted,
+    ) -> Option<Measured> {
+        let mut met: FxHashMap<&str, u32> = FxHashMap::default();
+        for token in sentences.iter().flat_map(Sentence::tokens) {
+            *met.entry(token).or_default() += 1;
+        }
+        let words = met.iter().map(|(word, times)| (*word, *times));
+        let means = self.means(words, adopted)?;
+        let by_model = means.surprise - perplexity.max(1.0).ln();
+        Some(Measured {
+            counting: means.counting + by_model,
+            of_words: means.of_words,
+            by_model,
+        })
+    }
+
+    /// The contrast of the words of a text; `None` where it has none.
+    pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<f64> {
+        let words = words.iter().filter(|(_, times)| **times > 0);
+        let means = self.means(words.map(|(word, times)| (word.as_str(), *times)), adopted);
+        means.map(|means| means.of_words)
+    }
+
+    fn means<'a>(
+        &self,
+        words: impl Iterator<Item = (&'a str, u32)>,
+        adopted: &Adopted,
+    ) -> Option<Means> {
+        let fall = self.fall(adopted);
+        let (mut of_words, mut counting, mut weights) = (0.0, 0.0, 0.0);
+        let (mut surprise, mut tokens) = (0.0, 0.0);
+        for (token, times) in words {
+            let known = self.words.get(token);
+            let ratio = self.ratio_of(known, token, adopted, fall);
+            let counted = known.map_or(0.0, |word| f64::from(word.counting));
+            let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
+            // Of n times they add up to ln(1 + n).
+            let weight = f64::from(times).ln_1p();
+            of_words += weight * ratio.max(AGAINST);
+            counting += weight * counted.max(COUNTING_AGAINST);
+            weights += weight;
+            surprise -= f64::from(times) * share.ln();
+            tokens += f64::from(times);
+        }
+        (tokens > 0.0).then(|| Means {
+            of_words: of_words / weights,
+            counting: counting / weights,
+            surprise: surprise / tokens,
+        })
+    }
+
+    /// The mean and the standard deviation of the weights of the words of neutral text,
+    /// with what was adopted: where the contrast of such a text lies, and how far it
+    /// scatters with every word.
+    pub fn of_neutral(&self, adopted: &Adopted) -> (f64, f64) {
+        let fall = self.fall(adopted);
+        let (mut mean, mut squares) = (0.0, 0.0);
+        for (token, word) in &self.words {
+            let ratio = self.ratio_of(Some(word), token, adopted, fall);
+            let (share, weight) = (f64::from(word.neutral), ratio.max(AGAINST));
+            mean += share * weight;
+            squares += share * weight * weight;
+        }
+        (mean, (squares - mean * mean).max(0.0).sqrt())
+    }
+
+    /// The mean and the highest ratio of the words of a short text, 0 where it has none;
+    /// a word that was never met says nothing.
+    pub fn words<'a>(
+        &self,
+        tokens: impl Iterator<Item = &'a str>,
+        adopted: &Adopted,
+    ) -> (f64, f64) {
+        let fall = self.fall(adopted);
+        let (mut sum, mut best, mut count) = (0.0, 0.0_f64, 0_u32);
+        for token in tokens {
+            count += 1;
+            let ratio = self.ratio_of(self.words.get(token), token, adopted, fall);
+            sum += ratio;
+            best = best.max(ratio);
+        }
+        (sum / f64::from(count.max(1)), best)
+    }
+}
+
+/// The contrasts of one document, in nats.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Measured {
+    /// By which pages are counted: that of its words, smoothed with little, and `by_model`
+    /// together, by the given texts alone.
+    pub counting: f64,
+    /// By which a crawl compares pages: that of its words, with those that it adopted.
+    pub of_words: f64,
+    /// How much likelier the language model makes it than the frequencies of its words in
+    /// neutral text do: the mean of `-ln p(word | neutral)` less `ln perplexity`.
+    pub by_model: f64,
+}
+
+/// Means over the words of a text.
+struct Means {
+    of_words: f64,
+    counting: f64,
+    /// Of `-ln p(word | neutral)`, over its tokens.
+    surprise: f64,
+}
+
+/// From a measure of documents to how far each is on topic: a logistic curve.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Topicality {
+    /// The measure at which a document is as likely on topic as not.
+    pub midpoint: f64,
+    /// The change of the measure by which the odds change by the factor e; negative
+    /// where lower means nearer to the topic.
+    pub width: f64,
+    /// The measure at which it counts as on topic as likely as not, where that is another
+    /// one than `midpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<f64>,
+    /// Whether the texts about the topic are too few for what it says to be more than a
+    /// guess.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub few: bool,
+    /// Where neutral documents lie by the contrast of their words
+    /// ([`Measured::of_words`]); `None` for a measure that is no contrast, and in models of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral: Option<Lump>,
+    /// Where documents about the topic lie that were held out whole; `None` where there were
+    /// too few. Sentences that were held out of documents say too much: they speak of what
+    /// the rest of their document speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub topic: Option<Lump>,
+    /// Where both kinds lie by the language model ([`Measured::by_model`]): neutral documents
+    /// and those of `topic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_model: Option<(f64, f64)>,
+}
+
+/// Where documents of one kind lie on a measure.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Lump {
+    /// Their mean.
+    pub mean: f64,
+    /// Their standard deviation, above 0.
+    pub deviation: f64,
+    /// How many there were.
+    pub documents: usize,
+}
+
+impl Lump {
+    /// Where these measures lie; `None` where they are fewer than four.
+    pub fn of(measures: &[f64]) -> Option<Self> {
+        let (mean, deviation) = moments(measures);
+        (measures.len() >= MIN_DOCUMENTS).then_some(Self {
+            mean,
+            deviation: deviation.max(1e-6),
+            documents: measures.len(),
+        })
+    }
+}
+
+/// Documents of either kind below which no curve is drawn.
+const MIN_DOCUMENTS: usize = 4;
+/// Where nothing is known of documents about the topic, a document is as likely on topic as
+/// not that lies so many standard deviations above the neutral ones, and one deviation
+/// changes the odds by the factor e.
+pub const ABOVE_NEUTRAL: f64 = 3.0;
+/// How sure the curve over perplexities is of the mean document of the topic, as log-odds:
+/// 95 %.
+pub const SURE: f64 = 2.944;
+/// The same of the curve over contrasts: 83 %.
+const LIKE: f64 = 1.6;
+/// Where pages are counted and the two kinds of texts do not overlap, the midpoint moves half
+/// way to a point below the lowest text of the topic: by this share of the way to the
+/// highest neutral one.
+const BETWEEN: f64 = 1.0 / 3.0;
+/// How many times as large the log-odds are by which pages are counted.
+const COUNTED: f64 = 2.0;
+/// The least distance of its midpoint from the topic's mean, as a share of the way to the
+/// neutral texts: a few texts of one hand are more alike than what a crawl will meet.
+const LEAST: f64 = 0.15;
+
+impl Topicality {
+    /// The curve between two kinds of documents: its midpoint is as many standard
+    /// deviations below the mean of the topic's as above that of the neutral ones, but
+    /// not more than one or 15 % of the way to these, and the mean document of the topic is
+    /// on it with 83 %. `None` where there are too few, or the two cannot be told apart.
+    ///
+    /// Not more than one, as what a crawl meets beside the topic is not neutral: it is
+    /// what the pages of the topic link to, and nearer to it than any sample of the
+    /// language at large.
+    pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
+        if positive.len().min(neutral.len()) < MIN_DOCUMENTS {
+            return None;
+        }
+        let ((p, p_deviation), (n, n_deviation)) = (moments(positive), moments(neutral));
+        let deviations = (p_deviation + n_deviation).max(1e-9);
+        let between = (p - n) * p_deviation / deviations;
+        let below = between.min(p_deviation.max(LEAST * (p - n)));
+        let midpoint = p - below;
+        let width = below / LIKE;
+        // Where no text of either kind comes near the other, they are few and alike, and how
+        // much they vary says little of what a crawl will meet. Any cut between them fits
+        // then; what a crawl meets beside the topic is nearer to it than neutral text is.
+        let lowest = positive.iter().copied().fold(f64::INFINITY, f64::min);
+        let highest = neutral.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let between = lowest - (lowest - highest) * BETWEEN;
+        let apart = lowest > highest && between < midpoint;
+        let counted = apart.then_some(f64::midpoint(midpoint, between));
+        (width > 1e-6).then_some(Self {
+            midpoint,
+            width,
+            counted,
+            few: false,
+            neutral: None,
+            topic: None,
+            by_model: None,
+        })
+    }
+
+    /// The curve where no document about the topic could be measured: what lies far above
+    /// the neutral ones is on topic. It is a guess. `None` where these are too few.
+    pub fn above(neutral: &[f64]) -> Option<Self> {
+        let neutral = Lump::of(neutral)?;
+        Some(Self {
+            midpoint: neutral.mean + ABOVE_NEUTRAL * neutral.deviation,
+            width: neutral.deviation,
+            counted: None,
+            few: true,
+            neutral: None,
+            topic: None,
+            by_model: None,
+        })
+    }
+
+    /// The curve over ln perplexity, where nothing better is known than the boundaries
+    /// of the classes `high` and `medium`.
+    pub fn of_perplexities(high: f64, medium: f64) -> Self {
+        let midpoint = medium.max(1.0).ln();
+        Self {
+            midpoint,
+            width: -((midpoint - high.max(1.0).ln()) / SURE).max(0.05),
+            counted: None,
+            few: false,
+            neutral: None,
+            topic: None,
+            by_model: None,
+        }
+    }
+
+    /// How far a document of this measure is on topic, 0 to 1.
+    pub fn of(&self, measure: f64) -> f64 {
+        logistic((measure - self.midpoint) / self.width)
+    }
+
+    /// How likely a document of this contrast is on topic, for counting: as [`Topicality::of`]
+    /// with odds squared. A crawl learns best by a curve that keeps some doubt of every page,
+    /// and the mean page of the topic is on that with 83 %; a sum over it would miss one page
+    /// in five. So the mean page counts with 96 %, which fits what is true of whole crawls.
+    pub fn counted(&self, contrast: f64) -> f64 {
+        let midpoint = self.counted.unwrap_or(self.midpoint);
+        logistic(COUNTED * (contrast - midpoint) / self.width)
+    }
+}
+
+/// `1 / (1 + exp(-x))`.
+pub fn logistic(x: f64) -> f64 {
+    1.0 / (1.0 + (-x).exp())
+}
+
+/// Mean and standard deviation.
+pub(super) fn moments(values: &[f64]) -> (f64, f64) {
+    let count = values.len().max(1) as f64;
+    let mean = values.iter().sum::<f64>() / count;
+    let variance = values.iter().map(|v| (v - mean).powi(2)).sum::<f64>() / count;
+    (mean, variance.sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::lm::normalise;
+
+    fn text(text: &str) -> Vec<Sentence> {
+        vec![normalise(text)]
+    }
+
+    fn counts() -> Counts {
+        let mut counts = Counts::default();
+        counts.add_positive(&text("the cat hunts the mouse and the cat sleeps"));
+        counts.add_neutral(&text(
+            "the state and the law of the land and the parliament of the state",
+        ));
+        counts
+    }
+
+    fn measured(contrast: &Contrast, sentences: &[Sentence]) -> Measured {
+        let measured = contrast.document(sentences, 50.0, &Adopted::default());
+        measured.unwrap()
+    }
+
+    fn given(contrast: &Contrast, sentences: &[Sentence]) -> f64 {
+        measured(contrast, sentences).of_words
+    }
+
+    fn counted(text: &str) -> WordCounts {
+        let mut words = WordCounts::new();
+        for word in text.split(' ') {
+            *words.entry(word.to_owned()).or_default() += 1;
+        }
+        words
+    }
+
+    #[test]
+    fn words_of_the_topic_speak_for_it_and_others_against() {
+        let contrast = Contrast::new(&counts()).unwrap();
+        let of = |words: &str| contrast.words(words.split(' '), &Adopted::default());
+        let mean = |words: &str| of(words).0;
+        assert!(mean("cat") > 0.0 && mean("parliament") < 0.0);
+        assert!(mean("cat") > mean("the"));
+        assert_eq!(mean("zebra"), 0.0);
+        let none = contrast.words(std::iter::empty(), &Adopted::default());
+        assert_eq!(none, (0.0, 0.0));
+        let (mean_of_both, best) = of("the cat");
+        assert!(best > mean_of_both);
+        // By hand: 9 words of the topic, 14 neutral ones, 11 different ones.
+        let all = 14.0 + 0.5 * 11.0;
+        let of_cat = 0.5 / all;
+        let expected = ((2.0 / of_cat + PRIOR) / (9.0 + PRIOR)).ln();
+        assert!((mean("cat") - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn documents_differ_by_their_words() {
+        let contrast = Contrast::new(&counts()).unwrap();
+        let (cat, state) = (text("the cat sleeps"), text("the law of the land"));
+        assert!(given(&contrast, &cat) > given(&contrast, &state));
+        assert_eq!(contrast.document(&[], 50.0, &Adopted::default()), None);
+        // By hand: `cat` twice counts ln 3, `law` once ln 2, and an unknown word ln 2.
+        let of = |word: &str| f64::from(contrast.words[word].ratio).max(AGAINST);
+        let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
+        let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln());
+        let mixed = given(&contrast, &text("cat law cat zebra"));
+        assert!((mixed - expected).abs() < 1e-6);
+        let of_words = contrast.of_words(&counted("cat cat law zebra"), &Adopted::default());
+        assert!((of_words.unwrap() - expected).abs() < 1e-6);
+        // Where pages are counted, the language model has a say.
+        let of = |word: &str| f64::from(contrast.words[word].counting).max(COUNTING_AGAINST);
+        let ratio = 3_f64.ln() * of("cat") + 2_f64.ln() * of("law");
+        let surprise = |word: &str| -f64::from(contrast.words[word].neutral).ln();
+        let by_model = (2.0 * surprise("cat") + surprise("law") - contrast.unknown.ln()) / 4.0;
+        let by_model = by_model - 50_f64.ln();
+        let expected = ratio / (3_f64.ln() + 2.0 * 2_f64.ln()) + by_model;
+        let mixed = measured(&contrast, &text("cat law cat zebra"));
+        assert!((mixed.counting - expected).abs() < 1e-5);
+        assert!((mixed.by_model - by_model).abs() < 1e-5);
+        assert_eq!(Contrast::new(&Counts::default()), None);
+    }
+
+    #[test]
+    fn words_that_were_adopted_count_as_if_the_texts_had_them() {
+        let more = "cat hunts zebra and the state sleeps zebra";
+        let mut all = counts();
+        all.add_positive(&text(more));
+        let (before, after) = (
+            Contrast::new(&counts()).unwrap(),
+            Contrast::new(&all).unwrap(),
+        );
+        let mut adopted = Adopted::default();
+        adopted.add(&counted(more));
+        let page = text("the zebra hunts the cat in the land");
+        let both = before.document(&page, 50.0, &adopted).unwrap();
+        assert_eq!(both.counting, measured(&before, &page).counting);
+        assert!(both.of_words > given(&before, &page));
+        // A word that neither kind of text had is one more of which neutral text has none.
+        let close = |a: f64, b: f64| (a - b).abs() < 0.01;
+        assert!(close(both.of_words, given(&after, &page)));
+        let (mean, deviation) = before.of_neutral(&adopted);
+        let (expected, scatter) = after.of_neutral(&Adopted::default());
+        assert!(close(mean, expected) && close(deviation, scatter) && deviation > 0.0);
+        let without = adopted.without(&counted(more));
+        let back = before.document(&page, 50.0, &without).unwrap();
+        assert_eq!(back.of_words, given(&before, &page));
+    }
+
+    #[test]
+    fn a_table_is_read_as_it_was_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("words.tsv");
+        counts().save(&path).unwrap();
+        assert_eq!(Counts::load(&path).unwrap(), counts());
+        fs::write(&path, "cat\t1\t2\ncat x\n").unwrap();
+        let error = Counts::load(&path).unwrap_err().to_string();
+        assert!(
+            error.contains("line 2") && error.contains("cat x"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_curve_lies_between_the_two_kinds() {
+        let positive = [1.0, 2.0, 3.0, 2.0];
+        let neutral = [-2.0, -3.0, -1.0, -2.0, -2.0];
+        let curve = Topicality::between(&positive, &neutral).unwrap();
+        assert!((curve.of(2.0) - 0.832).abs() < 1e-3);
+        assert!(curve.of(-2.0) < 1e-3);
+        assert!((curve.of(curve.midpoint) - 0.5).abs() < 1e-12);
+        // One standard deviation below the topic's mean, and where the two kinds are nearer
+        // to one another than that allows, between them.
+        assert!((curve.midpoint - (2.0 - 0.5_f64.sqrt())).abs() < 1e-12);
+        // For counting it is surer of both, and where the kinds overlap no less strict.
+        assert!(curve.counted(2.0) > 0.95 && curve.counted(-2.0) < 1e-4);
+        let apart = [-7.0, -8.0, -6.0, -7.0];
+        let apart = Topicality::between(&positive, &apart).unwrap();
+        let cut = f64::midpoint(apart.midpoint, 1.0 - 7.0 / 3.0);
+        assert!((apart.counted.unwrap() - cut).abs() < 1e-12);
+        assert!(apart.counted(0.3) > 0.5 && apart.of(0.3) < 0.5);
+        let overlap = [-2.0, -3.0, 1.5, -2.0];
+        let overlap = Topicality::between(&positive, &overlap).unwrap();
+        assert_eq!(overlap.counted, None);
+        assert_eq!(overlap.counted(overlap.midpoint), 0.5);
+        let near = [1.5, 0.5, 1.5, 0.5];
+        let curve = Topicality::between(&positive, &near).unwrap();
+        assert!(curve.midpoint > 1.4 && curve.midpoint < 1.5);
+        assert_eq!(Topicality::between(&positive[..2], &neutral), None);
+        // Without documents about the topic, only what lies far above the others is on it.
+        let above = Topicality::above(&neutral).unwrap();
+        assert!(above.few && above.of(-2.0) < 0.06 && above.of(0.0) > 0.5);
+        assert_eq!(Topicality::above(&neutral[..3]), None);
+        assert_eq!(Topicality::between(&neutral, &positive), None);
+        let by_perplexity = Topicality::of_perplexities(300.0, 600.0);
+        assert!(by_perplexity.of(300_f64.ln()) > 0.9 && by_perplexity.of(1_200_f64.ln()) < 0.1);
+        assert!(curve.of(f64::MAX) <= 1.0 && curve.of(f64::MIN) >= 0.0);
+    }
+}

@@ -1,0 +1,554 @@
+//! What a learning crawl takes a page for while it runs.
+//!
+//! The texts about a topic may be a few sentences, and then little is known of where its
+//! pages lie. The crawl itself knows more: its seeds are about the topic, where they read
+//! like its texts at all, and what it fetches shows how much pages differ. So the judge of
+//! a crawl
+//!
+//! - *adopts* the words of the seeds' own pages, as if they stood in the texts, where the
+//!   seeds lie clearly above neutral text;
+//! - puts the *midpoint* of its curve between neutral text and the *level* of the topic,
+//!   which whole held-out documents tell, and the seeds; where neither can tell, a page
+//!   that lies far above neutral text is on topic;
+//! - moves the midpoint and the width half way to those of the pages that it has seen
+//!   lately: where nearly all are alike, only what stands out of them teaches anything;
+//! - lets the language model have a quarter of the say, where whole held-out documents show
+//!   what that is worth.
+//!
+//! All contrasts are measured in standard deviations above neutral text, so that they can
+//! be compared whatever words were adopted since.
+//!
+//! Pages that the crawl itself is sure of are not adopted. On the lab that made crawls with
+//! little text drift: what they found first became the topic.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::contrast::{ABOVE_NEUTRAL, Adopted, Contrast, Lump, Topicality, logistic};
+use crate::page::{Heard, Nearness, WordCounts};
+
+/// Seeds whose pages are heard, the first that come.
+pub const SEEDS: usize = 20;
+/// Pages that are remembered, the latest.
+pub const SEEN: usize = 512;
+/// Pages from which on they say where the midpoint lies.
+const ENOUGH_SEEN: usize = 20;
+/// The mean of the seeds, in deviations above neutral text, from which on they are about the
+/// topic. On the lab that of seeds on topic was 2.4 and more with any amount of text, and
+/// that of others 1.4 and less.
+const SEEDS_ON_TOPIC: f64 = 1.8;
+/// What a single seed among them must reach for its words to be adopted.
+const SEED_ADOPTED: f64 = 0.5;
+/// Seeds adopted from which on what they say of one another is their level.
+const SEEDS_TELL: usize = 3;
+/// Pages met are less alike than the texts that somebody chose: the level of the topic is
+/// that of held-out documents, less so much of the way to neutral text.
+const MET: f64 = 0.85;
+/// The most seeds that held-out documents are worth.
+const DOCUMENTS_WEIGH: f64 = 10.0;
+/// What the language model weighs beside the words, where it is asked. On the lab it brought
+/// 2,590 pages instead of 2,500 with 0.35, and no more with 0.2 and 0.5.
+const MODEL_WEIGHS: f64 = 0.35;
+/// Where the midpoint lies between neutral text and the level of the topic, and the log-odds
+/// of a page of that level.
+const MIDPOINT: f64 = 0.75;
+const LIKE: f64 = 1.6;
+/// The lowest level that is believed.
+const LEAST_LEVEL: f64 = 1.0;
+/// The share of pages seen lately below the point to which the midpoint moves half way, and
+/// the shares between which they scatter; half of that times the last is their width.
+const SEEN_MIDPOINT: f64 = 0.4;
+/// The same where no level is known, and the tokens about the topic from which on the midpoint
+/// moves half way there: with fewer, pages that differ do so mostly by chance.
+const SEEN_MIDDLE: f64 = 0.5;
+const ENOUGH_TOKENS: f64 = 600.0;
+const SEEN_SCATTER: (f64, f64) = (0.15, 0.85);
+const SEEN_WIDTH: f64 = 0.7;
+
+/// What the seeds' pages say of the crawl that begins with them.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct SeedsStand {
+    /// How many were looked at.
+    pub seeds: usize,
+    /// How many of them were adopted.
+    pub adopted: usize,
+    /// Their mean, in standard deviations above neutral text, by the given texts alone.
+    pub mean: f64,
+}
+
+impl SeedsStand {
+    /// Whether they are about the topic.
+    pub fn are_on_topic(&self) -> bool {
+        self.mean >= SEEDS_ON_TOPIC
+    }
+}
+
+/// The judge of one crawl. See the module's documentation.
+#[derive(Debug, Clone)]
+pub struct Judge {
+    contrast: Arc<Contrast>,
+    neutral: Lump,
+    topic: Option<Lump>,
+    /// Where neutral documents and those about the topic lie by the language model.
+    by_model: Option<(f64, f64)>,
+    /// Where the words of neutral text lie by the given texts alone.
+    given: (f64, f64),
+    /// The same with what was adopted.
+    now: (f64, f64),
+    adopted: Arc<Adopted>,
+    seeds: Vec<WordCounts>,
+    stand: Option<SeedsStand>,
+    /// Where the adopted seeds lie, each by the words of all others.
+    seeds_level: Option<f64>,
+    /// The latest pages, and how many there were.
+    seen: VecDeque<f64>,
+    number: u64,
+    /// Whether it was said that the seeds look off topic.
+    told: bool,
+}
+
+impl Judge {
+    /// A judge that has seen nothing yet; `None` where training could not measure where
+    /// neutral documents lie.
+    pub fn new(contrast: Arc<Contrast>, topicality: &Topicality) -> Option<Self> {
+        let given = contrast.of_neutral(&Adopted::default());
+        Some(Self {
+            contrast,
+            neutral: topicality.neutral?,
+            topic: topicality.topic,
+            by_model: topicality
+                .by_model
+                .filter(|(neutral, topic)| topic > neutral),
+            given,
+            now: given,
+            adopted: Arc::default(),
+            seeds: Vec::new(),
+            stand: None,
+            seeds_level: None,
+            seen: VecDeque::new(),
+            number: 0,
+            told: false,
+        })
+    }
+
+    /// The words that it counts as the topic's besides those of the given texts.
+    pub fn adopted(&self) -> Arc<Adopted> {
+        Arc::clone(&self.adopted)
+    }
+
+    /// A contrast with what is adopted now, in standard deviations above neutral text.
+    pub fn deviations(&self, contrast: f64) -> f64 {
+        let scale = self.now.1 / self.given.1.max(1e-9);
+        let mean = self.now.0 + (self.neutral.mean - self.given.0) * scale;
+        (contrast - mean) / (self.neutral.deviation * scale).max(1e-9)
+    }
+
+    /// How far a page lies above neutral text, in standard deviations of that: by the contrast
+    /// of its words, and by what the language model says where whole documents about the topic
+    /// show what that is worth.
+    pub fn nearness(&self, contrast: f64, by_model: f64) -> f64 {
+        let words = self.deviations(contrast);
+        let (Some((neutral, topic)), Some(level)) = (self.by_model, self.documents_level()) else {
+            return words;
+        };
+        let model = level * (by_model - neutral) / (topic - neutral);
+        (words + MODEL_WEIGHS * model) / (1.0 + MODEL_WEIGHS)
+    }
+
+    /// Where held-out documents say that pages about the topic lie.
+    fn documents_level(&self) -> Option<f64> {
+        let topic = self.topic?;
+        Some(MET * self.stands_by_given(topic.mean))
+    }
+
+    /// The same by the given texts alone.
+    fn stands_by_given(&self, contrast: f64) -> f64 {
+        (contrast - self.neutral.mean) / self.neutral.deviation
+    }
+
+    /// Goes by a page from now on: by the words of a seed, of the first that come, and by
+    /// where another page lies. What is returned is to be kept for [`Judge::restore`].
+    pub fn hear(&mut self, nearness: &Nearness) -> Option<Heard> {
+        match nearness {
+            Nearness::Likely(_) => None,
+            Nearness::Above {
+                seed: Some(words), ..
+            } => {
+                let number = u16::try_from(self.seeds.len()).ok()?;
+                if self.seeds.len() >= SEEDS || words.is_empty() {
+                    return None;
+                }
+                self.seeds.push(words.clone());
+                self.weigh_seeds();
+                Some(heard(SEED_PLACES | number, words))
+            }
+            Nearness::Above { deviations, .. } => {
+                let seen = Seen {
+                    number: self.number,
+                    deviations: *deviations,
+                };
+                deviations.is_finite().then(|| {
+                    self.remember(seen);
+                    heard((seen.number % SEEN as u64) as u16, &seen)
+                })
+            }
+        }
+    }
+
+    /// What the seeds say so far; `None` where none was heard.
+    pub fn seeds(&self) -> Option<SeedsStand> {
+        self.stand
+    }
+
+    /// What the seeds say where they do not look on topic, said once: when three were heard,
+    /// or the first page after them.
+    pub fn doubts_seeds(&mut self) -> Option<SeedsStand> {
+        let enough = self.seeds.len() >= SEEDS_TELL || self.number > 0;
+        let doubt = self
+            .stand
+            .filter(|stand| enough && !self.told && !stand.are_on_topic());
+        self.told |= doubt.is_some();
+        doubt
+    }
+
+    fn weigh_seeds(&mut self) {
+        let none = Adopted::default();
+        let of_given = |words: &WordCounts| {
+            let contrast = self.contrast.of_words(words, &none)?;
+            Some(self.stands_by_given(contrast))
+        };
+        let stands: Vec<(f64, &WordCounts)> = self
+            .seeds
+            .iter()
+            .filter_map(|words| Some((of_given(words)?, words)))
+            .collect();
+        let mean = stands.iter().map(|(at, _)| at).sum::<f64>() / stands.len().max(1) as f64;
+        let mut adopted = Adopted::default();
+        let taken: Vec<&WordCounts> = match mean >= SEEDS_ON_TOPIC {
+            true => stands
+                .iter()
+                .filter(|(at, _)| *at >= SEED_ADOPTED)
+                .map(|(_, words)| *words)
+                .collect(),
+            false => Vec::new(),
+        };
+        for words in &taken {
+            adopted.add(words);
+        }
+        self.stand = (!stands.is_empty()).then_some(SeedsStand {
+            seeds: self.seeds.len(),
+            adopted: taken.len(),
+            mean,
+        });
+        let now = self.contrast.of_neutral(&adopted);
+        let alone: Vec<f64> = taken
+            .iter()
+            .filter_map(|words| self.contrast.of_words(words, &adopted.without(words)))
+            .collect();
+        self.now = now;
+        self.adopted = Arc::new(adopted);
+        self.seeds_level = match alone.len() {
+            0 => None,
+            n if n < SEEDS_TELL => Some(mean),
+            n => Some(alone.iter().map(|c| self.deviations(*c)).sum::<f64>() / n as f64),
+        };
+    }
+
+    /// Where pages about the topic lie, as far as the held-out documents and the seeds tell.
+    pub fn level(&self) -> Option<f64> {
+        let weight = |topic: Lump| (topic.documents as f64).min(DOCUMENTS_WEIGH);
+        let documents = self.documents_level().zip(self.topic.map(weight));
+        let adopted = self.stand.map_or(0, |stand| stand.adopted);
+        let seeds = self.seeds_level.map(|level| (level, adopted as f64));
+        let known = documents.into_iter().chain(seeds);
+        let (sum, weight) = known.fold((0.0, 0.0), |(sum, all), (level, weight)| {
+            (sum + level * weight, all + weight)
+        });
+        (weight > 0.0).then(|| (sum / weight).max(LEAST_LEVEL))
+    }
+
+    /// How far a page is on topic that lies so many standard deviations above neutral text,
+    /// 0 to 1, as a crawl learns it.
+    pub fn reward(&self, deviations: f64) -> f64 {
+        let level = self.level();
+        let (mut midpoint, mut width, below) = match level {
+            Some(level) => (
+                level * MIDPOINT,
+                level * (1.0 - MIDPOINT) / LIKE,
+                SEEN_MIDPOINT,
+            ),
+            None => (ABOVE_NEUTRAL, 1.0, SEEN_MIDDLE),
+        };
+        if let Some((of_seen, scatter)) = self.lately(below) {
+            let known = (self.contrast.tokens() / ENOUGH_TOKENS).min(1.0);
+            (midpoint, width) = match level {
+                Some(_) => (
+                    f64::midpoint(midpoint, of_seen),
+                    f64::midpoint(width, scatter),
+                ),
+                // Where no level is known, what the crawl meets may all be off topic, and
+                // must not lower the bar.
+                None => (
+                    midpoint + 0.5 * known * (of_seen - midpoint).max(0.0),
+                    width + 0.5 * known * (scatter - width).max(0.0),
+                ),
+            };
+        }
+        logistic((deviations - midpoint) / width.max(1e-6))
+    }
+
+    /// The point below which such a share lies of what was seen lately, and its width.
+    fn lately(&self, below: f64) -> Option<(f64, f64)> {
+        if self.seen.len() < ENOUGH_SEEN {
+            return None;
+        }
+        let mut seen = Vec::from_iter(self.seen.iter().copied());
+        seen.sort_unstable_by(f64::total_cmp);
+        let at = |share: f64| {
+            seen.get(((seen.len() - 1) as f64 * share) as usize)
+                .copied()
+        };
+        let (low, high) = (at(SEEN_SCATTER.0)?, at(SEEN_SCATTER.1)?);
+        Some((at(below)?, SEEN_WIDTH * (high - low) / 2.0))
+    }
+
+    fn remember(&mut self, page: Seen) {
+        if self.seen.len() >= SEEN {
+            self.seen.pop_front();
+        }
+        self.seen.push_back(page.deviations);
+        self.number = page.number.saturating_add(1);
+    }
+
+    /// Begins with what was kept of an earlier run, in any order; false where that is of
+    /// another version.
+    pub fn restore(&mut self, kept: impl Iterator<Item = Heard>) -> bool {
+        let (mut seeds, mut seen) = (Vec::new(), Vec::new());
+        for Heard { place, state } in kept {
+            let is_sound = match place & SEED_PLACES {
+                0 => postcard::from_bytes(&state).map(|page: Seen| seen.push(page)),
+                _ => postcard::from_bytes(&state).map(|words| seeds.push((place, words))),
+            };
+            if is_sound.is_err() {
+                return false;
+            }
+        }
+        seeds.sort_unstable_by_key(|(place, _)| *place);
+        seen.sort_unstable_by_key(|page| page.number);
+        self.seeds = seeds.into_iter().map(|(_, words)| words).collect();
+        self.seeds.truncate(SEEDS);
+        self.weigh_seeds();
+        self.seen.clear();
+        for page in seen.into_iter().filter(|page| page.deviations.is_finite()) {
+            self.remember(page);
+        }
+        true
+    }
+}
+
+/// The places of seeds; pages lie below.
+const SEED_PLACES: u16 = 1 << 15;
+
+fn heard(place: u16, of: &impl Serialize) -> Heard {
+    // Numbers and words can always be written.
+    let state = postcard::to_stdvec(of).unwrap_or_default();
+    Heard { place, state }
+}
+
+/// A page as it is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+struct Seen {
+    /// Which one it was, from 0.
+    number: u64,
+    /// Its contrast, in standard deviations above neutral text.
+    deviations: f64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::lm::normalise;
+    use crate::topic::score::Counts;
+
+    const TOPIC: &str = "bees make honey in the hive and the queen of the hive lays eggs";
+    const OTHER: &str = "the law of the land is made by the parliament of the state in a town";
+    const SEED: &str = "a keeper smokes the hive so that the bees and the queen stay calm while the \
+                        keeper takes honey and wax from the frames of the hive";
+
+    fn contrast() -> Arc<Contrast> {
+        let mut counts = Counts::default();
+        counts.add_positive(&[normalise(TOPIC)]);
+        for _ in 0..50 {
+            counts.add_neutral(&[normalise(OTHER)]);
+        }
+        Arc::new(Contrast::new(&counts).unwrap())
+    }
+
+    fn judge(topic: Option<Lump>) -> Judge {
+        let (mean, deviation) = contrast().of_neutral(&Adopted::default());
+        let curve = Topicality {
+            neutral: Lump::of(&[mean - deviation, mean + deviation, mean, mean]),
+            topic,
+            ..Topicality::of_perplexities(1.0, 2.0)
+        };
+        Judge::new(contrast(), &curve).unwrap()
+    }
+
+    fn seed(text: &str) -> Nearness {
+        let words = normalise(text);
+        let above = Nearness::Above {
+            deviations: 0.0,
+            seed: None,
+        };
+        above.of_seed(words.as_str())
+    }
+
+    fn above(deviations: f64) -> Nearness {
+        Nearness::Above {
+            deviations,
+            seed: None,
+        }
+    }
+
+    #[test]
+    fn what_lies_far_above_neutral_text_is_on_topic_where_no_level_is_known() {
+        let judge = judge(None);
+        assert_eq!(judge.level(), None);
+        assert!(judge.reward(1.0) < 0.2 && judge.reward(5.0) > 0.8);
+        let without = Topicality::of_perplexities(1.0, 2.0);
+        assert!(Judge::new(contrast(), &without).is_none());
+    }
+
+    #[test]
+    fn words_of_seeds_on_topic_are_adopted_and_those_of_others_are_not() {
+        let mut judge = judge(None);
+        let measure = |judge: &Judge| {
+            let page = [normalise("the keeper smokes the frames")];
+            let adopted = judge.adopted();
+            let measured = contrast().document(&page, 50.0, &adopted).unwrap();
+            judge.deviations(measured.of_words)
+        };
+        let before = measure(&judge);
+        assert!(judge.hear(&seed(OTHER)).is_some());
+        let stand = judge.seeds().unwrap();
+        assert!(!stand.are_on_topic() && stand.adopted == 0, "{stand:?}");
+        assert_eq!(judge.doubts_seeds(), None, "one seed is too few to tell");
+        assert_eq!((measure(&judge), judge.level()), (before, None));
+        // The more seeds there are, the less one that is off topic counts.
+        for _ in 0..8 {
+            judge.hear(&seed(SEED));
+        }
+        let stand = judge.seeds().unwrap();
+        assert!(stand.are_on_topic(), "{stand:?}");
+        assert_eq!((stand.seeds, stand.adopted), (9, 8));
+        assert!(measure(&judge) > before + 1.0);
+        assert!(judge.level().unwrap() > SEEDS_ON_TOPIC);
+        for _ in 0..2 * SEEDS {
+            judge.hear(&seed(SEED));
+        }
+        assert_eq!(judge.seeds().unwrap().seeds, SEEDS);
+        assert_eq!(judge.hear(&seed(SEED)), None);
+        assert_eq!(judge.doubts_seeds(), None);
+    }
+
+    #[test]
+    fn seeds_that_are_off_topic_are_told_of_once() {
+        let mut judge = judge(None);
+        judge.hear(&seed(OTHER));
+        judge.hear(&above(0.5));
+        assert_eq!(judge.doubts_seeds().unwrap().seeds, 1);
+        judge.hear(&seed(OTHER));
+        assert_eq!(judge.doubts_seeds(), None);
+    }
+
+    #[test]
+    fn the_midpoint_moves_to_what_was_seen_lately() {
+        let topic = Lump {
+            mean: judge(None).neutral.mean + 10.0 * judge(None).neutral.deviation,
+            deviation: 1.0,
+            documents: 5,
+        };
+        let mut judge = judge(Some(topic));
+        // 85 % of the way to the held-out documents, and the midpoint at 75 % of that.
+        assert!((judge.level().unwrap() - 8.5).abs() < 1e-9);
+        assert!((judge.reward(8.5 * 0.75) - 0.5).abs() < 1e-9);
+        let before = judge.reward(6.0);
+        for n in 0..20 {
+            judge.hear(&above(f64::from(n % 5)));
+        }
+        assert!(judge.reward(6.0) > before + 0.2);
+        for _ in 0..SEEN {
+            judge.hear(&above(9.0));
+        }
+        assert!(judge.reward(6.0) < before);
+        // Where no level is known, poor pages do not lower it, and good ones lift it.
+        let mut judge = super::tests::judge(None);
+        let before = judge.reward(4.0);
+        for _ in 0..SEEN {
+            judge.hear(&above(0.0));
+        }
+        assert_eq!(judge.reward(4.0), before);
+        for _ in 0..SEEN {
+            judge.hear(&above(9.0));
+        }
+        // The few words of these texts let them do so by a little.
+        let little = judge.reward(4.0);
+        assert!(little < before && before > 0.7 && little > 0.5, "{little}");
+        assert_eq!(judge.hear(&above(f64::NAN)), None);
+        assert_eq!(judge.hear(&Nearness::Likely(0.9)), None);
+    }
+
+    #[test]
+    fn the_language_model_has_a_say_where_documents_show_what_it_is_worth() {
+        let curve = |topic| Topicality {
+            neutral: Lump::of(&[0.0, 1.0, 0.0, 1.0]),
+            topic,
+            by_model: Some((1.0, 3.0)),
+            ..Topicality::of_perplexities(1.0, 2.0)
+        };
+        let topic = Lump {
+            mean: 5.5,
+            deviation: 1.0,
+            documents: 5,
+        };
+        let of = |topic| Judge::new(contrast(), &curve(topic)).unwrap();
+        let (alone, both) = (of(None), of(Some(topic)));
+        assert_eq!(alone.nearness(2.5, 3.0), alone.deviations(2.5));
+        // The words say 4 deviations, the model the whole level of 8.5.
+        let expected = (4.0 + 0.35 * 8.5) / 1.35;
+        assert!((both.nearness(2.5, 3.0) - expected).abs() < 1e-9);
+        assert!(both.nearness(2.5, 1.0) < 4.0);
+    }
+
+    #[test]
+    fn what_was_kept_gives_the_same_judge_in_any_order() {
+        let mut judge = judge(None);
+        let mut kept = std::collections::BTreeMap::new();
+        let pages = (0..SEEN as u32 + 30).map(|n| above(f64::from(n % 7)));
+        for page in [SEED, OTHER, SEED, SEED].map(seed).into_iter().chain(pages) {
+            let Heard { place, state } = judge.hear(&page).unwrap();
+            kept.insert(place, state);
+        }
+        assert_eq!(kept.len(), SEEN + 4);
+        let mut again = super::tests::judge(None);
+        let records = kept.into_iter().rev();
+        assert!(again.restore(records.map(|(place, state)| Heard { place, state })));
+        for judge in [&mut judge, &mut again] {
+            judge.hear(&above(6.5));
+        }
+        for deviations in [-1.0, 2.0, 3.5, 9.0] {
+            assert_eq!(judge.reward(deviations), again.reward(deviations));
+        }
+        assert_eq!(
+            (judge.seeds(), judge.level()),
+            (again.seeds(), again.level())
+        );
+        let broken = Heard {
+            place: SEED_PLACES,
+            state: vec![9, 200],
+        };
+        assert!(!again.restore(std::iter::once(broken)));
+    }
+}

@@ -1,0 +1,384 @@
+//! How likely a page is on topic, which every crawl asks of every page, and the clues of
+//! its links, which a learning one asks as well.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use percent_encoding::percent_decode_str;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::contrast::{Adopted, Contrast, Topicality};
+use super::judge::Judge;
+use crate::address::PageUrl;
+use crate::config::Clue;
+use crate::page::{Clues, Extracted, Link, Nearness, Words};
+use crate::topic::lm::{Sentence, normalise};
+
+/// Words of an anchor, and of an address, that are traits.
+const MAX_WORDS: usize = 6;
+
+/// How likely a page is on topic.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// How likely it is, 0 to 1, as it is counted.
+    pub on_topic: f64,
+    /// Whether that is a guess: by the perplexity alone, or by too few texts.
+    pub guessed: bool,
+    /// What the judge of a learning crawl is told.
+    pub nearness: Nearness,
+    /// The contrast by which it was counted, in nats a token, where it could be measured.
+    pub contrast: Option<f64>,
+}
+
+/// Sees pages by a topic's model. Cheap to clone.
+#[derive(Clone)]
+pub struct PageObserver {
+    contrast: Option<Arc<Contrast>>,
+    topicality: Topicality,
+    /// The judge of the crawl, which knows more words of the topic; `None` where nobody
+    /// learns.
+    judge: Option<Arc<RwLock<Judge>>>,
+    /// What it looks at in links; `None` where it looks at pages alone.
+    clues: Option<Arc<[Clue]>>,
+}
+
+impl PageObserver {
+    /// Sees by the contrast of words where training could measure it, and otherwise by
+    /// perplexities alone: `high` and `medium` are the boundaries of those classes.
+    pub fn new(contrast: Option<(Arc<Contrast>, Topicality)>, high: f64, medium: f64) -> Self {
+        match contrast {
+            Some((contrast, topicality)) => Self {
+                contrast: Some(contrast),
+                topicality,
+                judge: None,
+                clues: Some(Arc::new(Clue::ALL)),
+            },
+            None => Self {
+                contrast: None,
+                topicality: Topicality::of_perplexities(high, medium),
+                judge: None,
+                clues: Some(Arc::new(Clue::ALL)),
+            },
+        }
+    }
+
+    /// Goes by the words that the judge of a crawl knows as well.
+    #[must_use]
+    pub fn asking(self, judge: Option<Arc<RwLock<Judge>>>) -> Self {
+        Self { judge, ..self }
+    }
+
+    /// Looks at no other clues than these.
+    #[must_use]
+    pub fn only(self, clues: &[Clue]) -> Self {
+        Self {
+            clues: Some(clues.into()),
+            ..self
+        }
+    }
+
+    /// Judges pages and does not look at their links.
+    #[must_use]
+    pub fn of_pages_alone(self) -> Self {
+        Self {
+            clues: None,
+            ..self
+        }
+    }
+
+    fn sees(&self, clue: Clue) -> bool {
+        self.clues.as_ref().is_some_and(|c| c.contains(&clue))
+    }
+
+    /// What is made of a document of these sentences and this perplexity; nothing is on topic
+    /// that has no sentence.
+    pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
+        let curve = &self.topicality;
+        let guessed = self.contrast.is_none() || curve.few;
+        let words = self.contrast.as_ref();
+        let adopted = self.adopted();
+        let measured = words.and_then(|words| words.document(sentences, perplexity, &adopted));
+        let (on_topic, nearness) = match (words, measured) {
+            (_, Some(measured)) => {
+                let nearness = self.read_judge(|judge| Nearness::Above {
+                    deviations: judge.nearness(measured.of_words, measured.by_model),
+                    seed: None,
+                });
+                let likely = || Nearness::Likely(curve.of(measured.counting));
+                let nearness = nearness.unwrap_or_else(likely);
+                (curve.counted(measured.counting), nearness)
+            }
+            (Some(_), None) => (0.0, Nearness::Likely(0.0)),
+            (None, None) if sentences.is_empty() => (0.0, Nearness::Likely(0.0)),
+            (None, None) => {
+                let likely = curve.of(perplexity.max(1.0).ln());
+                (likely, Nearness::Likely(likely))
+            }
+        };
+        Verdict {
+            on_topic,
+            guessed,
+            nearness,
+            contrast: measured.map(|measured| measured.counting),
+        }
+    }
+
+    fn read_judge<T>(&self, ask: impl FnOnce(&Judge) -> T) -> Option<T> {
+        let judge = self.judge.as_ref()?;
+        Some(ask(&judge.read().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The words that count as the topic's besides those of the given texts.
+    fn adopted(&self) -> Arc<Adopted> {
+        self.read_judge(Judge::adopted).unwrap_or_default()
+    }
+
+    /// The clues of each link of a page, in order, but for what the page itself turned
+    /// out to be; none where it looks at pages alone.
+    pub fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
+        if self.clues.is_none() {
+            return Vec::new();
+        }
+        let mut seen = Seen {
+            observer: self,
+            adopted: self.adopted(),
+            page,
+            extracted,
+            of_blocks: HashMap::new(),
+            anchors: HashMap::new(),
+        };
+        extracted.links.iter().map(|link| seen.link(link)).collect()
+    }
+
+    fn mean(&self, words: &Sentence, adopted: &Adopted) -> (f32, f32) {
+        let contrast = self.contrast.as_ref();
+        let (mean, best) = contrast.map_or((0.0, 0.0), |c| c.words(words.tokens(), adopted));
+        (mean as f32, best as f32)
+    }
+}
+
+/// What was seen of one page; texts that come again are looked at once.
+struct Seen<'a> {
+    observer: &'a PageObserver,
+    adopted: Arc<Adopted>,
+    page: &'a PageUrl,
+    extracted: &'a Extracted,
+    of_blocks: HashMap<u32, f32>,
+    /// Mean, best, and traits.
+    anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
+}
+
+impl<'a> Seen<'a> {
+    fn link(&mut self, link: &'a Link) -> Clues {
+        let address = words_of(&link.url);
+        let (near, heading) = (self.block(link.place.block), self.block(link.place.heading));
+        let observer = self.observer;
+        let of_anchor = self.anchors.entry(&link.anchor);
+        let (anchor, best, traits) = of_anchor.or_insert_with(|| {
+            let words = normalise(&link.anchor);
+            let (mean, best) = observer.mean(&words, &self.adopted);
+            (mean, best, traits_of(1, &words))
+        });
+        let (sees_words, mut traits) = match observer.sees(Clue::Words) {
+            true => (true, traits.clone()),
+            false => (false, Vec::new()),
+        };
+        if sees_words {
+            traits.extend(traits_of(2, &address));
+        }
+        if observer.sees(Clue::Place) {
+            let [whole, near_path, marked] = link.place.path;
+            traits.extend([
+                number(3, &whole.to_le_bytes()),
+                number(4, &near_path.to_le_bytes()),
+                number(5, &marked.to_le_bytes()),
+            ]);
+            // The list on this very page: its other links are siblings.
+            let list = [self.page.as_str().as_bytes(), &whole.to_le_bytes()].concat();
+            traits.push(number(6, &list));
+        }
+        if observer.sees(Clue::Host) {
+            let host = link.url.host_key();
+            traits.push(number(7, host.as_str().as_bytes()));
+            if let Some(prefix) = prefix(&link.url) {
+                let prefix = format!("{} {prefix}", host.as_str());
+                traits.push(number(8, prefix.as_bytes()));
+            }
+        }
+        traits.sort_unstable();
+        traits.dedup();
+        Clues {
+            words: match sees_words {
+                true => Words {
+                    anchor: *anchor,
+                    best: *best,
+                    address: observer.mean(&address, &self.adopted).0,
+                    near,
+                    heading,
+                },
+                false => Words::default(),
+            },
+            traits,
+            ..Clues::default()
+        }
+    }
+
+    fn block(&mut self, block: Option<u32>) -> f32 {
+        let observer = self.observer;
+        let found = block.and_then(|number| Some((number, self.extracted.block(number)?)));
+        let Some((number, text)) = found else {
+            return 0.0;
+        };
+        *self.of_blocks.entry(number).or_insert_with(|| {
+            let Some(contrast) = &observer.contrast else {
+                return 0.0;
+            };
+            contrast.words(normalise(text).tokens(), &self.adopted).0 as f32
+        })
+    }
+}
+
+/// The words of an address's path and query, without the ending of a file name.
+fn words_of(url: &PageUrl) -> Sentence {
+    let path = url.path();
+    let path = match path.rsplit_once('.') {
+        Some((name, ending)) if (1..=5).contains(&ending.len()) && !ending.contains('/') => name,
+        _ => path,
+    };
+    let text = [path, url.query().unwrap_or_default()].join(" ");
+    let text = percent_decode_str(&text).decode_utf8_lossy();
+    normalise(&text.replace(['_', '-', '/', '.', '+', '=', '&'], " "))
+}
+
+/// The first segment of a path that has further ones.
+fn prefix(url: &PageUrl) -> Option<&str> {
+    let path = url.path().strip_prefix('/')?;
+    path.split_once('/').map(|(first, _)| first)
+}
+
+fn traits_of(kind: u64, words: &Sentence) -> Vec<u32> {
+    let words = words.tokens().take(MAX_WORDS);
+    words.map(|word| number(kind, word.as_bytes())).collect()
+}
+
+/// These numbers are stored, so the hash is one that never changes.
+fn number(kind: u64, what: &[u8]) -> u32 {
+    xxh3_64_with_seed(what, kind) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::Place;
+    use crate::topic::score::Counts;
+
+    fn observer() -> PageObserver {
+        let mut counts = Counts::default();
+        counts.add_positive(&[normalise("the cat hunts mice and the cat sleeps all day")]);
+        counts.add_neutral(&[normalise("the law of the land is the law of the state")]);
+        let contrast = Arc::new(Contrast::new(&counts).unwrap());
+        PageObserver::new(Some((contrast, curve())), 1.0, 2.0)
+    }
+
+    fn curve() -> Topicality {
+        Topicality {
+            midpoint: 0.0,
+            width: 0.5,
+            counted: None,
+            few: false,
+            neutral: None,
+            topic: None,
+            by_model: None,
+        }
+    }
+
+    fn url(text: &str) -> PageUrl {
+        PageUrl::parse(text).unwrap()
+    }
+
+    fn link(address: &str, anchor: &str, path: [u32; 3]) -> Link {
+        Link {
+            url: url(address),
+            anchor: anchor.to_owned(),
+            nofollow: false,
+            place: Place {
+                path,
+                block: Some(1),
+                heading: Some(0),
+            },
+        }
+    }
+
+    #[test]
+    fn links_are_seen_with_their_words_and_their_place() {
+        let extracted = Extracted {
+            blocks: vec!["Cat sleeps".into(), "the law of the land".into()],
+            links: vec![
+                link(
+                    "http://a.example/cats/the_cat.html",
+                    "The cat hunts",
+                    [1, 2, 3],
+                ),
+                link("http://a.example/cats/law-of%20state?x=1", "law", [1, 2, 3]),
+                link("http://b.example/z", "cat", [4, 5, 6]),
+            ],
+            ..Extracted::default()
+        };
+        let clues = observer().clues(&url("http://a.example/"), &extracted);
+        let [cat, law, other] = &clues[..] else {
+            panic!()
+        };
+        assert!(cat.words.anchor > law.words.anchor);
+        assert!(cat.words.best >= cat.words.anchor);
+        assert!(cat.words.address > 0.0 && law.words.address < 0.0);
+        assert!(cat.words.heading > 0.0 && cat.words.near < 0.0);
+        let common = |a: &Clues, b: &Clues| {
+            let both = a.traits.iter().filter(|t| b.traits.contains(t));
+            both.count()
+        };
+        // Place (3), list, host and prefix.
+        assert!(common(cat, law) >= 6, "{}", common(cat, law));
+        // The word of the anchor.
+        assert_eq!(common(cat, other), 1);
+    }
+
+    #[test]
+    fn a_page_without_sentences_is_not_on_topic() {
+        let observer = observer();
+        let reward = |o: &PageObserver, of: &[Sentence], pp| match o.judge(of, pp).nearness {
+            Nearness::Likely(likely) => likely,
+            above @ Nearness::Above { .. } => panic!("{above:?}"),
+        };
+        let likely = |o: &PageObserver, of: &[Sentence], pp| o.judge(of, pp).on_topic;
+        assert_eq!(
+            (reward(&observer, &[], 5.0), likely(&observer, &[], 5.0)),
+            (0.0, 0.0)
+        );
+        let cats = [normalise("the cat hunts mice all day")];
+        let laws = [normalise("the law of the land is the law")];
+        assert!(likely(&observer, &cats, 5.0) > likely(&observer, &laws, 5.0));
+        let (sure, doubtful) = (likely(&observer, &cats, 5.0), reward(&observer, &cats, 5.0));
+        assert!(sure > doubtful && doubtful > 0.5, "{sure} {doubtful}");
+        assert!(!observer.judge(&cats, 5.0).guessed);
+        let mut few = observer.clone();
+        few.topicality.few = true;
+        assert!(few.judge(&cats, 5.0).guessed);
+        let plain = PageObserver::new(None, 300.0, 600.0);
+        assert!(likely(&plain, &cats, 300.0) > 0.9 && likely(&plain, &cats, 3_000.0) < 0.1);
+        assert_eq!(likely(&plain, &[], 300.0), 0.0);
+        assert!(plain.judge(&cats, 300.0).guessed);
+    }
+
+    proptest::proptest! {
+        /// So a block's words need not be cut into sentences first.
+        #[test]
+        fn words_are_the_same_whatever_sentences_they_stand_in(
+            text in "[a-zA-Z0-9 .:!?'\u{301}\u{AD}\u{200D}é猫カΣ\n\u{2003}]{0,60}|\\PC{0,60}",
+        ) {
+            let sentences = crate::topic::lm::sentences(std::iter::once(text.as_str()));
+            let cut: Vec<&str> = sentences.iter().flat_map(Sentence::tokens).collect();
+            let whole = normalise(&text);
+            proptest::prop_assert_eq!(cut, whole.tokens().collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,604 @@
+//! The ratings of one page.
+
+use std::collections::HashMap;
+use std::iter::repeat;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::around::Around;
+use super::cache::Ratings;
+use super::observer::PageObserver;
+use super::rating::{Strategy, Weights, weighted};
+use crate::address::PageUrl;
+use crate::page::{
+    AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
+    Observed, Scored, ScoredImage, ScoredLink, Span, TextScore,
+};
+use crate::topic::keywords::KeywordTable;
+use crate::topic::lm::{
+    LanguageModel, MIN_TOKENS, Sentence, SentenceScore, Tokens, normalise, perplexity, sentences,
+};
+
+/// Rates documents, links and images by one topic. Cheap to clone, and shared by
+/// any number of threads.
+#[derive(Clone)]
+pub struct Scorer {
+    lm: Arc<dyn LanguageModel>,
+    keywords: Arc<KeywordTable>,
+    weights: Weights,
+    strategy: Strategy,
+    /// [`KeywordTable::digest`].
+    keywords_digest: u64,
+    /// Perplexity of text with nothing to score.
+    unknown: f64,
+    /// Judges pages, and sees what a learning crawl learns from.
+    observer: Option<PageObserver>,
+    /// Short texts that were rated before.
+    ratings: Arc<Ratings>,
+}
+
+impl Scorer {
+    /// Makes a scorer of a topic's model and keywords.
+    pub fn new(
+        lm: Arc<dyn LanguageModel>,
+        keywords: KeywordTable,
+        weights: Weights,
+        strategy: Strategy,
+    ) -> Self {
+        Self {
+            unknown: perplexity::unknown(&*lm),
+            lm,
+            keywords_digest: keywords.digest(),
+            keywords: Arc::new(keywords),
+            weights,
+            strategy,
+            observer: None,
+            ratings: Arc::default(),
+        }
+    }
+
+    /// Has pages judged by `observer` as well.
+    #[must_use]
+    pub fn observing(self, observer: PageObserver) -> Self {
+        Self {
+            observer: Some(observer),
+            ..self
+        }
+    }
+
+    /// How many short texts were to be rated since the last call, and how many of them
+    /// had been rated before.
+    pub fn take_cache_counts(&self) -> (u64, u64) {
+        self.ratings.take_counts()
+    }
+
+    /// The score of a link that is made of these parts.
+    pub fn link(&self, parts: &LinkParts) -> f64 {
+        self.strategy.score(parts, &self.weights)
+    }
+
+    /// The keyword score of an anchor, as a part of a link's score.
+    pub fn anchor_keyword(&self, anchor: &str) -> f64 {
+        self.keywords.link_score(&normalise(anchor))
+    }
+
+    /// The words of an anchor as they are rated, where it has any.
+    pub fn anchor_words(&self, anchor: &str) -> Option<String> {
+        let words = normalise(anchor);
+        (!words.is_empty()).then(|| words.into())
+    }
+
+    /// What decides the order in which links are followed.
+    pub fn strategy(&self) -> Strategy {
+        self.strategy
+    }
+
+    /// How much each part of a rating weighs.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// Its keyword table.
+    pub fn keywords(&self) -> &KeywordTable {
+        &self.keywords
+    }
+
+    /// [`KeywordTable::digest`] of its table.
+    pub fn keywords_digest(&self) -> u64 {
+        self.keywords_digest
+    }
+
+    /// Rates a page: its text, and every link and image on it, in page order.
+    ///
+    /// All links are kept, those marked `nofollow` too, and the page's directives
+    /// are not looked at: what to make of them is for the caller to decide.
+    pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
+        let text = Rc::new(Tokens::of(extracted.blocks.iter().map(String::as_str)));
+        let around = Around::new(&*self.lm, &self.keywords, extracted, &text);
+        let known = around.as_ref().and_then(|around| around.sentences(&text));
+        let (document, sentences) = self.rate_document(&text.sentences, known);
+        let observed = self.observer.as_ref().map(|observer| {
+            let verdict = observer.judge(&sentences, document.perplexity);
+            Observed {
+                on_topic: verdict.on_topic,
+                guessed: verdict.guessed,
+                nearness: verdict.nearness,
+                contrast: verdict.contrast,
+                clues: observer.clues(page_url, extracted),
+            }
+        });
+        let mut texts = Texts::new(self, around);
+        let links = extracted.links.iter().map(|link| {
+            let anchor = texts.rate(&link.anchor);
+            let parts = LinkParts {
+                document: document.perplexity,
+                anchor: anchor.score.perplexity,
+                keyword: anchor.link_keyword,
+            };
+            ScoredLink {
+                url: link.url.clone(),
+                score: self.link(&parts),
+                parts,
+            }
+        });
+        let links = links.collect();
+        let images = extracted.images.iter().map(|image| ScoredImage {
+            url: image.url.clone(),
+            spares: image.spares.clone(),
+            context: self.context(page_url, extracted, &document, image, &mut texts),
+        });
+        Scored {
+            document,
+            links,
+            images: images.collect(),
+            observed,
+            sentences: lines(&sentences),
+        }
+    }
+
+    /// Rates a document by its text blocks.
+    pub fn document<B: AsRef<str>>(&self, blocks: &[B]) -> DocumentScore {
+        self.rate_document(&sentences(blocks.iter().map(AsRef::as_ref)), None)
+            .0
+    }
+
+    /// Rates a text as one sequence, however short: an anchor, an alt text.
+    pub fn text(&self, text: &str) -> TextScore {
+        self.rate(text).score
+    }
+
+    fn rate(&self, text: &str) -> Rated {
+        self.ratings.of(text, |text| self.rate_anew(text))
+    }
+
+    fn rate_anew(&self, text: &str) -> Rated {
+        let text = normalise(text);
+        self.rated(&Measured {
+            perplexity: perplexity::text(&*self.lm, &text),
+            keyword: self.keywords.score(&text),
+            tokens: text.len(),
+        })
+    }
+
+    fn rated(&self, text: &Measured) -> Rated {
+        let (perplexity, keyword) = (text.perplexity, text.keyword);
+        Rated {
+            score: TextScore {
+                perplexity,
+                keyword,
+                weighted: weighted(perplexity, keyword, self.weights.gamma_keyword),
+            },
+            // As `KeywordTable::link_score`, without looking every token up again.
+            link_keyword: keyword / text.tokens.max(1) as f64,
+        }
+    }
+
+    /// The rating of a document of these sentences, of which the scores may be `known`, and
+    /// those among them that it rests on.
+    fn rate_document(
+        &self,
+        sentences: &[Sentence],
+        known: Option<Vec<(SentenceScore, f64)>>,
+    ) -> (DocumentScore, Vec<Sentence>) {
+        let counts = |sentence: &Sentence| sentence.len() >= MIN_TOKENS;
+        let counted = sentences.iter().filter(|s| counts(s));
+        let scores: Vec<(SentenceScore, f64)> = match known {
+            Some(scores) => {
+                let scores = scores.into_iter().zip(sentences);
+                scores
+                    .filter(|(_, s)| counts(s))
+                    .map(|(score, _)| score)
+                    .collect()
+            }
+            None => {
+                let score = |s: &Sentence| (self.lm.score(s), self.keywords.score(s));
+                counted.clone().map(score).collect()
+            }
+        };
+        let sentences: Vec<Sentence> = counted.cloned().collect();
+        let lengths = sentences.iter().map(Sentence::len);
+        let of_model = lengths.zip(scores.iter().map(|(score, _)| *score));
+        let rated = perplexity::of_sentences(&*self.lm, of_model);
+        // The keyword score is a sum over tokens, so that of the whole is the sum.
+        // Adding to +0, as `sum` of nothing is -0.
+        let keyword = scores.iter().fold(0.0, |sum, (_, keyword)| sum + keyword);
+        let document = DocumentScore {
+            perplexity: rated.perplexity,
+            keyword,
+            sentences: u32::try_from(rated.sentences).unwrap_or(u32::MAX),
+            tokens: u32::try_from(rated.tokens).unwrap_or(u32::MAX),
+        };
+        (document, sentences)
+    }
+
+    fn context<'page>(
+        &self,
+        page_url: &PageUrl,
+        page: &Extracted,
+        document: &DocumentScore,
+        image: &'page ImageCandidate,
+        texts: &mut Texts<'_, 'page>,
+    ) -> ImageContext {
+        let words = &image.texts;
+        let spans = &image.spans;
+        let mut one = |text: &'page Option<String>| text.as_deref().map(|t| texts.rate(t).score);
+        // What a program wrote says nothing of the picture.
+        let written = words.alt_kind.is_none_or(|kind| kind == AltKind::Written);
+        let alt = written.then(|| one(&words.alt)).flatten();
+        let (title, file_name) = (one(&words.title), one(&words.file_name));
+        let (aria_label, caption) = (one(&words.aria_label), one(&words.caption));
+        let mut part = |text: &'page Option<String>, span: &Option<Span>| {
+            let text = text.as_deref()?;
+            Some(texts.rate_part(text, span.as_ref()).score)
+        };
+        let figcaption = part(&words.figcaption, &spans.figcaption);
+        let heading = part(&words.heading, &spans.heading);
+        let mut all = |list: &'page [String], spans: &[Span]| {
+            let spans = spans.iter().map(Some).chain(repeat(None));
+            let parts = list.iter().zip(spans);
+            parts
+                .map(|(t, span)| texts.rate_part(t, span).score)
+                .collect()
+        };
+        let scores = ImageScores {
+            alt,
+            title,
+            aria_label,
+            caption,
+            figcaption,
+            heading,
+            file_name,
+            parents: all(&words.parents, &spans.parents),
+            siblings: all(&words.siblings, &spans.siblings),
+        };
+        ImageContext {
+            page: page_url.clone(),
+            page_title: page.title.clone(),
+            page_language: page.language.clone(),
+            page_recognised_language: page.recognised.map(|l| l.code().to_owned()),
+            document_perplexity: document.perplexity,
+            declared_width: image.width,
+            declared_height: image.height,
+            terms: {
+                let mut terms = page.terms.clone();
+                terms.licences = Vec::new();
+                terms.license(image.licences.iter().chain(&page.terms.licences).cloned());
+                terms
+            },
+            embedding: image.embedding.clone(),
+            texts: words.clone(),
+            rank: scores.rank(self.unknown),
+            scores,
+        }
+    }
+
+    /// The perplexity of a run of unknown words.
+    pub fn unknown(&self) -> f64 {
+        self.unknown
+    }
+}
+
+/// Sentences as one text, a line each.
+fn lines(sentences: &[Sentence]) -> String {
+    let bytes = sentences.iter().map(|s| s.as_str().len() + 1).sum();
+    let mut text = String::with_capacity(bytes);
+    for sentence in sentences {
+        text.push_str(sentence.as_str());
+        text.push('\n');
+    }
+    text
+}
+
+/// What the rating of a short text is made of.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    pub(super) perplexity: f64,
+    pub(super) keyword: f64,
+    pub(super) tokens: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rated {
+    pub(super) score: TextScore,
+    pub(super) link_keyword: f64,
+}
+
+/// The texts of one page, each rated once: menus repeat their anchors, and images
+/// in one element share their parents.
+struct Texts<'scorer, 'page> {
+    scorer: &'scorer Scorer,
+    /// The standard hasher: these keys are the web's.
+    rated: HashMap<&'page str, Rated>,
+    around: Option<Around<'scorer>>,
+}
+
+impl<'scorer, 'page> Texts<'scorer, 'page> {
+    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer>>) -> Self {
+        Self {
+            scorer,
+            rated: HashMap::new(),
+            around,
+        }
+    }
+
+    /// The rating of a text that is a part of the page's.
+    fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> Rated {
+        let around = self.around.as_ref().zip(span);
+        let measured = around.and_then(|(around, span)| around.measure(span));
+        match measured {
+            Some(measured) => self.scorer.rated(&measured),
+            None => self.rate(text),
+        }
+    }
+
+    fn rate(&mut self, text: &'page str) -> Rated {
+        *self
+            .rated
+            .entry(text)
+            .or_insert_with(|| self.scorer.rate(text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::page::{Embedding, Found, ImageTexts, Link};
+    use crate::topic::lm::{KenLm, SentenceScore, arpa, estimate};
+
+    /// A real model that counts how often it is asked.
+    struct Counting {
+        lm: KenLm,
+        asked: AtomicUsize,
+    }
+
+    impl LanguageModel for Counting {
+        fn order(&self) -> u8 {
+            self.lm.order()
+        }
+        fn score(&self, sentence: &Sentence) -> SentenceScore {
+            self.asked.fetch_add(1, Ordering::Relaxed);
+            self.lm.score(sentence)
+        }
+        fn unknown_log10(&self) -> f64 {
+            self.lm.unknown_log10()
+        }
+    }
+
+    fn scorer(strategy: Strategy) -> (Scorer, Arc<Counting>) {
+        let text = include_str!("../../../tests/fixtures/lm/tiny.txt");
+        let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lm.arpa");
+        arpa::write(&estimate(&corpus, 3).unwrap(), &path).unwrap();
+        let counting = Arc::new(Counting {
+            lm: KenLm::load(&path).unwrap(),
+            asked: AtomicUsize::new(0),
+        });
+        let keywords = [("cat", 3.0), ("hunting", 1.0)]
+            .into_iter()
+            .map(|(token, weight)| (token.to_owned(), weight))
+            .collect();
+        let lm: Arc<dyn LanguageModel> = counting.clone();
+        (
+            Scorer::new(lm, keywords, Weights::default(), strategy),
+            counting,
+        )
+    }
+
+    fn url(path: &str) -> PageUrl {
+        PageUrl::parse(&format!("https://cats.example/{path}")).unwrap()
+    }
+
+    fn link(path: &str, anchor: &str) -> Link {
+        Link {
+            url: url(path),
+            anchor: anchor.to_owned(),
+            nofollow: path == "nofollow",
+            place: Default::default(),
+        }
+    }
+
+    fn image(path: &str, alt: Option<&str>, parents: &[&str]) -> ImageCandidate {
+        ImageCandidate {
+            url: url(path),
+            width: Some(640),
+            height: None,
+            spares: vec![],
+            embedding: Default::default(),
+            licences: vec![],
+            spans: Default::default(),
+            texts: ImageTexts {
+                alt: alt.map(str::to_owned),
+                file_name: Some("cat behavior".into()),
+                parents: parents.iter().map(|text| (*text).to_owned()).collect(),
+                ..ImageTexts::default()
+            },
+        }
+    }
+
+    fn page() -> Extracted {
+        Extracted {
+            title: Some("Cats".into()),
+            language: Some("en".into()),
+            blocks: vec![
+                "One poorly understood element of cat hunting behavior is this. Too short.".into(),
+                "Too short as well".into(),
+                "The field mouse was freed from its enemy, 99 times.".into(),
+            ],
+            links: vec![
+                link("a", "cat hunting behavior"),
+                link("b", "Home"),
+                link("nofollow", "cat hunting behavior"),
+                link("c", ""),
+            ],
+            images: vec![
+                image(
+                    "1.jpg",
+                    Some("cat hunting behavior"),
+                    &["Home", "element of the little man"],
+                ),
+                image("2.jpg", None, &["Home"]),
+            ],
+            ..Extracted::default()
+        }
+    }
+
+    #[test]
+    fn a_page_is_rated_part_by_part() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let page = page();
+        let scored = scorer.score(&url(""), &page);
+        let asked = counting.asked.load(Ordering::Relaxed);
+        // Two sentences; the anchors "cat hunting behavior" and "Home", which recur as
+        // alt and parent; one more parent, one file name. Empty text is not asked.
+        assert_eq!(asked, 2 + 2 + 2);
+
+        assert_eq!(
+            scored.sentences,
+            "one poorly understood element of cat hunting behavior is this\n\
+             the field mouse was freed from its enemy times\n"
+        );
+        let document = scored.document;
+        assert_eq!((document.sentences, document.tokens), (2, 19));
+        assert_eq!(document.keyword, 1.0);
+        assert_eq!(document, scorer.document(&page.blocks));
+        let log10: f64 = scored
+            .sentences
+            .lines()
+            .map(|s| counting.lm.score(&normalise(s)).log10)
+            .sum();
+        assert!((document.perplexity / 10_f64.powf(-log10 / 21.0) - 1.0).abs() < 1e-12);
+
+        let anchor = scorer.text("Cat hunting, behavior!");
+        assert_eq!(anchor.keyword, 1.0);
+        assert_eq!(anchor.weighted, 1.0);
+        let paths: Vec<&str> = scored.links.iter().map(|link| link.url.path()).collect();
+        assert_eq!(paths, ["/a", "/b", "/nofollow", "/c"]);
+        let parts = scored.links[0].parts;
+        assert_eq!(parts.document, document.perplexity);
+        assert_eq!(parts.anchor, anchor.perplexity);
+        assert_eq!(parts.keyword, 1.0 / 3.0, "over the anchor's three tokens");
+        assert_eq!(scored.links[2].parts, parts);
+        let empty = scored.links[3].parts;
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        assert_eq!((empty.anchor, empty.keyword), (unknown, 0.0));
+        assert_eq!(scored.links[3].score, document.perplexity);
+
+        let [first, second] = &scored.images[..] else {
+            panic!("two images, both rated");
+        };
+        let context = &first.context;
+        assert_eq!(context.page, url(""));
+        assert_eq!(
+            (
+                context.page_title.as_deref(),
+                context.page_language.as_deref()
+            ),
+            (Some("Cats"), Some("en"))
+        );
+        assert_eq!(
+            (context.declared_width, context.declared_height),
+            (Some(640), None)
+        );
+        assert_eq!(context.document_perplexity, document.perplexity);
+        assert_eq!(context.texts, page.images[0].texts);
+        assert_eq!(context.scores.alt, Some(anchor));
+        assert_eq!(context.scores.title, None);
+        assert_eq!(context.scores.file_name, Some(scorer.text("cat behavior")));
+        let parent = scorer.text("element of the little man");
+        assert_eq!(context.scores.parents, [scorer.text("Home"), parent]);
+        assert!((context.rank / (anchor.weighted * parent.weighted).sqrt() - 1.0).abs() < 1e-12);
+        assert!(
+            (second.context.rank / unknown - 1.0).abs() < 1e-12,
+            "neither alt nor parent 1"
+        );
+    }
+
+    #[test]
+    fn alt_texts_that_nobody_wrote_are_not_rated_and_captions_are() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        let rated = |alt_kind| {
+            let mut page = page();
+            let embedding = &mut page.images[0].embedding;
+            embedding.found = vec![Found::Img, Found::OpenGraph];
+            let texts = &mut page.images[0].texts;
+            texts.alt_kind = Some(alt_kind);
+            texts.heading = Some("Home".into());
+            texts.figcaption = Some("cat hunting behavior".into());
+            texts.aria_label = Some("element of the little man".into());
+            scorer.score(&url(""), &page).images.remove(0).context
+        };
+        let written = rated(AltKind::Written);
+        let text = |text| Some(scorer.text(text));
+        assert_eq!(written.scores.alt, text("cat hunting behavior"));
+        assert_eq!(written.scores.figcaption, written.scores.alt);
+        assert_eq!(written.scores.heading, text("Home"));
+        assert_eq!(written.scores.aria_label, text("element of the little man"));
+        assert_eq!(written.scores.caption, None);
+        let expected = Embedding {
+            found: vec![Found::Img, Found::OpenGraph],
+            ..Embedding::default()
+        };
+        assert_eq!(written.embedding, expected);
+        for kind in [AltKind::FileName, AltKind::Boilerplate] {
+            let marked = rated(kind);
+            assert_eq!(marked.scores.alt, None);
+            assert_eq!(marked.texts.alt, written.texts.alt, "but kept");
+            assert!(marked.rank > written.rank && marked.rank < unknown);
+        }
+    }
+
+    #[test]
+    fn the_strategy_decides_the_score_and_not_its_parts() {
+        let rated = |strategy| scorer(strategy).0.score(&url(""), &page());
+        let (unfocused, document, link) = (
+            rated(Strategy::Unfocused),
+            rated(Strategy::Document),
+            rated(Strategy::Link),
+        );
+        for ((u, d), l) in unfocused.links.iter().zip(&document.links).zip(&link.links) {
+            assert_eq!((u.parts, d.parts), (l.parts, l.parts));
+            assert_eq!(u.score, 0.0);
+            assert_eq!(d.score, document.document.perplexity);
+            assert_eq!(
+                l.score,
+                super::super::link_score(&l.parts, &Weights::default())
+            );
+        }
+        assert!(link.links[0].score < document.links[0].score);
+    }
+
+    #[test]
+    fn a_page_without_text_has_the_perplexity_of_unknown_words() {
+        let (scorer, counting) = scorer(Strategy::Link);
+        let scored = scorer.score(&url(""), &Extracted::default());
+        let unknown = 10_f64.powf(-counting.lm.unknown_log10());
+        assert_eq!(scored.document.perplexity, unknown);
+        assert_eq!((scored.document.keyword, scored.document.tokens), (0.0, 0));
+        assert_eq!(scorer.text("99").perplexity, unknown);
+        assert_eq!(scorer.text("99").weighted, unknown);
+    }
+}

@@ -1,0 +1,392 @@
+//! The policy: what follows from a failure.
+//!
+//! One table, read from above; the first row that covers a failure decides.
+//! How often to retry and how long to back off is the frontier's matter.
+
+use crate::page::{Outcome, Reason, TaskKind};
+
+use super::error::FetchError;
+use Class::*;
+use Kinds::*;
+use Then::*;
+
+/// What the frontier is to do after `error`.
+///
+/// For a robots.txt a status of 400 to 499 is [`Outcome::Done`]: there are no
+/// rules, and all is allowed (RFC 9309 section 2.3.1.3). Everything else that
+/// fails there is retried, and all is forbidden until it answers.
+pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
+    let retry_after = error.retry_after();
+    let row = TABLE
+        .iter()
+        .find(|row| row.kinds.cover(kind) && row.class.covers(error));
+    // A test holds that there is a row for every failure.
+    match row.map_or(Retry(Reason::Internal), |row| row.then) {
+        Done => Outcome::Done,
+        Drop(reason) => Outcome::Drop { reason },
+        Retry(reason) => Outcome::Retry {
+            reason,
+            retry_after,
+            host_backs_off: false,
+        },
+        BackOff(reason) => Outcome::Retry {
+            reason,
+            retry_after,
+            host_backs_off: true,
+        },
+    }
+}
+
+#[rustfmt::skip]
+const TABLE: &[Row] = &[
+    // Nobody answered. The next address of the host would fare no better.
+    row(All,    Dns,                        BackOff(Reason::Dns)),
+    row(All,    Connection,                 BackOff(Reason::Connection)),
+    row(All,    Timeout,                    BackOff(Reason::Timeout)),
+    row(All,    Tls,                        BackOff(Reason::Tls)),
+    row(All,    PrivateAddress,             Drop(Reason::PrivateAddress)),
+    row(All,    Local,                      Retry(Reason::Internal)),
+    row(All,    NoRoom,                     Retry(Reason::NoRoom)),
+    row(All,    Unsendable,                 Drop(Reason::Protocol)),
+
+    // Somebody answered, but not so that it could be understood.
+    row(All,    Protocol,                   Retry(Reason::Protocol)),
+    row(All,    Decoding,                   Retry(Reason::Protocol)),
+    row(All,    TooLarge,                   Drop(Reason::TooLarge)),
+    row(Robots, BadRedirect,                Retry(Reason::BadRedirect)),
+    row(All,    BadRedirect,                Drop(Reason::BadRedirect)),
+
+    // The server asks for patience.
+    row(All,    Status(429, 429),           BackOff(Reason::Overloaded)),
+    row(All,    Status(503, 503),           BackOff(Reason::Overloaded)),
+    row(All,    Status(500, 599),           BackOff(Reason::ServerError)),
+
+    // It waited too long, was asked too early, or over the wrong connection.
+    row(All,    Status(408, 408),           Retry(Reason::Timeout)),
+    row(All,    Status(425, 425),           Retry(Reason::ClientError)),
+    row(All,    Status(421, 421),           Retry(Reason::ClientError)),
+
+    // It is gone, forbidden, or was never there.
+    row(Robots, Status(400, 499),           Done),
+    row(Image,  Status(404, 404),           Drop(Reason::Gone)),
+    row(Image,  Status(410, 410),           Drop(Reason::Gone)),
+    row(All,    Status(400, 499),           Drop(Reason::ClientError)),
+
+    // 304 without a condition in the request is a cache's fault; the other 3xx
+    // here (300 without a target, 305, 306) offer nothing to follow.
+    row(All,    Status(304, 304),           Retry(Reason::Protocol)),
+    row(Robots, Status(300, 399),           Retry(Reason::BadRedirect)),
+    row(All,    Status(300, 399),           Drop(Reason::BadRedirect)),
+
+    // No status that HTTP knows in an answer (RFC 9110 section 15).
+    row(All,    Status(0, u16::MAX),        Retry(Reason::Protocol)),
+];
+
+/// One row of the table.
+struct Row {
+    kinds: Kinds,
+    class: Class,
+    then: Then,
+}
+
+const fn row(kinds: Kinds, class: Class, then: Then) -> Row {
+    Row { kinds, class, then }
+}
+
+/// The tasks a row is for.
+enum Kinds {
+    All,
+    Image,
+    Robots,
+}
+
+impl Kinds {
+    fn cover(&self, kind: TaskKind) -> bool {
+        match self {
+            All => true,
+            Image => kind == TaskKind::Image,
+            Robots => kind == TaskKind::Robots,
+        }
+    }
+}
+
+/// The failures a row is for: the variants of [`FetchError`], statuses by range.
+enum Class {
+    Dns,
+    PrivateAddress,
+    Connection,
+    Tls,
+    Timeout,
+    Protocol,
+    Decoding,
+    BadRedirect,
+    TooLarge,
+    Unsendable,
+    NoRoom,
+    /// And a proxy that lets nothing through.
+    Local,
+    /// A status from the first to the second number.
+    Status(u16, u16),
+}
+
+impl Class {
+    fn covers(&self, error: &FetchError) -> bool {
+        match (self, error) {
+            (Status(from, to), FetchError::Status { status, .. }) => (from..=to).contains(&status),
+            _ => matches!(
+                (self, error),
+                (Dns, FetchError::Dns { .. })
+                    | (PrivateAddress, FetchError::PrivateAddress { .. })
+                    | (Connection, FetchError::Connection { .. })
+                    | (Tls, FetchError::Tls { .. })
+                    | (Timeout, FetchError::Timeout { .. })
+                    | (Protocol, FetchError::Protocol { .. })
+                    | (Decoding, FetchError::Decoding { .. })
+                    | (BadRedirect, FetchError::BadRedirect { .. })
+                    | (TooLarge, FetchError::TooLarge { .. })
+                    | (Unsendable, FetchError::Unsendable { .. })
+                    | (NoRoom, FetchError::NoRoom { .. })
+                    | (Local, FetchError::Local { .. } | FetchError::Proxy { .. })
+            ),
+        }
+    }
+}
+
+/// What to do.
+#[derive(Clone, Copy)]
+enum Then {
+    /// There is no such file, and that is an answer.
+    Done,
+    /// Never again.
+    Drop(Reason),
+    /// Later, this address alone.
+    Retry(Reason),
+    /// Later, and the whole host rests.
+    BackOff(Reason),
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::error::{Phase, Seen};
+    use super::*;
+
+    fn status(status: u16, retry_after: Option<u64>) -> FetchError {
+        FetchError::Status {
+            status,
+            retry_after: retry_after.map(Duration::from_secs),
+            seen: Seen::default(),
+        }
+    }
+
+    /// One of every variant. The match below does not compile when one is added
+    /// to `FetchError`, so that it is added here as well.
+    fn every_failure() -> Vec<FetchError> {
+        let seen = Seen::default();
+        let (host, why) = (String::from("example.org"), String::new());
+        let both = || (host.clone(), why.clone());
+        let made = |make: fn(String, String, Seen) -> FetchError| {
+            let (host, why) = both();
+            make(host, why, seen)
+        };
+        let all = vec![
+            made(|host, why, seen| FetchError::Dns { host, why, seen }),
+            made(|host, _, seen| FetchError::PrivateAddress {
+                host,
+                address: [10, 0, 0, 1].into(),
+                seen,
+            }),
+            made(|host, why, seen| FetchError::Connection {
+                host,
+                why,
+                unreached: false,
+                seen,
+            }),
+            made(|host, why, seen| FetchError::Tls { host, why, seen }),
+            made(|host, _, seen| FetchError::Timeout {
+                host,
+                phase: Phase::Head,
+                seen,
+            }),
+            made(|host, why, seen| FetchError::Protocol { host, why, seen }),
+            made(|host, why, seen| FetchError::Decoding { host, why, seen }),
+            made(|_, why, seen| FetchError::BadRedirect {
+                status: 302,
+                retry_after: None,
+                why,
+                seen,
+            }),
+            made(|_, _, seen| FetchError::TooLarge {
+                cap: 1,
+                declared: None,
+                seen,
+            }),
+            made(|url, why, seen| FetchError::Unsendable { url, why, seen }),
+            made(|_, why, seen| FetchError::Local { why, seen }),
+            FetchError::Proxy { seen },
+            made(|host, _, seen| FetchError::NoRoom { host, seen }),
+            status(404, None),
+        ];
+        let mut kinds: Vec<usize> = all
+            .iter()
+            .map(|e| match e {
+                FetchError::Dns { .. } => 0,
+                FetchError::PrivateAddress { .. } => 1,
+                FetchError::Connection { .. } => 2,
+                FetchError::Tls { .. } => 3,
+                FetchError::Timeout { .. } => 4,
+                FetchError::Protocol { .. } => 5,
+                FetchError::Decoding { .. } => 6,
+                FetchError::BadRedirect { .. } => 7,
+                FetchError::TooLarge { .. } => 8,
+                FetchError::Unsendable { .. } => 9,
+                FetchError::Local { .. } => 10,
+                FetchError::Status { .. } => 11,
+                FetchError::Proxy { .. } => 12,
+                FetchError::NoRoom { .. } => 13,
+            })
+            .collect();
+        kinds.sort_unstable();
+        assert_eq!(kinds, (0..14).collect::<Vec<_>>());
+        all
+    }
+
+    #[test]
+    fn every_failure_has_a_row() {
+        let mut all = every_failure();
+        all.extend((100..1000).map(|s| status(s, None)));
+        all.extend((100..1000).map(|s| status(s, Some(1))));
+        for kind in [TaskKind::Robots, TaskKind::Page, TaskKind::Image] {
+            for error in &all {
+                let rows = TABLE
+                    .iter()
+                    .filter(|r| r.kinds.cover(kind) && r.class.covers(error));
+                assert!(rows.count() > 0, "{kind:?} {error}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_row_decides_something() {
+        let mut all = every_failure();
+        all.extend((100..1000).map(|s| status(s, None)));
+        all.extend((100..1000).map(|s| status(s, Some(1))));
+        let mut reached = vec![false; TABLE.len()];
+        for kind in [TaskKind::Robots, TaskKind::Page, TaskKind::Image] {
+            for error in &all {
+                let first = TABLE
+                    .iter()
+                    .position(|r| r.kinds.cover(kind) && r.class.covers(error));
+                reached[first.unwrap()] = true;
+            }
+        }
+        let unreached = reached.iter().position(|r| !r);
+        assert_eq!(unreached, None, "the row of this index decides nothing");
+    }
+
+    /// The README's table, made from the one above.
+    fn readable() -> String {
+        let line = |row: &Row| {
+            let what = match row.class {
+                Dns => "the name does not resolve".to_owned(),
+                PrivateAddress => "its address is not of the public internet".to_owned(),
+                Connection => "no connection, or cut".to_owned(),
+                Tls => "no secure connection".to_owned(),
+                Timeout => "too slow".to_owned(),
+                Protocol => "no valid HTTP".to_owned(),
+                Decoding => "the body cannot be decoded".to_owned(),
+                BadRedirect => "a redirect to nowhere".to_owned(),
+                TooLarge => "larger than the cap".to_owned(),
+                Unsendable => "cannot be asked for".to_owned(),
+                NoRoom => "others hold the memory that it needs".to_owned(),
+                Local => "this machine has no connection left".to_owned(),
+                Status(0, u16::MAX) => "any other status".to_owned(),
+                Status(from, to) if from == to => format!("status {from}"),
+                Status(from, to) => format!("status {from} to {to}"),
+            };
+            let kind = match row.kinds {
+                All => "",
+                Image => ", of an image",
+                Robots => ", of a robots.txt",
+            };
+            let (then, reason) = match row.then {
+                Done => ("there are no rules", ""),
+                Drop(Reason::Gone) => ("drop, ask for its next size", "gone"),
+                Drop(reason) => ("drop", reason.name()),
+                Retry(reason) => ("retry", reason.name()),
+                BackOff(reason) => ("host waits, retry", reason.name()),
+            };
+            format!("| {what}{kind} | {then} | {reason} |\n")
+        };
+        let rows: String = TABLE.iter().map(line).collect();
+        format!("| what happened | what follows | reason in the log |\n|---|---|---|\n{rows}")
+    }
+
+    #[test]
+    fn the_readme_has_the_table() {
+        let readme = include_str!("../../../README.md");
+        assert!(
+            readme.contains(&readable()),
+            "it should be:\n{}",
+            readable()
+        );
+    }
+
+    #[test]
+    fn statuses() {
+        let page = |s, after| outcome(TaskKind::Page, &status(s, after));
+        let retry = |reason, after: Option<u64>, host_backs_off| Outcome::Retry {
+            reason,
+            retry_after: after.map(Duration::from_secs),
+            host_backs_off,
+        };
+        let drop = |reason| Outcome::Drop { reason };
+        for (s, after, expected) in [
+            (404, None, drop(Reason::ClientError)),
+            (410, Some(5), drop(Reason::ClientError)),
+            (451, None, drop(Reason::ClientError)),
+            (408, None, retry(Reason::Timeout, None, false)),
+            (425, None, retry(Reason::ClientError, None, false)),
+            (429, None, retry(Reason::Overloaded, None, true)),
+            (
+                429,
+                Some(1_000_000),
+                retry(Reason::Overloaded, Some(1_000_000), true),
+            ),
+            (503, None, retry(Reason::Overloaded, None, true)),
+            (503, Some(0), retry(Reason::Overloaded, Some(0), true)),
+            (500, Some(7), retry(Reason::ServerError, Some(7), true)),
+            (304, None, retry(Reason::Protocol, None, false)),
+            (305, None, drop(Reason::BadRedirect)),
+            (999, None, retry(Reason::Protocol, None, false)),
+        ] {
+            assert_eq!(page(s, after), expected, "{s} {after:?}");
+        }
+    }
+
+    /// Nothing but an address that is never asked ends a robots.txt for good:
+    /// a host without rules would stay shut, or open, for ever.
+    #[test]
+    fn robots_are_answered_or_asked_again() {
+        let robots = |e: &FetchError| outcome(TaskKind::Robots, e);
+        assert_eq!(robots(&status(404, None)), Outcome::Done);
+        assert_eq!(robots(&status(403, None)), Outcome::Done);
+        for error in every_failure() {
+            match (&error, robots(&error)) {
+                (FetchError::Status { .. }, Outcome::Done) => (),
+                (
+                    FetchError::PrivateAddress { .. }
+                    | FetchError::Unsendable { .. }
+                    | FetchError::TooLarge { .. },
+                    Outcome::Drop { .. },
+                ) => (),
+                (_, Outcome::Retry { .. }) => (),
+                (error, other) => panic!("{error}: {other:?}"),
+            }
+        }
+        for s in [429, 500, 503, 304, 300] {
+            assert!(matches!(robots(&status(s, None)), Outcome::Retry { .. }));
+        }
+    }
+}

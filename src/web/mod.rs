@@ -1,0 +1,18 @@
+//! One request and one document: the wing of the rules of the web.
+//!
+//! | module | one line | may import |
+//! |---|---|---|
+//! | `scope` | which addresses belong to a crawl: accept, reject, hops, file types, traps | nothing |
+//! | `robots` | robots.txt, crawl delays, content signals and TDM reservations | nothing |
+//! | `sitemap` | sitemaps in XML, text, RSS and Atom to the addresses they list | nothing |
+//! | `fetch` | one request to an answer or a typed error: caps, address guard, rates | nothing |
+//! | `extract` | one document to text blocks, links, and images with their context | nothing |
+//!
+//! Nothing here knows a topic, a queue or an output: each module takes one input and returns
+//! what it says. Which request comes next, and when, is decided in `crawl`.
+
+pub mod extract;
+pub mod fetch;
+pub mod robots;
+pub mod scope;
+pub mod sitemap;
