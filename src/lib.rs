@@ -34,6 +34,7 @@
 //! | `sanitize` | text of strangers made safe to print | nothing |
 //! | `local_origin` | whether a page of another site asks a server on this machine | nothing |
 //! | `local_server` | HTTP connections of a server on this machine, within bounds | nothing |
+//! | `guide` | the guide for users: Markdown to plain text and manual pages | nothing |
 //! | `address` | canonical URLs, host keys, SURT form | nothing |
 //! | `language` | which language a text is in | nothing |
 //! | `page` | the values that travel: task, fetched, extracted, scored, outcome | address, language |
@@ -69,6 +70,7 @@ pub mod corpus;
 pub mod crawl;
 pub mod daemon;
 pub mod fs;
+pub mod guide;
 pub mod lab;
 pub mod language;
 pub mod local_origin;

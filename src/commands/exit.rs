@@ -25,7 +25,7 @@ const STOPPED: u8 = 130;
 /// The same by SIGTERM.
 const TERMINATED: u8 = 143;
 
-/// The table for `--help` and the manual page; the README has the same.
+/// The table for `--help` and the manual page; the topic `operating` of the guide has the same.
 pub const HELP: &str = "Exit codes:
   0    done: nothing is left to fetch, or a limit of the job is reached
   1    failed on the way; what was fetched is kept

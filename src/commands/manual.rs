@@ -1,5 +1,5 @@
 //! `spoor completions SHELL`, `spoor man [--out FOLDER]`: what the shell and `man` know
-//! of the command line, made of its declaration.
+//! of the command line, made of its declaration, and the guide as manual pages.
 
 use std::io::Write;
 use std::path::Path;
@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::CommandFactory;
 use clap_complete::Shell;
+use spoor::guide::TOPICS;
 
 use super::Arguments;
 
@@ -16,7 +17,8 @@ pub fn completions(shell: Shell) {
     clap_complete::generate(shell, &mut command, "spoor", &mut std::io::stdout());
 }
 
-/// Prints the manual page of the program, or writes one for it and for every command.
+/// Prints the manual page of the program, or writes one for it, for every command and for
+/// every topic of the guide.
 pub fn man(out: Option<&Path>) -> Result<()> {
     let command = Arguments::command();
     match out {
@@ -24,7 +26,13 @@ pub fn man(out: Option<&Path>) -> Result<()> {
             std::fs::create_dir_all(folder)
                 .with_context(|| format!("making {}", folder.display()))?;
             clap_mangen::generate_to(command, folder)
-                .with_context(|| format!("writing into {}", folder.display()))
+                .with_context(|| format!("writing into {}", folder.display()))?;
+            for topic in TOPICS {
+                let path = folder.join(format!("spoor-{}.7", topic.name));
+                std::fs::write(&path, topic.manual())
+                    .with_context(|| format!("writing {}", path.display()))?;
+            }
+            Ok(())
         }
         None => {
             let mut page = Vec::new();

@@ -11,6 +11,7 @@ pub mod exit;
 mod experiment;
 mod explain;
 mod export;
+mod help;
 mod init;
 mod lab;
 mod licenses;
@@ -45,6 +46,7 @@ const GENERAL: &str = "Of every command";
 /// Follows one topic through the web and brings home its text and images.
 #[derive(Debug, Parser)]
 #[command(name = "spoor", version, max_term_width = 100, after_help = exit::HELP)]
+#[command(disable_help_subcommand = true)]
 pub struct Arguments {
     /// Say more on standard error: -v for steps, -vv for every fetch. The
     /// variable SPOOR_LOG takes a filter, as `spoor=debug`.
@@ -140,11 +142,17 @@ pub enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Print the manual page, or write those of all commands.
+    /// Print the manual page, or write those of all commands and topics.
     Man {
         /// The folder that they are written to.
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
+    },
+    /// Print this, the help of a command, or a topic of the guide.
+    Help {
+        /// A command, as `lab serve`, or a topic; without it, the list of both.
+        #[arg(value_name = "COMMAND OR TOPIC")]
+        what: Vec<String>,
     },
 }
 
@@ -233,6 +241,7 @@ pub fn run(command: Command) -> Result<u8> {
             Ok(())
         }
         Command::Man { out } => manual::man(out.as_deref()),
+        Command::Help { what } => help::run(&what),
     };
     done.map(|()| 0)
 }

@@ -13,7 +13,8 @@ const Z: f64 = 1.959_963_984_540_054;
 /// is somewhere between the two kinds. This moves it half way to the mean text of the topic,
 /// or as far the other way. On the lab web the true share was in that range in 42 of the 46
 /// cases where one was given, and never more than 6 points outside of it; only with seed
-/// pages as texts and long neutral texts is the judge further off (see the README).
+/// pages as texts and long neutral texts is the judge further off (see the topic
+/// `headline` of the guide).
 const DOUBT: f64 = 1.6;
 
 /// Points of a curve at most; where there would be more, each two become one.

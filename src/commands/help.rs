@@ -1,0 +1,88 @@
+//! `spoor help [COMMAND | TOPIC]`: the commands, and the topics of the guide.
+
+use anyhow::Result;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+use spoor::guide::{TOPICS, Topic};
+
+use super::Arguments;
+
+/// Where standard output is no terminal, and the most where it is a wide one.
+const COLUMNS: (u16, u16) = (80, 100);
+
+/// Prints the help of a command as `--help` does, or a topic, or what there is of both.
+pub fn run(what: &[String]) -> Result<()> {
+    if let [name] = what
+        && let Some(topic) = Topic::named(name)
+    {
+        let columns = console::Term::stdout().size_checked();
+        let columns = columns.map_or(COLUMNS.0, |(_, columns)| columns.min(COLUMNS.1));
+        print!("{}", topic.plain(usize::from(columns).max(20)));
+        return Ok(());
+    }
+    let mut command = Arguments::command();
+    command.build();
+    for (at, name) in what.iter().enumerate() {
+        let Some(next) = command.find_subcommand(name) else {
+            let message = match at {
+                0 => unknown(name),
+                _ => format!("`spoor {}` has no command `{name}`", what[..at].join(" ")),
+            };
+            command.error(ErrorKind::InvalidSubcommand, message).exit();
+        };
+        command = next.clone();
+    }
+    let asked = ["spoor"].into_iter().chain(what.iter().map(String::as_str));
+    if let Err(help) = Arguments::command().try_get_matches_from(asked.chain(["--help"])) {
+        help.print()?;
+    }
+    if what.is_empty() {
+        print!("\n{}", topics());
+    }
+    Ok(())
+}
+
+/// The topics, with a line each.
+fn topics() -> String {
+    let longest = TOPICS.iter().map(|t| t.name.len()).max().unwrap_or(0);
+    let line = |topic: &Topic| format!("  {:<longest$}  {}\n", topic.name, topic.about);
+    let lines: String = TOPICS.iter().map(line).collect();
+    format!("Topics of the guide, for `spoor help TOPIC`:\n{lines}")
+}
+
+fn unknown(name: &str) -> String {
+    let near = TOPICS
+        .iter()
+        .map(|topic| (strsim::jaro(name, topic.name), topic.name))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, near)| format!("; did you mean `{near}`?"));
+    format!(
+        "there is no command and no topic `{name}`{near}\n\n{}\n\
+         `spoor help` lists the commands as well.",
+        topics()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_topic_has_the_name_of_a_command() {
+        let all = Arguments::command();
+        for topic in TOPICS {
+            assert!(all.find_subcommand(topic.name).is_none(), "{}", topic.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_topic_is_answered_with_all() {
+        let told = unknown("image");
+        assert!(told.contains("did you mean `images`?"), "{told}");
+        assert!(!unknown("xyzzy").contains("did you mean"));
+        for topic in TOPICS {
+            assert!(told.contains(topic.about), "{told}");
+        }
+    }
+}

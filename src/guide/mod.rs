@@ -1,0 +1,91 @@
+//! The guide: what a user reads about spoor, one topic a page.
+//!
+//! A topic is a Markdown file in this folder and a line in the list below. From these come
+//! the pages of `cargo doc`, the text of `spoor help TOPIC` and the manual pages in section 7
+//! that `spoor man --out FOLDER` writes.
+
+mod blocks;
+mod manual;
+mod plain;
+#[cfg(test)]
+mod tests;
+
+/// A page of the guide.
+#[derive(Debug, Clone, Copy)]
+pub struct Topic {
+    /// What it is called: the name of its file without `.md`.
+    pub name: &'static str,
+    /// What it is about, in a few words.
+    pub about: &'static str,
+    /// The page, in Markdown.
+    pub text: &'static str,
+}
+
+impl Topic {
+    /// The topic of this name.
+    pub fn named(name: &str) -> Option<&'static Self> {
+        TOPICS.iter().find(|topic| topic.name == name)
+    }
+
+    /// The page as plain text with lines of at most `width` columns. Lines of code are never
+    /// broken, and may be longer.
+    pub fn plain(&self, width: usize) -> String {
+        plain::page(&blocks::parse(self.text), width)
+    }
+
+    /// The page as a manual page in section 7.
+    pub fn manual(&self) -> String {
+        manual::page(self, &blocks::parse(self.text))
+    }
+}
+
+macro_rules! topics {
+    ($($name:ident: $about:literal,)*) => {
+        /// All topics, in reading order.
+        pub const TOPICS: &[Topic] = &[$(Topic {
+            name: stringify!($name),
+            about: $about,
+            text: include_str!(concat!(stringify!($name), ".md")),
+        }),*];
+        topics!(@modules [$($name)*] $($name)*);
+    };
+    (@modules $all:tt $($name:ident)*) => {
+        $(topics!(@module $name $all);)*
+    };
+    // A file names other topics as files, which is right wherever the folder is shown. The
+    // first definition of a link counts, so these lead to the module in its place.
+    (@module $name:ident [$($all:ident)*]) => {
+        #[doc = concat!($("[", stringify!($all), "]: crate::guide::", stringify!($all), "\n"),*)]
+        ///
+        #[doc = include_str!(concat!(stringify!($name), ".md"))]
+        pub mod $name {}
+    };
+}
+
+topics! {
+    installing: "build and install spoor, in a container or as one static program",
+    jobs: "the job file, the texts a topic is learned from, and how to begin",
+    operating: "progress, exit codes, logs, and running it as a service",
+    control: "see, pause, change and explain a crawl; the dashboard and the API",
+    headline: "how many pages are on topic, what focusing gained, and how sure that is",
+    reports: "what jobs found, as HTML and Markdown with plots",
+    images: "which images are kept, with which words; ranking and export",
+    text: "documents, extractors, and the text of a crawl as a corpus",
+    languages: "how languages are recognised and chosen",
+    terms: "what publishers allow, what spoor obeys, and taking samples down",
+    annotation: "people judge the images; how far they agree",
+    watching: "visit pages again, watch addresses, read sitemaps",
+    scope: "which addresses belong to a crawl, and sites without end",
+    calibration: "what is near the topic: boundaries, and growing a model",
+    strategies: "how a crawl chooses its next link, and what each strategy finds",
+    experiments: "compare settings on a stored web, offline",
+    journey: "how a page travels from a link to the disk",
+    layout: "which file of a job or a model holds what",
+    stores: "sled or fjall for the frontier; convert, check, export, import",
+    politeness: "robots.txt, pauses, and what shares a clock",
+    failures: "what follows when a request or a host fails",
+    troubleshooting: "full disks, lost networks, damaged stores, and what to do",
+    safety: "hostile sites, slow hosts, private addresses",
+    performance: "a crawl of a million pages, and the benchmarks",
+    glossary: "the words of this guide",
+}
