@@ -1,11 +1,12 @@
 //! What the documents show can be run: every job file that is shipped, every
-//! piece of TOML in the README, and every command in it.
+//! piece of TOML in the README and the guide, and every command in them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use spoor::config::Config;
+use spoor::guide::{TOPICS, Topic};
 use spoor::lab::experiment::Plan;
 
 use crate::support::{Ran, spoor};
@@ -14,14 +15,24 @@ fn package(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-fn readme() -> String {
-    let path = package("README.md");
-    std::fs::read_to_string(&path).unwrap_or_else(|e| {
-        panic!(
-            "{}: {e}; the README is what this test reads",
-            path.display()
-        )
-    })
+/// The texts that tell people how to use spoor: name and content. The guide is listed, so
+/// that no page of it is forgotten.
+fn documents() -> Vec<(String, String)> {
+    let mut names = vec!["README.md".to_owned(), "CONTRIBUTING.md".to_owned()];
+    for entry in std::fs::read_dir(package("src/guide")).unwrap() {
+        let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            names.push(format!("src/guide/{name}"));
+        }
+    }
+    assert!(names.len() > 20, "{names:?}");
+    names.sort();
+    let read = |name: String| {
+        let text = std::fs::read_to_string(package(&name));
+        let text = text.unwrap_or_else(|e| panic!("{name}: {e}; this test reads it"));
+        (name, text)
+    };
+    names.into_iter().map(read).collect()
 }
 
 /// The fenced blocks of a Markdown text: language and content.
@@ -86,6 +97,13 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
             true => fault(&own, help),
             false => None,
         });
+    }
+    if let ["spoor", "help", name, ..] = *words.as_slice()
+        && name != name.to_uppercase()
+        && Topic::named(name).is_none()
+        && help(&["spoor", name]).is_none()
+    {
+        return Some(format!("`{line}`: there is no topic or command {name}"));
     }
     let mut path = vec![words[0]];
     let mut text = help(&path)?;
@@ -205,38 +223,101 @@ fn every_shipped_job_is_valid() {
 }
 
 #[test]
-fn every_job_in_the_readme_is_valid() {
-    let blocks = blocks(&readme());
-    let toml = blocks.iter().filter(|(language, _)| language == "toml");
+fn every_job_in_the_documents_is_valid() {
     let mut count = 0;
-    for (_, text) in toml {
-        count += 1;
-        if text.contains("[[variant]]") {
-            Plan::parse(text, Path::new("README.md")).unwrap();
-            continue;
-        }
-        // A piece of a job is one that has a name already.
-        let whole = match text.contains("[job]") {
-            true => text.clone(),
-            false => format!("[job]\nname = \"piece\"\n{text}"),
-        };
-        if let Err(errors) = Config::parse(&whole, "README.md") {
-            panic!("{errors}\nin\n{text}");
+    for (name, document) in documents() {
+        for (_, text) in blocks(&document).iter().filter(|(l, _)| l == "toml") {
+            count += 1;
+            if text.contains("[[variant]]") {
+                Plan::parse(text, Path::new(&name)).unwrap();
+                continue;
+            }
+            // A piece of a job is one that has a name already.
+            let whole = match text.contains("[job]") {
+                true => text.clone(),
+                false => format!("[job]\nname = \"piece\"\n{text}"),
+            };
+            if let Err(errors) = Config::parse(&whole, &name) {
+                panic!("{errors}\nin\n{text}");
+            }
         }
     }
-    assert!(count > 0, "the README shows no job");
+    assert!(count >= 5, "the documents show {count} jobs");
 }
 
 #[test]
-fn every_command_in_the_readme_exists() {
-    let lines = command_lines(&readme());
-    assert!(lines.len() >= 5, "{lines:?}");
+fn every_command_in_the_documents_exists() {
     let mut helps = Helps::default();
-    let faults: Vec<String> = lines
-        .iter()
-        .filter_map(|line| fault(line, &mut |path| helps.get(path)))
-        .collect();
+    let mut count = 0;
+    let mut faults = Vec::new();
+    for (name, document) in documents() {
+        for line in command_lines(&document) {
+            count += 1;
+            if let Some(fault) = fault(&line, &mut |path| helps.get(path)) {
+                faults.push(format!("{name}: {fault}"));
+            }
+        }
+    }
     assert!(faults.is_empty(), "\n{}\n", faults.join("\n"));
+    assert!(count >= 50, "the documents show {count} commands");
+}
+
+#[test]
+fn every_file_that_a_document_links_to_exists() {
+    let link = regex::Regex::new(r"\]\(([^)#]+)[^)]*\)|^\[[a-z]+\]: (.*)").unwrap();
+    let mut count = 0;
+    for (name, document) in documents() {
+        let folder = package(&name);
+        let folder = folder.parent().unwrap();
+        for line in document.lines() {
+            for found in link.captures_iter(line) {
+                let to = found.get(1).or(found.get(2)).unwrap().as_str();
+                if !to.contains("://") {
+                    count += 1;
+                    assert!(folder.join(to).exists(), "{name}: there is no {to}");
+                }
+            }
+        }
+    }
+    assert!(count >= 30, "{count} links were read");
+}
+
+#[test]
+fn the_readme_is_short_and_names_every_topic() {
+    let readme = std::fs::read_to_string(package("README.md")).unwrap();
+    assert!(readme.lines().count() <= 200, "details belong in the guide");
+    for topic in TOPICS {
+        let file = format!("(src/guide/{}.md)", topic.name);
+        assert!(readme.contains(&file), "{file}");
+    }
+}
+
+#[test]
+fn help_shows_commands_and_topics() {
+    let all = Ran::of(&mut spoor(&["help"])).good();
+    assert!(all.contains("\nCommands:\n"), "{all}");
+    for topic in TOPICS {
+        assert!(all.contains(topic.about), "{}", topic.name);
+        let page = Ran::of(&mut spoor(&["help", topic.name])).good();
+        assert_eq!(page, topic.plain(80));
+    }
+    for command in [vec!["crawl"], vec!["lab", "serve"]] {
+        let mut with_flag = command.clone();
+        with_flag.push("--help");
+        let mut with_help = command.clone();
+        with_help.insert(0, "help");
+        let page = Ran::of(&mut spoor(&with_help)).good();
+        assert_eq!(page, Ran::of(&mut spoor(&with_flag)).good());
+    }
+    let unknown = Ran::of(&mut spoor(&["help", "imges"]));
+    assert_eq!(unknown.status.code(), Some(2));
+    for part in [
+        "no topic `imges`",
+        "did you mean `images`?",
+        TOPICS[0].about,
+    ] {
+        assert!(unknown.err.contains(part), "{}", unknown.err);
+    }
 }
 
 #[test]
@@ -258,6 +339,7 @@ fn wrong_examples_are_found() {
         "spoor krawl x",
         "spoor config chek x",
         "spoor demo --fesh",
+        "spoor help imges",
         "spoor crawl config/dogs.toml",
         "spoor crawl x --link",
         "cargo run --release -- demo --fesh",
@@ -272,6 +354,9 @@ fn wrong_examples_are_found() {
         "spoor score --model models/cats \"a demo\" # and a comment --x",
         "cargo run --release -- demo --fresh",
         "cargo test --test it -- --nocapture",
+        "spoor help images",
+        "spoor help crawl",
+        "spoor help TOPIC",
     ] {
         assert_eq!(judged(line), None, "{line}");
     }
