@@ -6,6 +6,21 @@
 //! brings home a parallel corpus: the text, and every topical image beside the
 //! words around it.
 //!
+//! # What is stable
+//!
+//! spoor is a program. Its command line, its job files and the files that it writes are what
+//! it promises; the library under it has **no stable interface before 1.0**, and any version
+//! may change or remove any part of it. A program that uses it all the same, at its own risk,
+//! should keep to these few:
+//!
+//! - [`address::PageUrl`], a canonical address;
+//! - [`config::Config`], a checked job file;
+//! - [`robots::Robots`], the rules of a robots.txt;
+//! - [`extract::extract_text`], what a page consists of;
+//! - [`lm::KenLm`], a language model, with [`lm::estimate()`] and [`mod@lm::perplexity`].
+//!
+//! What the program does, from the first job to the last export, is in the [`guide`].
+//!
 //! # How a page travels
 //!
 //! ```text

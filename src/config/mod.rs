@@ -196,6 +196,22 @@ impl Config {
     /// Checks `text`; `name` is what messages call it, a file's name. Relative paths stay
     /// as they are.
     ///
+    /// ```
+    /// use spoor::config::Config;
+    ///
+    /// let job = "[job]\nname = \"cats\"\n\n[limits]\ndocuments = 10_000\n";
+    /// let config = Config::parse(job, "cats.toml")?;
+    /// assert_eq!(config.job_folder().to_str(), Some("jobs/cats"));
+    ///
+    /// let errors = Config::parse(&job.replace("documents", "document"), "cats.toml").unwrap_err();
+    /// assert_eq!(
+    ///     errors.to_string(),
+    ///     "cats.toml:5:1: limits.document: unknown key; did you mean `documents`?\n\
+    ///      1 error in cats.toml"
+    /// );
+    /// # Ok::<(), spoor::config::ConfigErrors>(())
+    /// ```
+    ///
     /// # Errors
     /// Everything that is wrong with it.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {

@@ -9,6 +9,27 @@
 //!
 //! A model is trained once and then only read, from any number of threads. Nothing
 //! here knows of pages, links, keywords or scores, nor where sentences come from.
+//!
+//! ```
+//! use spoor::lm::{KenLm, arpa, estimate, perplexity, sentences};
+//!
+//! let texts = [
+//!     "The cat sleeps on the sofa all day. A kitten plays with the cat in the garden.",
+//!     "The kitten sleeps beside the cat. At night the cat plays in the garden.",
+//! ];
+//! let model = estimate(sentences(texts), 3)?;
+//! let folder = tempfile::tempdir()?;
+//! let file = folder.path().join("lm.arpa");
+//! arpa::write(&model, &file)?;
+//!
+//! // The lower the perplexity, the nearer is a text to the topic.
+//! let model = KenLm::load(&file)?;
+//! let of = |text| perplexity::document(&model, &sentences([text])).perplexity;
+//! let near = of("At night the kitten plays on the sofa.");
+//! let far = of("The parliament will vote on taxes tomorrow.");
+//! assert!(near < far / 2.0, "{near} {far}");
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 pub mod arpa;
 mod bounds;

@@ -58,6 +58,23 @@ const MAX_MATCHING: usize = 8_000_000;
 static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 
 /// The rules of one host for one crawler.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use spoor::address::PageUrl;
+/// use spoor::robots::Robots;
+///
+/// let file = b"User-agent: *\nDisallow: /\n\n\
+///     User-agent: spoor\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 10\n";
+/// let robots = Robots::parse("spoor", file);
+/// let allows = |path| PageUrl::parse(path).map(|url| robots.allows(&url));
+/// assert!(allows("https://example.org/")?);
+/// assert!(!allows("https://example.org/private/letter.html")?);
+/// assert!(allows("https://example.org/private/open/letter.html")?);
+/// assert_eq!(robots.crawl_delay(), Some(Duration::from_secs(10)));
+/// # Ok::<(), spoor::address::AddressError>(())
+/// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Robots {
     /// In the order in which they decide.
