@@ -15,9 +15,9 @@
 //!
 //! - [`address::PageUrl`], a canonical address;
 //! - [`config::Config`], a checked job file;
-//! - [`robots::Robots`], the rules of a robots.txt;
-//! - [`extract::extract_text`], what a page consists of;
-//! - [`lm::KenLm`], a language model, with [`lm::estimate()`] and [`mod@lm::perplexity`].
+//! - [`web::robots::Robots`], the rules of a robots.txt;
+//! - [`web::extract::extract_text`], what a page consists of;
+//! - [`topic::lm::KenLm`], a language model, with [`topic::lm::estimate()`] and [`mod@topic::lm::perplexity`].
 //!
 //! What the program does, from the first job to the last export, is in the [`guide`].
 //!

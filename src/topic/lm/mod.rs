@@ -11,7 +11,7 @@
 //! here knows of pages, links, keywords or scores, nor where sentences come from.
 //!
 //! ```
-//! use spoor::lm::{KenLm, arpa, estimate, perplexity, sentences};
+//! use spoor::topic::lm::{KenLm, arpa, estimate, perplexity, sentences};
 //!
 //! let texts = [
 //!     "The cat sleeps on the sofa all day. A kitten plays with the cat in the garden.",

@@ -63,7 +63,7 @@ static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 /// use std::time::Duration;
 ///
 /// use spoor::address::PageUrl;
-/// use spoor::robots::Robots;
+/// use spoor::web::robots::Robots;
 ///
 /// let file = b"User-agent: *\nDisallow: /\n\n\
 ///     User-agent: spoor\nDisallow: /private\nAllow: /private/open\nCrawl-delay: 10\n";
