@@ -26,7 +26,7 @@ use spoor::address::PageUrl;
 use spoor::page::{Extracted, Fetched, TermsHeaders, Validators};
 use spoor::topic::keywords::KeywordTable;
 use spoor::topic::lm::{self, KenLm, LanguageModel, Sentence, arpa, perplexity};
-use spoor::topic::score::{Scorer, Strategy, Weights};
+use spoor::topic::score::{Scorer, Weights};
 use spoor::web::extract::{self, Options};
 
 /// As the program does: a parse is for a third the allocator's work.
@@ -112,8 +112,8 @@ fn main() {
                 black_box(p.sentences.iter().map(|s| table.score(s)).sum::<f64>());
             });
             // A new scorer has rated nothing yet, as at the start of a crawl.
-            let weights = Weights::default();
-            let scorer = Scorer::new(lm.clone(), table.clone(), weights, Strategy::Link);
+            let gamma = Weights::default().gamma_keyword;
+            let scorer = Scorer::new(lm.clone(), table.clone(), gamma);
             let rated = of(&|p: &Page| {
                 black_box(scorer.score(&p.url, &p.extracted));
             });

@@ -22,10 +22,9 @@ use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
 use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{
-    Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
-};
+use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Written};
 use spoor::page::{Bucket, LinkParts, Outcome, Task, TaskKind};
+use spoor::topic::strategy::{Score, Strategy};
 use spoor::web::scope::Scope;
 
 const LINKS: usize = 20;
@@ -114,16 +113,8 @@ fn report_disk(before: u64, after: u64, urls: u64) {
 /// Half of the anchor's perplexity.
 struct Halved;
 
-impl Rating for Halved {
-    fn digest(&self) -> u64 {
-        1
-    }
-
-    fn keywords(&self) -> u64 {
-        1
-    }
-
-    fn link(&self, parts: &LinkParts) -> Score {
+impl Strategy for Halved {
+    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
         let score = parts.anchor / 2.0;
         (score, Some(bucket(score)))
     }
@@ -136,12 +127,22 @@ impl Rating for Halved {
         (0.0, Some(Bucket::Normal))
     }
 
-    fn keyword(&self, anchor: &str) -> f64 {
-        anchor.len() as f64
+    fn formula(&self, _: &PageUrl, _: &LinkParts) -> String {
+        String::new()
+    }
+}
+
+impl Rating for Halved {
+    fn digest(&self) -> u64 {
+        1
     }
 
-    fn formula(&self, _: &LinkParts) -> String {
-        String::new()
+    fn keywords(&self) -> u64 {
+        1
+    }
+
+    fn keyword(&self, anchor: &str) -> f64 {
+        anchor.len() as f64
     }
 }
 

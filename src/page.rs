@@ -480,9 +480,7 @@ pub struct DocumentScore {
 pub struct ScoredLink {
     /// Where it leads.
     pub url: PageUrl,
-    /// The link score; lower is better.
-    pub score: f64,
-    /// What the score was made of.
+    /// What its score is made of, by whatever strategy.
     pub parts: LinkParts,
 }
 

@@ -10,6 +10,7 @@ use spoor::corpus::report;
 use spoor::crawl::pipeline::{Control, End};
 use spoor::daemon::{self, Summary};
 use spoor::lab::{self, Labels, demo};
+use spoor::topic::strategy;
 
 use super::lab::fetched_pages;
 use super::progress::Progress;
@@ -55,9 +56,10 @@ impl Demo {
         let mut lines = Vec::new();
         let mut focus = None;
         for config in [&focused, &plain] {
-            let label = match config.strategy.kind {
-                StrategyKind::Unfocused => "unfocused",
-                _ => "focused",
+            let label = if strategy::prefers(config.strategy.kind) {
+                "focused"
+            } else {
+                "unfocused"
             };
             let mut progress = Progress::crawl(config, Some(label));
             let control = Control::default();
@@ -140,9 +142,10 @@ fn address(file: &Path) -> String {
 fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
     let text = format!("{JOB}\n[strategy]\nkind = \"{}\"\n", kind.name())
         .replace("127.0.0.1:8080", &web.to_string());
-    let text = match kind {
-        StrategyKind::Unfocused => text.replace("name = \"demo\"", "name = \"demo-unfocused\""),
-        _ => text,
+    let text = if strategy::prefers(kind) {
+        text
+    } else {
+        text.replace("name = \"demo\"", "name = \"demo-unfocused\"")
     };
     let model = "\n[model]\nname = \"demo\"\n";
     Ok(Config::parse(

@@ -15,7 +15,8 @@ use spoor::page::{Bucket, LinkParts};
 use spoor::sanitize;
 use spoor::topic::lm::{self, perplexity};
 use spoor::topic::model::Model;
-use spoor::topic::score::{Boundaries, PageObserver, Scorer, Strategy, Weights, link_score};
+use spoor::topic::score::{Boundaries, PageObserver, Scorer, Weights};
+use spoor::topic::strategy::link_score;
 
 use super::print_json;
 
@@ -221,8 +222,7 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     let scorer = Scorer::new(
         Arc::clone(&model.lm),
         model.keywords.clone(),
-        weights(model),
-        Strategy::Link,
+        weights(model).gamma_keyword,
     );
     let whole = scorer.text(text);
     let document = scorer.document(&[text]);

@@ -498,17 +498,6 @@ choice! {
     }
 }
 
-impl Clue {
-    /// All kinds.
-    pub const ALL: [Clue; 5] = [
-        Clue::Words,
-        Clue::Place,
-        Clue::Pages,
-        Clue::Host,
-        Clue::Hops,
-    ];
-}
-
 choice! {
     /// Whose boundaries divide the buckets.
     pub enum Boundaries = "a choice of boundaries" {

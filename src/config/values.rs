@@ -388,6 +388,9 @@ macro_rules! choice {
         }
 
         impl $enum {
+            /// All of them, in order.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
             /// The word that stands for it in files and logs.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }

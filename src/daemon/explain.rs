@@ -16,11 +16,11 @@ use crate::address::{HostKey, PageUrl};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::view::View;
 use crate::crawl::frontier::{
-    Budget, Example, GroupRecord, HostRecord, Instead, Rating, RobotsState, State, UrlRecord,
+    Budget, Example, GroupRecord, HostRecord, Instead, RobotsState, State, UrlRecord,
 };
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
 use crate::topic::score::contrast::logistic;
-use crate::topic::score::{Learner, Strategy, Weights};
+use crate::topic::strategy::Strategy;
 use crate::web::robots::Rule;
 use crate::web::scope::Scope;
 
@@ -29,30 +29,22 @@ use crate::web::scope::Scope;
 pub struct Terms {
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
-    /// How links are rated.
-    pub strategy: Strategy,
-    /// The weights of the rating.
-    pub weights: Weights,
-    /// What rates them in the crawl that is running, instead of these two.
-    pub rating: Option<Arc<dyn Rating>>,
+    /// Rates links: by the configuration, or as the crawl does that is running.
+    pub strategy: Arc<dyn Strategy>,
 }
 
 impl Terms {
     /// How the score of a link that is made of these parts comes about now, and how it
     /// came about before where the rating was another one then.
-    fn formula(&self, parts: &LinkParts, score: f64) -> String {
-        let (formula, now) = match &self.rating {
-            Some(rating) => (rating.formula(parts), rating.link(parts).0),
-            None => (
-                self.strategy.formula(parts, &self.weights),
-                self.strategy.score(parts, &self.weights),
-            ),
-        };
-        match now == score {
-            true => formula,
-            false => {
-                format!("{formula}; rated {score:.3} by the strategy and weights of that time")
-            }
+    fn formula(&self, url: &PageUrl, parts: &LinkParts, score: f64) -> String {
+        let (formula, now) = (
+            self.strategy.formula(url, parts),
+            self.strategy.link(url, parts).0,
+        );
+        if now == score {
+            formula
+        } else {
+            format!("{formula}; rated {score:.3} by the strategy and weights of that time")
         }
     }
 }
@@ -284,7 +276,10 @@ impl Role<'_> {
             formula: match learned {
                 // Its parts stand there one by one.
                 Some(_) => None,
-                None => record.parts.map(|p| self.terms.formula(&p, record.score)),
+                None => {
+                    let formula = |p| self.terms.formula(self.url, &p, record.score);
+                    record.parts.map(formula)
+                }
             },
             learned,
             decided_by: self.decided_by(&record, robots, host)?,
@@ -304,22 +299,21 @@ impl Role<'_> {
                 parts: Vec::new(),
             }));
         }
-        let rating = self.terms.rating.as_ref();
-        let (weight, parts) = match rating.and_then(|rating| rating.learning()) {
-            Some(learning) => (learning.weight(), learning.parts(&clues, link)),
-            None => {
-                // What a crawl that does not run had learned.
-                let learned = self.view.learned()?;
-                let learner = learned
-                    .snapshot
-                    .and_then(|snapshot| Learner::restore(&snapshot));
-                let mut learner = learner.unwrap_or_default();
-                for Example { clues, reward } in learned.examples {
-                    learner.learn(&clues, reward);
-                }
-                (learner.weight(), learner.parts(&clues))
-            }
+        // The job may rate otherwise now; what it learned stays in its store.
+        let Some(learning) = self.terms.strategy.learning() else {
+            return Ok(None);
         };
+        if learning.examples() == 0 {
+            // The crawl does not run.
+            let learned = self.view.learned()?;
+            if let Some(snapshot) = learned.snapshot {
+                learning.restore(&snapshot);
+            }
+            for Example { clues, reward } in learned.examples {
+                learning.learn(&clues, reward);
+            }
+        }
+        let (weight, parts) = (learning.weight(), learning.parts(&clues, link));
         let odds: f64 = parts.iter().map(|part| part.adds).sum();
         let parts = parts.into_iter().map(|part| LearnedPart {
             name: part.name.to_owned(),

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Arrival, Brought, Control, Crew, Learned, Pace, Permit, Reader, Work, drive, now,
+    Arrival, Brought, Control, Crew, Pace, Permit, Reader, Work, drive, now,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -24,6 +24,7 @@ use crate::metrics::Metrics;
 use crate::page::{Bucket, DocumentScore, Fetched, Outcome, Reason, Task, TaskKind, TextShare};
 use crate::topic::model::Model;
 use crate::topic::score::Boundaries;
+use crate::topic::strategy::Learned;
 use crate::web::extract::{self, ExtractError};
 use crate::web::scope::Scope;
 

@@ -2,7 +2,7 @@
 //!
 //! | module | one line | may import |
 //! |---|---|---|
-//! | `explain` | what is known of an address or a host, and which rule decided | crawl::frontier, topic::score, web::robots, web::scope |
+//! | `explain` | what is known of an address or a host, and which rule decided | crawl::frontier, topic::score, topic::strategy, web::robots, web::scope |
 //! | `control` | the API by which a running crawl is asked and told | explain, crawl, web::scope |
 //! | `overview` | all jobs of a folder on one page | control |
 //! | `ready` | what a job must have before it may train or crawl | control, topic::model, web::fetch, web::scope |

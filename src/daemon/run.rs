@@ -14,13 +14,12 @@ use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
-use crate::crawl::pipeline::{
-    Control, Crawl, End, Learned, Pace, Reading, Stop, drive, now, room_for,
-};
+use crate::crawl::pipeline::{Control, Crawl, End, Pace, Reading, Stop, drive, now, room_for};
 use crate::daemon::control::{self, Desk, Ratings};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
+use crate::topic::strategy::Learned;
 use crate::web::fetch::Fetcher;
 
 /// Bodies in memory above which nothing more is leased, in bytes.

@@ -6,10 +6,10 @@ use tokio::runtime::{Handle, Runtime};
 
 use super::error::DaemonError;
 use super::observer::Observer;
+use crate::config::StrategySection;
 use crate::config::{Boundaries as BoundariesChoice, Config, ContactMissing};
-use crate::config::{StrategyKind, StrategySection};
 use crate::crawl::frontier;
-use crate::crawl::pipeline::{ImageRules, Languages, Learned, Reader};
+use crate::crawl::pipeline::{ImageRules, Languages, Reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::daemon::control::MakeReader;
 use crate::daemon::explain::Terms;
@@ -17,8 +17,9 @@ use crate::daemon::ready;
 use crate::metrics::Metrics;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
 use crate::topic::score::{
-    Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Strategy, Weights,
+    Boundaries, BoundariesError, Calibration, PageObserver, Scorer, Weights,
 };
+use crate::topic::strategy::{self, Learned};
 use crate::web::extract;
 use crate::web::fetch::{self, Fetcher};
 
@@ -100,11 +101,14 @@ pub fn model(
 pub fn terms(config: &Config) -> Terms {
     let facts = ModelFacts::read(&config.model_folder());
     let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
+    let section = &config.strategy;
+    let rated = strategy::Terms {
+        weights: weights(section, &calibration),
+        boundaries: chosen_boundaries(config, calibration.boundaries),
+    };
     Terms {
         agent: config.network.user_agent.as_str().to_owned(),
-        strategy: strategy(config),
-        weights: weights(&config.strategy, &calibration),
-        rating: None,
+        strategy: strategy::of(section.kind, rated, &Learned::new(section, None)),
     }
 }
 
@@ -113,18 +117,23 @@ pub fn terms(config: &Config) -> Terms {
 /// # Errors
 /// [`BoundariesError`] where they do not ascend.
 pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, BoundariesError> {
+    let boundaries = chosen_boundaries(config, model.facts.calibration.boundaries);
+    boundaries.validate()?;
+    Ok(boundaries)
+}
+
+/// Those of the configuration, or those that the model measured.
+fn chosen_boundaries(config: &Config, measured: Boundaries) -> Boundaries {
     let section = &config.buckets;
-    let boundaries = match section.boundaries {
-        BoundariesChoice::Auto => model.facts.calibration.boundaries,
+    match section.boundaries {
+        BoundariesChoice::Auto => measured,
         BoundariesChoice::Fixed => Boundaries {
             high: section.high,
             medium: section.medium,
             normal: section.normal,
             razor: section.razor,
         },
-    };
-    boundaries.validate()?;
-    Ok(boundaries)
+    }
 }
 
 /// The weights of a job's ratings with a model of this calibration.
@@ -134,15 +143,6 @@ pub fn weights(section: &StrategySection, calibration: &Calibration) -> Weights 
         gamma_anchor: section.gamma_anchor,
         gamma_keyword: section.gamma_keyword,
         anchor_threshold: section.anchor_threshold.or(calibration.anchor_threshold),
-    }
-}
-
-fn strategy(config: &Config) -> Strategy {
-    match config.strategy.kind {
-        StrategyKind::Unfocused => Strategy::Unfocused,
-        StrategyKind::Document => Strategy::Document,
-        StrategyKind::Link => Strategy::Link,
-        StrategyKind::Learn => Strategy::Learn,
     }
 }
 
@@ -174,13 +174,13 @@ pub fn reader(
     let images = &config.images;
     let section = &config.strategy;
     let boundaries = boundaries(config, model)?;
-    let scorer = Scorer::new(
-        Arc::clone(&model.lm),
-        model.keywords.clone(),
-        weights(section, &model.facts.calibration),
-        strategy(config),
-    );
-    let learns = section.kind == StrategyKind::Learn;
+    let terms = strategy::Terms {
+        weights: weights(section, &model.facts.calibration),
+        boundaries,
+    };
+    let strategy = strategy::of(section.kind, terms, &learned.changed(section));
+    let gamma = terms.weights.gamma_keyword;
+    let scorer = Scorer::new(Arc::clone(&model.lm), model.keywords.clone(), gamma);
     let observer = PageObserver::new(model.contrast.clone(), boundaries.high, boundaries.medium)
         .only(&section.clues);
     Ok(Reader {
@@ -197,12 +197,13 @@ pub fn reader(
                 .then_some(config.text.documents_extractor),
             ..extract::Options::default()
         },
-        scorer: scorer.observing(match learns {
-            true => observer.asking(learned.judge()),
-            false => observer.of_pages_alone(),
+        scorer: scorer.observing(if strategy.learning().is_some() {
+            observer.asking(learned.judge())
+        } else {
+            observer.of_pages_alone()
         }),
-        boundaries,
-        learned: learns.then(|| learned.changed(section)),
+        rating: terms.digest(section.kind),
+        strategy,
         trained: model.facts.calibration.boundaries.high / TRAINED,
         images: ImageRules {
             enabled: images.enabled,

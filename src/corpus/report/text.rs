@@ -14,11 +14,12 @@ use serde::Serialize;
 
 use super::tally::Steps;
 use super::{Figures, lines};
-use crate::config::{Config, StrategyKind};
+use crate::config::Config;
 use crate::progress::Step;
 use crate::topic::lm::{self, MIN_TOKENS};
 use crate::topic::model::FolderError;
 use crate::topic::model::{Model, ModelFacts};
+use crate::topic::strategy;
 
 /// The fewest sentences of a packet.
 const PACKET: u64 = 25;
@@ -115,7 +116,7 @@ impl Models {
                 .as_ref()
                 .is_ok_and(|c| *c == model.facts.corpus_sha256);
         let model_use = match (is_own, corpus) {
-            (true, _) if config.strategy.kind == StrategyKind::Unfocused => ModelUse::Rated,
+            (true, _) if !strategy::prefers(config.strategy.kind) => ModelUse::Rated,
             (true, _) => ModelUse::Steered,
             (false, Ok(_)) => ModelUse::HeldOut,
             (false, Err(_)) => ModelUse::Other,

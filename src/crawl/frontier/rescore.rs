@@ -31,17 +31,16 @@ use super::finish::Effects;
 use super::record::{State, UrlRecord};
 use super::rescope::{address_of, judge};
 use super::store::{Store, StoreError};
-use super::{Frontier, Learning, NewTask, codec, contexts, keys, learning};
+use super::{Frontier, NewTask, codec, contexts, keys, learning};
+use crate::address::PageUrl;
 use crate::page::{Bucket, LinkParts, Reason, TaskKind};
+use crate::topic::strategy::{Score, Strategy};
 
 /// The longest anchor whose words are kept, in bytes.
 pub const MAX_ANCHOR: usize = 200;
 
-/// A score, lower is better, with its bucket; `None` above the razor.
-pub type Score = (f64, Option<Bucket>);
-
-/// How links are rated.
-pub trait Rating: Send + Sync {
+/// The strategy of a crawl with its keyword table.
+pub trait Rating: Strategy {
     /// A number that is the same for ratings that give equal scores and buckets to
     /// equal parts, in every process.
     fn digest(&self) -> u64;
@@ -49,26 +48,8 @@ pub trait Rating: Send + Sync {
     /// The same for their keyword tables.
     fn keywords(&self) -> u64;
 
-    /// The score of a link that is made of these parts.
-    fn link(&self, parts: &LinkParts) -> Score;
-
-    /// The score of an image on a page of this perplexity.
-    fn image(&self, document: f64) -> Score;
-
-    /// The score of a page of which only the address is known.
-    fn listed(&self) -> Score;
-
     /// The keyword score of an anchor of these words, as in [`LinkParts::keyword`].
     fn keyword(&self, anchor: &str) -> f64;
-
-    /// How [`Rating::link`] comes about, for people.
-    fn formula(&self, parts: &LinkParts) -> String;
-
-    /// What rates links by their clues, where the crawl learns; those without any are
-    /// rated by their parts.
-    fn learning(&self) -> Option<&dyn Learning> {
-        None
-    }
 }
 
 /// What rating anew came to.
@@ -364,13 +345,14 @@ pub(super) fn worth(
                 return Ok(Some(Worth::of(score, record.parts)));
             }
             let anchor = record.anchor().filter(|_| anchors);
-            worth_of_page(rating, Some(record.bucket), record.parts, anchor)
+            let (target, _) = address_of(store, key)?;
+            worth_of_page(rating, &target, Some(record.bucket), record.parts, anchor)
         }
         TaskKind::Image => {
             let document = match record.score > 0.0 {
                 true => Some(record.score),
-                // Without focus all images are equal.
-                false if rating.image(1.0).0 == 0.0 => Some(1.0),
+                // Where nothing is preferred all images are equal.
+                false if !rating.prefers() => Some(1.0),
                 // A crawl without focus gave it no score; its pages had theirs.
                 false => contexts::of(store, key)?
                     .iter()
@@ -386,6 +368,7 @@ pub(super) fn worth(
 /// The same for a page by what is known of it.
 fn worth_of_page(
     rating: &dyn Rating,
+    target: &PageUrl,
     bucket: Option<Bucket>,
     parts: Option<LinkParts>,
     anchor: Option<&str>,
@@ -395,7 +378,7 @@ fn worth_of_page(
             if let Some(anchor) = anchor {
                 parts.keyword = rating.keyword(anchor);
             }
-            Some(Worth::of(rating.link(&parts), Some(parts)))
+            Some(Worth::of(rating.link(target, &parts), Some(parts)))
         }
         (None, Some(Bucket::Seed)) => None,
         (None, _) => Some(Worth::of(rating.listed(), None)),
@@ -411,7 +394,7 @@ pub(super) fn rate_new(
 ) -> NewTask {
     let anchor = new.anchor.as_deref().filter(|_| anchors);
     let worth = match kind {
-        TaskKind::Page => worth_of_page(rating, new.bucket, new.parts, anchor),
+        TaskKind::Page => worth_of_page(rating, &new.url, new.bucket, new.parts, anchor),
         _ => None,
     };
     match worth {

@@ -52,6 +52,7 @@ use super::{Frontier, codec, rescope};
 use crate::address::PageUrl;
 use crate::config;
 use crate::page::{Bucket, Judged, Reason, Task, TaskKind};
+use crate::topic::strategy;
 
 /// Links that are drawn and not finished at most; no more are drawn until some are.
 const MAX_PENDING: usize = 32;
@@ -69,14 +70,13 @@ pub struct Control {
 }
 
 impl Policy {
-    /// The same, with a control sample. An unfocused crawl has none: it would be a
+    /// The same, with a control sample. A crawl that prefers no link has none: it would be a
     /// sample of what is fetched anyway.
     pub fn with_control(self, section: &config::ControlSample, kind: config::StrategyKind) -> Self {
-        let share = match kind {
-            config::StrategyKind::Unfocused => 0.0,
-            config::StrategyKind::Document
-            | config::StrategyKind::Link
-            | config::StrategyKind::Learn => section.share,
+        let share = if strategy::prefers(kind) {
+            section.share
+        } else {
+            0.0
         };
         let seed = section.seed;
         let control = Control { share, seed };

@@ -23,9 +23,10 @@ use super::change::{Change, Origin};
 use super::contexts::{self, Words};
 use super::record::{State, UrlRecord};
 use super::store::{Store, StoreError};
-use super::{NewImage, NewTask, Score, codec, keys};
+use super::{NewImage, NewTask, codec, keys};
 use crate::address::PageUrl;
 use crate::page::{Reason, TaskKind};
+use crate::topic::strategy::Score;
 
 /// Addresses that are named as those in the place of another at most: every page may
 /// offer others.

@@ -37,7 +37,7 @@ use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
 pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
-pub use rating::{Learned, Reading};
+pub use rating::Reading;
 pub use replay::{Stored, replay};
 pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};

@@ -15,15 +15,16 @@ use super::drive::Room;
 use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
-use crate::config::{Config, StrategySection};
+use crate::config::{Config, StrategyKind};
 use crate::config::{ConnectTo, HostPattern};
 use crate::crawl::frontier::store::{Batch, Readable, SledStore, Store, Visit};
-use crate::crawl::frontier::{Learning, Policy, State};
+use crate::crawl::frontier::{Policy, State};
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
-use crate::page::{Bucket, Clues, Fetched, LinkParts, Obeyed, TermsHeaders};
+use crate::page::{Bucket, Fetched, Obeyed, TermsHeaders};
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, Sentence, SentenceScore};
-use crate::topic::score::{Boundaries, Scorer, Strategy, Weights};
+use crate::topic::score::Scorer;
+use crate::topic::strategy::{self, Learned};
 use crate::web::extract;
 use crate::web::fetch::{Answer, Fetcher, Options};
 use crate::web::scope::Scope;
@@ -52,13 +53,14 @@ impl LanguageModel for Cats {
     }
 }
 
-fn reader(strategy: Strategy) -> Reader {
-    let weights = Weights::default();
+fn reader(kind: StrategyKind) -> Reader {
+    let terms = strategy::Terms::default();
+    let gamma = terms.weights.gamma_keyword;
     Reader {
         extract: extract::Options::default(),
-        scorer: Scorer::new(Arc::new(Cats), KeywordTable::default(), weights, strategy),
-        boundaries: Boundaries::default(),
-        learned: None,
+        scorer: Scorer::new(Arc::new(Cats), KeywordTable::default(), gamma),
+        strategy: strategy::of(kind, terms, &Learned::default()),
+        rating: terms.digest(kind),
         trained: 0.0,
         images: ImageRules {
             enabled: true,
@@ -139,7 +141,7 @@ fn images(page: &PageBrought) -> Vec<&str> {
 
 #[test]
 fn a_page_gives_text_links_and_images() {
-    let page = read_with(&reader(Strategy::Link), &[], "", "");
+    let page = read_with(&reader(StrategyKind::Link), &[], "", "");
     assert_eq!(page.document.perplexity, 10.0);
     assert_eq!(page.sentences, "cat cat cat cat cat\n");
     assert_eq!(
@@ -156,7 +158,7 @@ fn a_page_gives_text_links_and_images() {
 
 #[test]
 fn directives_are_obeyed_where_they_forbid_what_we_do() {
-    let r = reader(Strategy::Link);
+    let r = reader(StrategyKind::Link);
     for (tag, follows, pictures, text) in [
         ("nofollow", false, true, true),
         ("noindex", true, false, false),
@@ -205,7 +207,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
 fn an_address_met_twice_keeps_its_best_rating() {
     let body = "<p>cat cat dog cat cat</p><a href=/x>dog</a><a href=/x>cat</a><a href='/x#part'>bird</a>\
                 <img src=/y.png alt=dog><img src=/y.png alt=cat>";
-    let page = read_with(&reader(Strategy::Link), &[], "", body);
+    let page = read_with(&reader(StrategyKind::Link), &[], "", body);
     assert_eq!(links(&page), ["/plain", "/x"]);
     assert_eq!(page.links[1].parts.unwrap().anchor, 10.0);
     assert_eq!(images(&page), ["/plain.png", "/y.png"]);
@@ -216,9 +218,9 @@ fn an_address_met_twice_keeps_its_best_rating() {
 fn above_the_razor_there_is_no_bucket_but_for_breadth_first() {
     let html = "<p>dog dog dog dog dog dog</p><a href=/x>dog</a><img src=/y.png>";
     for (strategy, bucket, score) in [
-        (Strategy::Link, None, None),
-        (Strategy::Document, None, None),
-        (Strategy::Unfocused, Some(Bucket::Normal), Some(0.0)),
+        (StrategyKind::Link, None, None),
+        (StrategyKind::Document, None, None),
+        (StrategyKind::Unfocused, Some(Bucket::Normal), Some(0.0)),
     ] {
         let page = task("http://a.org/", TaskKind::Page);
         let read = reader(strategy).read(&page, fetched("text/html", &[], html));
@@ -241,13 +243,13 @@ fn declared_sizes_speak_against_an_image_only() {
     let body = "<img src=/small.png width=63 height=500><img src=/flat.png height=1>\
                 <img src=/huge.png width=5001><img src=/good.png width=64 height=64>\
                 <img src=/odd.png width=100% height=auto>";
-    let page = read_with(&reader(Strategy::Link), &[], "", body);
+    let page = read_with(&reader(StrategyKind::Link), &[], "", body);
     assert_eq!(images(&page), ["/plain.png", "/good.png", "/odd.png"]);
 }
 
 #[test]
 fn what_is_no_page_is_dropped() {
-    let r = reader(Strategy::Link);
+    let r = reader(StrategyKind::Link);
     for (content_type, body) in [
         ("application/pdf", &b"%PDF-1.7"[..]),
         ("text/html", &[0_u8; 400][..]),
@@ -273,7 +275,7 @@ fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
 
 fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo, Reason> {
     let task = task("http://a.org/x.png", TaskKind::Image);
-    let r = reader(Strategy::Link);
+    let r = reader(StrategyKind::Link);
     match r.read(&task, fetched("image/png", tags, body.clone())) {
         (
             Outcome::Done,
@@ -328,7 +330,7 @@ fn images_are_known_by_their_bytes() {
 
 #[test]
 fn what_an_image_is_and_why_it_is_none_is_said() {
-    let mut r = reader(Strategy::Link);
+    let mut r = reader(StrategyKind::Link);
     let read = |r: &Reader, address: &str, sent: &str, body: Vec<u8>| match r
         .read(&task(address, TaskKind::Image), fetched(sent, &[], body))
     {
@@ -370,7 +372,7 @@ fn what_an_image_is_and_why_it_is_none_is_said() {
 
 #[test]
 fn a_declared_shape_counts_where_both_sides_are_declared() {
-    let r = reader(Strategy::Link);
+    let r = reader(StrategyKind::Link);
     let body = "<img src=/banner.png width=1100 height=100><img src=/long.png width=1100>\
                 <img src=/fits.png width=1000 height=100><img src=/tall.png width=100 height=1001>";
     let page = read_with(&r, &[], "", body);
@@ -467,7 +469,7 @@ impl Web {
         let mut frontier = self.frontier(seeds);
         let outputs = Outputs::open(self.folder.path(), frontier.stamp()).unwrap();
         let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
-        let mut crew = Crawl::new(reader(Strategy::Link), outputs, limits, &mut progress);
+        let mut crew = Crawl::new(reader(StrategyKind::Link), outputs, limits, &mut progress);
         assert!(!self.drive(&mut frontier, Control::default(), &mut crew));
         (frontier, crew.limit_reached())
     }
@@ -1006,7 +1008,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
         }
         frontier.add_seeds(&[url("http://h0.test/0")], now).unwrap();
         let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
-        let r = reader(Strategy::Link);
+        let r = reader(StrategyKind::Link);
         let mut crew = Crawl::new(r.clone(), outputs, Limits::default(), &mut progress);
         let death = deaths.next();
         let mut steps = 0;
@@ -1130,37 +1132,4 @@ fn times_are_written_in_utc() {
     assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
     assert_eq!(timestamp(1_767_323_045_678), "2026-01-02T03:04:05.678Z");
     assert_eq!(timestamp(u64::MAX), "9999-12-31T23:59:59.999Z");
-}
-
-#[test]
-fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
-    let reader = Reader {
-        learned: Some(Learned::new(&StrategySection::default(), None)),
-        ..reader(Strategy::Learn)
-    };
-    let link = LinkParts {
-        document: 700.0,
-        anchor: 700.0,
-        keyword: 0.0,
-    };
-    let (clues, boundaries) = (Clues::default(), Boundaries::default());
-    let odds = |score: f64| (boundaries.medium / score).ln();
-    let (before, _) = reader.rate(&clues, Some(&link));
-    assert!((before / 700.0 - 1.0).abs() < 0.01, "{before}");
-    let parts = Learning::parts(&reader, &clues, Some(&link));
-    assert_eq!((parts[0].name, Learning::weight(&reader)), ("formula", 0.0));
-    assert!(parts[1..].iter().all(|part| part.adds == 0.0));
-    for _ in 0..1_000 {
-        Learning::learn(&reader, &clues, 1.0);
-    }
-    let (after, _) = reader.rate(&clues, Some(&link));
-    assert!(after < before && Learning::weight(&reader) > 0.98);
-    // What the parts add up to is what the score says.
-    let parts = Learning::parts(&reader, &clues, Some(&link));
-    let sum: f64 = parts.iter().map(|part| part.adds).sum();
-    let one = odds(reader.rate(&clues, Some(&link)).0) / sum;
-    let learned_alone = odds(reader.rate(&clues, None).0);
-    let of_parts: f64 = parts[1..].iter().map(|part| part.adds).sum();
-    let weight = Learning::weight(&reader);
-    assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
 }

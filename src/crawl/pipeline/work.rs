@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::iter::repeat_with;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -19,11 +19,11 @@ use crate::page::{
     Prints, Reason, Scored, Task, TaskKind, Terms, TextShare, Use,
 };
 use crate::picture::{self, BadImage, ImageInfo};
-use crate::topic::score::{Boundaries, Scorer};
+use crate::topic::score::Scorer;
+use crate::topic::strategy::Strategy;
 use crate::web::extract;
 
 use super::documents;
-use super::rating::Learned;
 use crate::outputs::Document;
 use crate::web::sitemap;
 
@@ -229,10 +229,10 @@ pub struct Reader {
     pub extract: extract::Options,
     /// Rates what they contain.
     pub scorer: Scorer,
-    /// From scores to buckets.
-    pub boundaries: Boundaries,
-    /// What learns which links to follow, where the crawl does.
-    pub learned: Option<Learned>,
+    /// Decides in which order links are followed.
+    pub strategy: Arc<dyn Strategy>,
+    /// The digest of the strategy and its terms ([`Rating::digest`]).
+    pub rating: u64,
     /// The perplexity below which the model was trained on a page's very text.
     pub trained: f64,
     /// Which images are wanted.
@@ -363,7 +363,7 @@ impl Reader {
             }
             let (score, bucket) = match (&clues, self.learning()) {
                 (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
-                _ => self.link(&link.parts),
+                _ => self.link(&link.url, &link.parts),
             };
             NewTask {
                 clues,
@@ -374,7 +374,7 @@ impl Reader {
                 anchor: self.scorer.anchor_words(&found.anchor),
             }
         });
-        let (score, bucket) = Rating::image(self, document.perplexity);
+        let (score, bucket) = self.image(document.perplexity);
         let images = images.into_iter().map(|image| NewImage {
             url: image.url,
             spares: image.spares,

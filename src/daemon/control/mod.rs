@@ -294,8 +294,13 @@ impl Desk {
         self.has_begun()?;
         let terms = self.0.terms.clone();
         let answer = self.0.asker.ask(move |frontier| {
-            let rating = frontier.rating().cloned();
-            let terms = Terms { rating, ..terms };
+            let terms = match frontier.rating() {
+                Some(rating) => Terms {
+                    strategy: rating.clone(),
+                    ..terms
+                },
+                None => terms,
+            };
             explain::url(&frontier.view(), frontier.scope(), &terms, &url)
         });
         Ok(answer.await.ok_or(ControlError::Ended)??)

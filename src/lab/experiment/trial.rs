@@ -13,14 +13,13 @@ use crate::address::PageUrl;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
-use crate::crawl::pipeline::{
-    Arrival, Brought, Crew, Learned, PageBrought, Permit, Reader, Work, replay,
-};
+use crate::crawl::pipeline::{Arrival, Brought, Crew, PageBrought, Permit, Reader, Work, replay};
 use crate::daemon;
 use crate::lab::Labels;
 use crate::lab::judge::Relevance;
 use crate::metrics::Metrics;
 use crate::page::{Bucket, Task, TaskKind};
+use crate::topic::strategy::Learned;
 use crate::web::scope::Scope;
 
 /// The clock of every run begins here, in milliseconds since 1970: 2026-01-01.

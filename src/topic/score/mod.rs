@@ -31,5 +31,5 @@ pub use contrast::{Contrast, Counts, Topicality};
 pub use judge::Judge;
 pub use learner::Learner;
 pub use observer::{PageObserver, Verdict};
-pub use rating::{Strategy, Weights, link_score, weighted};
+pub use rating::{Weights, weighted};
 pub use scorer::Scorer;

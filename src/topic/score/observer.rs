@@ -51,13 +51,13 @@ impl PageObserver {
                 contrast: Some(contrast),
                 topicality,
                 judge: None,
-                clues: Some(Arc::new(Clue::ALL)),
+                clues: Some(Clue::ALL.into()),
             },
             None => Self {
                 contrast: None,
                 topicality: Topicality::of_perplexities(high, medium),
                 judge: None,
-                clues: Some(Arc::new(Clue::ALL)),
+                clues: Some(Clue::ALL.into()),
             },
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::around::Around;
 use super::cache::Ratings;
 use super::observer::PageObserver;
-use super::rating::{Strategy, Weights, weighted};
+use super::rating::weighted;
 use crate::address::PageUrl;
 use crate::page::{
     AltKind, DocumentScore, Extracted, ImageCandidate, ImageContext, ImageScores, LinkParts,
@@ -25,8 +25,8 @@ use crate::topic::lm::{
 pub struct Scorer {
     lm: Arc<dyn LanguageModel>,
     keywords: Arc<KeywordTable>,
-    weights: Weights,
-    strategy: Strategy,
+    /// How strongly keywords amplify ([`Weights::gamma_keyword`](super::Weights)).
+    gamma_keyword: f64,
     /// [`KeywordTable::digest`].
     keywords_digest: u64,
     /// Perplexity of text with nothing to score.
@@ -38,20 +38,15 @@ pub struct Scorer {
 }
 
 impl Scorer {
-    /// Makes a scorer of a topic's model and keywords.
-    pub fn new(
-        lm: Arc<dyn LanguageModel>,
-        keywords: KeywordTable,
-        weights: Weights,
-        strategy: Strategy,
-    ) -> Self {
+    /// A scorer with a topic's model and keywords; `gamma_keyword` says how strongly keywords
+    /// amplify.
+    pub fn new(lm: Arc<dyn LanguageModel>, keywords: KeywordTable, gamma_keyword: f64) -> Self {
         Self {
             unknown: perplexity::unknown(&*lm),
             lm,
             keywords_digest: keywords.digest(),
             keywords: Arc::new(keywords),
-            weights,
-            strategy,
+            gamma_keyword,
             observer: None,
             ratings: Arc::default(),
         }
@@ -72,11 +67,6 @@ impl Scorer {
         self.ratings.take_counts()
     }
 
-    /// The score of a link that is made of these parts.
-    pub fn link(&self, parts: &LinkParts) -> f64 {
-        self.strategy.score(parts, &self.weights)
-    }
-
     /// The keyword score of an anchor, as a part of a link's score.
     pub fn anchor_keyword(&self, anchor: &str) -> f64 {
         self.keywords.link_score(&normalise(anchor))
@@ -86,16 +76,6 @@ impl Scorer {
     pub fn anchor_words(&self, anchor: &str) -> Option<String> {
         let words = normalise(anchor);
         (!words.is_empty()).then(|| words.into())
-    }
-
-    /// What decides the order in which links are followed.
-    pub fn strategy(&self) -> Strategy {
-        self.strategy
-    }
-
-    /// How much each part of a rating weighs.
-    pub fn weights(&self) -> &Weights {
-        &self.weights
     }
 
     /// Its keyword table.
@@ -130,15 +110,13 @@ impl Scorer {
         let mut texts = Texts::new(self, around);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
-            let parts = LinkParts {
-                document: document.perplexity,
-                anchor: anchor.score.perplexity,
-                keyword: anchor.link_keyword,
-            };
             ScoredLink {
                 url: link.url.clone(),
-                score: self.link(&parts),
-                parts,
+                parts: LinkParts {
+                    document: document.perplexity,
+                    anchor: anchor.score.perplexity,
+                    keyword: anchor.link_keyword,
+                },
             }
         });
         let links = links.collect();
@@ -186,7 +164,7 @@ impl Scorer {
             score: TextScore {
                 perplexity,
                 keyword,
-                weighted: weighted(perplexity, keyword, self.weights.gamma_keyword),
+                weighted: weighted(perplexity, keyword, self.gamma_keyword),
             },
             // As `KeywordTable::link_score`, without looking every token up again.
             link_keyword: keyword / text.tokens.max(1) as f64,
@@ -361,6 +339,7 @@ impl<'scorer, 'page> Texts<'scorer, 'page> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Weights;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use super::*;
@@ -386,7 +365,7 @@ mod tests {
         }
     }
 
-    fn scorer(strategy: Strategy) -> (Scorer, Arc<Counting>) {
+    fn scorer() -> (Scorer, Arc<Counting>) {
         let text = include_str!("../../../tests/fixtures/lm/tiny.txt");
         let corpus: Vec<Sentence> = text.lines().map(normalise).collect();
         let folder = tempfile::tempdir().unwrap();
@@ -401,10 +380,8 @@ mod tests {
             .map(|(token, weight)| (token.to_owned(), weight))
             .collect();
         let lm: Arc<dyn LanguageModel> = counting.clone();
-        (
-            Scorer::new(lm, keywords, Weights::default(), strategy),
-            counting,
-        )
+        let gamma = Weights::default().gamma_keyword;
+        (Scorer::new(lm, keywords, gamma), counting)
     }
 
     fn url(path: &str) -> PageUrl {
@@ -467,7 +444,7 @@ mod tests {
 
     #[test]
     fn a_page_is_rated_part_by_part() {
-        let (scorer, counting) = scorer(Strategy::Link);
+        let (scorer, counting) = scorer();
         let page = page();
         let scored = scorer.score(&url(""), &page);
         let asked = counting.asked.load(Ordering::Relaxed);
@@ -504,7 +481,6 @@ mod tests {
         let empty = scored.links[3].parts;
         let unknown = 10_f64.powf(-counting.lm.unknown_log10());
         assert_eq!((empty.anchor, empty.keyword), (unknown, 0.0));
-        assert_eq!(scored.links[3].score, document.perplexity);
 
         let [first, second] = &scored.images[..] else {
             panic!("two images, both rated");
@@ -538,7 +514,7 @@ mod tests {
 
     #[test]
     fn alt_texts_that_nobody_wrote_are_not_rated_and_captions_are() {
-        let (scorer, counting) = scorer(Strategy::Link);
+        let (scorer, counting) = scorer();
         let unknown = 10_f64.powf(-counting.lm.unknown_log10());
         let rated = |alt_kind| {
             let mut page = page();
@@ -572,28 +548,8 @@ mod tests {
     }
 
     #[test]
-    fn the_strategy_decides_the_score_and_not_its_parts() {
-        let rated = |strategy| scorer(strategy).0.score(&url(""), &page());
-        let (unfocused, document, link) = (
-            rated(Strategy::Unfocused),
-            rated(Strategy::Document),
-            rated(Strategy::Link),
-        );
-        for ((u, d), l) in unfocused.links.iter().zip(&document.links).zip(&link.links) {
-            assert_eq!((u.parts, d.parts), (l.parts, l.parts));
-            assert_eq!(u.score, 0.0);
-            assert_eq!(d.score, document.document.perplexity);
-            assert_eq!(
-                l.score,
-                super::super::link_score(&l.parts, &Weights::default())
-            );
-        }
-        assert!(link.links[0].score < document.links[0].score);
-    }
-
-    #[test]
     fn a_page_without_text_has_the_perplexity_of_unknown_words() {
-        let (scorer, counting) = scorer(Strategy::Link);
+        let (scorer, counting) = scorer();
         let scored = scorer.score(&url(""), &Extracted::default());
         let unknown = 10_f64.powf(-counting.lm.unknown_log10());
         assert_eq!(scored.document.perplexity, unknown);

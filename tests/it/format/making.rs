@@ -10,13 +10,14 @@ use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::crawl::frontier::store::{Batch, Store, StoreError};
 use spoor::crawl::frontier::{
-    Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Score, Written,
+    Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Written,
 };
 use spoor::page::{
     AltKind, BlockPrint, Bucket, Clues, Directives, Embedding, Found, ImageContext, ImageScores,
     ImageTexts, LinkParts, Outcome, Prints, Reason, Task, TaskKind, Terms, TextScore, Validators,
     Words,
 };
+use spoor::topic::strategy::{Score, Strategy};
 use spoor::web::scope::Scope;
 
 /// When the frontier of the fixture begins, in milliseconds since 1970.
@@ -168,16 +169,8 @@ fn learned(store: &mut dyn Store) {
 /// A rating by which nothing is rated yet.
 struct Rated;
 
-impl Rating for Rated {
-    fn digest(&self) -> u64 {
-        0x5ca1e
-    }
-
-    fn keywords(&self) -> u64 {
-        0xca7
-    }
-
-    fn link(&self, parts: &LinkParts) -> Score {
+impl Strategy for Rated {
+    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
         (parts.document, Some(Bucket::Low))
     }
 
@@ -189,12 +182,22 @@ impl Rating for Rated {
         (1.0, Some(Bucket::Normal))
     }
 
-    fn keyword(&self, anchor: &str) -> f64 {
-        anchor.len() as f64
+    fn formula(&self, _: &PageUrl, _: &LinkParts) -> String {
+        String::new()
+    }
+}
+
+impl Rating for Rated {
+    fn digest(&self) -> u64 {
+        0x5ca1e
     }
 
-    fn formula(&self, _: &LinkParts) -> String {
-        String::new()
+    fn keywords(&self) -> u64 {
+        0xca7
+    }
+
+    fn keyword(&self, anchor: &str) -> f64 {
+        anchor.len() as f64
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::crawl::frontier::{Learning, Rating, Score};
+use crate::crawl::frontier::Rating;
 use crate::page::{Clues, Heard, Nearness, Part};
+use crate::topic::strategy::{self, Learning, Score};
 
 over_all! {
     a_link_gains_by_every_page_of_the_topic_that_leads_there
@@ -116,16 +117,8 @@ impl Learning for Taught {
     }
 }
 
-impl Rating for Taught {
-    fn digest(&self) -> u64 {
-        1
-    }
-
-    fn keywords(&self) -> u64 {
-        1
-    }
-
-    fn link(&self, _: &LinkParts) -> Score {
+impl strategy::Strategy for Taught {
+    fn link(&self, _: &PageUrl, _: &LinkParts) -> Score {
         (600.0, Some(Bucket::High))
     }
 
@@ -137,16 +130,26 @@ impl Rating for Taught {
         (600.0, Some(Bucket::Normal))
     }
 
-    fn keyword(&self, _: &str) -> f64 {
-        0.0
-    }
-
-    fn formula(&self, _: &LinkParts) -> String {
+    fn formula(&self, _: &PageUrl, _: &LinkParts) -> String {
         String::new()
     }
 
     fn learning(&self) -> Option<&dyn Learning> {
         Some(self)
+    }
+}
+
+impl Rating for Taught {
+    fn digest(&self) -> u64 {
+        1
+    }
+
+    fn keywords(&self) -> u64 {
+        1
+    }
+
+    fn keyword(&self, _: &str) -> f64 {
+        0.0
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::*;
 use crate::crawl::frontier::rescore::{self, Scores};
+use crate::topic::strategy::{self, Score};
 
 over_all! {
     other_boundaries_move_raze_and_bring_back
@@ -51,21 +52,8 @@ impl Rated {
     }
 }
 
-impl Rating for Rated {
-    fn digest(&self) -> u64 {
-        let numbers = [self.weight, self.high, self.razor, f64::from(self.focused)];
-        numbers
-            .iter()
-            .fold(0, |sum, n| sum.wrapping_mul(31) ^ n.to_bits())
-    }
-
-    fn keywords(&self) -> u64 {
-        self.keyword
-            .bytes()
-            .fold(7, |sum, b| sum * 31 + u64::from(b))
-    }
-
-    fn link(&self, parts: &LinkParts) -> Score {
+impl strategy::Strategy for Rated {
+    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
         let score = (parts.document + parts.anchor) * self.weight * (1.0 - parts.keyword);
         let score = if self.focused { score } else { 0.0 };
         (score, self.bucket(score))
@@ -81,13 +69,28 @@ impl Rating for Rated {
         (score, Some(Bucket::Normal))
     }
 
+    fn formula(&self, _: &PageUrl, parts: &LinkParts) -> String {
+        format!("{parts:?}")
+    }
+}
+
+impl Rating for Rated {
+    fn digest(&self) -> u64 {
+        let numbers = [self.weight, self.high, self.razor, f64::from(self.focused)];
+        numbers
+            .iter()
+            .fold(0, |sum, n| sum.wrapping_mul(31) ^ n.to_bits())
+    }
+
+    fn keywords(&self) -> u64 {
+        self.keyword
+            .bytes()
+            .fold(7, |sum, b| sum * 31 + u64::from(b))
+    }
+
     fn keyword(&self, anchor: &str) -> f64 {
         let words: Vec<&str> = anchor.split(' ').collect();
         words.iter().filter(|w| **w == self.keyword).count() as f64 / words.len() as f64
-    }
-
-    fn formula(&self, parts: &LinkParts) -> String {
-        format!("{parts:?}")
     }
 }
 
@@ -98,9 +101,10 @@ fn link(rated: &Rated, address: &str, document: f64, anchor: &str) -> NewTask {
         anchor: anchor.len() as f64,
         keyword: rated.keyword(anchor),
     };
-    let (score, bucket) = rated.link(&parts);
+    let target = url(address);
+    let (score, bucket) = strategy::Strategy::link(rated, &target, &parts);
     NewTask {
-        url: url(address),
+        url: target,
         bucket,
         score,
         parts: Some(parts),

@@ -1,0 +1,28 @@
+//! A link takes the perplexity of the page it stands on (Remus & Biemann 2016).
+
+use super::{Score, Strategy, Terms};
+use crate::address::PageUrl;
+use crate::page::{Bucket, LinkParts};
+
+pub(super) struct Document {
+    pub terms: Terms,
+}
+
+impl Strategy for Document {
+    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
+        self.image(parts.document)
+    }
+
+    fn formula(&self, _: &PageUrl, parts: &LinkParts) -> String {
+        format!("{:.3}, the page's perplexity", parts.document)
+    }
+
+    fn image(&self, document: f64) -> Score {
+        (document, self.terms.boundaries.bucket(document))
+    }
+
+    /// Last in the bucket `normal`.
+    fn listed(&self) -> Score {
+        (self.terms.boundaries.normal, Some(Bucket::Normal))
+    }
+}

@@ -1,0 +1,304 @@
+//! Online relevance feedback: links are rated by what the crawl has learned of which links lead
+//! to the topic ([`Learner`]). It begins with the link score, and what is learned gains weight as
+//! evidence for it grows.
+//!
+//! The learner gives log-odds of a page being on topic, and scores are on the scale of
+//! perplexities: even odds lie on the boundary `medium`, and 95 % on `high`.
+
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::link::Link;
+use super::{Learning, Score, Strategy, Terms};
+use crate::address::PageUrl;
+use crate::config::StrategySection;
+use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
+use crate::topic::score::contrast::{SURE, logistic};
+use crate::topic::score::{Contrast, Judge, Learner, Topicality};
+
+/// Digits of a score that count: those beyond say nothing, and links would change their
+/// place in the queue for no use.
+const DIGITS: f64 = 1e3;
+/// The most that the link score says for or against a link, as log-odds.
+const MOST_ODDS: f64 = 8.0;
+
+/// What one crawl has learned. Clones share it, so that another strategy or other weights go on
+/// with it.
+#[derive(Clone, Default)]
+pub struct Learned {
+    model: Arc<RwLock<Learner>>,
+    /// What the judge is made of; `None` where the model cannot tell the words of the topic from
+    /// others.
+    contrast: Option<(Arc<Contrast>, Topicality)>,
+    /// Made when the first strategy that learns asks for it: that takes a look at every word.
+    judge: Arc<OnceLock<Option<Arc<RwLock<Judge>>>>>,
+    /// Whether it says nothing in the log.
+    silent: bool,
+    /// The share of fetches that explore.
+    explore: f64,
+    /// The seed of the draw.
+    seed: u64,
+    /// [`Learning::patience`].
+    patience: f64,
+}
+
+impl Learned {
+    /// Nothing learned yet. `contrast` tells the words of the topic from others, where the model
+    /// can.
+    pub fn new(section: &StrategySection, contrast: Option<&(Arc<Contrast>, Topicality)>) -> Self {
+        Self {
+            model: Arc::new(RwLock::new(Learner::of(&section.clues))),
+            contrast: contrast.cloned(),
+            ..Self::default().changed(section)
+        }
+    }
+
+    /// The same, without warnings in the log.
+    #[must_use]
+    pub fn silent(self) -> Self {
+        Self {
+            silent: true,
+            ..self
+        }
+    }
+
+    /// The same, with the exploration and patience of this section.
+    #[must_use]
+    pub fn changed(&self, section: &StrategySection) -> Self {
+        Self {
+            explore: section.explore,
+            seed: section.seed,
+            patience: section.patience,
+            ..self.clone()
+        }
+    }
+
+    /// The judge of pages, which all clones share.
+    pub fn judge(&self) -> Option<Arc<RwLock<Judge>>> {
+        let make = || {
+            let (contrast, curve) = self.contrast.as_ref()?;
+            let judge = Judge::new(Arc::clone(contrast), curve)?;
+            Some(Arc::new(RwLock::new(judge)))
+        };
+        self.judge.get_or_init(make).clone()
+    }
+
+    fn read<T>(&self, ask: impl FnOnce(&Learner) -> T) -> T {
+        ask(&self.model.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn write<T>(&self, change: impl FnOnce(&mut Learner) -> T) -> T {
+        change(&mut self.model.write().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+pub(super) struct Learn {
+    link: Link,
+    learned: Learned,
+}
+
+impl Learn {
+    pub fn new(terms: Terms, learned: Learned) -> Self {
+        Self {
+            link: Link { terms },
+            learned,
+        }
+    }
+
+    /// What the link score says, as log-odds of being on topic.
+    fn odds_of_formula(&self, link: &LinkParts) -> f64 {
+        let (score, _) = self.link.rate(link);
+        let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width();
+        odds.clamp(-MOST_ODDS, MOST_ODDS)
+    }
+
+    /// How much the logarithm of a score falls where the log-odds rise by 1.
+    fn width(&self) -> f64 {
+        let boundaries = self.link.terms.boundaries;
+        ((boundaries.medium / boundaries.high).ln() / SURE).max(0.02)
+    }
+}
+
+/// A link without clues is rated by the link score.
+impl Strategy for Learn {
+    fn link(&self, target: &PageUrl, parts: &LinkParts) -> Score {
+        self.link.link(target, parts)
+    }
+
+    fn formula(&self, target: &PageUrl, parts: &LinkParts) -> String {
+        self.link.formula(target, parts)
+    }
+
+    fn image(&self, document: f64) -> Score {
+        self.link.image(document)
+    }
+
+    fn listed(&self) -> Score {
+        self.link.listed()
+    }
+
+    fn learning(&self) -> Option<&dyn Learning> {
+        Some(self)
+    }
+}
+
+impl Learning for Learn {
+    fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score {
+        let of_learner = |learner: &Learner| (learner.value(clues), learner.weight());
+        let (learned, weight) = self.learned.read(of_learner);
+        let odds = match link {
+            Some(link) => weight * learned + (1.0 - weight) * self.odds_of_formula(link),
+            None => learned,
+        };
+        let boundaries = self.link.terms.boundaries;
+        let score = boundaries.medium * (-self.width() * odds).exp();
+        let unit = 10_f64.powf(score.log10().floor()) / DIGITS;
+        let score = ((score / unit).round() * unit).clamp(0.0, f64::MAX);
+        (score, boundaries.bucket(score))
+    }
+
+    fn chance(&self, score: f64) -> f64 {
+        logistic((self.link.terms.boundaries.medium / score).ln() / self.width())
+    }
+
+    fn patience(&self) -> f64 {
+        self.learned.patience
+    }
+
+    fn link_value(&self, clues: &Clues) -> f64 {
+        self.learned.read(|learner| learner.link_value(clues))
+    }
+
+    fn judge(&self, nearness: &Nearness) -> f64 {
+        match (nearness, self.learned.judge()) {
+            (Nearness::Above { deviations, .. }, Some(judge)) => {
+                let judge = judge.read().unwrap_or_else(PoisonError::into_inner);
+                judge.reward(*deviations)
+            }
+            (Nearness::Likely(likely), _) => *likely,
+            // Only a judge measures how far a page lies above neutral text.
+            (Nearness::Above { .. }, None) => 0.0,
+        }
+    }
+
+    fn hear(&self, nearness: &Nearness) -> Option<Heard> {
+        let judge = self.learned.judge()?;
+        let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
+        let heard = judge.hear(nearness)?;
+        if let Some(stand) = judge.doubts_seeds().filter(|_| !self.learned.silent) {
+            tracing::warn!(
+                seeds = stand.seeds,
+                deviations = (stand.mean * 10.0).round() / 10.0,
+                "the seeds do not read like the texts about the topic (seeds on topic lie 1.8 and \
+                 more deviations above neutral text), so the crawl goes by the texts alone; look \
+                 at one with `spoor score --url`, and choose other seeds or name more texts in \
+                 train.positive"
+            );
+        }
+        Some(heard)
+    }
+
+    fn restore_judge(&self, kept: Vec<Heard>) -> bool {
+        let Some(judge) = self.learned.judge() else {
+            return true;
+        };
+        let mut judge = judge.write().unwrap_or_else(PoisonError::into_inner);
+        judge.restore(kept.into_iter())
+    }
+
+    fn learn(&self, clues: &Clues, reward: f64) {
+        self.learned.write(|learner| learner.learn(clues, reward));
+    }
+
+    fn examples(&self) -> u64 {
+        self.learned.read(Learner::examples)
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        self.learned.read(Learner::snapshot)
+    }
+
+    fn restore(&self, snapshot: &[u8]) -> bool {
+        let Some(restored) = Learner::restore(snapshot) else {
+            return false;
+        };
+        self.learned
+            .write(|learner| *learner = restored.heeding_as(learner));
+        true
+    }
+
+    fn explores(&self, fetch: u64) -> Option<u64> {
+        let (number, share) = drawn(self.learned.seed, fetch);
+        (share < self.learned.explore).then_some(number)
+    }
+
+    fn weight(&self) -> f64 {
+        self.learned.read(Learner::weight)
+    }
+
+    fn parts(&self, clues: &Clues, link: Option<&LinkParts>) -> Vec<Part> {
+        let mut parts = self.learned.read(|learner| learner.parts(clues));
+        let Some(link) = link else {
+            return parts;
+        };
+        let (weight, value) = (Learning::weight(self), self.odds_of_formula(link));
+        for part in &mut parts {
+            part.adds *= weight;
+        }
+        let formula = Part {
+            name: "formula",
+            value,
+            adds: (1.0 - weight) * value,
+        };
+        parts.insert(0, formula);
+        parts
+    }
+}
+
+/// A number drawn for the fetch of this number, the same for the same seed, and a share
+/// of 0 to 1 that is as likely anywhere.
+fn drawn(seed: u64, fetch: u64) -> (u64, f64) {
+    let bytes = [seed.to_le_bytes(), fetch.to_le_bytes()].concat();
+    let number = xxh3_64(&bytes);
+    (
+        number.rotate_left(32),
+        (number >> 11) as f64 / (1_u64 << 53) as f64,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topic::score::Boundaries;
+
+    #[test]
+    fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
+        let learn = Learn::new(Terms::default(), Learned::default());
+        let link = LinkParts {
+            document: 700.0,
+            anchor: 700.0,
+            keyword: 0.0,
+        };
+        let (clues, boundaries) = (Clues::default(), Boundaries::default());
+        let odds = |score: f64| (boundaries.medium / score).ln();
+        let (before, _) = learn.rate(&clues, Some(&link));
+        assert!((before / 700.0 - 1.0).abs() < 0.01, "{before}");
+        let parts = learn.parts(&clues, Some(&link));
+        assert_eq!((parts[0].name, learn.weight()), ("formula", 0.0));
+        assert!(parts[1..].iter().all(|part| part.adds == 0.0));
+        for _ in 0..1_000 {
+            learn.learn(&clues, 1.0);
+        }
+        let (after, _) = learn.rate(&clues, Some(&link));
+        assert!(after < before && learn.weight() > 0.98);
+        // What the parts add up to is what the score says.
+        let parts = learn.parts(&clues, Some(&link));
+        let sum: f64 = parts.iter().map(|part| part.adds).sum();
+        let one = odds(learn.rate(&clues, Some(&link)).0) / sum;
+        let learned_alone = odds(learn.rate(&clues, None).0);
+        let of_parts: f64 = parts[1..].iter().map(|part| part.adds).sum();
+        let weight = learn.weight();
+        assert!((one * of_parts / weight / learned_alone - 1.0).abs() < 0.01);
+    }
+}

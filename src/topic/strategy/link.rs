@@ -1,0 +1,198 @@
+//! The link score (Werner 2015): the perplexity of the page, lowered by an anchor that is near the
+//! topic, amplified by keywords in the anchor.
+
+use super::document::Document;
+use super::{Score, Strategy, Terms};
+use crate::address::PageUrl;
+use crate::page::LinkParts;
+use crate::topic::score::{Weights, weighted};
+
+pub(super) struct Link {
+    pub terms: Terms,
+}
+
+impl Link {
+    pub fn rate(&self, parts: &LinkParts) -> Score {
+        let score = link_score(parts, &self.terms.weights);
+        (score, self.terms.boundaries.bucket(score))
+    }
+}
+
+impl Strategy for Link {
+    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
+        self.rate(parts)
+    }
+
+    fn formula(&self, _: &PageUrl, parts: &LinkParts) -> String {
+        link_formula(parts, &self.terms.weights)
+    }
+
+    fn image(&self, document: f64) -> Score {
+        Document { terms: self.terms }.image(document)
+    }
+
+    fn listed(&self) -> Score {
+        Document { terms: self.terms }.listed()
+    }
+}
+
+/// The link score of Werner 2015: the document's perplexity, lowered by an anchor
+/// that is near the topic and nearer than its page, amplified by the keywords of the
+/// anchor.
+pub fn link_score(parts: &LinkParts, weights: &Weights) -> f64 {
+    let LinkParts {
+        document,
+        anchor,
+        keyword,
+    } = *parts;
+    let base = if anchor <= weights.anchor_threshold && anchor <= document {
+        weights.gamma_document * document + weights.gamma_anchor * anchor
+    } else {
+        document
+    };
+    weighted(base, keyword, weights.gamma_keyword)
+}
+
+/// The link score's formula with its numbers filled in, for people.
+fn link_formula(parts: &LinkParts, weights: &Weights) -> String {
+    let LinkParts {
+        document,
+        anchor,
+        keyword,
+    } = *parts;
+    let Weights {
+        gamma_document,
+        gamma_anchor,
+        gamma_keyword,
+        anchor_threshold,
+    } = *weights;
+    let (base, note) = if anchor > anchor_threshold {
+        let note =
+            format!("; the anchor's {anchor:.3} is above anchor_threshold {anchor_threshold}");
+        (format!("{document:.3}"), note)
+    } else if anchor > document {
+        let note = format!("; the anchor's {anchor:.3} is above the page's");
+        (format!("{document:.3}"), note)
+    } else {
+        let base = format!("({gamma_document} * {document:.3} + {gamma_anchor} * {anchor:.3})");
+        (base, String::new())
+    };
+    let score = link_score(parts, weights);
+    let clamped = if gamma_keyword * keyword > 1.0 {
+        "below 0, so "
+    } else {
+        ""
+    };
+    format!("{base} * (1 - {gamma_keyword} * {keyword:.6}) = {clamped}{score:.3}{note}")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, prop_assert, prop_oneof, proptest};
+    use serde_json::Value;
+
+    use super::*;
+
+    fn cases(part: &str) -> Vec<Value> {
+        let thesis: Value =
+            serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
+                .unwrap();
+        let cases = thesis[part]["cases"].as_array().unwrap().clone();
+        assert!(!cases.is_empty());
+        cases
+    }
+
+    fn number(case: &Value, key: &str) -> f64 {
+        case[key].as_f64().unwrap()
+    }
+
+    #[test]
+    fn formulas_show_their_numbers() {
+        let said = |document, anchor, keyword| {
+            let parts = LinkParts {
+                document,
+                anchor,
+                keyword,
+            };
+            link_formula(&parts, &Weights::default())
+        };
+        for (parts, expected) in [
+            (
+                (1000.0, 500.0, 0.1),
+                "(0.7 * 1000.000 + 0.3 * 500.000) * (1 - 3 * 0.100000) = 595.000",
+            ),
+            (
+                (100.0, 500.0, 0.0),
+                "100.000 * (1 - 3 * 0.000000) = 100.000; the anchor's 500.000 is above the page's",
+            ),
+            (
+                (9000.0, 4000.0, 0.5),
+                "9000.000 * (1 - 3 * 0.500000) = below 0, so 1.000; \
+                 the anchor's 4000.000 is above anchor_threshold 3000",
+            ),
+        ] {
+            assert_eq!(said(parts.0, parts.1, parts.2), expected);
+        }
+    }
+
+    #[test]
+    fn link_score_of_the_thesis() {
+        for case in cases("link_score") {
+            let parts = LinkParts {
+                document: number(&case, "pp_document"),
+                anchor: number(&case, "pp_anchor"),
+                keyword: number(&case, "keyword_score"),
+            };
+            let ours = link_score(&parts, &Weights::default());
+            assert!(
+                (ours / number(&case, "score") - 1.0).abs() < 1e-9,
+                "{case}: {ours}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_anchor_has_a_say_only_below_its_threshold_and_its_page() {
+        let score = |document, anchor| {
+            let parts = LinkParts {
+                document,
+                anchor,
+                keyword: 0.0,
+            };
+            link_score(&parts, &Weights::default())
+        };
+        assert_eq!(score(5_000.0, 3_000.0), 0.7 * 5_000.0 + 0.3 * 3_000.0);
+        assert_eq!(score(5_000.0, 3_000.1), 5_000.0);
+        assert_eq!(score(500.0, 501.0), 500.0);
+    }
+
+    fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
+        prop_oneof![
+            1.0..50_000.0,
+            1.0..1e12,
+            Just(f64::MAX),
+            Just(1.0),
+            Just(3_000.0)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_better_page_never_makes_a_worse_link(
+            one in perplexities(), other in perplexities(), anchor in perplexities(), keyword in 0.0..1.0,
+        ) {
+            let score = |document| {
+                link_score(&LinkParts { document, anchor, keyword }, &Weights::default())
+            };
+            prop_assert!(score(one.min(other)) <= score(one.max(other)) * (1.0 + 1e-12));
+        }
+
+        #[test]
+        fn neither_anchor_nor_keywords_make_a_link_worse_than_its_page(
+            document in perplexities(), anchor in perplexities(), keyword in 0.0..1.0,
+        ) {
+            let parts = LinkParts { document, anchor, keyword };
+            prop_assert!(link_score(&parts, &Weights::default()) <= document * (1.0 + 1e-12));
+        }
+    }
+}

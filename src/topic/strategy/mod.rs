@@ -1,0 +1,191 @@
+//! What decides the order in which links are followed.
+//!
+//! A strategy is one file with one type that implements [`Strategy`]. To add one: write the file,
+//! add a variant to [`StrategyKind`], and a line to [`of`]. Nothing else in the crate knows which
+//! strategies there are.
+//!
+//! | file | order |
+//! |---|---|
+//! | `unfocused.rs` | breadth first |
+//! | `document.rs` | by the perplexity of the page that a link stands on (Remus & Biemann 2016) |
+//! | `link.rs` | by the link score (Werner 2015) |
+//! | `learn.rs` | by what the crawl learns, from the link score on; the default |
+//!
+//! Scores are on the scale of perplexities: lower is better, and the boundaries of the buckets
+//! apply to all of them.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::score::{Boundaries, Weights};
+use crate::address::PageUrl;
+use crate::config::StrategyKind;
+use crate::page::{Bucket, LinkParts};
+
+mod document;
+mod learn;
+mod learning;
+mod link;
+mod unfocused;
+
+pub use learn::Learned;
+pub use learning::Learning;
+pub use link::link_score;
+
+/// Priority of a link: its score, and its bucket; without a bucket it lies above the razor and is
+/// not followed.
+pub type Score = (f64, Option<Bucket>);
+
+/// What all strategies are given: how much the parts of a rating weigh, and where the buckets end.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Terms {
+    /// How much the parts weigh.
+    pub weights: Weights,
+    /// Where the buckets end.
+    pub boundaries: Boundaries,
+}
+
+impl Terms {
+    /// A number that is the same for all crawls that rate by a strategy of this kind on these
+    /// terms, in every process.
+    pub fn digest(&self, kind: StrategyKind) -> u64 {
+        let Self {
+            weights,
+            boundaries,
+        } = self;
+        // Numbers are written in the shortest form that gives them back.
+        let text = format!("{} {weights:?} {boundaries:?}", kind.name());
+        let hash = Sha256::digest(text);
+        let first = hash.iter().take(8);
+        first.fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    }
+}
+
+/// Decides in which order links, images and listed pages are fetched.
+pub trait Strategy: Send + Sync {
+    /// Rates a link by its target and its parts.
+    fn link(&self, target: &PageUrl, parts: &LinkParts) -> Score;
+
+    /// Explains [`Strategy::link`] to people: the formula with its numbers filled in.
+    fn formula(&self, target: &PageUrl, parts: &LinkParts) -> String;
+
+    /// Rates an image by the perplexity of its page.
+    fn image(&self, document: f64) -> Score;
+
+    /// Rates a page of which only the address is known, as from a sitemap.
+    fn listed(&self) -> Score;
+
+    /// Whether it prefers some links to others. If not, a control sample drawn by chance would
+    /// show nothing.
+    fn prefers(&self) -> bool {
+        true
+    }
+
+    /// Rates links by their clues and learns where they led, if this strategy learns. Links
+    /// without clues are rated by their parts.
+    fn learning(&self) -> Option<&dyn Learning> {
+        None
+    }
+}
+
+/// The strategy of a kind. Strategies that learn share what was learned so far.
+pub fn of(kind: StrategyKind, terms: Terms, learned: &Learned) -> Arc<dyn Strategy> {
+    match kind {
+        StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),
+        StrategyKind::Document => Arc::new(document::Document { terms }),
+        StrategyKind::Link => Arc::new(link::Link { terms }),
+        StrategyKind::Learn => Arc::new(learn::Learn::new(terms, learned.clone())),
+    }
+}
+
+/// Whether strategies of a kind prefer some links to others ([`Strategy::prefers`]).
+pub fn prefers(kind: StrategyKind) -> bool {
+    of(kind, Terms::default(), &Learned::default()).prefers()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{Just, prop_assert, prop_oneof, proptest};
+
+    use super::*;
+
+    const PARTS: LinkParts = LinkParts {
+        document: 900.0,
+        anchor: 100.0,
+        keyword: 0.1,
+    };
+
+    fn made(kind: StrategyKind, terms: Terms) -> Arc<dyn Strategy> {
+        of(kind, terms, &Learned::default())
+    }
+
+    #[test]
+    fn strategies_differ_as_named() {
+        let target = PageUrl::parse("http://a.org/").unwrap();
+        let rated = |kind| made(kind, Terms::default()).link(&target, &PARTS);
+        assert_eq!(rated(StrategyKind::Unfocused), (0.0, Some(Bucket::Normal)));
+        assert_eq!(rated(StrategyKind::Document), (900.0, Some(Bucket::Medium)));
+        let (score, bucket) = rated(StrategyKind::Link);
+        assert!((score - 660.0 * 0.7).abs() < 1e-9);
+        assert_eq!(bucket, Some(Bucket::High));
+        // A link without clues.
+        assert_eq!(rated(StrategyKind::Learn), (score, bucket));
+        let document = made(StrategyKind::Document, Terms::default());
+        assert_eq!(document.image(1e9).1, None);
+    }
+
+    #[test]
+    fn only_one_strategy_prefers_nothing_and_only_one_learns() {
+        for &kind in StrategyKind::ALL {
+            let strategy = made(kind, Terms::default());
+            assert_eq!(prefers(kind), kind != StrategyKind::Unfocused);
+            let learns = strategy.learning().is_some();
+            assert_eq!(learns, kind == StrategyKind::Learn);
+        }
+    }
+
+    #[test]
+    fn other_terms_and_other_strategies_have_other_digests() {
+        let terms = Terms::default();
+        let weights = Weights {
+            gamma_anchor: 0.4,
+            ..terms.weights
+        };
+        let digests = [
+            terms.digest(StrategyKind::Link),
+            terms.digest(StrategyKind::Learn),
+            Terms { weights, ..terms }.digest(StrategyKind::Link),
+        ];
+        assert_eq!(digests[0], Terms::default().digest(StrategyKind::Link));
+        assert!(digests[0] != digests[1] && digests[0] != digests[2]);
+    }
+
+    fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
+        prop_oneof![
+            1.0..50_000.0,
+            1.0..1e12,
+            Just(f64::MAX),
+            Just(1.0),
+            Just(3_000.0)
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn scores_are_finite_and_not_negative(
+            document in perplexities(), anchor in perplexities(), keyword in 0.0..5.0,
+            gamma_document in 0.0..10.0, gamma_anchor in 0.0..10.0, gamma_keyword in 0.0..10.0,
+            anchor_threshold in perplexities(),
+        ) {
+            let weights = Weights { gamma_document, gamma_anchor, gamma_keyword, anchor_threshold };
+            let parts = LinkParts { document, anchor, keyword };
+            for &kind in StrategyKind::ALL {
+                let strategy = made(kind, Terms { weights, ..Terms::default() });
+                let target = PageUrl::parse("http://a.org/").unwrap();
+                let (score, _) = strategy.link(&target, &parts);
+                prop_assert!(score.is_finite() && score >= 0.0, "{}", score);
+            }
+        }
+    }
+}
