@@ -24,6 +24,10 @@ impl Output for Log {
     fn form(&self) -> Form {
         Form::Lines(Table::Log.name())
     }
+
+    fn of_task(&self, task: &Row<'_>) -> Option<String> {
+        Some(format!("{}\n", task.to_json()))
+    }
 }
 
 /// An image in one context a row.

@@ -279,13 +279,17 @@ impl Outputs {
         open.append(bytes)
     }
 
-    /// Appends a line to `logs/crawl.jsonl`.
+    /// Appends what the outputs have to say of a finished task: a line to `logs/crawl.jsonl`.
     ///
     /// # Errors
     /// [`OutputError::Io`].
-    pub fn log(&mut self, row: &Row<'_>) -> Result<(), OutputError> {
-        let line = format!("{}\n", row.to_json());
-        self.append(&log::Log, line.as_bytes()).map(drop)
+    pub fn log(&mut self, task: &Row<'_>) -> Result<(), OutputError> {
+        for output in OUTPUTS {
+            if let Some(lines) = output.of_task(task) {
+                self.append(output, lines.as_bytes())?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends sentences, one a line with its end, to `sentences/*.txt.gz`. Each call makes a

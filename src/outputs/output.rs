@@ -1,6 +1,6 @@
-//! What a crawl appends to, as a list: each output says what it is called and what its
-//! files look like, and the rest is the same for all. A new output is a file that
-//! implements [`Output`] and a line in [`OUTPUTS`].
+//! What a crawl appends to, as a list: each output says what it is called, what its files look
+//! like, and what it writes of a finished task; the rest is the same for all. A new output is a
+//! file that implements [`Output`] and a line in [`OUTPUTS`].
 //!
 //! Where each of them stands is kept in the batch of a page, by the output's name: an
 //! output that an earlier crawl did not know stands at its beginning.
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::append::{Appender, next_segment, remove_segments_from, segment_name};
 use super::remove::{Rewritten, Taken, copy_without};
-use super::{OutputError, TextPlace, io, make_folder, make_folder_of, rotate, rows};
+use super::{OutputError, Row, TextPlace, io, make_folder, make_folder_of, rotate, rows};
 use crate::fs::beneath;
 
 /// All outputs. Their order does not matter.
@@ -39,6 +39,19 @@ pub(super) trait Output: Sync {
     /// What an empty file begins with.
     fn header(&self) -> &'static str {
         ""
+    }
+
+    /// The lines, each with its end, that it appends of a finished task; `None` for none.
+    /// Outputs whose place in a file stands in the log, as texts, and rows of images are
+    /// appended by methods of [`Outputs`](super::Outputs) of their own.
+    fn of_task(&self, _task: &Row<'_>) -> Option<String> {
+        None
+    }
+
+    /// The address of the page that a line of a table speaks of, so that a takedown of the page
+    /// removes the line. Not needed for lines of JSON with `kind` and `url`, as in the log.
+    fn page_of<'l>(&self, _line: &'l str) -> Option<&'l str> {
+        None
     }
 
     /// Takes back what lies elsewhere but belongs to what is about to be cut off: all

@@ -397,7 +397,8 @@ fn rewrite_all(
             let (mut removed, mut changed) = (0, false);
             let path = folder.join(&file);
             each_line(folder, &file, &mut |line| {
-                if leaving.row(name, line) {
+                let page = output.page_of(line);
+                if leaving.row(name, line) || page.is_some_and(|url| leaving.page(url)) {
                     removed += 1;
                     return Ok(());
                 }
