@@ -118,9 +118,10 @@ fn made_up(seed: u64) -> impl Iterator<Item = Sentence> {
         for _ in 0..random.random_range(5..30) {
             // Equal shares of every power of ten, which is Zipf's law.
             let drawn = WORDS.powf(random.random::<f64>()) as u64;
-            last = match random.random::<bool>() {
-                true => drawn,
-                false => (last * 31 + drawn.ilog2() as u64) % WORDS as u64,
+            last = if random.random::<bool>() {
+                drawn
+            } else {
+                (last * 31 + drawn.ilog2() as u64) % WORDS as u64
             };
             let mut rest = last + 1;
             while rest > 0 {

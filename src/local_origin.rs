@@ -65,10 +65,7 @@ pub fn sender(headers: &HeaderMap, host: &str) -> Sender {
         (Some(origin), site) => own(origin) && site.is_none_or(|s| s == b"same-origin"),
         (None, Some(site)) => site == b"same-origin",
     };
-    match is_own {
-        true => Sender::Own,
-        false => Sender::Foreign,
-    }
+    if is_own { Sender::Own } else { Sender::Foreign }
 }
 
 /// Puts the headers on an answer that keep a browser from running or showing anything

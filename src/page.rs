@@ -255,9 +255,10 @@ impl Extracted {
     pub fn block(&self, number: u32) -> Option<&str> {
         let number = number as usize;
         let kept = self.blocks.len();
-        let block = match number < kept {
-            true => self.blocks.get(number),
-            false => self.left_out.get(number - kept),
+        let block = if number < kept {
+            self.blocks.get(number)
+        } else {
+            self.left_out.get(number - kept)
         };
         block.map(String::as_str)
     }

@@ -137,9 +137,10 @@ impl Ctl {
                 for row in client.log(last).await? {
                     println!("{}", sanitize::json(&row.to_string()));
                 }
-                match follow {
-                    false => Ok(()),
-                    true => Ok(client.follow(|followed| print_row(&followed)).await?),
+                if !follow {
+                    Ok(())
+                } else {
+                    Ok(client.follow(|followed| print_row(&followed)).await?)
                 }
             }
         }
@@ -162,17 +163,19 @@ fn print_row(followed: &spoor::daemon::control::Followed) -> bool {
 }
 
 fn show<T: Serialize>(json: bool, value: &T, print: impl FnOnce(&T)) -> Result<()> {
-    match json {
-        true => println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?)),
-        false => print(value),
+    if json {
+        println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?))
+    } else {
+        print(value)
     }
     Ok(())
 }
 
 fn print_done(done: &Done) {
-    match done.changed {
-        true => println!("{}", done.text),
-        false => println!("{} (it was so before)", done.text),
+    if done.changed {
+        println!("{}", done.text)
+    } else {
+        println!("{} (it was so before)", done.text)
     }
 }
 

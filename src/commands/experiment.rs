@@ -30,12 +30,11 @@ impl Experiment {
         }
         let runtime = daemon::runtime()?;
         let outcome = experiment::run(&plan, runtime.handle(), &screen::say)?;
-        match self.json {
-            true => print!("{}", outcome.json()),
-            false => {
-                println!("{}", outcome.markdown());
-                println!("table and plots in {}", plan.out.display());
-            }
+        if self.json {
+            print!("{}", outcome.json())
+        } else {
+            println!("{}", outcome.markdown());
+            println!("table and plots in {}", plan.out.display());
         }
         Ok(())
     }

@@ -115,9 +115,10 @@ impl Export {
         let job = std::fs::read_to_string(&self.job)
             .with_context(|| format!("{}: reading failed", self.job.display()))?;
         let date = jiff::Timestamp::now().strftime("%Y-%m-%d").to_string();
-        match self.text.text {
-            true => self.documents(&config, &job, &date),
-            false => self.images(&config, &job, &date),
+        if self.text.text {
+            self.documents(&config, &job, &date)
+        } else {
+            self.images(&config, &job, &date)
         }
     }
 
@@ -194,12 +195,11 @@ impl Export {
             ..TextRequest::new(format)
         };
         let exported = export::export_text(config, &request)?;
-        match self.json {
-            true => print_json(&summary(&exported)),
-            false => {
-                print_table(&exported, &request);
-                Ok(())
-            }
+        if self.json {
+            print_json(&summary(&exported))
+        } else {
+            print_table(&exported, &request);
+            Ok(())
         }
     }
 }

@@ -64,9 +64,10 @@ fn place(start: &Start) -> Result<Placed> {
         placed.file = file.to_owned();
     }
     let file = sanitize::shown(&placed.file.display().to_string()).into_owned();
-    match placed.written {
-        true => eprintln!("{file} is written: the job, with a comment on each line"),
-        false => eprintln!("{file} is there already and says the same"),
+    if placed.written {
+        eprintln!("{file} is written: the job, with a comment on each line")
+    } else {
+        eprintln!("{file} is there already and says the same")
     }
     if placed.written && start.seeds.len() + start.texts.len() < FEW {
         eprintln!(

@@ -156,9 +156,10 @@ impl Lab {
                 ca,
             } => {
                 let cases = chosen(&cases)?;
-                match list {
-                    true => table(&cases),
-                    false => open_zoo(cases, listen, ca.as_deref()),
+                if list {
+                    table(&cases)
+                } else {
+                    open_zoo(cases, listen, ca.as_deref())
                 }
             }
             Lab::Demo { dir } => {

@@ -58,9 +58,10 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
             .with_filter(with(filter(), LevelFilter::OFF))
     });
     let json = is_json.then(|| {
-        let level = match quiet {
-            true => LevelFilter::OFF,
-            false => LevelFilter::INFO,
+        let level = if quiet {
+            LevelFilter::OFF
+        } else {
+            LevelFilter::INFO
         };
         fmt::layer()
             .json()

@@ -90,9 +90,10 @@ impl Progress {
     fn say_changes(&mut self, standing: &Standing, open: usize) {
         if self.paused != standing.paused.is_some() {
             self.paused = standing.paused.is_some();
-            screen::say(match self.paused {
-                true => "paused: nothing more is asked for until `spoor ctl JOB resume`",
-                false => "going on after the pause",
+            screen::say(if self.paused {
+                "paused: nothing more is asked for until `spoor ctl JOB resume`"
+            } else {
+                "going on after the pause"
             });
         }
         if let (Some((_, why)), false) = (standing.stopping, self.stopping) {
@@ -238,9 +239,10 @@ impl View {
         let counts = frontier.counts();
         let limits = &standing.limits;
         let by_fetches = limits.documents.is_none() && limits.fetches.is_some();
-        let (counted, done, limit, rate) = match by_fetches {
-            true => ("requests", counts.fetches, limits.fetches, rates.fetches),
-            false => ("pages", counts.documents, limits.documents, rates.pages),
+        let (counted, done, limit, rate) = if by_fetches {
+            ("requests", counts.fetches, limits.fetches, rates.fetches)
+        } else {
+            ("pages", counts.documents, limits.documents, rates.pages)
         };
         let no_pages = limit.is_some_and(|limit| done >= limit);
         let images_left = (no_pages && limits.finish_images).then_some(counts.queued_images);

@@ -30,9 +30,10 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
         println!("what is queued is judged anew by the changed [scope]");
     }
     if let Some(came) = changes.rescored {
-        let so_far = match changes.rated {
-            true => "",
-            false => " so far, and it goes on",
+        let so_far = if changes.rated {
+            ""
+        } else {
+            " so far, and it goes on"
         };
         println!(
             "rated anew: {} addresses seen, {} links with another score, {} of them in another \

@@ -89,14 +89,13 @@ impl Score {
                 "with --url or --file name one thing more: the job file or the model's folder"
             ),
         };
-        let (config, model) = match place.is_dir() {
-            true => (Config::default(), Model::load(&place)?),
-            false => {
-                let config = Config::load(&place)?;
-                let model = Model::load(&config.model_folder())
-                    .context("the job has no model yet; run `spoor train` on it first")?;
-                (config, model)
-            }
+        let (config, model) = if place.is_dir() {
+            (Config::default(), Model::load(&place)?)
+        } else {
+            let config = Config::load(&place)?;
+            let model = Model::load(&config.model_folder())
+                .context("the job has no model yet; run `spoor train` on it first")?;
+            (config, model)
         };
         let looker = Looker::new(&config, &model)?;
         let look = match (self.url, self.file) {

@@ -93,9 +93,10 @@ pub fn show(text: String, turns: bool) {
     }
     let shown = line.get_or_insert_with(|| {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        let template = match turns {
-            true => "{spinner} {wide_msg}",
-            false => "{wide_msg}",
+        let template = if turns {
+            "{spinner} {wide_msg}"
+        } else {
+            "{wide_msg}"
         };
         // The templates are ours, and right.
         if let Ok(style) = ProgressStyle::with_template(template) {

@@ -114,14 +114,15 @@ impl Upkeep {
             Store::Check { job, repair } => check(&Config::load(&job)?, repair, json),
             Store::Export { job, file } => {
                 let found = maintenance::export(&Config::load(&job)?, &file)?;
-                match json {
-                    true => print_json(&found_json(&found))?,
-                    false => println!(
+                if json {
+                    print_json(&found_json(&found))?
+                } else {
+                    println!(
                         "{} URLs on {} hosts written to {}",
                         found.urls,
                         found.hosts,
                         file.display()
-                    ),
+                    )
                 }
                 if found.damaged_count > 0 || found.cut_short.is_some() {
                     bail!("some records could not be read; `spoor store check` names them");

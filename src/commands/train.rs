@@ -185,16 +185,16 @@ fn print_grown(grown: &Grown) {
         "cut                 {:.0}: {} of {} pages with enough text pass; the worst added has {:.0}",
         grown.cut, grown.passed, grown.judged, grown.reached
     );
-    let better = match grown.held_out_after < grown.held_out_before {
-        true => "better",
-        false => "not better: keep the old model",
+    let better = if grown.held_out_after < grown.held_out_before {
+        "better"
+    } else {
+        "not better: keep the old model"
     };
-    let note = match grown.comparable {
-        true => better,
-        false => {
-            "not comparable: the old model was made of other texts, or in another way, and may \
-             know them"
-        }
+    let note = if grown.comparable {
+        better
+    } else {
+        "not comparable: the old model was made of other texts, or in another way, and may \
+         know them"
     };
     println!(
         "held out before     {:.1}, after {:.1}; {note}",

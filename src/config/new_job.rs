@@ -224,9 +224,10 @@ impl Start {
     fn sections(&self, name: &Name, contact: &str) -> (Sections, Vec<String>) {
         let name = name.as_str();
         // An address without a scheme would be sent as it is; most readers want mailto:.
-        let contact = match contact.contains(':') {
-            true => contact.to_owned(),
-            false => format!("mailto:{contact}"),
+        let contact = if contact.contains(':') {
+            contact.to_owned()
+        } else {
+            format!("mailto:{contact}")
         };
         let line = |key: &str, value: String, comment: &str| Line {
             key: key.to_owned(),
@@ -310,10 +311,10 @@ fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
     let value = value.trim();
     let is_toml =
         |text: &str| !text.contains('\n') && format!("x = {text}").parse::<toml::Table>().is_ok();
-    let value = match is_toml(value) {
-        true => value.to_owned(),
-        // A word or a path need not be quoted.
-        false => quoted(value),
+    let value = if is_toml(value) {
+        value.to_owned()
+    } else {
+        quoted(value)
     };
     let line = Line {
         key: key.to_owned(),

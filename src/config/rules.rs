@@ -74,9 +74,10 @@ impl ScopeRule {
         // A host that is called `host` must not read back as a rule of another form.
         let plain = !prefix.starts_with(HOST) && !prefix.starts_with(REGEX);
         Self {
-            text: match plain {
-                true => prefix.clone(),
-                false => format!("http://({prefix}"),
+            text: if plain {
+                prefix.clone()
+            } else {
+                format!("http://({prefix}")
             },
             form: Form::Surt(prefix),
             weight: 0,
@@ -322,9 +323,10 @@ impl TextValue for ConnectTo {
         Ok(Self {
             host: pattern,
             port: checked_port(port).map_err(wrong)?,
-            to_host: match to_host.is_empty() {
-                true => String::new(),
-                false => checked_host(to_host).map_err(wrong)?,
+            to_host: if to_host.is_empty() {
+                String::new()
+            } else {
+                checked_host(to_host).map_err(wrong)?
             },
             to_port: checked_port(to_port).map_err(wrong)?,
         })

@@ -255,9 +255,10 @@ impl Role<'_> {
             }
             _ => None,
         };
-        let ahead = match queued {
-            true => Some(self.view.ahead(self.url, self.kind, &record)?),
-            false => None,
+        let ahead = if queued {
+            Some(self.view.ahead(self.url, self.kind, &record)?)
+        } else {
+            None
         };
         let learned = self.learned(record.parts.as_ref())?;
         let instead = match self.kind {

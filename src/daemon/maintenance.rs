@@ -167,9 +167,10 @@ impl Place {
         }
         let lock = checkpoint::lock(&folder)?;
         let frontier = folder.join("frontier");
-        let before = match frontier.exists() {
-            true => folder_size(&frontier)?,
-            false => 0,
+        let before = if frontier.exists() {
+            folder_size(&frontier)?
+        } else {
+            0
         };
         Ok(Self {
             frontier,
@@ -229,9 +230,10 @@ fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
         let entry = entry.map_err(io(folder, "listing"))?;
         let path = entry.path();
         let meta = entry.metadata().map_err(io(&path, "measuring"))?;
-        size += match meta.is_dir() {
-            true => folder_size(&path)?,
-            false => meta.len(),
+        size += if meta.is_dir() {
+            folder_size(&path)?
+        } else {
+            meta.len()
         };
     }
     Ok(size)

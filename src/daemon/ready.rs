@@ -63,9 +63,10 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
     if let Err(error) = Token::of(&config.control) {
         errors.push(access(config, &error));
     }
-    match errors.is_empty() {
-        true => Ok(Ready { seeds, warnings }),
-        false => Err(ConfigErrors::new(subject(config), errors)),
+    if errors.is_empty() {
+        Ok(Ready { seeds, warnings })
+    } else {
+        Err(ConfigErrors::new(subject(config), errors))
     }
 }
 
@@ -85,9 +86,10 @@ pub fn for_training(config: &Config) -> Result<(), ConfigErrors> {
     }
     texts(config, &mut errors);
     authorities(config, &mut errors);
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(ConfigErrors::new(subject(config), errors)),
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(ConfigErrors::new(subject(config), errors))
     }
 }
 
@@ -174,9 +176,10 @@ fn texts(config: &Config, errors: &mut Vec<ConfigError>) {
 
 /// Whether a file or a folder can be opened.
 fn readable(path: &Path) -> std::io::Result<()> {
-    match fs::metadata(path)?.is_dir() {
-        true => fs::read_dir(path).map(drop),
-        false => fs::File::open(path).map(drop),
+    if fs::metadata(path)?.is_dir() {
+        fs::read_dir(path).map(drop)
+    } else {
+        fs::File::open(path).map(drop)
     }
 }
 

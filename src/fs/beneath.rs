@@ -431,9 +431,10 @@ pub fn is_dir(folder: &Path, name: impl AsRef<Path>) -> bool {
 /// What the system said; also where a link leads out.
 pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String, Kind)>> {
     let name = name.as_ref();
-    let name = match name.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => name,
+    let name = if name.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        name
     };
     let mut found = Vec::new();
     for entry in dir(folder)?.read_dir(name).map_err(told)? {
@@ -476,12 +477,13 @@ pub fn refuse_links_out(folder: &Path, name: &str, deeper: usize) -> io::Result<
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         opened => {
             let dir = opened?;
-            match dir.is_dir(match name {
+            if dir.is_dir(match name {
                 "" => ".",
                 name => name,
             }) {
-                true => (dir, entries(folder, name)?),
-                false => return Ok(()),
+                (dir, entries(folder, name)?)
+            } else {
+                return Ok(());
             }
         }
     };
@@ -507,9 +509,10 @@ pub fn refuse_links_out(folder: &Path, name: &str, deeper: usize) -> io::Result<
 }
 
 fn dir(folder: &Path) -> io::Result<Dir> {
-    let folder = match folder.as_os_str().is_empty() {
-        true => Path::new("."),
-        false => folder,
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
     };
     Dir::open_ambient_dir(folder, ambient_authority())
 }

@@ -55,9 +55,10 @@ pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
     let mut first = None;
     for n in 0..pages {
         let own = host(n);
-        let sizes = match cdn {
-            true => "cdn.test".to_owned(),
-            false => own.clone(),
+        let sizes = if cdn {
+            "cdn.test".to_owned()
+        } else {
+            own.clone()
         };
         sizes_hosts.insert(sizes.clone());
         let at = |folder: &str, end: &str| format!("http://{sizes}/{folder}/{n}{end}");

@@ -258,9 +258,10 @@ impl Document {
 /// [`OutputError::Io`] where the folder cannot be listed.
 pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
     let folder = folder.join(DOCUMENTS);
-    let mut numbers = match folder.is_dir() {
-        true => segments(&folder, SUFFIX)?,
-        false => Vec::new(),
+    let mut numbers = if folder.is_dir() {
+        segments(&folder, SUFFIX)?
+    } else {
+        Vec::new()
     };
     numbers.sort_unstable();
     let paths = numbers.into_iter().map(|n| folder.join(name(n)));
@@ -388,12 +389,13 @@ fn decoded(from: impl BufRead) -> std::io::Result<Vec<u8>> {
     let mut decoder = zstd::Decoder::with_buffer(from)?.single_frame();
     let mut text = Vec::new();
     (&mut decoder).take(MAX_LINE + 1).read_to_end(&mut text)?;
-    match text.len() as u64 > MAX_LINE {
-        true => Err(std::io::Error::new(
+    if text.len() as u64 > MAX_LINE {
+        Err(std::io::Error::new(
             ErrorKind::InvalidData,
             format!("a line of more than {MAX_LINE} bytes"),
-        )),
-        false => Ok(text),
+        ))
+    } else {
+        Ok(text)
     }
 }
 
@@ -427,9 +429,10 @@ impl Counted {
             for byte in buffer {
                 used += 1;
                 // Only its first byte begins the mark again.
-                met = match MAGIC.get(met) == Some(byte) {
-                    true => met + 1,
-                    false => usize::from(MAGIC.first() == Some(byte)),
+                met = if MAGIC.get(met) == Some(byte) {
+                    met + 1
+                } else {
+                    usize::from(MAGIC.first() == Some(byte))
                 };
                 if met == MAGIC.len() {
                     break;

@@ -336,9 +336,10 @@ pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, O
             suffix,
         } => {
             let below = folder.join(name);
-            let mut numbers = match below.is_dir() {
-                true => super::append::segments(&below, suffix)?,
-                false => Vec::new(),
+            let mut numbers = if below.is_dir() {
+                super::append::segments(&below, suffix)?
+            } else {
+                Vec::new()
             };
             numbers.sort_unstable();
             let path = |n| format!("{name}/{}", segment_name(n, suffix));

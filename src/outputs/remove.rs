@@ -402,9 +402,10 @@ fn rewrite_all(
                     removed += 1;
                     return Ok(());
                 }
-                let line = match is_log {
-                    true => amended(line, leaving, &edited, &mut shares.unnamed),
-                    false => Cow::Borrowed(line),
+                let line = if is_log {
+                    amended(line, leaving, &edited, &mut shares.unnamed)
+                } else {
+                    Cow::Borrowed(line)
                 };
                 changed |= matches!(line, Cow::Owned(_));
                 let written = out.write_all(line.as_bytes());
@@ -446,9 +447,10 @@ fn claims(
             let mut goes = None;
             for (path, place) in places(&row) {
                 let claim = claims.entry(path).or_default();
-                match *goes.get_or_insert_with(|| leaving.row(Table::Log.name(), line)) {
-                    true => drop(claim.going.insert(place.from, place.bytes)),
-                    false => claim.staying += place.bytes,
+                if *goes.get_or_insert_with(|| leaving.row(Table::Log.name(), line)) {
+                    drop(claim.going.insert(place.from, place.bytes))
+                } else {
+                    claim.staying += place.bytes
                 }
             }
             if goes == Some(true)
@@ -527,10 +529,13 @@ fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String 
     if row.matches(&old).count() == 1 {
         return match new {
             Some(new) => row.replace(&old, &pair(new)),
-            None => match row.contains(&format!(",{old}")) {
-                true => row.replace(&format!(",{old}"), ""),
-                false => row.replace(&format!("{old},"), ""),
-            },
+            None => {
+                if row.contains(&format!(",{old}")) {
+                    row.replace(&format!(",{old}"), "")
+                } else {
+                    row.replace(&format!("{old},"), "")
+                }
+            }
         };
     }
     // It was written by something else.
@@ -565,9 +570,10 @@ impl Beside {
         let name = beside(name);
         let created = beneath::create(folder, &name);
         let out = BufWriter::new(created.map_err(io(&folder.join(&name), "creating"))?);
-        let out = match packed {
-            false => Sink::Plain(out),
-            true => Sink::packed(out).map_err(io(&folder.join(&name), "writing"))?,
+        let out = if !packed {
+            Sink::Plain(out)
+        } else {
+            Sink::packed(out).map_err(io(&folder.join(&name), "writing"))?
         };
         let (folder, length) = (folder.to_owned(), 0);
         Ok(Self::File {

@@ -91,18 +91,17 @@ pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(
         return Ok(());
     };
     let [bare, packed] = [false, true].map(|zst| rotated_name(name, first, zst));
-    let renamed = match forms.plain {
-        true => beneath::rename(folder, &bare, name),
-        false => {
-            let part = part_of(name);
-            let mut text = rows::open_named(folder, &packed)?.take(position.length);
-            let unpacked = beneath::create(folder, &part).and_then(|mut file| {
-                std::io::copy(&mut text, &mut file)?;
-                file.sync_all()
-            });
-            unpacked.map_err(io(&folder.join(&packed), "unpacking"))?;
-            beneath::rename(folder, &part, name)
-        }
+    let renamed = if forms.plain {
+        beneath::rename(folder, &bare, name)
+    } else {
+        let part = part_of(name);
+        let mut text = rows::open_named(folder, &packed)?.take(position.length);
+        let unpacked = beneath::create(folder, &part).and_then(|mut file| {
+            std::io::copy(&mut text, &mut file)?;
+            file.sync_all()
+        });
+        unpacked.map_err(io(&folder.join(&packed), "unpacking"))?;
+        beneath::rename(folder, &part, name)
     };
     renamed.map_err(io(&folder.join(name), "renaming"))?;
     remove(folder, &packed)?;

@@ -137,9 +137,10 @@ impl Part {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 opened => {
                     let file = opened.map_err(io(&path, "opening"))?;
-                    let text = match name == &packed {
-                        true => unpacked(file, &path, from)?,
-                        false => plain(file, &path, from)?,
+                    let text = if name == &packed {
+                        unpacked(file, &path, from)?
+                    } else {
+                        plain(file, &path, from)?
                     };
                     return Ok((path, text));
                 }
@@ -186,9 +187,10 @@ pub(super) fn open_named(
 ) -> Result<Box<dyn BufRead + Send>, OutputError> {
     let path = folder.join(name);
     let file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
-    match name.ends_with(ZST) {
-        true => unpacked(file, &path, 0),
-        false => plain(file, &path, 0),
+    if name.ends_with(ZST) {
+        unpacked(file, &path, 0)
+    } else {
+        plain(file, &path, 0)
     }
 }
 
@@ -290,10 +292,7 @@ pub(super) fn rotated(folder: &Path, name: &str) -> Result<BTreeMap<u32, Forms>,
 /// The path of a renamed file of the table at `name`, compressed or not.
 pub(super) fn rotated_name(name: &str, number: u32, zst: bool) -> String {
     let plain = plain_name(name, number);
-    match zst {
-        true => plain + ZST,
-        false => plain,
-    }
+    if zst { plain + ZST } else { plain }
 }
 
 fn plain_name(name: &str, number: u32) -> String {

@@ -205,9 +205,10 @@ impl Sidecar {
             why: e.to_string(),
         })?;
         let bytes = format!("{}\n", sanitize::json(&json));
-        match synced {
-            true => write_synced(folder, &name_of(self.file()), bytes.as_bytes()),
-            false => write_whole(folder, &name_of(self.file()), bytes.as_bytes()),
+        if synced {
+            write_synced(folder, &name_of(self.file()), bytes.as_bytes())
+        } else {
+            write_whole(folder, &name_of(self.file()), bytes.as_bytes())
         }
     }
 }

@@ -276,9 +276,10 @@ impl Sightings {
         }
         drop(state);
         self.check()?;
-        match read(&self.folder, file)?.is_empty() {
-            true => Ok(()),
-            false => Sidecar::load(&self.folder, file)?.save(&self.folder),
+        if read(&self.folder, file)?.is_empty() {
+            Ok(())
+        } else {
+            Sidecar::load(&self.folder, file)?.save(&self.folder)
         }
     }
 
@@ -309,9 +310,10 @@ impl Drop for Sightings {
 /// before is folded first.
 fn set_apart(folder: &Path, file: &str) -> Result<(), OutputError> {
     let [new, old] = [NEW, OLD].map(|ending| journal(file, ending));
-    match is_there(folder, &old)? {
-        true => Ok(()),
-        false => beneath::rename(folder, &new, old).map_err(io(&folder.join(&new), "renaming")),
+    if is_there(folder, &old)? {
+        Ok(())
+    } else {
+        beneath::rename(folder, &new, old).map_err(io(&folder.join(&new), "renaming"))
     }
 }
 

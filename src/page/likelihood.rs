@@ -57,18 +57,20 @@ impl From<f64> for Likelihood {
 
 impl Serialize for Likelihood {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match serializer.is_human_readable() {
-            true => serializer.serialize_f64(self.get()),
-            false => serializer.serialize_u16(self.0),
+        if serializer.is_human_readable() {
+            serializer.serialize_f64(self.get())
+        } else {
+            serializer.serialize_u16(self.0)
         }
     }
 }
 
 impl<'de> Deserialize<'de> for Likelihood {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Ok(match deserializer.is_human_readable() {
-            true => Self::from(f64::deserialize(deserializer)?),
-            false => Self(u16::deserialize(deserializer)?.min(Self::ONE)),
+        Ok(if deserializer.is_human_readable() {
+            Self::from(f64::deserialize(deserializer)?)
+        } else {
+            Self(u16::deserialize(deserializer)?.min(Self::ONE))
         })
     }
 }

@@ -119,9 +119,12 @@ pub struct ImageInfo {
 /// # Errors
 /// [`BadImage`].
 pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
-    let reader = reader(bytes).ok_or_else(|| match is_svg(bytes) {
-        true => BadImage::Svg,
-        false => BadImage::Unknown,
+    let reader = reader(bytes).ok_or_else(|| {
+        if is_svg(bytes) {
+            BadImage::Svg
+        } else {
+            BadImage::Unknown
+        }
     })?;
     let known = reader.format().and_then(|f| Some((f, name_of(f)?)));
     let (format, (name, extension)) = known.ok_or(BadImage::Unknown)?;

@@ -23,15 +23,14 @@ pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Vec<u8>> {
     if let Some(orientation) = catch_unwind(|| orientation(bytes)).ok().flatten() {
         picture.apply_orientation(orientation);
     }
-    let rgb = match picture.color().has_alpha() {
-        false => picture.to_rgb8(),
-        true => {
-            // White lines and black ones must both be seen.
-            let grey = Rgba([224, 224, 224, 255]);
-            let mut ground = RgbaImage::from_pixel(picture.width(), picture.height(), grey);
-            imageops::overlay(&mut ground, &picture.to_rgba8(), 0, 0);
-            DynamicImage::from(ground).to_rgb8()
-        }
+    let rgb = if !picture.color().has_alpha() {
+        picture.to_rgb8()
+    } else {
+        // White lines and black ones must both be seen.
+        let grey = Rgba([224, 224, 224, 255]);
+        let mut ground = RgbaImage::from_pixel(picture.width(), picture.height(), grey);
+        imageops::overlay(&mut ground, &picture.to_rgba8(), 0, 0);
+        DynamicImage::from(ground).to_rgb8()
     };
     let mut out = Cursor::new(Vec::new());
     let encoder = JpegEncoder::new_with_quality(&mut out, QUALITY);

@@ -109,9 +109,10 @@ fn with_every_state() -> (Wire, Job) {
 fn every_state_of_a_stopped_job_is_explained() {
     let (wire, job) = with_every_state();
     let said = |path: &str, parts: &[&str]| {
-        let url = match path.starts_with('/') {
-            true => format!("http://a.test{path}"),
-            false => format!("http://{path}"),
+        let url = if path.starts_with('/') {
+            format!("http://a.test{path}")
+        } else {
+            format!("http://{path}")
         };
         let text = explain(&job, &url);
         for part in parts {
@@ -325,12 +326,13 @@ fn a_job_whose_path_is_too_long_for_a_socket_is_asked_too() {
     let file = std::fs::read_to_string(job.file()).unwrap();
     let file: String = file
         .lines()
-        .map(
-            |line| match line.starts_with("folder = ") && !line.contains("models") {
-                true => format!("folder = {long:?}\n"),
-                false => format!("{line}\n"),
-            },
-        )
+        .map(|line| {
+            if line.starts_with("folder = ") && !line.contains("models") {
+                format!("folder = {long:?}\n")
+            } else {
+                format!("{line}\n")
+            }
+        })
         .collect();
     std::fs::write(job.file(), file).unwrap();
     let _process = Live::start(&mut job.crawl());

@@ -114,9 +114,10 @@ pub fn socket(job: &Job, line: &str, body: &str) -> Answer {
 }
 
 pub fn tcp(address: &str, line: &str, headers: &str, body: &str) -> Answer {
-    let headers = match headers.contains("Host: ") {
-        true => headers.to_owned(),
-        false => format!("Host: {address}\r\n{headers}"),
+    let headers = if headers.contains("Host: ") {
+        headers.to_owned()
+    } else {
+        format!("Host: {address}\r\n{headers}")
     };
     talk(TcpStream::connect(address).unwrap(), line, &headers, body)
 }

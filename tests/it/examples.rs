@@ -93,9 +93,12 @@ fn fault(line: &str, help: &mut dyn FnMut(&[&str]) -> Option<String>) -> Option<
         // What `cargo run` passes on is for spoor.
         let (cargo, passed) = words.split_at(at);
         let own = format!("spoor {}", passed[1..].join(" "));
-        return fault(&cargo.join(" "), help).or_else(|| match cargo.contains(&"run") {
-            true => fault(&own, help),
-            false => None,
+        return fault(&cargo.join(" "), help).or_else(|| {
+            if cargo.contains(&"run") {
+                fault(&own, help)
+            } else {
+                None
+            }
         });
     }
     if let ["spoor", "help", name, ..] = *words.as_slice()
@@ -233,9 +236,10 @@ fn every_job_in_the_documents_is_valid() {
                 continue;
             }
             // A piece of a job is one that has a name already.
-            let whole = match text.contains("[job]") {
-                true => text.clone(),
-                false => format!("[job]\nname = \"piece\"\n{text}"),
+            let whole = if text.contains("[job]") {
+                text.clone()
+            } else {
+                format!("[job]\nname = \"piece\"\n{text}")
             };
             if let Err(errors) = Config::parse(&whole, &name) {
                 panic!("{errors}\nin\n{text}");

@@ -68,9 +68,12 @@ impl Page {
             let found = links.captures_iter(text).map(|link| link[2].to_owned());
             found.collect::<Vec<_>>()
         });
-        let absolute = |target: String| match target.starts_with('/') {
-            true => format!("http://{}{target}", self.site.host),
-            false => target,
+        let absolute = |target: String| {
+            if target.starts_with('/') {
+                format!("http://{}{target}", self.site.host)
+            } else {
+                target
+            }
         };
         menu.chain(within).map(absolute).collect()
     }

@@ -186,9 +186,12 @@ fn violations(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
         }
         for (line, other) in imports(text, &module) {
             if !map.permits(&module, &other) {
-                let shown = |parts: &[String]| match map.wings.contains_key(&parts[0]) {
-                    true => parts[..parts.len().min(2)].join("::"),
-                    false => parts[0].clone(),
+                let shown = |parts: &[String]| {
+                    if map.wings.contains_key(&parts[0]) {
+                        parts[..parts.len().min(2)].join("::")
+                    } else {
+                        parts[0].clone()
+                    }
                 };
                 wrong.push(format!(
                     "src/{}:{line}: `{}` must not import `{}`",

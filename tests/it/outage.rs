@@ -149,9 +149,10 @@ fn names_die(spared: bool, words: &str) -> Option<(Ran, Vec<String>)> {
     let by_name = file.replace("*.test:80:127.0.0.1:", "*.example:80::");
     assert_ne!(by_name, file);
     let own_rule = format!("[\"h0.example:80:{}\", ", wire.addr);
-    let asked = match spared {
-        true => by_name.replace("connect_to = [", &format!("connect_to = {own_rule}")),
-        false => by_name,
+    let asked = if spared {
+        by_name.replace("connect_to = [", &format!("connect_to = {own_rule}"))
+    } else {
+        by_name
     };
     assert_eq!(asked.contains("h0.example:80"), spared);
     std::fs::write(job.file(), asked).unwrap();

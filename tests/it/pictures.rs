@@ -191,9 +191,10 @@ fn the_same_bytes_under_other_addresses_are_one_file_also_after_a_change_of_stor
     assert_ne!(lamp["file"], copy["file"]);
     assert_eq!(lamp["sha256"], copy["sha256"]);
     assert_eq!(inode(&job, lamp), inode(&job, copy), "one file on the disk");
-    let (first, second) = match lamp["same_as"].is_null() {
-        true => (lamp, copy),
-        false => (copy, lamp),
+    let (first, second) = if lamp["same_as"].is_null() {
+        (lamp, copy)
+    } else {
+        (copy, lamp)
     };
     assert_eq!(first["same_as"], Value::Null);
     assert_eq!(second["same_as"], first["file"]);

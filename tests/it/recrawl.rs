@@ -127,9 +127,10 @@ fn html(text: String) -> Response {
 fn same(_: usize, headers: &HeaderMap) -> Response {
     let known = headers.get(header::IF_NONE_MATCH);
     let version = [(header::ETAG, "W/\"v 1\""), (header::LAST_MODIFIED, DATE)];
-    match known.is_some_and(|v| v == "W/\"v 1\"") {
-        true => (StatusCode::NOT_MODIFIED, version).into_response(),
-        false => (version, html(plain(&[], &[]))).into_response(),
+    if known.is_some_and(|v| v == "W/\"v 1\"") {
+        (StatusCode::NOT_MODIFIED, version).into_response()
+    } else {
+        (version, html(plain(&[], &[]))).into_response()
     }
 }
 

@@ -112,9 +112,10 @@ fn soak(fetches: u64, folder: &Path, files: &str) -> Vec<Sample> {
             || ["/go/", "/gone/", "/busy/"]
                 .iter()
                 .any(|f| request.path.starts_with(f));
-        let asked = match page {
-            true => asked.fetch_add(1, Ordering::Relaxed) + 1,
-            false => return,
+        let asked = if page {
+            asked.fetch_add(1, Ordering::Relaxed) + 1
+        } else {
+            return;
         };
         if asked.is_multiple_of(every) {
             // Nobody looks any more where the crawl is over.

@@ -161,9 +161,10 @@ fn an_address_goes_and_the_same_bytes_elsewhere_stay_readable() {
     run(&job, "export", &["--format", "jsonl"]).good();
     // Whichever came first: the other one is a link to it.
     let [one, copy] = [ONE, COPY].map(|url| sidecar(&job, url));
-    let (first, second) = match one["same_as"].is_null() {
-        true => (one, copy),
-        false => (copy, one),
+    let (first, second) = if one["same_as"].is_null() {
+        (one, copy)
+    } else {
+        (copy, one)
     };
     assert_eq!(second["same_as"], first["file"]);
     let url = first["url"].as_str().unwrap();
@@ -534,10 +535,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in std::fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let to = to.join(entry.file_name());
-        match entry.file_type().unwrap().is_dir() {
-            true => copy(&entry.path(), &to),
-            // No link is kept, as wherever a folder is copied.
-            false => drop(std::fs::copy(entry.path(), to).unwrap()),
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to)
+        } else {
+            drop(std::fs::copy(entry.path(), to).unwrap())
         }
     }
 }

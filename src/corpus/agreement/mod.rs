@@ -75,9 +75,10 @@ impl FromStr for Merge {
         let (classes, name) = text.rsplit_once('=').unwrap_or((text, ""));
         let classes: Vec<String> = classes.split('+').map(|c| c.trim().to_owned()).collect();
         let name = name.trim().to_owned();
-        match name.is_empty() || classes.iter().any(String::is_empty) {
-            true => Err("write it as class+class=name".to_owned()),
-            false => Ok(Self { classes, name }),
+        if name.is_empty() || classes.iter().any(String::is_empty) {
+            Err("write it as class+class=name".to_owned())
+        } else {
+            Ok(Self { classes, name })
         }
     }
 }
@@ -180,11 +181,12 @@ type Items<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 pub fn agreement(config: &Config, merges: &[Merge]) -> Result<Agreement, AgreementError> {
     let folder = config.job_folder();
     let figures = of_votes(votes::read(&folder)?, config, merges)?;
-    match figures.questions.is_empty() {
-        true => Err(AgreementError::None(
+    if figures.questions.is_empty() {
+        Err(AgreementError::None(
             folder.join(votes::FOLDER).join(votes::FILE),
-        )),
-        false => Ok(figures),
+        ))
+    } else {
+        Ok(figures)
     }
 }
 

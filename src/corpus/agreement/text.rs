@@ -127,9 +127,10 @@ impl Agreement {
         );
         if self.votes_left_out > 0 {
             let names: Vec<String> = self.left_out.iter().map(|n| escaped(n)).collect();
-            let failed = match names.is_empty() {
-                true => "nobody".to_owned(),
-                false => names.join(", "),
+            let failed = if names.is_empty() {
+                "nobody".to_owned()
+            } else {
+                names.join(", ")
             };
             line(
                 &mut out,

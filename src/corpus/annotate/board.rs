@@ -128,9 +128,10 @@ impl Board {
         let chosen = own.or_else(|| self.choose(who));
         let Some((item, question)) = chosen else {
             self.holds.remove(who);
-            return match self.may_come(who) {
-                true => Next::Wait,
-                false => Next::Done,
+            return if self.may_come(who) {
+                Next::Wait
+            } else {
+                Next::Done
             };
         };
         self.hold(who, item, question, now);

@@ -313,10 +313,11 @@ impl Desk {
 fn name(text: &str) -> Result<String, Refusal> {
     let text = text.trim();
     let length = text.chars().count();
-    match (1..=MAX_NAME).contains(&length) && !text.chars().any(char::is_control) {
-        true => Ok(text.to_owned()),
-        false => Err(Refusal::Wrong(format!(
+    if (1..=MAX_NAME).contains(&length) && !text.chars().any(char::is_control) {
+        Ok(text.to_owned())
+    } else {
+        Err(Refusal::Wrong(format!(
             "a name has 1 to {MAX_NAME} characters on one line"
-        ))),
+        )))
     }
 }

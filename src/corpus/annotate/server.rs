@@ -94,14 +94,13 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
     let mut response = match local_origin::own_host(headers, server.remote) {
         Some(host) => {
             let page = local_origin::sender(headers, host) == Sender::Own;
-            match request.method() == Method::POST && !page {
-                true => refused("only the page itself may do that"),
-                false => {
-                    if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
-                        seat.admit();
-                    }
-                    next.run(request).await
+            if request.method() == Method::POST && !page {
+                refused("only the page itself may do that")
+            } else {
+                if let Some(seat) = request.extensions().get::<Arc<Seat>>() {
+                    seat.admit();
                 }
+                next.run(request).await
             }
         }
         None => refused("ask by the address that `spoor annotate` printed"),

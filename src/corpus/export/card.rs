@@ -198,9 +198,10 @@ fn body(
         code(name),
         request.date
     )?;
-    let what = match request.urls_only {
-        true => "addresses of images, without their bytes".to_owned(),
-        false => format!("images of {bytes} bytes"),
+    let what = if request.urls_only {
+        "addresses of images, without their bytes".to_owned()
+    } else {
+        format!("images of {bytes} bytes")
     };
     writeln!(
         out,

@@ -274,9 +274,10 @@ fn read(
     }
     let bytes = beneath::read(folder, &image.file).map_err(|e| e.to_string())?;
     let digest = Sha256::digest(&bytes);
-    match base16ct::lower::encode_string(&digest) == sidecar.sha256() {
-        true => Ok((sidecar, Some(bytes))),
-        false => Err("the file is not the one that its sidecar describes".to_owned()),
+    if base16ct::lower::encode_string(&digest) == sidecar.sha256() {
+        Ok((sidecar, Some(bytes)))
+    } else {
+        Err("the file is not the one that its sidecar describes".to_owned())
     }
 }
 

@@ -114,9 +114,10 @@ fn may_replace(to: &Path) -> Result<(), ExportError> {
         Err(e) => return Err(io(to, "looking")(e)),
     };
     let empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
-    match is_export(to) || (there.is_dir() && empty()) {
-        true => Ok(()),
-        false => Err(ExportError::Occupied(to.to_owned())),
+    if is_export(to) || (there.is_dir() && empty()) {
+        Ok(())
+    } else {
+        Err(ExportError::Occupied(to.to_owned()))
     }
 }
 

@@ -118,18 +118,20 @@ impl Table {
         let written = RecordBatch::try_new(self.schema.clone(), arrays)
             .map_err(Into::into)
             .and_then(|batch| shard.out.write(&batch))
-            .and_then(|()| match shard.out.in_progress_size() < GROUP_BYTES {
-                true => Ok(()),
-                false => shard.out.flush(),
+            .and_then(|()| {
+                if shard.out.in_progress_size() < GROUP_BYTES {
+                    Ok(())
+                } else {
+                    shard.out.flush()
+                }
             });
         written.map_err(|e| io(&shard.path, "writing")(std::io::Error::other(e)))?;
         let size = shard.out.bytes_written() + shard.out.in_progress_size();
-        match size as u64 >= SHARD_BYTES {
-            true => close(shard),
-            false => {
-                self.open = Some(shard);
-                Ok(())
-            }
+        if size as u64 >= SHARD_BYTES {
+            close(shard)
+        } else {
+            self.open = Some(shard);
+            Ok(())
         }
     }
 
@@ -164,9 +166,10 @@ impl Table {
         }
         self.held += image.map_or(0, <[u8]>::len);
         self.images.push(image.map(<[u8]>::to_vec));
-        match self.held >= BATCH_BYTES || self.images.len() >= BATCH_ROWS {
-            true => self.write_batch(),
-            false => Ok(()),
+        if self.held >= BATCH_BYTES || self.images.len() >= BATCH_ROWS {
+            self.write_batch()
+        } else {
+            Ok(())
         }
     }
 

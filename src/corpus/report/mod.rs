@@ -165,9 +165,10 @@ pub struct Troubles {
 impl Troubles {
     /// Notes one.
     fn add(&mut self, trouble: impl fmt::Display) {
-        match self.named.len() < MAX_TROUBLES {
-            true => self.named.push(trouble.to_string()),
-            false => self.more += 1,
+        if self.named.len() < MAX_TROUBLES {
+            self.named.push(trouble.to_string())
+        } else {
+            self.more += 1
         }
     }
 }

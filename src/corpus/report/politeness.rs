@@ -54,9 +54,10 @@ impl Politeness {
         let Some(before) = before else {
             return;
         };
-        let pause = match asked < before.settled && may_overlap {
-            true => asked.abs_diff(before.asked),
-            false => asked.saturating_sub(before.settled),
+        let pause = if asked < before.settled && may_overlap {
+            asked.abs_diff(before.asked)
+        } else {
+            asked.saturating_sub(before.settled)
         };
         self.measured += 1;
         if due == 0 {

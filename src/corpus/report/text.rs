@@ -101,9 +101,10 @@ impl Models {
     fn of(&mut self, config: &Config) -> Result<Option<(&Model, ModelUse)>, FolderError> {
         let own = config.model_folder();
         if !self.all && self.loaded.as_ref().is_none_or(|m| m.folder != own) {
-            self.loaded = match Model::exists(&own) {
-                true => Some(Model::load(&own)?),
-                false => None,
+            self.loaded = if Model::exists(&own) {
+                Some(Model::load(&own)?)
+            } else {
+                None
             };
         }
         let Some(model) = &self.loaded else {

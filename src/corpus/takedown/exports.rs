@@ -83,9 +83,10 @@ pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, Takedow
     let mut files = Vec::new();
     let mut open = Vec::new();
     if !beneath::is_link(folder, name) {
-        match beneath::is_dir(folder, name) {
-            true => open.push(name.to_owned()),
-            false => files.extend(beneath::is_file(folder, name).then(|| name.to_owned())),
+        if beneath::is_dir(folder, name) {
+            open.push(name.to_owned())
+        } else {
+            files.extend(beneath::is_file(folder, name).then(|| name.to_owned()))
         }
     }
     while let Some(name) = open.pop() {

@@ -58,9 +58,10 @@ pub(super) fn without(
     let path: PathBuf = folder.join(name);
     let bytes = beneath::read(folder, name).map_err(io(&path, "reading"))?;
     let text = String::from_utf8_lossy(&bytes);
-    let mut speaks: Box<dyn FnMut(&str) -> bool> = match table_of(name).ends_with(".tsv") {
-        true => Box::new(row_filter(gone, text.lines().next().unwrap_or_default())),
-        false => Box::new(vote_filter(gone)),
+    let mut speaks: Box<dyn FnMut(&str) -> bool> = if table_of(name).ends_with(".tsv") {
+        Box::new(row_filter(gone, text.lines().next().unwrap_or_default()))
+    } else {
+        Box::new(vote_filter(gone))
     };
     let lines = text.split_inclusive('\n');
     let kept: Vec<&str> = lines

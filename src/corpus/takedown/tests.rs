@@ -214,9 +214,10 @@ fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
         let target = to.join(entry.file_name());
-        match entry.path().is_dir() {
-            true => copy(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).unwrap()),
+        if entry.path().is_dir() {
+            copy(&entry.path(), &target)
+        } else {
+            drop(fs::copy(entry.path(), target).unwrap())
         }
     }
 }
@@ -283,9 +284,10 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
         let reason = Reason::Takedown;
         outcome = Outcome::Drop { reason };
     }
-    let contexts = match is_image {
-        true => frontier.contexts(&task.url).unwrap(),
-        false => Vec::new(),
+    let contexts = if is_image {
+        frontier.contexts(&task.url).unwrap()
+    } else {
+        Vec::new()
     };
     let keeps = is_image && outcome == Outcome::Done;
     frontier
@@ -691,12 +693,11 @@ fn a_fault_at_any_step_is_made_good_by_the_next_takedown() {
         let mut step = 0;
         let ended = take_down_with(&broken.config, &request(&asked), 5_000_000, &mut |name| {
             step += 1;
-            match step > fault {
-                true => {
-                    steps.push(name.to_owned());
-                    Err(TakedownError::Nothing)
-                }
-                false => Ok(()),
+            if step > fault {
+                steps.push(name.to_owned());
+                Err(TakedownError::Nothing)
+            } else {
+                Ok(())
             }
         });
         if ended.is_ok() {
@@ -890,15 +891,12 @@ fn nothing_is_written_or_removed_through_a_link() {
         let path = job.folder().join(name);
         let moved = job.root.path().join("moved");
         // A folder is moved away and linked to from its place.
-        let target = match path.is_dir() {
-            true => {
-                fs::rename(&path, &moved).unwrap();
-                &moved
-            }
-            false => {
-                fs::remove_file(&path).ok();
-                &victim
-            }
+        let target = if path.is_dir() {
+            fs::rename(&path, &moved).unwrap();
+            &moved
+        } else {
+            fs::remove_file(&path).ok();
+            &victim
         };
         symlink(target, &path).unwrap();
         let asked = request(&[by_url("http://a.test/1.png")]);

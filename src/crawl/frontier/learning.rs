@@ -106,9 +106,10 @@ impl Frontier {
             let likely = effects.on_topic;
             effects.on_topic = likely.map(|p| corrected(p, TARGETS_COUNT * hindsight));
             let before = known.as_ref().map_or(0, |clues| clues.hops);
-            let hops = match reward > 0.5 {
-                true => 0,
-                false => before.saturating_add(1),
+            let hops = if reward > 0.5 {
+                0
+            } else {
+                before.saturating_add(1)
             };
             for clues in effects.links.iter_mut().filter_map(|l| l.clues.as_mut()) {
                 clues.parent = reward as f32;
@@ -376,9 +377,10 @@ fn hindsight(change: &Change<'_>, links: &[NewTask]) -> Result<f64, StoreError> 
 
 /// A probability whose log-odds are raised by this; as it is where nothing is known.
 fn corrected(probability: f64, by: f64) -> f64 {
-    match by == 0.0 {
-        true => probability,
-        false => 1.0 / (1.0 + (-log_odds(probability) - by).exp()),
+    if by == 0.0 {
+        probability
+    } else {
+        1.0 / (1.0 + (-log_odds(probability) - by).exp())
     }
 }
 

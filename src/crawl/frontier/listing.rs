@@ -115,10 +115,7 @@ fn accounts(
 /// What the sitemaps of a host, or of its domain where less is left to that, have listed.
 pub(super) fn of(store: &dyn Store, host: &HostKey) -> Result<Listing, StoreError> {
     let [own, all] = accounts(store, |key| store.get(key), host)?;
-    let account = match all.left() < own.left() {
-        true => all,
-        false => own,
-    };
+    let account = if all.left() < own.left() { all } else { own };
     Ok(Listing {
         allowed: account.allowed(),
         of: account.of,

@@ -56,9 +56,10 @@ impl Newcomers {
 
     /// How many more may be opened.
     pub fn room(&self) -> usize {
-        match self.somebody {
-            true => self.bound.saturating_sub(self.open()),
-            false => usize::MAX,
+        if self.somebody {
+            self.bound.saturating_sub(self.open())
+        } else {
+            usize::MAX
         }
     }
 

@@ -87,9 +87,10 @@ impl UrlRecord {
     /// them, by which a new keyword table rates it; `None` where they are not kept, as
     /// for what was fetched and where they are too long.
     pub fn anchor(&self) -> Option<&str> {
-        match self.parts.is_some() && !self.was_fetched() {
-            true => self.note.as_deref(),
-            false => None,
+        if self.parts.is_some() && !self.was_fetched() {
+            self.note.as_deref()
+        } else {
+            None
         }
     }
 

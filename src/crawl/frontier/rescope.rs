@@ -89,9 +89,10 @@ impl Frontier {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(SLICE);
         self.store.scan(keys::URLS, from, &mut |key, value| {
             found.push((key.to_vec(), value.to_vec()));
-            match found.len() < SLICE {
-                true => ControlFlow::Continue(()),
-                false => ControlFlow::Break(()),
+            if found.len() < SLICE {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
             }
         })?;
         let last = found.last().filter(|_| found.len() == SLICE);

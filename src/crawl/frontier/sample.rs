@@ -347,9 +347,10 @@ impl Frontier {
             || self.is_given_up(&url, now)
             || change.meta.sample.is_pending(&url)
             || rescope::judge(&self.scope, &url, kind, record.hops).is_err();
-        Ok(match out {
-            true => Hit::Out,
-            false => Hit::Link(Box::new((url, record))),
+        Ok(if out {
+            Hit::Out
+        } else {
+            Hit::Link(Box::new((url, record)))
         })
     }
 

@@ -264,9 +264,10 @@ impl Schedule {
         }
         for key in &host.groups {
             if let Some(group) = self.groups.get_mut(key) {
-                group.proven = match proven {
-                    true => group.proven.saturating_add(1),
-                    false => group.proven.saturating_sub(1),
+                group.proven = if proven {
+                    group.proven.saturating_add(1)
+                } else {
+                    group.proven.saturating_sub(1)
                 };
             }
         }
@@ -342,9 +343,10 @@ impl Schedule {
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return;
         };
-        let groups = match was_ready {
-            true => host.groups.clone(),
-            false => Vec::new(),
+        let groups = if was_ready {
+            host.groups.clone()
+        } else {
+            Vec::new()
         };
         if host.rank().is_none() {
             if host.leased.is_empty() {

@@ -61,9 +61,12 @@ impl Frontier {
              go on from the new time",
             back / 1_000
         );
-        let moved = |due: u64| match due > now {
-            true => due.saturating_sub(back).max(now),
-            false => due,
+        let moved = |due: u64| {
+            if due > now {
+                due.saturating_sub(back).max(now)
+            } else {
+                due
+            }
         };
         let mut batch = Batch::default();
         for (key, value) in self.all(keys::HOSTS)? {

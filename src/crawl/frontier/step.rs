@@ -227,9 +227,10 @@ impl Step<'_> {
         // A site that gives every visitor a session redirects to the same page with
         // a number; without the number it would lead back here.
         let canonical = change.canonical(&to);
-        let to = match is_page && canonical != *url {
-            true => canonical,
-            false => to,
+        let to = if is_page && canonical != *url {
+            canonical
+        } else {
+            to
         };
         if self.record.redirects >= self.policy.max_redirects {
             return self.fail(change, Reason::RedirectLimit, false);
@@ -244,9 +245,10 @@ impl Step<'_> {
         let bucket = Some(self.record.bucket);
         let (score, parts) = (self.record.score, self.record.parts);
         let anchor = self.record.anchor().map(str::to_owned);
-        let clues = match is_page {
-            true => change.take_clues(self.key)?,
-            false => None,
+        let clues = if is_page {
+            change.take_clues(self.key)?
+        } else {
+            None
         };
         self.record.note = None;
         self.record.state = State::Redirected {

@@ -225,9 +225,10 @@ impl Frontier {
             return Ok((Terms::default(), false));
         }
         let scheme = keys::scheme_name(url.scheme());
-        let known = match self.policy.tdmrep {
-            true => self.tdmrep_of(host, scheme)?,
-            false => None,
+        let known = if self.policy.tdmrep {
+            self.tdmrep_of(host, scheme)?
+        } else {
+            None
         };
         let mut terms = known.map_or_else(Terms::default, |known| tdm_terms(&known.rules, url));
         terms.content_signals = self.rules_of(slot, scheme)?.content_signals(url);

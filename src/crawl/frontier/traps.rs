@@ -242,9 +242,10 @@ impl Change<'_> {
                     found = Some((key.to_vec(), value.to_vec()));
                 }
                 compared += 1;
-                match found.is_some() || compared == MAX_CANDIDATES {
-                    true => ControlFlow::Break(()),
-                    false => ControlFlow::Continue(()),
+                if found.is_some() || compared == MAX_CANDIDATES {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
                 }
             })?;
             let Some((key, value)) = found else { continue };

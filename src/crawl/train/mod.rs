@@ -162,9 +162,10 @@ pub fn train_from_job(
     };
     let place = config.model.folder.join(name);
     if Model::exists(&place) && !growth.replace {
-        let what = match place == own {
-            true => "the model that the job uses",
-            false => "a model",
+        let what = if place == own {
+            "the model that the job uses"
+        } else {
+            "a model"
         };
         return Err(TrainError::Exists { place, what });
     }
@@ -228,9 +229,10 @@ impl Given {
                     let name = words.language().name();
                     say(&format!("neutral words: the built-in ones, {name}"));
                 }
-                match neutral.documents().is_empty() {
-                    true => Some("train.neutral names no text".to_owned()),
-                    false => None,
+                if neutral.documents().is_empty() {
+                    Some("train.neutral names no text".to_owned())
+                } else {
+                    None
                 }
             }
             Err(Some(language)) => Some(format!(

@@ -56,9 +56,12 @@ impl Desk {
 
     fn config(&self, positive: &[&str], neutral: &[&str], more: &str) -> Config {
         let list = |names: &[&str]| -> String {
-            let full = |name: &&str| match name.starts_with("http") {
-                true => format!("{name:?}"),
-                false => format!("{:?}", self.path(name).to_str().unwrap()),
+            let full = |name: &&str| {
+                if name.starts_with("http") {
+                    format!("{name:?}")
+                } else {
+                    format!("{:?}", self.path(name).to_str().unwrap())
+                }
             };
             names.iter().map(full).collect::<Vec<_>>().join(", ")
         };

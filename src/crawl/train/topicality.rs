@@ -49,9 +49,10 @@ pub(super) fn measure(
     let unseen: HashSet<&str> = split.held_out().map(Sentence::as_str).collect();
     // A few pages are few documents, but their pieces are enough to see how they scatter.
     let held_out = &split.held_out;
-    let held_out: Vec<&[&Sentence]> = match held_out.len() < WHOLE {
-        true => held_out.iter().flat_map(|d| pieces(d, PIECE)).collect(),
-        false => held_out.iter().map(Vec::as_slice).collect(),
+    let held_out: Vec<&[&Sentence]> = if held_out.len() < WHOLE {
+        held_out.iter().flat_map(|d| pieces(d, PIECE)).collect()
+    } else {
+        held_out.iter().map(Vec::as_slice).collect()
     };
     let (mut topic, mut other) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {

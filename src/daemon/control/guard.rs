@@ -163,9 +163,10 @@ impl Token {
         let text = text.trim();
         let fits = (SHORTEST as u64..=LONGEST).contains(&(text.len() as u64))
             && text.bytes().all(|b| b.is_ascii_graphic());
-        match fits {
-            true => Ok(Self(text.to_owned())),
-            false => Err(AccessError::NoToken(from.to_owned())),
+        if fits {
+            Ok(Self(text.to_owned()))
+        } else {
+            Err(AccessError::NoToken(from.to_owned()))
         }
     }
 

@@ -335,9 +335,10 @@ async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<
     };
     let url = PageUrl::parse(&text).map_err(|e| {
         // It looks like one, but no crawl can ever know it.
-        let status = match fits(&ADDRESS, &text) {
-            true => StatusCode::NOT_FOUND,
-            false => StatusCode::BAD_REQUEST,
+        let status = if fits(&ADDRESS, &text) {
+            StatusCode::NOT_FOUND
+        } else {
+            StatusCode::BAD_REQUEST
         };
         Problem::new(status, e.to_string(), ADVICE)
     })?;

@@ -242,12 +242,11 @@ fn doing(status: &Status) -> String {
 /// How the last run of a job ended, by what it left.
 fn ended(folder: &Path, begun: bool) -> (Standing, String) {
     let Some(Ending { why, text, .. }) = control::ending(folder) else {
-        return match begun {
-            true => {
-                let text = "its process ended without a word; run it again and it goes on";
-                (Standing::Interrupted, text.to_owned())
-            }
-            false => (Standing::Stopped, "nothing was fetched yet".to_owned()),
+        return if begun {
+            let text = "its process ended without a word; run it again and it goes on";
+            (Standing::Interrupted, text.to_owned())
+        } else {
+            (Standing::Stopped, "nothing was fetched yet".to_owned())
         };
     };
     match why.as_str() {

@@ -57,9 +57,12 @@ impl Outcome {
     /// The plot of one beginning; of all topics together where none is named.
     fn lines_plot(&self, topic: Option<&str>, begin: &str, rows: &[&Row<'_>]) -> Plot {
         let has_oracle = rows.iter().any(|row| row.share.is_some());
-        let found = |row: &Row<'_>| match has_oracle {
-            true => row.share.map(|share| share * 100.0),
-            false => Some(row.total),
+        let found = |row: &Row<'_>| {
+            if has_oracle {
+                row.share.map(|share| share * 100.0)
+            } else {
+                Some(row.total)
+            }
         };
         let all = |row: &Row<'_>| self.texts.get(row.group.topic).copied();
         let variants = each(rows, |row| row.group.variant).into_iter();

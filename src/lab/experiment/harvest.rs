@@ -445,9 +445,10 @@ pub(super) fn percent(share: Option<f64>) -> String {
 
 /// A mean of counts: whole where it is.
 fn count(mean: f64) -> String {
-    match mean.fract() == 0.0 {
-        true => format!("{mean:.0}"),
-        false => format!("{mean:.1}"),
+    if mean.fract() == 0.0 {
+        format!("{mean:.0}")
+    } else {
+        format!("{mean:.1}")
     }
 }
 
@@ -463,18 +464,20 @@ fn markdown_table(rows: &[Vec<String>], left: usize) -> String {
         for (column, cell) in row.iter().enumerate() {
             let width = width(column);
             // Writing to a string does not fail.
-            let _written = match column < left {
-                true => write!(text, "| {cell:<width$} "),
-                false => write!(text, "| {cell:>width$} "),
+            let _written = if column < left {
+                write!(text, "| {cell:<width$} ")
+            } else {
+                write!(text, "| {cell:>width$} ")
             };
         }
         text.push_str("|\n");
         if number == 0 {
             for column in 0..columns {
                 let line = "-".repeat(width(column));
-                text.push_str(&match column < left {
-                    true => format!("| {line} "),
-                    false => format!("| {}: ", line.get(1..).unwrap_or_default()),
+                text.push_str(&if column < left {
+                    format!("| {line} ")
+                } else {
+                    format!("| {}: ", line.get(1..).unwrap_or_default())
                 });
             }
             text.push_str("|\n");

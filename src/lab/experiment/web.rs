@@ -36,9 +36,10 @@ impl Web {
     /// [`WebError`] names the folder or file.
     pub fn open(path: &Path) -> Result<Self, WebError> {
         let files = archive::files(path)?;
-        Ok(Self(match files.is_empty() {
-            true => Kind::Lab(Box::new(Lab::open(path)?)),
-            false => Kind::Archive(Archive::open(&files, path)?),
+        Ok(Self(if files.is_empty() {
+            Kind::Lab(Box::new(Lab::open(path)?))
+        } else {
+            Kind::Archive(Archive::open(&files, path)?)
         }))
     }
 

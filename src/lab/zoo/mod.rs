@@ -347,9 +347,10 @@ impl Case {
         let page = |suffix: &str| self.path.ends_with(suffix);
         let by_itself =
             page("/robots.txt") || page("/tdmrep.json") || self.expect.kind == "sitemap";
-        match by_itself {
-            true => self.below("/"),
-            false => self.url(),
+        if by_itself {
+            self.below("/")
+        } else {
+            self.url()
         }
     }
 

@@ -304,9 +304,10 @@ fn front(zoo: &[Case]) -> Reply {
     for case in zoo {
         let (entry, about) = (case.entry(), case.about);
         // Writing to a string does not fail.
-        let written = match case.is_embedded() {
-            true => writeln!(html, "<p><img src=\"{entry}\" alt=\"{about}\"> {about}"),
-            false => writeln!(html, "<p><a href=\"{entry}\">{about}</a>"),
+        let written = if case.is_embedded() {
+            writeln!(html, "<p><img src=\"{entry}\" alt=\"{about}\"> {about}")
+        } else {
+            writeln!(html, "<p><a href=\"{entry}\">{about}</a>")
         };
         debug_assert!(written.is_ok());
     }
@@ -343,8 +344,9 @@ async fn answer(connection: &mut Connection, reply: Reply) -> io::Result<()> {
             connection.send(b"\r\n").await?;
         }
     }
-    match chunked {
-        true => connection.send(b"0\r\n\r\n").await,
-        false => Ok(()),
+    if chunked {
+        connection.send(b"0\r\n\r\n").await
+    } else {
+        Ok(())
     }
 }

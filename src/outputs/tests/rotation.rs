@@ -226,9 +226,10 @@ fn what_somebody_moves_or_cuts_while_it_is_written_is_noticed() {
         work(&mut o, 0);
         assert!(!o.find_again().unwrap());
         let path = folder.path().join("logs/crawl.jsonl");
-        match cut {
-            true => std::fs::write(&path, "").unwrap(),
-            false => std::fs::rename(&path, path.with_extension("1")).unwrap(),
+        if cut {
+            std::fs::write(&path, "").unwrap()
+        } else {
+            std::fs::rename(&path, path.with_extension("1")).unwrap()
         }
         assert!(o.find_again().unwrap());
         assert!(!o.find_again().unwrap());

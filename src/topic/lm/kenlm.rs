@@ -149,9 +149,12 @@ impl KenLm {
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         // KenLM would say less well what is wrong with the path.
         let readable = fs::File::open(path).and_then(|file| file.metadata());
-        let readable = readable.and_then(|metadata| match metadata.is_dir() {
-            true => Err(io::ErrorKind::IsADirectory.into()),
-            false => Ok(()),
+        let readable = readable.and_then(|metadata| {
+            if metadata.is_dir() {
+                Err(io::ErrorKind::IsADirectory.into())
+            } else {
+                Ok(())
+            }
         });
         readable.map_err(|source| ModelError::Read {
             path: path.to_owned(),

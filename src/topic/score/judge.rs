@@ -226,13 +226,14 @@ impl Judge {
             .collect();
         let mean = stands.iter().map(|(at, _)| at).sum::<f64>() / stands.len().max(1) as f64;
         let mut adopted = Adopted::default();
-        let taken: Vec<&WordCounts> = match mean >= SEEDS_ON_TOPIC {
-            true => stands
+        let taken: Vec<&WordCounts> = if mean >= SEEDS_ON_TOPIC {
+            stands
                 .iter()
                 .filter(|(at, _)| *at >= SEED_ADOPTED)
                 .map(|(_, words)| *words)
-                .collect(),
-            false => Vec::new(),
+                .collect()
+        } else {
+            Vec::new()
         };
         for words in &taken {
             adopted.add(words);

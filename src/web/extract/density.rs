@@ -68,9 +68,10 @@ fn cosine(a: &HashMap<String, f64>, b: &HashMap<String, f64>) -> f64 {
     let length = |v: &HashMap<String, f64>| v.values().map(|n| n * n).sum::<f64>().sqrt();
     let shared = a.iter().map(|(word, n)| n * b.get(word).unwrap_or(&0.0));
     let lengths = length(a) * length(b);
-    match lengths > 0.0 {
-        true => shared.sum::<f64>() / lengths,
-        false => 0.0,
+    if lengths > 0.0 {
+        shared.sum::<f64>() / lengths
+    } else {
+        0.0
     }
 }
 

@@ -175,12 +175,13 @@ fn unfinished(bytes: &[u8]) -> Option<usize> {
         let rest = bytes.get(at..)?;
         at += rest.iter().position(|b| *b == b'<')?;
         let rest = bytes.get(at..)?;
-        at += match rest.starts_with(b"<!--") {
-            true => 4 + rest.get(4..)?.windows(3).position(|end| end == b"-->")?,
-            false => match attributes(rest) {
+        at += if rest.starts_with(b"<!--") {
+            4 + rest.get(4..)?.windows(3).position(|end| end == b"-->")?
+        } else {
+            match attributes(rest) {
                 (_, Some(end)) => end,
                 (_, None) => return Some(at),
-            },
+            }
         };
     }
 }

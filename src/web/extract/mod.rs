@@ -188,9 +188,10 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let (mut page, layout) = match guard::parse(html, options) {
         Ok(tree) => {
             let wanted = [Some(options.extractor), options.documents];
-            let article = match wanted.contains(&Some(Extractor::Article)) {
-                true => article::texts(&tree),
-                false => None,
+            let article = if wanted.contains(&Some(Extractor::Article)) {
+                article::texts(&tree)
+            } else {
+                None
             };
             html::walk(url, &tree, options, article.as_ref())
         }

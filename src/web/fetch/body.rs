@@ -158,9 +158,10 @@ impl Watch {
             if left.is_zero() {
                 break Err(FetchError::Timeout {
                     host: host.to_owned(),
-                    phase: match whole.is_zero() {
-                        true => Phase::Whole,
-                        false => Phase::Head,
+                    phase: if whole.is_zero() {
+                        Phase::Whole
+                    } else {
+                        Phase::Head
                     },
                     seen: Seen::default(),
                 });
@@ -182,9 +183,10 @@ impl Watch {
             Ok(done) => done.map_err(|e| classify(host, &e, phase)),
             Err(_) => Err(FetchError::Timeout {
                 host: host.to_owned(),
-                phase: match left <= self.idle {
-                    true => Phase::Whole,
-                    false => phase,
+                phase: if left <= self.idle {
+                    Phase::Whole
+                } else {
+                    phase
                 },
                 seen: Seen::default(),
             }),
@@ -217,9 +219,10 @@ pub(super) async fn read(
     let begun = watch.elapsed();
     loop {
         let part = &mut held.part;
-        let chunk = match part.is_empty() {
-            true => watch.within(host, Phase::Body, response.chunk()).await?,
-            false => tokio::select! {
+        let chunk = if part.is_empty() {
+            watch.within(host, Phase::Body, response.chunk()).await?
+        } else {
+            tokio::select! {
                 biased;
                 chunk = watch.within(host, Phase::Body, response.chunk()) => chunk?,
                 () = part.is_too_slow(body.len(), || watch.elapsed()) => {
@@ -229,7 +232,7 @@ pub(super) async fn read(
                         seen: Seen::default(),
                     });
                 }
-            },
+            }
         };
         let Some(chunk) = chunk else { break };
         let room = cap - body.len();

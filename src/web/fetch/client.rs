@@ -26,9 +26,10 @@ pub(super) fn build(
     http2: bool,
 ) -> Result<Client, SetupError> {
     let mut tls = tls.clone();
-    tls.alpn_protocols = match http2 {
-        true => vec![b"h2".to_vec(), b"http/1.1".to_vec()],
-        false => vec![b"http/1.1".to_vec()],
+    tls.alpn_protocols = if http2 {
+        vec![b"h2".to_vec(), b"http/1.1".to_vec()]
+    } else {
+        vec![b"http/1.1".to_vec()]
     };
     let builder = Client::builder()
         .tls_backend_preconfigured(tls)
@@ -52,20 +53,18 @@ pub(super) fn build(
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true);
-    let builder = match options.booked {
-        true => builder.connector_layer(AfterConnecting {
+    let builder = if options.booked {
+        builder.connector_layer(AfterConnecting {
             limit: options.connect_timeout,
-        }),
-        false => builder.connect_timeout(options.connect_timeout),
+        })
+    } else {
+        builder.connect_timeout(options.connect_timeout)
     };
     let builder = proxies
         .iter()
         .cloned()
         .fold(builder, |b, proxy| b.proxy(proxy));
-    let builder = match http2 {
-        true => builder,
-        false => builder.http1_only(),
-    };
+    let builder = if http2 { builder } else { builder.http1_only() };
     builder
         .build()
         .map_err(|e| SetupError::Client(e.to_string()))

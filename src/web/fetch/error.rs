@@ -297,9 +297,10 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         return FetchError::Local { why, seen };
     }
     if error.is_timeout() || find_io(error, |e| e.kind() == io::ErrorKind::TimedOut).is_some() {
-        let phase = match error.is_connect() {
-            true => Phase::Connecting,
-            false => phase,
+        let phase = if error.is_connect() {
+            Phase::Connecting
+        } else {
+            phase
         };
         return FetchError::Timeout { host, phase, seen };
     }
@@ -323,14 +324,15 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         || find_io(error, connection_is_gone).is_some()
         || http1.is_some_and(|e| e.is_incomplete_message() || e.is_canceled() || e.is_closed())
         || http2.is_some_and(|e| e.is_io() || e.is_remote());
-    match cut {
-        true => FetchError::Connection {
+    if cut {
+        FetchError::Connection {
             unreached: find_io(error, is_unreached).is_some(),
             host,
             why,
             seen,
-        },
-        false => FetchError::Protocol { host, why, seen },
+        }
+    } else {
+        FetchError::Protocol { host, why, seen }
     }
 }
 

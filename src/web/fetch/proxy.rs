@@ -79,9 +79,10 @@ impl Proxies {
             place,
             why: why.to_owned(),
         };
-        let full = match text.contains("://") {
-            true => text.to_owned(),
-            false => format!("http://{text}"),
+        let full = if text.contains("://") {
+            text.to_owned()
+        } else {
+            format!("http://{text}")
         };
         let url = Url::parse(&full).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {

@@ -167,12 +167,11 @@ impl NameService {
         let found = found.await.map_err(|_| LookupFailed::Abandoned)?;
         let mut found = found.map_err(LookupFailed::System)?;
         found.dedup();
-        match found.is_empty() {
-            true => Err(LookupFailed::NoAddress),
-            false => {
-                self.found.fetch_add(1, Ordering::Relaxed);
-                Ok(found)
-            }
+        if found.is_empty() {
+            Err(LookupFailed::NoAddress)
+        } else {
+            self.found.fetch_add(1, Ordering::Relaxed);
+            Ok(found)
         }
     }
 }
@@ -251,9 +250,10 @@ impl GuardedResolver {
         // of it (RFC 1034 section 3.1): `intranet` and misspelt names would
         // otherwise be completed by them. A lab may want just that, and its
         // hosts file.
-        let name = match self.allow_private {
-            true => name.to_owned(),
-            false => format!("{}.", name.trim_end_matches('.')),
+        let name = if self.allow_private {
+            name.to_owned()
+        } else {
+            format!("{}.", name.trim_end_matches('.'))
         };
         self.names.addresses(name).await
     }

@@ -212,9 +212,10 @@ impl State {
     fn least(&self, held: usize) -> f64 {
         let (usual, known) = self.usual;
         let all = (held as f64 / TURN.as_secs_f64()).clamp(LEAST, MOST);
-        match known > 0.0 {
-            true => all.min(usual / 4.0),
-            false => all,
+        if known > 0.0 {
+            all.min(usual / 4.0)
+        } else {
+            all
         }
     }
 }
@@ -258,9 +259,10 @@ impl Part {
             if waited >= longest || (wanted && waited >= WINDOW) {
                 return Err(NoRoom);
             }
-            let until = match waited < WINDOW {
-                true => WINDOW.min(longest),
-                false => longest,
+            let until = if waited < WINDOW {
+                WINDOW.min(longest)
+            } else {
+                longest
             };
             tokio::select! {
                 () = changed => {}

@@ -136,9 +136,10 @@ impl Router {
     /// # Errors
     /// As [`Router::locate`].
     pub(super) async fn judge(&self, url: &PageUrl) -> Result<(), FetchError> {
-        match self.proxied {
-            true => self.locate(url, &Booking::default()).await.map(|_| ()),
-            false => Ok(()),
+        if self.proxied {
+            self.locate(url, &Booking::default()).await.map(|_| ())
+        } else {
+            Ok(())
         }
     }
 

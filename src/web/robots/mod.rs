@@ -112,9 +112,10 @@ impl Robots {
             .fold(cut, |rest, b| rest.strip_prefix(&[*b]).unwrap_or(rest));
         let mut reader = Reader::new(agent);
         robotstxt::parse_robotstxt(&tidy(&String::from_utf8_lossy(cut)), &mut reader);
-        let governing = match reader.saw_own {
-            true => reader.own,
-            false => reader.star,
+        let governing = if reader.saw_own {
+            reader.own
+        } else {
+            reader.star
         };
         Self {
             rules: rules::in_order(governing.rules),

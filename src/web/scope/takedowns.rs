@@ -143,9 +143,10 @@ impl FromStr for Sha256Hex {
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
         let digits = text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
-        match digits {
-            true => Ok(Self(text.to_ascii_lowercase())),
-            false => Err(TargetError::Digest(text.chars().take(200).collect())),
+        if digits {
+            Ok(Self(text.to_ascii_lowercase()))
+        } else {
+            Err(TargetError::Digest(text.chars().take(200).collect()))
         }
     }
 }
@@ -265,9 +266,10 @@ impl Takedowns {
     /// The order that covers these bytes. They are hashed only where there is one
     /// that asks for it.
     pub fn covering_bytes(&self, bytes: &[u8]) -> Option<&Order> {
-        match self.digests.is_empty() {
-            true => None,
-            false => self.covering_digest(Sha256Hex::of(bytes).as_str()),
+        if self.digests.is_empty() {
+            None
+        } else {
+            self.covering_digest(Sha256Hex::of(bytes).as_str())
         }
     }
 

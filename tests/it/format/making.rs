@@ -94,16 +94,18 @@ pub fn make(mut store: Box<dyn Store>) {
     let new_rules = |task: &Task| task.url.as_str() == "http://seed.org/robots.txt";
     let until = NEXT_DAY + 20_000;
     crawl(&mut f, NEXT_DAY, until, |f, task, now| {
-        match new_rules(task) {
-            true => f.abandon(task, now).unwrap(),
-            false => answer(f, task, now),
+        if new_rules(task) {
+            f.abandon(task, now).unwrap()
+        } else {
+            answer(f, task, now)
         }
         true
     });
     crawl(&mut f, until, until + 10_000, |f, task, now| {
-        match new_rules(task) {
-            true => answer(f, task, now),
-            false => f.abandon(task, now).unwrap(),
+        if new_rules(task) {
+            answer(f, task, now)
+        } else {
+            f.abandon(task, now).unwrap()
         }
         !new_rules(task)
     });

@@ -50,9 +50,10 @@ impl Drop for Mount {
 /// Runs a tool to its end; an error is what it said.
 pub fn run(command: &mut Command) -> Result<(), String> {
     let out = command.output().map_err(|e| format!("{command:?}: {e}"))?;
-    match out.status.success() {
-        true => Ok(()),
-        false => Err(String::from_utf8_lossy(&out.stderr).trim().to_owned()),
+    if out.status.success() {
+        Ok(())
+    } else {
+        Err(String::from_utf8_lossy(&out.stderr).trim().to_owned())
     }
 }
 
@@ -62,9 +63,10 @@ pub fn used(folder: &Path) -> u64 {
     let entries = std::fs::read_dir(folder).unwrap();
     let sizes = entries.map(|entry| {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => used(&path),
-            false => path.metadata().unwrap().blocks() * 512,
+        if path.is_dir() {
+            used(&path)
+        } else {
+            path.metadata().unwrap().blocks() * 512
         }
     });
     sizes.sum()

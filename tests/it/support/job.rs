@@ -75,23 +75,27 @@ impl Job {
             rest,
         } = text;
         // Most tests count every request, by whatever it was chosen, or look for a file that is not there.
-        let consent = match rest.contains("[consent]") {
-            true => "",
-            false => "[consent]\ntdmrep = false\n",
+        let consent = if rest.contains("[consent]") {
+            ""
+        } else {
+            "[consent]\ntdmrep = false\n"
         };
-        let control = match rest.contains("[control_sample]") {
-            true => "",
-            false => "[control_sample]\nshare = 0\n",
+        let control = if rest.contains("[control_sample]") {
+            ""
+        } else {
+            "[control_sample]\nshare = 0\n"
         };
         // A page that nobody looks at costs a port.
-        let page = match rest.contains("[control]") {
-            true => "",
-            false => "[control]\nlisten = false\n",
+        let page = if rest.contains("[control]") {
+            ""
+        } else {
+            "[control]\nlisten = false\n"
         };
         // Most tests hold the order of a crawl against scores that do not change.
-        let strategy = match rest.contains("[strategy]") {
-            true => "",
-            false => "[strategy]\nkind = \"link\"\n",
+        let strategy = if rest.contains("[strategy]") {
+            ""
+        } else {
+            "[strategy]\nkind = \"link\"\n"
         };
         let text = format!(
             "[job]\nname = \"job\"\ncontact = \"{CONTACT}\"\nfolder = {:?}\n\
@@ -252,9 +256,10 @@ fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
     };
     for entry in entries {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => walk(&path, found),
-            false => found.push(path),
+        if path.is_dir() {
+            walk(&path, found)
+        } else {
+            found.push(path)
         }
     }
 }

@@ -283,18 +283,19 @@ fn steps(
             exported.damaged
         )?;
     }
-    match request.keep_repeated {
-        true => writeln!(
+    if request.keep_repeated {
+        writeln!(
             out,
             "\nParagraphs that a host repeats on many of its pages were left in, as asked for."
-        )?,
-        false => writeln!(
+        )?
+    } else {
+        writeln!(
             out,
             "\nBetween exact copies and short ones, {} paragraphs ({} different ones) were left out of \
-             {} documents, as their host repeats them: those that stand on at least {} of its pages \
-             here and on one in {}, with fewer than {} words on one in two. Case and numbers do not count, and where {} words or more stand \
-             apart from numbers, neither do the words beside these. All other paragraphs are unchanged \
-             and in their order.",
+         {} documents, as their host repeats them: those that stand on at least {} of its pages \
+         here and on one in {}, with fewer than {} words on one in two. Case and numbers do not count, and where {} words or more stand \
+         apart from numbers, neither do the words beside these. All other paragraphs are unchanged \
+         and in their order.",
             exported.paragraphs,
             exported.different,
             exported.shortened,
@@ -302,7 +303,7 @@ fn steps(
             paragraphs::ONE_IN,
             paragraphs::SHORT,
             paragraphs::PLAIN,
-        )?,
+        )?
     }
     writeln!(
         out,

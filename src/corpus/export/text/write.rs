@@ -209,9 +209,10 @@ impl Files {
         let path = self.folder.with_file_name(&name);
         let file = File::create(&path).map_err(io(&path, "creating"))?;
         let file = BufWriter::new(file);
-        let out = match self.gzip {
-            true => Out::Gzip(Box::new(GzEncoder::new(file, Compression::default()))),
-            false => Out::Plain(file),
+        let out = if self.gzip {
+            Out::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
+        } else {
+            Out::Plain(file)
         };
         self.begun = self.begun.saturating_add(1);
         self.bytes = 0;

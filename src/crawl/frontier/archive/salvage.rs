@@ -68,9 +68,10 @@ fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
         let Some(middle) = between(&low, &high) else {
             break;
         };
-        match readable(&middle) {
-            true => high = middle,
-            false => low = middle,
+        if readable(&middle) {
+            high = middle
+        } else {
+            low = middle
         }
     }
     high
