@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use crate::config::Config;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Counts, Frontier, Policy};
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::web::scope::{Scope, Takedowns};
@@ -36,15 +37,8 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// The folder cannot be made or locked.
-    #[error("{}: {what} failed: {source}; choose another job.folder or mend the permissions", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("{0}; choose another job.folder or mend the permissions")]
+    Io(#[from] IoError),
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -123,7 +117,7 @@ pub struct OpenJob {
 /// [`OpenError`] names the file or folder; what the last commit recorded is kept.
 pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
-    std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
     beneath::sweep(&folder, "");
     for below in ["annotations", "checkpoints", "report", RECEIPTS] {
@@ -165,9 +159,9 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     // A record for people of what this corpus was made with. It lies in another folder
     // than the job's file, so its paths are absolute.
     let record = folder.join(RECORD);
-    let absolute = config.absolute().map_err(io(&record, "writing"))?;
+    let absolute = config.absolute().map_err(IoError::at(&record, "writing"))?;
     beneath::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
-        .map_err(io(&record, "writing"))?;
+        .map_err(IoError::at(&record, "writing"))?;
     Ok(OpenJob {
         frontier,
         outputs,
@@ -206,7 +200,7 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
                 None => Ok(Takedowns::default()),
             };
         }
-        read => read.map_err(io(&path, "reading"))?,
+        read => read.map_err(IoError::at(&path, "reading"))?,
     };
     Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
 }
@@ -232,7 +226,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
     // It is not cut off here: it may be the other process's.
-    let mut file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
+    let mut file = beneath::open_or_create(folder, LOCK).map_err(IoError::at(&path, "creating"))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -244,7 +238,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
                 pid: text.trim().parse().ok(),
             });
         }
-        Err(TryLockError::Error(e)) => return Err(io(&path, "locking")(e)),
+        Err(TryLockError::Error(e)) => return Err(IoError::at(&path, "locking")(e).into()),
     }
     let pid = std::process::id();
     // On a full disk the lock holds all the same, and its file may stay empty.
@@ -270,14 +264,6 @@ fn told(error: StoreError, job: &Path) -> OpenError {
         }
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, None)
         | (Io { .. } | Version { .. }, _) => error.into(),
-    }
-}
-
-fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OpenError + 'a {
-    move |source| OpenError::Io {
-        path: path.to_owned(),
-        what,
-        source,
     }
 }
 

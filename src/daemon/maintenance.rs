@@ -14,6 +14,7 @@ use crate::crawl::frontier::archive::{self, ArchiveError, Found};
 use crate::crawl::frontier::audit::{Audit, audit};
 use crate::crawl::frontier::check_format;
 use crate::crawl::frontier::store::{self, Store, StoreError};
+use crate::fs::IoError;
 
 /// Why upkeep failed; the frontier is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -34,15 +35,8 @@ pub enum MaintenanceError {
     #[error("{}: a frontier lies here already; move it away first", .0.display())]
     Present(PathBuf),
     /// A file or folder failed.
-    #[error("{}: {what} failed: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] IoError),
 }
 
 /// Sizes before and after, in bytes.
@@ -119,7 +113,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     remove(&damaged)?;
     rename(&place.frontier, &damaged)?;
     rename(&new_folder, &place.frontier)?;
-    std::fs::remove_file(&file).map_err(io(&file, "removing"))?;
+    std::fs::remove_file(&file).map_err(IoError::at(&file, "removing"))?;
     Ok(found)
 }
 
@@ -138,7 +132,7 @@ pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
 /// [`MaintenanceError::Present`] where the job has one.
 pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let folder = config.job_folder();
-    std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let place = Place::lock(config)?;
     if place.frontier.exists() {
         return Err(MaintenanceError::Present(place.frontier.clone()));
@@ -226,10 +220,10 @@ impl Place {
 
 fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
     let mut size = 0;
-    for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
-        let entry = entry.map_err(io(folder, "listing"))?;
+    for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
+        let entry = entry.map_err(IoError::at(folder, "listing"))?;
         let path = entry.path();
-        let meta = entry.metadata().map_err(io(&path, "measuring"))?;
+        let meta = entry.metadata().map_err(IoError::at(&path, "measuring"))?;
         size += if meta.is_dir() {
             folder_size(&path)?
         } else {
@@ -240,23 +234,15 @@ fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
 }
 
 fn rename(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
-    std::fs::rename(from, to).map_err(io(from, "renaming"))
+    std::fs::rename(from, to).map_err(IoError::at(from, "renaming"))?;
+    Ok(())
 }
 
 fn remove(folder: &Path) -> Result<(), MaintenanceError> {
     match std::fs::remove_dir_all(folder) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(io(folder, "removing")(e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+            Err(IoError::at(folder, "removing")(e).into())
+        }
         _ => Ok(()),
-    }
-}
-
-fn io<'a>(
-    path: &'a Path,
-    what: &'static str,
-) -> impl FnOnce(std::io::Error) -> MaintenanceError + 'a {
-    move |source| MaintenanceError::Io {
-        path: path.to_owned(),
-        what,
-        source,
     }
 }

@@ -448,9 +448,9 @@ fn claims(
             for (path, place) in places(&row) {
                 let claim = claims.entry(path).or_default();
                 if *goes.get_or_insert_with(|| leaving.row(Table::Log.name(), line)) {
-                    drop(claim.going.insert(place.from, place.bytes))
+                    claim.going.insert(place.from, place.bytes);
                 } else {
-                    claim.staying += place.bytes
+                    claim.staying += place.bytes;
                 }
             }
             if goes == Some(true)

@@ -5,7 +5,8 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Object, Sample};
-use super::{ExportError, Writer, io};
+use super::{ExportError, Writer};
+use crate::fs::IoError;
 use crate::sanitize;
 
 pub(super) struct Lines {
@@ -22,7 +23,7 @@ impl Lines {
         columns: Vec<Column>,
     ) -> Result<Self, ExportError> {
         let path = folder.join(name);
-        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         Ok(Self {
             folder: folder.to_owned(),
             path,
@@ -37,17 +38,22 @@ impl Writer for Lines {
         if let Some(bytes) = bytes {
             let path = self.folder.join(sample.path());
             if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(io(parent, "making the folder"))?;
+                std::fs::create_dir_all(parent)
+                    .map_err(IoError::at(parent, "making the folder"))?;
             }
-            std::fs::write(&path, bytes).map_err(io(&path, "writing"))?;
+            std::fs::write(&path, bytes).map_err(IoError::at(&path, "writing"))?;
         }
         let written = serde_json::to_string(&Object(&self.columns, sample))
             .map_err(std::io::Error::from)
             .and_then(|line| writeln!(self.lines, "{}", sanitize::json(&line)));
-        written.map_err(io(&self.path, "writing"))
+        written.map_err(IoError::at(&self.path, "writing"))?;
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<(), ExportError> {
-        self.lines.flush().map_err(io(&self.path, "writing"))
+        self.lines
+            .flush()
+            .map_err(IoError::at(&self.path, "writing"))?;
+        Ok(())
     }
 }

@@ -45,6 +45,7 @@ pub use self::place::{MARK, is_export};
 pub use self::text::{TextExported, TextFormat, TextRequest, TextStep, export_text};
 use crate::config::Config;
 use crate::corpus::rank::{self, RankError, Ranked, Ranking};
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, OutputError, Sidecar};
 
@@ -146,15 +147,8 @@ pub enum ExportError {
     #[error("{}: another export is being written there; wait for it or name another folder with --to", .0.display())]
     Busy(PathBuf),
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions, then export again", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("{0}; free space or mend the permissions, then export again")]
+    Io(#[from] IoError),
 }
 
 /// Writes one format. Samples come in the order of the ranking.
@@ -236,7 +230,7 @@ fn write(
         card::write(&mut out, name, &ranking.steps, request, &columns, &tally)?;
         out.flush()
     });
-    written.map_err(io(&path, "writing"))?;
+    written.map_err(IoError::at(&path, "writing"))?;
     Ok(Exported {
         folder: place.finish(request.format.name())?,
         samples: tally.samples,
@@ -289,13 +283,5 @@ impl Request<'_> {
         }
         let usual = || job_folder.join("exports").join(name);
         self.to.clone().unwrap_or_else(usual)
-    }
-}
-
-fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> ExportError + 'a {
-    move |source| ExportError::Io {
-        path: path.to_owned(),
-        what,
-        source,
     }
 }

@@ -5,7 +5,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use super::{ExportError, io};
+use super::ExportError;
+use crate::fs::IoError;
 use crate::outputs::sync_folder;
 
 /// The file by which an export is known; readers of data sets pass over files whose
@@ -41,14 +42,14 @@ impl Place {
             {
                 return Err(ExportError::Busy(to.to_owned()));
             }
-            fs::remove_dir_all(&partial).map_err(io(&partial, "removing"))?;
+            fs::remove_dir_all(&partial).map_err(IoError::at(&partial, "removing"))?;
         }
         if let Some(parent) = partial.parent() {
-            fs::create_dir_all(parent).map_err(io(parent, "making the folder"))?;
+            fs::create_dir_all(parent).map_err(IoError::at(parent, "making the folder"))?;
         }
-        fs::create_dir(&partial).map_err(io(&partial, "making the folder"))?;
+        fs::create_dir(&partial).map_err(IoError::at(&partial, "making the folder"))?;
         let path = partial.join(MARK);
-        let mark = File::create(&path).map_err(io(&path, "creating"))?;
+        let mark = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         let place = Self {
             to: to.to_owned(),
             partial,
@@ -57,7 +58,7 @@ impl Place {
         match place.mark.try_lock() {
             Ok(()) => Ok(place),
             Err(TryLockError::WouldBlock) => Err(ExportError::Busy(to.to_owned())),
-            Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+            Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
         }
     }
 
@@ -74,26 +75,23 @@ impl Place {
     pub(super) fn finish(mut self, format: &str) -> Result<PathBuf, ExportError> {
         let version = env!("CARGO_PKG_VERSION");
         let written = writeln!(self.mark, "spoor {version}, {format}");
-        written.map_err(io(&self.partial.join(MARK), "writing"))?;
-        sync_folder(&self.partial).map_err(|e| ExportError::Io {
-            path: self.partial.clone(),
-            what: "writing to the disk",
-            source: std::io::Error::other(e),
-        })?;
+        written.map_err(IoError::at(&self.partial.join(MARK), "writing"))?;
+        let synced = sync_folder(&self.partial).map_err(std::io::Error::other);
+        synced.map_err(IoError::at(&self.partial, "writing to the disk"))?;
         // Once more: it took a while.
         may_replace(&self.to)?;
         let old = beside(&self.to, "old")?;
         if is_export(&old) {
-            fs::remove_dir_all(&old).map_err(io(&old, "removing"))?;
+            fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
         }
         match fs::rename(&self.to, &old) {
             Ok(()) => {}
             Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(io(&self.to, "renaming")(e)),
+            Err(e) => return Err(IoError::at(&self.to, "renaming")(e).into()),
         }
-        fs::rename(&self.partial, &self.to).map_err(io(&self.partial, "renaming"))?;
+        fs::rename(&self.partial, &self.to).map_err(IoError::at(&self.partial, "renaming"))?;
         if old.exists() {
-            fs::remove_dir_all(&old).map_err(io(&old, "removing"))?;
+            fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
         }
         Ok(self.to.clone())
     }
@@ -111,7 +109,7 @@ fn may_replace(to: &Path) -> Result<(), ExportError> {
     let there = match fs::symlink_metadata(to) {
         Ok(there) => there,
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(e) => return Err(io(to, "looking")(e)),
+        Err(e) => return Err(IoError::at(to, "looking")(e).into()),
     };
     let empty = || fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_none());
     if is_export(to) || (there.is_dir() && empty()) {

@@ -6,7 +6,8 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use super::columns::{Column, Object, Sample};
-use super::{ExportError, SHARD_BYTES, Writer, io};
+use super::{ExportError, SHARD_BYTES, Writer};
+use crate::fs::IoError;
 use crate::sanitize;
 
 pub(super) struct Shards {
@@ -40,7 +41,10 @@ impl Shards {
             .tar
             .into_inner()
             .and_then(|out| out.into_inner().map_err(std::io::Error::from));
-        written.map(drop).map_err(io(&shard.path, "writing"))
+        written
+            .map(drop)
+            .map_err(IoError::at(&shard.path, "writing"))?;
+        Ok(())
     }
 
     /// The shard to write to; none is cut within a sample.
@@ -53,7 +57,7 @@ impl Shards {
             None => {
                 let path = self.folder.join(format!("{:05}.tar", self.begun));
                 self.begun = self.begun.saturating_add(1);
-                let file = File::create(&path).map_err(io(&path, "creating"))?;
+                let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
                 Shard {
                     path,
                     tar: tar::Builder::new(BufWriter::new(file)),
@@ -70,7 +74,7 @@ impl Writer for Shards {
         let json = serde_json::to_string(&Object(&self.columns, sample));
         let text = sample.text().map_or("", |(_, text)| text);
         let shard = self.shard()?;
-        let json = json.map_err(|e| io(&shard.path, "writing")(e.into()))?;
+        let json = json.map_err(|e| IoError::at(&shard.path, "writing")(e.into()))?;
         let json = sanitize::json(&json);
         let key = sample.key();
         let image = bytes.map(|bytes| (sample.extension(), bytes));
@@ -81,7 +85,7 @@ impl Writer for Shards {
             header.set_size(bytes.len() as u64);
             let name = format!("{key}.{extension}");
             let written = shard.tar.append_data(&mut header, name, bytes);
-            written.map_err(io(&shard.path, "writing"))?;
+            written.map_err(IoError::at(&shard.path, "writing"))?;
             shard.bytes += bytes.len() as u64;
         }
         Ok(())

@@ -17,7 +17,8 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::columns::{Column, Kind, Sample, Value};
-use super::{ExportError, SHARD_BYTES, Writer, io};
+use super::{ExportError, SHARD_BYTES, Writer};
+use crate::fs::IoError;
 
 /// Rows are collected until they have this many bytes or are this many.
 const BATCH_BYTES: usize = 8 << 20;
@@ -76,7 +77,7 @@ impl Table {
     ) -> Result<Self, ExportError> {
         // A folder of nothing but Parquet, so that it can be read as a whole.
         let folder = folder.join("data");
-        std::fs::create_dir(&folder).map_err(io(&folder, "making the folder"))?;
+        std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         let (fields, kinds): (Vec<Field>, Vec<Kind>) = columns
             .map(|(name, kind)| (Field::new(name, data_type(kind), true), kind))
             .unzip();
@@ -125,7 +126,7 @@ impl Table {
                     shard.out.flush()
                 }
             });
-        written.map_err(|e| io(&shard.path, "writing")(std::io::Error::other(e)))?;
+        written.map_err(|e| IoError::at(&shard.path, "writing")(std::io::Error::other(e)))?;
         let size = shard.out.bytes_written() + shard.out.in_progress_size();
         if size as u64 >= SHARD_BYTES {
             close(shard)
@@ -138,7 +139,7 @@ impl Table {
     fn begin(&mut self) -> Result<Shard, ExportError> {
         let path = self.folder.join(format!("{:05}.parquet", self.begun));
         self.begun = self.begun.saturating_add(1);
-        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         // Images are compressed already, and nobody searches for their bytes.
         let image = ColumnPath::from(vec!["image".to_owned(), "bytes".to_owned()]);
         let properties = WriterProperties::builder()
@@ -148,7 +149,7 @@ impl Table {
             .set_column_statistics_enabled(image, EnabledStatistics::None)
             .build();
         let out = ArrowWriter::try_new(file, self.schema.clone(), Some(properties))
-            .map_err(|e| io(&path, "creating")(std::io::Error::other(e)))?;
+            .map_err(|e| IoError::at(&path, "creating")(std::io::Error::other(e)))?;
         Ok(Shard { path, out })
     }
 
@@ -182,10 +183,9 @@ impl Table {
 }
 
 fn close(shard: Shard) -> Result<(), ExportError> {
-    let closed = shard.out.close();
-    closed
-        .map(drop)
-        .map_err(|e| io(&shard.path, "writing")(std::io::Error::other(e)))
+    let closed = shard.out.close().map_err(std::io::Error::other);
+    closed.map_err(IoError::at(&shard.path, "writing"))?;
+    Ok(())
 }
 
 fn list(of: DataType) -> DataType {

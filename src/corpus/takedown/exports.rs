@@ -7,8 +7,9 @@ use std::path::Path;
 use aho_corasick::AhoCorasick;
 use sha2::{Digest, Sha256};
 
+use super::TakedownError;
 use super::receipt::GoneFile;
-use super::{TakedownError, io};
+use crate::fs::IoError;
 use crate::fs::beneath::{self, JobPath, Kind};
 
 /// The folder of the exports in a job's folder, with one of its own for each.
@@ -44,7 +45,7 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
     });
     let all = needles.iter().cloned().chain(escaped);
     let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
-    for (entry, _) in beneath::entries(folder, FOLDER).map_err(io(&exports, "listing"))? {
+    for (entry, _) in beneath::entries(folder, FOLDER).map_err(IoError::at(&exports, "listing"))? {
         // One with another name is none that spoor made.
         let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
             continue;
@@ -70,11 +71,11 @@ fn holds(folder: &Path, name: &str, search: &AhoCorasick) -> Result<bool, Takedo
     {
         return Ok(true);
     }
-    let opened = beneath::open(folder, name).map_err(io(file, "opening"))?;
+    let opened = beneath::open(folder, name).map_err(IoError::at(file, "opening"))?;
     match search.stream_find_iter(BufReader::new(opened)).next() {
         None => Ok(false),
         Some(Ok(_)) => Ok(true),
-        Some(Err(error)) => Err(io(file, "reading")(error)),
+        Some(Err(error)) => Err(IoError::at(file, "reading")(error).into()),
     }
 }
 
@@ -91,7 +92,9 @@ pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, Takedow
     }
     while let Some(name) = open.pop() {
         let path = folder.join(&name);
-        for (entry, kind) in beneath::entries(folder, &name).map_err(io(&path, "listing"))? {
+        for (entry, kind) in
+            beneath::entries(folder, &name).map_err(IoError::at(&path, "listing"))?
+        {
             let below = format!("{name}/{entry}");
             match kind {
                 Kind::Folder => open.push(below),
@@ -107,12 +110,14 @@ pub(super) fn files_of(folder: &Path, name: &str) -> Result<Vec<String>, Takedow
 /// A file's size and hash, for the receipt.
 pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownError> {
     let path = folder.join(name);
-    let mut file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open(folder, name).map_err(IoError::at(&path, "opening"))?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 * 1024];
     let mut bytes = 0;
     loop {
-        let read = file.read(&mut buffer).map_err(io(&path, "reading"))?;
+        let read = file
+            .read(&mut buffer)
+            .map_err(IoError::at(&path, "reading"))?;
         if read == 0 {
             break;
         }
@@ -133,11 +138,11 @@ pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
     if !of_export {
         let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not an export");
-        return Err(io(&path, "removing")(why));
+        return Err(IoError::at(&path, "removing")(why).into());
     }
     match beneath::remove_all(folder, name) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
-        removed => removed.map_err(io(&path, "removing")),
+        removed => Ok(removed.map_err(IoError::at(&path, "removing"))?),
     }
 }
 

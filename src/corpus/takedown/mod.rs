@@ -31,7 +31,7 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::address::PageUrl;
 use crate::config::Config;
@@ -40,6 +40,7 @@ use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::archive::ArchiveError;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::pipeline::timestamp;
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
 use crate::page::TaskKind;
@@ -84,15 +85,8 @@ pub enum TakedownError {
         why: String,
     },
     /// A file or folder failed.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions, then run this again", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("{0}; free space or mend the permissions, then run this again")]
+    Io(#[from] IoError),
 }
 
 /// What is asked for.
@@ -204,7 +198,7 @@ impl Work<'_> {
         let path = self.folder.join(checkpoint::UNFINISHED);
         let bytes = match beneath::read(&self.folder, checkpoint::UNFINISHED) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
-            read => read.map_err(io(&path, "reading"))?,
+            read => read.map_err(IoError::at(&path, "reading"))?,
         };
         let read = serde_json::from_slice(&bytes);
         read.map(Some).map_err(|e| TakedownError::Unfinished {
@@ -287,7 +281,7 @@ impl Work<'_> {
         (self.watch)("receipt")?;
         let unfinished = self.folder.join(checkpoint::UNFINISHED);
         beneath::remove_file(&self.folder, checkpoint::UNFINISHED)
-            .map_err(io(&unfinished, "removing"))?;
+            .map_err(IoError::at(&unfinished, "removing"))?;
         Ok((receipt, self.folder.join(name)))
     }
 
@@ -297,7 +291,7 @@ impl Work<'_> {
         let scope = self.forbidding(&mut receipt)?;
         let mut gone = Gone::new(&scope, &self.folder, &receipt);
         let images = self.folder.join("images");
-        let files = outputs::image_files(&self.folder).map_err(io(&images, "listing"))?;
+        let files = outputs::image_files(&self.folder).map_err(IoError::at(&images, "listing"))?;
         let mut kept: HashMap<String, Vec<usize>> = HashMap::new();
         for (at, file) in files.iter().enumerate() {
             match Sidecar::load(&self.folder, file) {
@@ -474,9 +468,10 @@ impl Work<'_> {
     /// Writes a file whole, on the disk before this returns.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TakedownError> {
         let path = self.folder.join(FOLDER);
-        beneath::create_dir_all(&self.folder, FOLDER).map_err(io(&path, "making the folder"))?;
+        beneath::create_dir_all(&self.folder, FOLDER)
+            .map_err(IoError::at(&path, "making the folder"))?;
         beneath::write_bytes(&self.folder, name, bytes)
-            .map_err(io(&self.folder.join(name), "writing"))?;
+            .map_err(IoError::at(&self.folder.join(name), "writing"))?;
         Ok(outputs::sync_folder(&self.folder)?)
     }
 }
@@ -522,12 +517,4 @@ fn to_json(receipt: &Receipt) -> Vec<u8> {
     let mut json = serde_json::to_vec_pretty(receipt).unwrap_or_default();
     json.push(b'\n');
     json
-}
-
-fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> TakedownError + 'a {
-    move |source| TakedownError::Io {
-        path: path.to_owned(),
-        what,
-        source,
-    }
 }

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Gone, TakedownError, io};
+use super::{Gone, TakedownError};
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::Leaving;
 
@@ -22,7 +23,7 @@ pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
         if !path.is_dir() {
             continue;
         }
-        for (name, _) in beneath::entries(folder, below).map_err(io(&path, "listing"))? {
+        for (name, _) in beneath::entries(folder, below).map_err(IoError::at(&path, "listing"))? {
             let name = format!("{below}{name}");
             let is_table = match table_of(&name) {
                 "ranking.tsv" | "duplicates.tsv" => true,
@@ -56,7 +57,7 @@ pub(super) fn without(
     write: bool,
 ) -> Result<u64, TakedownError> {
     let path: PathBuf = folder.join(name);
-    let bytes = beneath::read(folder, name).map_err(io(&path, "reading"))?;
+    let bytes = beneath::read(folder, name).map_err(IoError::at(&path, "reading"))?;
     let text = String::from_utf8_lossy(&bytes);
     let mut speaks: Box<dyn FnMut(&str) -> bool> = if table_of(name).ends_with(".tsv") {
         Box::new(row_filter(gone, text.lines().next().unwrap_or_default()))
@@ -74,7 +75,7 @@ pub(super) fn without(
             kept.iter()
                 .try_for_each(|line| out.write_all(line.as_bytes()))
         })
-        .map_err(io(&path, "writing"))?;
+        .map_err(IoError::at(&path, "writing"))?;
     }
     Ok(removed)
 }

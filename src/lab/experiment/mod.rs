@@ -27,7 +27,7 @@ mod trial;
 mod web;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -35,6 +35,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::train::{self, TrainError};
 use crate::daemon::DaemonError;
+use crate::fs::IoError;
 use crate::fs::atomic;
 use crate::lab::{LabError, Labels};
 use crate::progress::Step;
@@ -53,15 +54,8 @@ use sizes::SizedTopic;
 #[derive(Debug, thiserror::Error)]
 pub enum ExperimentError {
     /// A file or folder cannot be read or written.
-    #[error("{}: {what} failed: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] IoError),
     /// The plan says something that makes no sense.
     #[error("{}: {why}", path.display())]
     Plan {
@@ -88,11 +82,6 @@ pub enum ExperimentError {
     /// The frontier's store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-fn io(path: &Path, what: &'static str) -> impl FnOnce(std::io::Error) -> ExperimentError {
-    let path = path.to_owned();
-    move |source| ExperimentError::Io { path, what, source }
 }
 
 /// One run: which crawl, and by which model.
@@ -297,10 +286,11 @@ fn model(
 
 fn write(plan: &Plan, outcome: &Outcome) -> Result<(), ExperimentError> {
     let folder = &plan.out;
-    std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+    std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
     let file = |name: &str, text: &str| {
         let path = folder.join(name);
-        atomic::write(&path, |out| out.write_all(text.as_bytes())).map_err(io(&path, "writing"))
+        atomic::write(&path, |out| out.write_all(text.as_bytes()))
+            .map_err(IoError::at(&path, "writing"))
     };
     file("table.md", &outcome.markdown())?;
     file("table.tsv", &outcome.tsv())?;

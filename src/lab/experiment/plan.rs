@@ -7,8 +7,9 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use super::{ExperimentError, io};
+use super::ExperimentError;
 use crate::config::Config;
+use crate::fs::IoError;
 
 /// What every job of an experiment begins with: nothing is waited for, no file for which
 /// no crawl is judged is asked, and nothing is drawn by chance but what the plan asks for.
@@ -119,7 +120,7 @@ impl Plan {
     /// [`ExperimentError::Io`] and [`ExperimentError::Plan`] name the file and, for a
     /// syntax error, line and column.
     pub fn read(path: &Path) -> Result<Self, ExperimentError> {
-        let text = std::fs::read_to_string(path).map_err(io(path, "reading"))?;
+        let text = std::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Self::parse(&text, path)
     }
 

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::ExperimentError;
 use super::plan::{Plan, TopicPlan, plain};
-use super::{ExperimentError, io};
+use crate::fs::IoError;
 use crate::fs::atomic;
 
 /// In the names of plots, what stands in the place of a topic for all of them.
@@ -105,7 +106,7 @@ fn read<'a>(plan: &Plan, topic: &'a TopicPlan) -> Result<Vec<(&'a str, String)>,
                 ),
             ));
         }
-        let text = std::fs::read_to_string(path).map_err(io(path, "reading"))?;
+        let text = std::fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         Ok((source.as_str(), text))
     };
     topic.positive.iter().map(read).collect()
@@ -189,11 +190,12 @@ fn write(
     text: &str,
 ) -> Result<PathBuf, ExperimentError> {
     let folder = plan.out.join("texts");
-    std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let digest = base16ct::lower::encode_string(&Sha256::digest(text));
     let digest = digest.get(..8).unwrap_or_default();
     let path = folder.join(format!("{}-{lines}-{digest}.txt", plain(&topic.name)));
-    atomic::write(&path, |out| out.write_all(text.as_bytes())).map_err(io(&path, "writing"))?;
+    atomic::write(&path, |out| out.write_all(text.as_bytes()))
+        .map_err(IoError::at(&path, "writing"))?;
     Ok(path)
 }
 

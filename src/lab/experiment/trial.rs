@@ -8,13 +8,14 @@ use super::claims::Witness;
 use super::harvest::{Harvest, ORACLE};
 use super::plan::Plan;
 use super::web::Web;
-use super::{ExperimentError, Run, io};
+use super::{ExperimentError, Run};
 use crate::address::PageUrl;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
 use crate::crawl::pipeline::{Arrival, Brought, Crew, PageBrought, Permit, Reader, Work, replay};
 use crate::daemon;
+use crate::fs::IoError;
 use crate::lab::Labels;
 use crate::lab::judge::Relevance;
 use crate::metrics::Metrics;
@@ -38,7 +39,7 @@ pub(super) fn crawl(
     let metrics = Metrics::new().map_err(daemon::DaemonError::from)?;
     let learned = Learned::new(strategy, run.model.contrast.as_ref()).silent();
     let reader = Arc::new(daemon::reader(config, &run.model, metrics, &learned)?);
-    std::fs::create_dir_all(&plan.out).map_err(io(&plan.out, "making the folder"))?;
+    std::fs::create_dir_all(&plan.out).map_err(IoError::at(&plan.out, "making the folder"))?;
     let folder = Scratch::new(&plan.out)?;
     let store = store::open(config.frontier.store, &folder.0.join("frontier"))?;
     let scope = Scope::new(config.scope.clone());
@@ -90,7 +91,7 @@ impl Scratch {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = within.join(format!(".run-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(&folder).map_err(io(&folder, "making the folder"))?;
+        std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(Self(folder))
     }
 }

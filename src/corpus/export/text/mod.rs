@@ -42,9 +42,10 @@ use std::path::PathBuf;
 
 use self::readings::{Survey, Work};
 use self::removed::Removed;
+use super::ExportError;
 use super::place::Place;
-use super::{ExportError, io};
 use crate::config::Config;
+use crate::fs::IoError;
 use crate::language::Language;
 use crate::outputs;
 
@@ -207,7 +208,7 @@ pub fn export_text(
         card::write(&mut out, name, request, &exported, &tally)?;
         out.flush()
     });
-    written.map_err(io(&path, "writing"))?;
+    written.map_err(IoError::at(&path, "writing"))?;
     exported.folder = work.place.finish(&request.name())?;
     Ok(exported)
 }

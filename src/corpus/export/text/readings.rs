@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 use super::super::place::Place;
-use super::super::{ExportError, MARK, io};
+use super::super::{ExportError, MARK};
 use super::card::Tally;
 use super::columns::{self, Sample};
 use super::copies::{Copies, Found};
@@ -16,6 +16,7 @@ use super::removed::{Left, Measure, Removed, Step};
 use super::spool::Spool;
 use super::{TextRequest, TextStep, write};
 use crate::address::PageUrl;
+use crate::fs::IoError;
 use crate::language::Language;
 use crate::outputs::{self, Document};
 use crate::progress::Step as Progress;
@@ -115,8 +116,9 @@ impl<'a> Work<'a> {
     /// Chooses the newest and wanted documents that are no exact copies.
     pub(super) fn choose(&mut self, removed: &mut Removed) -> Result<Chosen, ExportError> {
         let folder = self.place.path().to_owned();
-        let counter = Counter::create(&folder).map_err(io(&folder, "creating"))?;
-        let urls = Spool::create(&folder.join(".addresses")).map_err(io(&folder, "creating"))?;
+        let counter = Counter::create(&folder).map_err(IoError::at(&folder, "creating"))?;
+        let urls =
+            Spool::create(&folder.join(".addresses")).map_err(IoError::at(&folder, "creating"))?;
         let mut chosen = Chosen {
             firsts: FxHashMap::default(),
             urls,
@@ -132,7 +134,8 @@ impl<'a> Work<'a> {
             }
             let key = text_key(&document.text);
             if let Some(first) = chosen.firsts.get(&key) {
-                let url = name(&mut chosen.urls, first.url).map_err(io(&folder, "reading"))?;
+                let url =
+                    name(&mut chosen.urls, first.url).map_err(IoError::at(&folder, "reading"))?;
                 let left = Left::new(
                     Step::ExactCopy,
                     &document,
@@ -143,13 +146,13 @@ impl<'a> Work<'a> {
                 continue;
             }
             let written = chosen.urls.append(document.url.as_bytes());
-            let at = written.map_err(io(&folder, "writing"))?;
+            let at = written.map_err(IoError::at(&folder, "writing"))?;
             let length = u32::try_from(document.url.len()).unwrap_or(u32::MAX);
             let url = (at, length);
             chosen.firsts.insert(key, First { number, url });
             if !self.request.keep_repeated {
                 let counted = chosen.counter.add(&host(&document.url), &document.text);
-                counted.map_err(io(&folder, "writing"))?;
+                counted.map_err(IoError::at(&folder, "writing"))?;
             }
         }
         Ok(chosen)
@@ -189,9 +192,9 @@ impl<'a> Work<'a> {
             mut urls,
             counter,
         } = chosen;
-        let mut repeated = counter.finish().map_err(io(&folder, "reading"))?;
+        let mut repeated = counter.finish().map_err(IoError::at(&folder, "reading"))?;
         let made = Copies::create(&folder.join(".shingles"), self.request.near);
-        let mut copies = made.map_err(io(&folder, "creating"))?;
+        let mut copies = made.map_err(IoError::at(&folder, "creating"))?;
         // By their numbers in `copies`.
         let mut names: Vec<Name> = Vec::new();
         let columns = columns::columns();
@@ -220,10 +223,13 @@ impl<'a> Work<'a> {
                 self.leave_out(removed, &left, Step::Short)?;
                 continue;
             }
-            match copies.add(text).map_err(io(&folder, "comparing"))? {
+            match copies
+                .add(text)
+                .map_err(IoError::at(&folder, "comparing"))?
+            {
                 Found::Copy(of, similarity) => {
                     let of = names.get(of as usize).copied().unwrap_or_default();
-                    let url = name(&mut urls, of).map_err(io(&folder, "reading"))?;
+                    let url = name(&mut urls, of).map_err(IoError::at(&folder, "reading"))?;
                     let bound = Measure::Number(self.request.near);
                     let value = Measure::Number(rounded(similarity));
                     let left = Left::new(Step::NearCopy, &document, value, bound);
@@ -296,11 +302,11 @@ impl<'a> Work<'a> {
     /// Removes what was only there to be looked up.
     pub(super) fn remove_spools(&self) -> Result<(), ExportError> {
         let folder = self.place.path();
-        for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
-            let path = entry.map_err(io(folder, "listing"))?.path();
+        for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
+            let path = entry.map_err(IoError::at(folder, "listing"))?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if name.starts_with('.') && name != MARK {
-                std::fs::remove_file(&path).map_err(io(&path, "removing"))?;
+                std::fs::remove_file(&path).map_err(IoError::at(&path, "removing"))?;
             }
         }
         Ok(())

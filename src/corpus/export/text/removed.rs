@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::super::{ExportError, io};
+use super::super::ExportError;
 use super::paragraphs::Line;
+use crate::fs::IoError;
 use crate::outputs::Document;
 use crate::sanitize;
 
@@ -120,7 +121,7 @@ pub(super) struct Removed {
 impl Removed {
     pub(super) fn create(folder: &Path) -> Result<Self, ExportError> {
         let path = folder.join(FILE);
-        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         Ok(Self {
             path,
             out: BufWriter::new(file),
@@ -144,13 +145,17 @@ impl Removed {
     }
 
     pub(super) fn finish(mut self) -> Result<(), ExportError> {
-        self.out.flush().map_err(io(&self.path, "writing"))
+        self.out
+            .flush()
+            .map_err(IoError::at(&self.path, "writing"))?;
+        Ok(())
     }
 
     fn line(&mut self, line: &impl Serialize) -> Result<(), ExportError> {
         let written = serde_json::to_string(line)
             .map_err(std::io::Error::from)
             .and_then(|line| writeln!(self.out, "{}", sanitize::json(&line)));
-        written.map_err(io(&self.path, "writing"))
+        written.map_err(IoError::at(&self.path, "writing"))?;
+        Ok(())
     }
 }

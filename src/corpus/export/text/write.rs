@@ -9,9 +9,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 use super::super::table::Table;
-use super::super::{ExportError, SHARD_BYTES, io};
+use super::super::{ExportError, SHARD_BYTES};
 use super::columns::{Column, Object, Sample, TEXT};
 use super::{TextFormat, TextRequest, paragraphs};
+use crate::fs::IoError;
 use crate::sanitize;
 
 /// What says of each document of the plain text whose it is.
@@ -45,7 +46,7 @@ pub(super) fn writer(
         }
         TextFormat::Text => {
             let path = folder.join(INDEX);
-            let index = File::create(&path).map_err(io(&path, "creating"))?;
+            let index = File::create(&path).map_err(IoError::at(&path, "creating"))?;
             Box::new(Plain {
                 files: Files::create(folder, "txt", false)?,
                 index: BufWriter::new(index),
@@ -80,7 +81,7 @@ struct JsonLines {
 impl Writer for JsonLines {
     fn add(&mut self, sample: &Sample<'_>) -> Result<(), ExportError> {
         let line = serde_json::to_string(&Object(&self.columns, sample));
-        let line = line.map_err(|e| io(&self.files.folder, "writing")(e.into()))?;
+        let line = line.map_err(|e| IoError::at(&self.files.folder, "writing")(e.into()))?;
         self.files.begin()?;
         self.files.write(&[sanitize::json(&line).as_bytes(), b"\n"])
     }
@@ -126,11 +127,14 @@ impl Writer for Plain {
         let written = serde_json::to_string(&row)
             .map_err(std::io::Error::from)
             .and_then(|row| writeln!(self.index, "{}", sanitize::json(&row)));
-        written.map_err(io(&self.path, "writing"))
+        written.map_err(IoError::at(&self.path, "writing"))?;
+        Ok(())
     }
 
     fn finish(mut self: Box<Self>) -> Result<u32, ExportError> {
-        self.index.flush().map_err(io(&self.path, "writing"))?;
+        self.index
+            .flush()
+            .map_err(IoError::at(&self.path, "writing"))?;
         self.files.finish()
     }
 }
@@ -181,7 +185,7 @@ enum Out {
 impl Files {
     fn create(folder: &Path, extension: &'static str, gzip: bool) -> Result<Self, ExportError> {
         let folder = folder.join("data");
-        std::fs::create_dir(&folder).map_err(io(&folder, "making the folder"))?;
+        std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         Ok(Self {
             folder,
             extension,
@@ -207,7 +211,7 @@ impl Files {
         }
         let name = name(self.begun);
         let path = self.folder.with_file_name(&name);
-        let file = File::create(&path).map_err(io(&path, "creating"))?;
+        let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
         let file = BufWriter::new(file);
         let out = if self.gzip {
             Out::Gzip(Box::new(GzEncoder::new(file, Compression::default())))
@@ -229,7 +233,7 @@ impl Files {
                 Out::Plain(out) => out.write_all(part),
                 Out::Gzip(out) => out.write_all(part),
             };
-            written.map_err(io(path, "writing"))?;
+            written.map_err(IoError::at(path, "writing"))?;
             self.bytes += part.len() as u64;
         }
         Ok(())
@@ -243,7 +247,8 @@ impl Files {
             Out::Plain(mut out) => out.flush(),
             Out::Gzip(out) => out.finish().and_then(|mut out| out.flush()),
         };
-        written.map_err(io(&path, "writing"))
+        written.map_err(IoError::at(&path, "writing"))?;
+        Ok(())
     }
 
     fn finish(mut self) -> Result<u32, ExportError> {
