@@ -12,11 +12,12 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::address::PageUrl;
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Arrival, Brought, Control, Crew, Learned, Pace, Permit, Reader, Work, drive, now,
+    Arrival, Brought, Control, Crew, Learned, Pace, Permit, Reader, Work, drive,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;

@@ -11,12 +11,11 @@ use super::observer::{self, Observer, Told};
 use super::service::Service;
 use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
-use crate::crawl::pipeline::{
-    Control, Crawl, End, Learned, Pace, Reading, Stop, drive, now, room_for,
-};
+use crate::crawl::pipeline::{Control, Crawl, End, Learned, Pace, Reading, Stop, drive, room_for};
 use crate::daemon::control::{self, Desk, Ratings};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;

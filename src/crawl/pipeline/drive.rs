@@ -6,9 +6,9 @@
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use tokio::runtime::Handle;
@@ -19,6 +19,7 @@ use super::Limits;
 use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
 use super::window::Window;
+use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, Rescoped, Rescored};
 use crate::page::{Fetched, Outcome, Reason, Task, Validators};
@@ -334,7 +335,7 @@ pub fn drive<C: Crew>(
         let mut signal = control.receiver.recv_timeout(wait).ok();
         while let Some(next) = signal {
             match next {
-                Signal::Stop(why) => phase.stop(why, self::now()),
+                Signal::Stop(why) => phase.stop(why, crate::clock::now()),
                 Signal::Ask(question) => question(&mut Steering {
                     outage: outage.since(),
                     most_leased: pace.concurrency.min(requests_for(&window, fetcher)),
@@ -355,7 +356,7 @@ pub fn drive<C: Crew>(
             signal = control.receiver.try_recv().ok();
         }
         while let Ok(arrival) = arrived.try_recv() {
-            let now = self::now();
+            let now = crate::clock::now();
             if arrival.hopeless {
                 if phase.stopping.is_none() {
                     phase.stop(Stop::Hopeless, now);
@@ -408,10 +409,6 @@ fn show<C: Crew>(control: &Control, phase: &Phase, outage: Option<u64>, crew: &m
 /// What every line of the log says that is written while a task is worked on.
 fn span_of(task: &Task) -> Span {
     tracing::error_span!("task", id = %task.url.id(), url = %task.url)
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Whether more requests may be open.
@@ -531,32 +528,6 @@ fn give_back<B>(
     arrivals
         .iter()
         .try_for_each(|arrival| frontier.abandon(&arrival.task, now))
-}
-
-/// Milliseconds since 1970, by the clock as it stood when this process first asked: it
-/// never jumps, whatever is done to the system's clock, and goes on while the machine
-/// sleeps.
-pub fn now() -> u64 {
-    static BEGUN: OnceLock<(Duration, Duration)> = OnceLock::new();
-    let (wall, awake) = BEGUN.get_or_init(|| {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        (wall.unwrap_or_default(), since_boot())
-    });
-    let passed = since_boot().saturating_sub(*awake);
-    millis(*wall + passed)
-}
-
-#[cfg(target_os = "linux")]
-fn since_boot() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
-/// Since this was first asked; other systems do not count the time they sleep.
-#[cfg(not(target_os = "linux"))]
-fn since_boot() -> Duration {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed()
 }
 
 /// How long nothing can be leased. Nothing at all where the frontier gave none

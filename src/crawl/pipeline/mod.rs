@@ -28,6 +28,7 @@ mod work;
 use std::time::Duration;
 
 use crate::address::PageUrl;
+use crate::clock::timestamp;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Effects, Finished, Frontier, RobotsAnswer, Settled, Written};
 use crate::language::Language;
@@ -36,7 +37,7 @@ use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
-pub use drive::{Arrival, Crew, Pace, Permit, Work, drive, now};
+pub use drive::{Arrival, Crew, Pace, Permit, Work, drive};
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
 pub use room::room_for;
@@ -663,13 +664,4 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
 fn media_type(content_type: &str) -> Option<&str> {
     let media = content_type.split(';').next()?.trim();
     (1..=127).contains(&media.len()).then_some(media)
-}
-
-/// Milliseconds since 1970 as RFC 3339 in UTC, `2026-01-02T03:04:05.678Z`.
-pub fn timestamp(millis: u64) -> String {
-    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
-    match jiff::Timestamp::from_millisecond(millis) {
-        Ok(time) => format!("{time:.3}"),
-        Err(_) => "9999-12-31T23:59:59.999Z".to_owned(),
-    }
 }

@@ -21,8 +21,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::drive::{Arrival, millis};
+use super::drive::Arrival;
 use crate::address::HostKey;
+use crate::clock::millis;
 use crate::page::{Outcome, Reason};
 
 /// Hosts that answered before and are silent now, one after the other, that make an
