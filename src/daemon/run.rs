@@ -15,7 +15,9 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
-use crate::crawl::pipeline::{Control, Crawl, End, Learned, Pace, Reading, Stop, drive, room_for};
+use crate::crawl::pipeline::{
+    Control, Crawl, End, Learned, Pace, Reading, Stop, drive, fit_open_files,
+};
 use crate::daemon::control::{self, Desk, Ratings};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
@@ -115,7 +117,7 @@ pub fn crawl(
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
     let pace = Pace {
-        concurrency: room_for(config.network.concurrency),
+        concurrency: fit_open_files(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,

@@ -16,9 +16,9 @@ use tokio::sync::Semaphore;
 use tracing::{Instrument, Span};
 
 use super::Limits;
+use super::concurrency::Concurrency;
 use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
-use super::window::Window;
 use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, Rescoped, Rescored};
@@ -29,7 +29,7 @@ use crate::web::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// The same while as many requests are open as are worth it, which grows with time.
-const WINDOW_WAIT: Duration = Duration::from_millis(20);
+const FULL_WAIT: Duration = Duration::from_millis(20);
 
 /// While others wait, one of this many requests that may be open may be slow.
 const PER_SLOW: usize = 8;
@@ -199,14 +199,14 @@ pub fn drive<C: Crew>(
     let work = crew.work();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Semaphore::new(cores));
-    let window = Window::new(cores);
+    let concurrency = Concurrency::new(cores);
     let mut spawn = |task: Task| {
         let span = span_of(&task);
         let journey = Journey {
             fetcher: fetcher.clone(),
             pool: Arc::clone(&pool),
             work: Arc::clone(&work),
-            window: window.clone(),
+            concurrency: concurrency.clone(),
         };
         let arrivals = arrivals.clone();
         let signals = control.sender.clone();
@@ -257,27 +257,29 @@ pub fn drive<C: Crew>(
         give_back(frontier, outage.resend(now), now)?;
         frontier.set_most_open(pace.concurrency);
         let in_flight = frontier.leased() > outage.held();
-        let (permit, room) = if stopped {
-            (Permit::End, Room::Free)
+        let (permit, capacity) = if stopped {
+            (Permit::End, Capacity::Free)
         } else if paused {
-            (Permit::Wait, Room::Free)
+            (Permit::Wait, Capacity::Free)
         } else {
             match outage.leasing(in_flight, now) {
                 // A limit may be reached meanwhile.
                 Leasing::Nothing => match crew.permit(frontier, now)? {
-                    Permit::End => (Permit::End, Room::Free),
-                    _ => (Permit::Wait, Room::Free),
+                    Permit::End => (Permit::End, Capacity::Free),
+                    _ => (Permit::Wait, Capacity::Free),
                 },
                 Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
                 Leasing::Freely => {
-                    let room = |frontier: &Frontier| {
+                    let capacity = |frontier: &Frontier| {
                         let asked = frontier.leased().saturating_sub(outage.held());
-                        match room(frontier, fetcher, &pace) {
-                            Room::Free if asked >= requests_for(&window, fetcher) => Room::Enough,
-                            room => room,
+                        match capacity(frontier, fetcher, &pace) {
+                            Capacity::Free if asked >= most_requests(&concurrency, fetcher) => {
+                                Capacity::Enough
+                            }
+                            capacity => capacity,
                         }
                     };
-                    lease_all(frontier, crew, room, now, &mut spawn)?
+                    lease_all(frontier, crew, capacity, now, &mut spawn)?
                 }
             }
         };
@@ -291,7 +293,8 @@ pub fn drive<C: Crew>(
         {
             release(frontier, crew, outage.nobody_left(now), now)?;
         }
-        if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, room, now) {
+        if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, capacity, now)
+        {
             let told = fetcher.give_way(pace.concurrency.div_ceil(PER_SLOW));
             if told > 0 {
                 tracing::debug!(told, "requests that take long give way to others");
@@ -321,10 +324,10 @@ pub fn drive<C: Crew>(
         }
         let wait = match permit {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
-            Permit::Lease | Permit::Images => match room {
-                Room::Free => wait_for(frontier, now),
-                Room::Enough => WINDOW_WAIT,
-                Room::Full => MAX_WAIT,
+            Permit::Lease | Permit::Images => match capacity {
+                Capacity::Free => wait_for(frontier, now),
+                Capacity::Enough => FULL_WAIT,
+                Capacity::Full => MAX_WAIT,
             },
             _ => last.map_or(MAX_WAIT, |last| {
                 MAX_WAIT.min(Duration::from_millis(last.saturating_sub(now)))
@@ -338,7 +341,7 @@ pub fn drive<C: Crew>(
                 Signal::Stop(why) => phase.stop(why, crate::clock::now()),
                 Signal::Ask(question) => question(&mut Steering {
                     outage: outage.since(),
-                    most_leased: pace.concurrency.min(requests_for(&window, fetcher)),
+                    most_leased: pace.concurrency.min(most_requests(&concurrency, fetcher)),
                     frontier,
                     fetcher,
                     pace: &mut pace,
@@ -379,7 +382,7 @@ pub fn drive<C: Crew>(
                 Some(address) => frontier.located(&arrival.task, address, now)?,
                 None => settle(frontier, crew, arrival, now)?,
             }
-            window.settled(began.elapsed());
+            concurrency.completed(began.elapsed());
         }
         while let Some(arrival) = crew.unsettled() {
             // Both ends are held here, so neither channel is closed.
@@ -413,7 +416,7 @@ fn span_of(task: &Task) -> Span {
 
 /// Whether more requests may be open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Capacity {
     /// There is room.
     Free,
     /// More would only be chosen earlier than they need to be.
@@ -423,41 +426,41 @@ pub(super) enum Room {
 }
 
 /// How many requests may be open or waited on, so that no step stands idle.
-fn requests_for(window: &Window, fetcher: &Fetcher) -> usize {
-    window.room(Instant::now(), |bytes| fetcher.interval(bytes))
+fn most_requests(concurrency: &Concurrency, fetcher: &Fetcher) -> usize {
+    concurrency.limit(Instant::now(), |bytes| fetcher.interval(bytes))
 }
 
 /// What room the job's own limits leave.
-pub(super) fn room(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Room {
+pub(super) fn capacity(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Capacity {
     match frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes {
-        true => Room::Full,
-        false => Room::Free,
+        true => Capacity::Full,
+        false => Capacity::Free,
     }
 }
 
 /// Whether a host could be asked if fewer requests were open.
-fn others_wait(frontier: &Frontier, room: Room, now: u64) -> bool {
+fn others_wait(frontier: &Frontier, capacity: Capacity, now: u64) -> bool {
     let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
-    frontier.keeps_back() || (room == Room::Full && is_ready())
+    frontier.keeps_back() || (capacity == Capacity::Full && is_ready())
 }
 
 /// Leases all that may be leased now; returns the last permit, and what room there was.
 pub(super) fn lease_all<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,
-    room: impl Fn(&Frontier) -> Room,
+    capacity: impl Fn(&Frontier) -> Capacity,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Room), C::Error> {
+) -> Result<(Permit, Capacity), C::Error> {
     loop {
         let permit = crew.permit(frontier, now)?;
-        let room = room(frontier);
-        if !matches!(permit, Permit::Lease | Permit::Images) || room != Room::Free {
-            return Ok((permit, room));
+        let capacity = capacity(frontier);
+        if !matches!(permit, Permit::Lease | Permit::Images) || capacity != Capacity::Free {
+            return Ok((permit, capacity));
         }
         match frontier.lease(now)? {
             Some(task) => spawn(task),
-            None => return Ok((permit, Room::Free)),
+            None => return Ok((permit, Capacity::Free)),
         }
     }
 }
@@ -468,14 +471,14 @@ fn lease_one<C: Crew>(
     crew: &mut C,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Room), C::Error> {
+) -> Result<(Permit, Capacity), C::Error> {
     let permit = crew.permit(frontier, now)?;
     if permit == Permit::Lease
         && let Some(task) = frontier.lease_any(now)?
     {
         spawn(task);
     }
-    Ok((permit, Room::Free))
+    Ok((permit, Capacity::Free))
 }
 
 /// Answers a lease. The pause that the host asks for is booked whatever the answer is; a
@@ -543,7 +546,7 @@ struct Journey<B> {
     fetcher: Fetcher,
     pool: Arc<Semaphore>,
     work: Work<B>,
-    window: Window,
+    concurrency: Concurrency,
 }
 
 impl<B: Send + 'static> Journey<B> {
@@ -570,7 +573,7 @@ impl<B: Send + 'static> Journey<B> {
             };
         }
         let fetcher = &self.fetcher;
-        let open = self.window.open(Instant::now());
+        let open = self.concurrency.open(Instant::now());
         let Task {
             url,
             kind,
@@ -585,7 +588,7 @@ impl<B: Send + 'static> Journey<B> {
             Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
         }
         if !matches!(answer, Ok(Answer::Body { .. })) {
-            self.window.worked(Duration::ZERO);
+            self.concurrency.processed(Duration::ZERO);
         }
         let arrival = match answer {
             Err(error) => Arrival::of_error(task, &error),
@@ -628,14 +631,14 @@ impl<B: Send + 'static> Journey<B> {
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
         let work = Arc::clone(&self.work);
-        let window = self.window.clone();
+        let concurrency = self.concurrency.clone();
         let span = Span::current();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _within = span.entered();
             let began = Instant::now();
             let (outcome, brought) = work(&task, fetched);
-            window.worked(began.elapsed());
+            concurrency.processed(began.elapsed());
             (task, outcome, brought)
         });
         let (task, outcome, brought, error) = match done.await {

@@ -13,16 +13,16 @@
 //! No stage imports another one, and none asks the network or the clock behind
 //! the pipeline's back.
 
+mod concurrency;
 mod documents;
 mod drive;
+mod fd_limit;
 mod outage;
 mod rating;
 mod replay;
-mod room;
 mod steer;
 #[cfg(test)]
 mod tests;
-mod window;
 mod work;
 
 use std::time::Duration;
@@ -38,9 +38,9 @@ use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
 pub use drive::{Arrival, Crew, Pace, Permit, Work, drive};
+pub use fd_limit::fit_open_files;
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
-pub use room::room_for;
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};
 pub use work::{Brought, ImageRules, Languages, PageBrought, Reader, SitemapBrought};
 

@@ -11,7 +11,7 @@ use image::{DynamicImage, ImageFormat};
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 use tokio::runtime::Runtime;
 
-use super::drive::Room;
+use super::drive::Capacity;
 use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
@@ -696,12 +696,12 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     let mut spawned = Vec::new();
     let mut lease = |frontier: &mut Frontier| {
         let mut spawn = |task: Task| spawned.push(task);
-        let room = |f: &Frontier| drive::room(f, &fetcher, &pace);
-        drive::lease_all(frontier, &mut crew, room, now(), &mut spawn).unwrap()
+        let capacity = |f: &Frontier| drive::capacity(f, &fetcher, &pace);
+        drive::lease_all(frontier, &mut crew, capacity, now(), &mut spawn).unwrap()
     };
-    assert_eq!(lease(&mut frontier), (Permit::Lease, Room::Full));
+    assert_eq!(lease(&mut frontier), (Permit::Lease, Capacity::Full));
     drop(held);
-    assert_eq!(lease(&mut frontier), (Permit::Lease, Room::Free));
+    assert_eq!(lease(&mut frontier), (Permit::Lease, Capacity::Free));
     assert_eq!(spawned.len(), 3);
 }
 
