@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Arrival, Brought, Control, Crew, Learned, Pace, Permit, Reader, Work, drive,
+    Arrival, Brought, Control, Crew, Learned, LoopOptions, Permit, Reader, Work, drive,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -308,7 +308,7 @@ fn fetch(
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
         let mut crew = Fetching::default();
-        let pace = Pace {
+        let options = LoopOptions {
             concurrency: 1,
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
@@ -318,7 +318,7 @@ fn fetch(
             runtime,
             &mut frontier,
             &fetcher,
-            &pace,
+            &options,
             Control::default(),
             &mut crew,
         )?;

@@ -16,7 +16,7 @@ use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
-    Control, Crawl, End, Learned, Pace, Reading, Stop, drive, fit_open_files,
+    Control, Crawl, End, Learned, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
 use crate::daemon::control::{self, Desk, Ratings};
 use crate::daemon::ready::{self, Ready};
@@ -116,7 +116,7 @@ pub fn crawl(
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
-    let pace = Pace {
+    let options = LoopOptions {
         concurrency: fit_open_files(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
@@ -159,7 +159,14 @@ pub fn crawl(
         observer.crawl(frontier, row, &watch.now());
     };
     let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
-    let driven = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew);
+    let driven = drive(
+        runtime,
+        &mut frontier,
+        &fetcher,
+        &options,
+        control,
+        &mut crew,
+    );
     let stop = match driven {
         Ok(stop) => stop,
         Err(error) => {

@@ -36,7 +36,7 @@ const PER_SLOW: usize = 8;
 
 /// How a crawl is driven.
 #[derive(Debug, Clone)]
-pub struct Pace {
+pub struct LoopOptions {
     /// Requests open at the same time, at most; fewer where the machine could not keep up.
     pub concurrency: usize,
     /// Bodies in memory, in bytes, above which nothing is leased.
@@ -130,7 +130,7 @@ pub trait Crew {
         now: u64,
     ) -> Result<(), Self::Error>;
 
-    /// Called every [`Pace::checkpoint`] and at the end: all that is committed
+    /// Called every [`LoopOptions::checkpoint`] and at the end: all that is committed
     /// is to survive the loss of power from here on.
     ///
     /// # Errors
@@ -191,7 +191,7 @@ pub fn drive<C: Crew>(
     runtime: &Handle,
     frontier: &mut Frontier,
     fetcher: &Fetcher,
-    pace: &Pace,
+    options: &LoopOptions,
     control: Control,
     crew: &mut C,
 ) -> Result<Option<Stop>, C::Error> {
@@ -218,7 +218,7 @@ pub fn drive<C: Crew>(
         };
         runtime.spawn(journey.instrument(span));
     };
-    let mut pace = pace.clone();
+    let mut options = options.clone();
     let mut phase = control.phase(now());
     let mut outage = Outage::new();
     // When the crew ended it.
@@ -255,7 +255,7 @@ pub fn drive<C: Crew>(
             tracing::info!(seen, rescored, moved, razored, revived, "rated anew");
         }
         give_back(frontier, outage.resend(now), now)?;
-        frontier.set_most_open(pace.concurrency);
+        frontier.set_most_open(options.concurrency);
         let in_flight = frontier.leased() > outage.held();
         let (permit, capacity) = if stopped {
             (Permit::End, Capacity::Free)
@@ -272,7 +272,7 @@ pub fn drive<C: Crew>(
                 Leasing::Freely => {
                     let capacity = |frontier: &Frontier| {
                         let asked = frontier.leased().saturating_sub(outage.held());
-                        match capacity(frontier, fetcher, &pace) {
+                        match capacity(frontier, fetcher, &options) {
                             Capacity::Free if asked >= most_requests(&concurrency, fetcher) => {
                                 Capacity::Enough
                             }
@@ -295,7 +295,7 @@ pub fn drive<C: Crew>(
         }
         if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, capacity, now)
         {
-            let told = fetcher.give_way(pace.concurrency.div_ceil(PER_SLOW));
+            let told = fetcher.give_way(options.concurrency.div_ceil(PER_SLOW));
             if told > 0 {
                 tracing::debug!(told, "requests that take long give way to others");
             }
@@ -310,8 +310,8 @@ pub fn drive<C: Crew>(
             _ => None,
         };
         let last = match phase.stopping {
-            Some(since) => Some(since.saturating_add(millis(pace.drain))),
-            None => ended.map(|since| since.saturating_add(millis(crew.grace(pace.drain)))),
+            Some(since) => Some(since.saturating_add(millis(options.drain))),
+            None => ended.map(|since| since.saturating_add(millis(crew.grace(options.drain)))),
         };
         if last.is_some_and(|last| now >= last) {
             let open = frontier.leased();
@@ -341,10 +341,12 @@ pub fn drive<C: Crew>(
                 Signal::Stop(why) => phase.stop(why, crate::clock::now()),
                 Signal::Ask(question) => question(&mut Steering {
                     outage: outage.since(),
-                    most_leased: pace.concurrency.min(most_requests(&concurrency, fetcher)),
+                    most_leased: options
+                        .concurrency
+                        .min(most_requests(&concurrency, fetcher)),
                     frontier,
                     fetcher,
-                    pace: &mut pace,
+                    options: &mut options,
                     limits: crew.limits(),
                     phase: &mut phase,
                 }),
@@ -389,7 +391,7 @@ pub fn drive<C: Crew>(
             arrivals.send(arrival).ok();
             control.sender.send(Signal::Arrived).ok();
         }
-        if last_flush.elapsed() >= pace.checkpoint {
+        if last_flush.elapsed() >= options.checkpoint {
             crew.checkpoint(frontier)?;
             last_flush = Instant::now();
         }
@@ -431,8 +433,9 @@ fn most_requests(concurrency: &Concurrency, fetcher: &Fetcher) -> usize {
 }
 
 /// What room the job's own limits leave.
-pub(super) fn capacity(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Capacity {
-    match frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes {
+pub(super) fn capacity(frontier: &Frontier, fetcher: &Fetcher, options: &LoopOptions) -> Capacity {
+    match frontier.leased() >= options.concurrency || fetcher.bytes_in_flight() > options.max_bytes
+    {
         true => Capacity::Full,
         false => Capacity::Free,
     }

@@ -37,7 +37,7 @@ use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
-pub use drive::{Arrival, Crew, Pace, Permit, Work, drive};
+pub use drive::{Arrival, Crew, LoopOptions, Permit, Work, drive};
 pub use fd_limit::fit_open_files;
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};

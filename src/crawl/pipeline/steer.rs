@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 use super::Limits;
-use super::drive::Pace;
+use super::drive::LoopOptions;
 use crate::crawl::frontier::Frontier;
 use crate::web::fetch::Fetcher;
 
@@ -22,14 +22,14 @@ pub struct Steering<'a> {
     /// What sends the requests.
     pub fetcher: &'a Fetcher,
     /// How fast it goes.
-    pub pace: &'a mut Pace,
+    pub options: &'a mut LoopOptions,
     /// When it ends by itself; `None` for a run without such limits.
     pub limits: Option<&'a mut Limits>,
     /// Whether it goes on.
     pub phase: &'a mut Phase,
     /// Since when the network is taken to be gone, in milliseconds since 1970.
     pub outage: Option<u64>,
-    /// As many tasks are leased at the same time: [`Pace::concurrency`], or fewer where more
+    /// As many tasks are leased at the same time: [`LoopOptions::concurrency`], or fewer where more
     /// would only be chosen earlier than they need to be.
     pub most_leased: usize,
 }

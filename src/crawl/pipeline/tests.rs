@@ -460,7 +460,7 @@ impl Web {
         C::Error: std::fmt::Debug,
     {
         let handle = self.runtime.handle();
-        let stop = drive(handle, frontier, &self.fetcher(), &pace(), control, crew).unwrap();
+        let stop = drive(handle, frontier, &self.fetcher(), &options(), control, crew).unwrap();
         stop.is_some()
     }
 
@@ -478,8 +478,8 @@ impl Web {
     }
 }
 
-fn pace() -> Pace {
-    Pace {
+fn options() -> LoopOptions {
+    LoopOptions {
         concurrency: 16,
         max_bytes: 1 << 20,
         checkpoint: Duration::from_secs(60),
@@ -689,14 +689,14 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
         settled: Vec::new(),
         after_settle: &mut |_| {},
     };
-    let pace = Pace {
+    let options = LoopOptions {
         max_bytes: 10,
-        ..pace()
+        ..options()
     };
     let mut spawned = Vec::new();
     let mut lease = |frontier: &mut Frontier| {
         let mut spawn = |task: Task| spawned.push(task);
-        let capacity = |f: &Frontier| drive::capacity(f, &fetcher, &pace);
+        let capacity = |f: &Frontier| drive::capacity(f, &fetcher, &options);
         drive::lease_all(frontier, &mut crew, capacity, now(), &mut spawn).unwrap()
     };
     assert_eq!(lease(&mut frontier), (Permit::Lease, Capacity::Full));
@@ -757,9 +757,9 @@ fn no_more_is_chosen_than_can_be_worked_on() {
         after: hosts * pages / 2,
         most: 0,
     };
-    let pace = Pace {
+    let options = LoopOptions {
         concurrency: 4_096,
-        ..pace()
+        ..options()
     };
     let handle = web.runtime.handle();
     let control = Control::default();
@@ -767,7 +767,7 @@ fn no_more_is_chosen_than_can_be_worked_on() {
         handle,
         &mut frontier,
         &web.fetcher(),
-        &pace,
+        &options,
         control,
         &mut crew,
     )

@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
-use crate::crawl::pipeline::{Arrival, Control, Crew, Pace, Permit, Work, drive};
+use crate::crawl::pipeline::{Arrival, Control, Crew, LoopOptions, Permit, Work, drive};
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::web::extract;
@@ -87,14 +87,21 @@ pub(super) fn fetch(
             pages: Pages::default(),
             failures: HashMap::new(),
         };
-        let pace = Pace {
+        let options = LoopOptions {
             concurrency: config.network.concurrency,
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
             drain: Duration::from_secs(60),
         };
         let control = Control::default();
-        drive(runtime, &mut frontier, fetcher, &pace, control, &mut crew)?;
+        drive(
+            runtime,
+            &mut frontier,
+            fetcher,
+            &options,
+            control,
+            &mut crew,
+        )?;
         crew.checked(&frontier, urls)
     };
     let pages = crawl();

@@ -240,9 +240,9 @@ fn apply(
         *limits = self::limits(new);
     }
     if old.network.concurrency != new.network.concurrency {
-        run.pace.concurrency = fit_open_files(new.network.concurrency);
+        run.options.concurrency = fit_open_files(new.network.concurrency);
     }
-    run.pace.checkpoint = new.checkpoint.interval;
+    run.options.checkpoint = new.checkpoint.interval;
     Ok(())
 }
 
