@@ -17,7 +17,7 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Arrival, Brought, Control, Crew, Learned, LoopOptions, Permit, Reader, Work, drive,
+    Completion, Control, Crew, Learned, LoopOptions, Permit, Product, Reader, Work, drive,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -193,7 +193,7 @@ impl Looker {
         }
         let beginning: String = beginning.chars().take(BEGINNING).collect();
         let page = match self.reader.read(&task(url), fetched) {
-            (Outcome::Done, Some(Brought::Page(page))) => page,
+            (Outcome::Done, Some(Product::Page(page))) => page,
             (Outcome::Drop { reason }, _) => {
                 let (url, why) = (url.clone(), reason.name().to_owned());
                 return Err(LookError::Dropped { url, why });
@@ -363,7 +363,7 @@ struct Fetching {
 }
 
 impl Crew for Fetching {
-    type Brought = Fetched;
+    type Product = Fetched;
     type Error = StoreError;
 
     fn work(&self) -> Work<Fetched> {
@@ -377,19 +377,19 @@ impl Crew for Fetching {
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Fetched>,
+        completion: Completion<Fetched>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Arrival {
+        let Completion {
             task,
             outcome,
-            brought,
+            product,
             elapsed,
             error,
             ..
-        } = arrival;
+        } = completion;
         let settled = if task.kind == TaskKind::Robots {
-            let body = brought.map(|fetched| fetched.body);
+            let body = product.map(|fetched| fetched.body);
             let answer = RobotsAnswer::of(&outcome, body);
             let none = |_: &_| Ok::<_, StoreError>(vec![]);
             frontier.finish_robots(&task, answer, elapsed, now, none)?
@@ -397,7 +397,7 @@ impl Crew for Fetching {
             let written = |_: &_| Ok::<_, StoreError>(Written::default());
             let finished =
                 frontier.finish(&task, outcome, Effects::default(), elapsed, now, written)?;
-            if let (Settled::Done, Some(fetched)) = (&finished.settled, brought) {
+            if let (Settled::Done, Some(fetched)) = (&finished.settled, product) {
                 self.page = Some((task.url.clone(), fetched));
             }
             finished.settled

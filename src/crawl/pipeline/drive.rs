@@ -49,13 +49,13 @@ pub struct LoopOptions {
 
 /// What a finished request brought.
 #[derive(Debug)]
-pub struct Arrival<B> {
+pub struct Completion<B> {
     /// The task that was leased.
     pub task: Task,
     /// How the journey ended.
     pub outcome: Outcome,
     /// What the work made of the body; `None` where there was none.
-    pub brought: Option<B>,
+    pub product: Option<B>,
     /// HTTP status, where one was received.
     pub status: Option<u16>,
     /// The `Content-Type` as sent.
@@ -85,7 +85,7 @@ pub struct Arrival<B> {
     /// Nothing was asked of the host; only its address was found out, if it has
     /// one of its own.
     pub(super) located: Option<Option<IpAddr>>,
-    /// Gives the body's bytes back when the arrival is settled.
+    /// Gives the body's bytes back when the completion is settled.
     pub(super) _held: Option<HeldBytes>,
 }
 
@@ -106,12 +106,12 @@ pub enum Permit {
 /// What a driven crawl does with what arrives.
 pub trait Crew {
     /// What the work makes of a body.
-    type Brought: Send + 'static;
+    type Product: Send + 'static;
     /// The error that ends the run.
     type Error: From<StoreError>;
 
     /// CPU work on a body, off the thread that drives.
-    fn work(&self) -> Work<Self::Brought>;
+    fn work(&self) -> Work<Self::Product>;
 
     /// Whether more may be leased.
     ///
@@ -119,14 +119,14 @@ pub trait Crew {
     /// Ends the run.
     fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, Self::Error>;
 
-    /// Takes an arrival and answers its lease.
+    /// Takes a completion and answers its lease.
     ///
     /// # Errors
     /// Ends the run.
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Self::Brought>,
+        completion: Completion<Self::Product>,
         now: u64,
     ) -> Result<(), Self::Error>;
 
@@ -156,9 +156,9 @@ pub trait Crew {
         self.checkpoint(frontier)
     }
 
-    /// An arrival of which a part is not settled yet; it is given to `settle`
+    /// A completion of which a part is not settled yet; it is given to `settle`
     /// again, after others had their turn.
-    fn unsettled(&mut self) -> Option<Arrival<Self::Brought>> {
+    fn unsettled(&mut self) -> Option<Completion<Self::Product>> {
         None
     }
 
@@ -195,7 +195,7 @@ pub fn drive<C: Crew>(
     control: Control,
     crew: &mut C,
 ) -> Result<Option<Stop>, C::Error> {
-    let (arrivals, arrived) = channel::<Arrival<C::Brought>>();
+    let (completions, completed) = channel::<Completion<C::Product>>();
     let work = crew.work();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Semaphore::new(cores));
@@ -208,13 +208,13 @@ pub fn drive<C: Crew>(
             work: Arc::clone(&work),
             concurrency: concurrency.clone(),
         };
-        let arrivals = arrivals.clone();
+        let completions = completions.clone();
         let signals = control.sender.clone();
         let journey = async move {
-            let arrival = journey.whole(task).await;
+            let completion = journey.whole(task).await;
             // Both channels are closed only when the run has failed.
-            arrivals.send(arrival).ok();
-            signals.send(Signal::Arrived).ok();
+            completions.send(completion).ok();
+            signals.send(Signal::Completed).ok();
         };
         runtime.spawn(journey.instrument(span));
     };
@@ -356,40 +356,40 @@ pub fn drive<C: Crew>(
                     // Whoever asked may have gone away.
                     done.send(()).ok();
                 }
-                Signal::Arrived => {}
+                Signal::Completed => {}
             }
             signal = control.receiver.try_recv().ok();
         }
-        while let Ok(arrival) = arrived.try_recv() {
+        while let Ok(completion) = completed.try_recv() {
             let now = crate::clock::now();
-            if arrival.hopeless {
+            if completion.hopeless {
                 if phase.stopping.is_none() {
                     phase.stop(Stop::Hopeless, now);
-                    let error = arrival.error.clone();
+                    let error = completion.error.clone();
                     control.watch.change(|standing| standing.hopeless = error);
                 }
-                frontier.abandon(&arrival.task, now)?;
+                frontier.abandon(&completion.task, now)?;
                 continue;
             }
             let found = fetcher.names_found();
-            if outage::is_silence(&arrival) {
-                let known = frontier.has_answered(&arrival.task);
-                outage.hold(arrival, known, found, now);
+            if outage::is_silence(&completion) {
+                let known = frontier.has_answered(&completion.task);
+                outage.hold(completion, known, found, now);
                 continue;
             }
             release(frontier, crew, outage.answered(found, now), now)?;
-            let _within = span_of(&arrival.task).entered();
+            let _within = span_of(&completion.task).entered();
             let began = Instant::now();
-            match arrival.located {
-                Some(address) => frontier.located(&arrival.task, address, now)?,
-                None => settle(frontier, crew, arrival, now)?,
+            match completion.located {
+                Some(address) => frontier.located(&completion.task, address, now)?,
+                None => settle(frontier, crew, completion, now)?,
             }
             concurrency.completed(began.elapsed());
         }
-        while let Some(arrival) = crew.unsettled() {
+        while let Some(completion) = crew.unsettled() {
             // Both ends are held here, so neither channel is closed.
-            arrivals.send(arrival).ok();
-            control.sender.send(Signal::Arrived).ok();
+            completions.send(completion).ok();
+            control.sender.send(Signal::Completed).ok();
         }
         if last_flush.elapsed() >= options.checkpoint {
             crew.checkpoint(frontier)?;
@@ -489,51 +489,51 @@ fn lease_one<C: Crew>(
 pub(super) fn settle<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,
-    mut arrival: Arrival<C::Brought>,
+    mut completion: Completion<C::Product>,
     now: u64,
 ) -> Result<(), C::Error> {
     let backs_off = matches!(
-        arrival.outcome,
+        completion.outcome,
         Outcome::Retry {
             host_backs_off: true,
             ..
         }
     );
-    let waited = std::mem::take(&mut arrival.waited);
+    let waited = std::mem::take(&mut completion.waited);
     if !waited.is_zero() {
-        frontier.waited(&arrival.task, waited, now);
+        frontier.waited(&completion.task, waited, now);
     }
-    let wait = arrival.retry_after.take().filter(|wait| !wait.is_zero());
+    let wait = completion.retry_after.take().filter(|wait| !wait.is_zero());
     if let Some(wait) = wait.filter(|_| !backs_off) {
         crew.sync()?;
-        frontier.rest(&arrival.task, wait, now)?;
+        frontier.rest(&completion.task, wait, now)?;
     }
-    crew.settle(frontier, arrival, now)
+    crew.settle(frontier, completion, now)
 }
 
 /// Does with what was held back what follows from it.
 fn release<C: Crew>(
     frontier: &mut Frontier,
     crew: &mut C,
-    released: Released<C::Brought>,
+    released: Released<C::Product>,
     now: u64,
 ) -> Result<(), C::Error> {
     match released {
-        Released::Settle(arrivals) => arrivals
+        Released::Settle(completions) => completions
             .into_iter()
-            .try_for_each(|arrival| settle(frontier, crew, arrival, now)),
-        Released::GiveBack(arrivals) => Ok(give_back(frontier, arrivals, now)?),
+            .try_for_each(|completion| settle(frontier, crew, completion, now)),
+        Released::GiveBack(completions) => Ok(give_back(frontier, completions, now)?),
     }
 }
 
 fn give_back<B>(
     frontier: &mut Frontier,
-    arrivals: Vec<Arrival<B>>,
+    completions: Vec<Completion<B>>,
     now: u64,
 ) -> Result<(), StoreError> {
-    arrivals
+    completions
         .iter()
-        .try_for_each(|arrival| frontier.abandon(&arrival.task, now))
+        .try_for_each(|completion| frontier.abandon(&completion.task, now))
 }
 
 /// How long nothing can be leased. Nothing at all where the frontier gave none
@@ -554,25 +554,28 @@ struct Journey<B> {
 
 impl<B: Send + 'static> Journey<B> {
     /// The journey, with an outcome whatever happens on the way.
-    async fn whole(self, task: Task) -> Arrival<B> {
+    async fn whole(self, task: Task) -> Completion<B> {
         let safe = task.clone();
         let asked = Some(now());
-        let arrival = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
-            Ok(arrival) => arrival,
-            Err(_) => Arrival::failed(safe, "the request ended in a defect of spoor"),
+        let completion = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
+            Ok(completion) => completion,
+            Err(_) => Completion::failed(safe, "the request ended in a defect of spoor"),
         };
-        Arrival { asked, ..arrival }
+        Completion {
+            asked,
+            ..completion
+        }
     }
 
-    async fn travel(self, task: Task) -> Arrival<B> {
+    async fn travel(self, task: Task) -> Completion<B> {
         if task.locate {
             let found = self.fetcher.locate_again(&task.url, &task.booking);
             return match found.await {
-                Ok(address) => Arrival {
+                Ok(address) => Completion {
                     located: Some(address),
-                    ..Arrival::bare(task)
+                    ..Completion::bare(task)
                 },
-                Err(error) => Arrival::of_error(task, &error),
+                Err(error) => Completion::of_error(task, &error),
             };
         }
         let fetcher = &self.fetcher;
@@ -593,38 +596,41 @@ impl<B: Send + 'static> Journey<B> {
         if !matches!(answer, Ok(Answer::Body { .. })) {
             self.concurrency.processed(Duration::ZERO);
         }
-        let arrival = match answer {
-            Err(error) => Arrival::of_error(task, &error),
+        let completion = match answer {
+            Err(error) => Completion::of_error(task, &error),
             Ok(Answer::Redirect {
                 status,
                 to,
                 retry_after,
                 elapsed,
-            }) => Arrival {
+            }) => Completion {
                 outcome: Outcome::Redirect { to },
                 status: Some(status),
                 retry_after,
                 elapsed,
-                ..Arrival::bare(task)
+                ..Completion::bare(task)
             },
             Ok(Answer::NotModified {
                 validators,
                 retry_after,
                 elapsed,
-            }) => Arrival {
+            }) => Completion {
                 outcome: Outcome::Unchanged,
                 status: Some(304),
                 retry_after,
                 elapsed,
                 validators,
-                ..Arrival::bare(task)
+                ..Completion::bare(task)
             },
             Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
         };
-        Arrival { waited, ..arrival }
+        Completion {
+            waited,
+            ..completion
+        }
     }
 
-    async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Arrival<B> {
+    async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Completion<B> {
         let status = Some(fetched.status);
         let content_type = fetched.content_type.clone();
         let bytes = fetched.body.len() as u64;
@@ -640,12 +646,12 @@ impl<B: Send + 'static> Journey<B> {
             let _permit = permit;
             let _within = span.entered();
             let began = Instant::now();
-            let (outcome, brought) = work(&task, fetched);
+            let (outcome, product) = work(&task, fetched);
             concurrency.processed(began.elapsed());
-            (task, outcome, brought)
+            (task, outcome, product)
         });
-        let (task, outcome, brought, error) = match done.await {
-            Ok((task, outcome, brought)) => (task, outcome, brought, None),
+        let (task, outcome, product, error) = match done.await {
+            Ok((task, outcome, product)) => (task, outcome, product, None),
             Err(_) => {
                 let reason = Reason::Internal;
                 let error =
@@ -653,10 +659,10 @@ impl<B: Send + 'static> Journey<B> {
                 (safe, Outcome::Drop { reason }, None, Some(error.to_owned()))
             }
         };
-        Arrival {
+        Completion {
             task,
             outcome,
-            brought,
+            product,
             status,
             content_type,
             bytes,
@@ -675,18 +681,18 @@ impl<B: Send + 'static> Journey<B> {
     }
 }
 
-impl<B> Arrival<B> {
-    /// An arrival that no request brought.
+impl<B> Completion<B> {
+    /// A completion that no request brought.
     #[cfg(test)]
-    pub(super) fn made(task: Task, outcome: Outcome, brought: Option<B>) -> Self {
+    pub(super) fn made(task: Task, outcome: Outcome, product: Option<B>) -> Self {
         Self {
             outcome,
-            brought,
+            product,
             ..Self::bare(task)
         }
     }
 
-    /// An arrival of which nothing is known but the task.
+    /// A completion of which nothing is known but the task.
     pub(super) fn bare(task: Task) -> Self {
         Self::failed(task, "").without_error()
     }
@@ -697,7 +703,7 @@ impl<B> Arrival<B> {
             outcome: Outcome::Drop {
                 reason: Reason::Internal,
             },
-            brought: None,
+            product: None,
             status: None,
             content_type: None,
             bytes: 0,

@@ -37,12 +37,12 @@ use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
-pub use drive::{Arrival, Crew, LoopOptions, Permit, Work, drive};
+pub use drive::{Completion, Crew, LoopOptions, Permit, Work, drive};
 pub use fd_limit::fit_open_files;
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};
-pub use work::{Brought, ImageRules, Languages, PageBrought, Reader, SitemapBrought};
+pub use work::{ImageRules, Languages, PageProduct, Product, Reader, SitemapProduct};
 
 /// Addresses of a sitemap that are added before others have their turn: 50,000
 /// at once hold up the whole crawl for seconds on a slow disk.
@@ -96,7 +96,7 @@ pub struct Crawl<'a> {
     limits: Limits,
     reached: Option<&'static str>,
     /// Sitemaps of which a part is not added yet.
-    unsettled: Vec<Arrival<Brought>>,
+    unsettled: Vec<Completion<Product>>,
     progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
 }
 
@@ -145,12 +145,12 @@ impl<'a> Crawl<'a> {
     fn settle_host_file(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Brought>,
+        completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
         let time = timestamp(now);
-        let body = match &arrival.brought {
-            Some(Brought::Robots(body) | Brought::Tdmrep(body)) => Some(body.clone()),
+        let body = match &completion.product {
+            Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
             _ => None,
         };
         let Self {
@@ -158,20 +158,20 @@ impl<'a> Crawl<'a> {
         } = self;
         let mut shown = None;
         let write = |settled: &Settled| {
-            let row = row(&arrival, &time, settled);
+            let row = row(&completion, &time, settled);
             outputs.log(&row)?;
-            if backs_off(&arrival.outcome) {
+            if backs_off(&completion.outcome) {
                 outputs.sync()?;
             }
             shown = Some(row);
             Ok::<_, CrawlError>(outputs.stamp())
         };
-        let Arrival {
+        let Completion {
             task,
             outcome,
             elapsed,
             ..
-        } = &arrival;
+        } = &completion;
         if task.kind == TaskKind::Tdmrep {
             frontier.finish_tdmrep(task, outcome, body, *elapsed, now, write)?;
         } else {
@@ -188,10 +188,10 @@ impl<'a> Crawl<'a> {
     fn settle_task(
         &mut self,
         frontier: &mut Frontier,
-        mut arrival: Arrival<Brought>,
+        mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
-        if let Some(Brought::Sitemap(sitemap)) = &mut arrival.brought
+        if let Some(Product::Sitemap(sitemap)) = &mut completion.product
             && sitemap.pages.len().max(sitemap.sitemaps.len()) > MAX_LISTED_AT_ONCE
         {
             let part = Effects {
@@ -199,54 +199,54 @@ impl<'a> Crawl<'a> {
                 sitemaps: take_some(&mut sitemap.sitemaps),
                 ..Effects::default()
             };
-            frontier.add_listed(&arrival.task, part, now)?;
-            self.unsettled.push(arrival);
+            frontier.add_listed(&completion.task, part, now)?;
+            self.unsettled.push(completion);
             return Ok(());
         }
-        refuse_type(frontier, &mut arrival);
-        refuse_bytes(frontier, &mut arrival);
+        refuse_type(frontier, &mut completion);
+        refuse_bytes(frontier, &mut completion);
         let time = timestamp(now);
-        let contexts = match &arrival.brought {
-            Some(Brought::Image { .. }) => frontier.contexts(&arrival.task.url)?,
+        let contexts = match &completion.product {
+            Some(Product::Image { .. }) => frontier.contexts(&completion.task.url)?,
             _ => Vec::new(),
         };
-        refuse_bare(&mut arrival, &contexts);
+        refuse_bare(&mut completion, &contexts);
         let mut effects = Effects {
-            bytes: arrival.bytes,
-            validators: std::mem::take(&mut arrival.validators),
+            bytes: completion.bytes,
+            validators: std::mem::take(&mut completion.validators),
             ..Effects::default()
         };
-        match &mut arrival.brought {
-            Some(Brought::Page(page)) => page.give(&mut effects),
-            Some(Brought::Sitemap(sitemap)) => {
+        match &mut completion.product {
+            Some(Product::Page(page)) => page.give(&mut effects),
+            Some(Product::Sitemap(sitemap)) => {
                 effects.links = std::mem::take(&mut sitemap.pages);
                 effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
-                arrival.error = sitemap.trouble.take();
+                completion.error = sitemap.trouble.take();
             }
-            Some(Brought::Refused { why }) => arrival.error = Some(std::mem::take(why)),
-            Some(Brought::Forbidden { by, .. }) => {
-                arrival.error = Some(format!("forbidden by {}", by.join(", ")));
+            Some(Product::Refused { why }) => completion.error = Some(std::mem::take(why)),
+            Some(Product::Forbidden { by, .. }) => {
+                completion.error = Some(format!("forbidden by {}", by.join(", ")));
             }
             _ => {}
         }
-        let earlier = match &arrival.brought {
-            Some(Brought::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
+        let earlier = match &completion.product {
+            Some(Product::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
             _ => None,
         };
-        let instead = match arrival.task.kind {
-            TaskKind::Image => frontier.instead(&arrival.task.url)?.of,
+        let instead = match completion.task.kind {
+            TaskKind::Image => frontier.instead(&completion.task.url)?.of,
             _ => None,
         };
-        let outcome = arrival.outcome.clone();
+        let outcome = completion.outcome.clone();
         let Self {
             outputs, progress, ..
         } = self;
         let mut places = Places::default();
         let finished = frontier.finish(
-            &arrival.task,
+            &completion.task,
             outcome,
             effects,
-            arrival.elapsed,
+            completion.elapsed,
             now,
             |finished| {
                 let met = Met {
@@ -254,11 +254,11 @@ impl<'a> Crawl<'a> {
                     earlier: earlier.as_deref(),
                 };
                 let first_of;
-                (places, first_of) = write(outputs, &arrival, met, &time, finished)?;
-                let mut row = full_row(&arrival, &time, finished, &places);
+                (places, first_of) = write(outputs, &completion, met, &time, finished)?;
+                let mut row = full_row(&completion, &time, finished, &places);
                 row.instead_of = instead.as_ref().map(PageUrl::as_str);
                 outputs.log(&row)?;
-                if backs_off(&arrival.outcome) {
+                if backs_off(&completion.outcome) {
                     outputs.sync()?;
                 }
                 Ok::<_, CrawlError>(Written {
@@ -268,8 +268,8 @@ impl<'a> Crawl<'a> {
                 })
             },
         )?;
-        let row = full_row(&arrival, &time, &finished, &places);
-        count(&self.metrics, &row, arrival.elapsed);
+        let row = full_row(&completion, &time, &finished, &places);
+        count(&self.metrics, &row, completion.elapsed);
         progress(frontier, Some(&row));
         Ok(())
     }
@@ -277,50 +277,50 @@ impl<'a> Crawl<'a> {
 
 /// Drops a page whose type the scope does not accept. This is judged here and not
 /// with the other work on a body because the scope may change while that is done.
-fn refuse_type(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
-    if arrival.task.kind != TaskKind::Page || arrival.outcome != Outcome::Done {
+fn refuse_type(frontier: &Frontier, completion: &mut Completion<Product>) {
+    if completion.task.kind != TaskKind::Page || completion.outcome != Outcome::Done {
         return;
     }
     if let Err(media) = frontier
         .scope()
-        .content_type(arrival.content_type.as_deref())
+        .content_type(completion.content_type.as_deref())
     {
         let reason = Reason::ContentType;
-        arrival.outcome = Outcome::Drop { reason };
-        arrival.brought = None;
-        arrival.error = Some(format!("`{media}` is none of scope.accept_types"));
+        completion.outcome = Outcome::Drop { reason };
+        completion.product = None;
+        completion.error = Some(format!("`{media}` is none of scope.accept_types"));
     }
 }
 
 /// Drops an image whose bytes were taken down, wherever they come from.
-fn refuse_bytes(frontier: &Frontier, arrival: &mut Arrival<Brought>) {
-    let Some(Brought::Image { bytes, .. }) = &arrival.brought else {
+fn refuse_bytes(frontier: &Frontier, completion: &mut Completion<Product>) {
+    let Some(Product::Image { bytes, .. }) = &completion.product else {
         return;
     };
     if let Some(order) = frontier.scope().takedowns().covering_bytes(bytes) {
-        arrival.error = Some(format!("its bytes were taken down: {order}"));
+        completion.error = Some(format!("its bytes were taken down: {order}"));
         let reason = Reason::Takedown;
-        arrival.outcome = Outcome::Drop { reason };
-        arrival.brought = None;
+        completion.outcome = Outcome::Drop { reason };
+        completion.product = None;
     }
 }
 
 /// Drops an image that has lost its words since it was leased: every page that embeds
 /// it was visited again meanwhile, and does not allow its use any more.
-fn refuse_bare(arrival: &mut Arrival<Brought>, contexts: &[ImageContext]) {
-    if matches!(arrival.brought, Some(Brought::Image { .. })) && contexts.is_empty() {
-        arrival.error = Some("no page with it that allows its use is left".to_owned());
+fn refuse_bare(completion: &mut Completion<Product>, contexts: &[ImageContext]) {
+    if matches!(completion.product, Some(Product::Image { .. })) && contexts.is_empty() {
+        completion.error = Some("no page with it that allows its use is left".to_owned());
         let reason = Reason::Forbidden;
-        arrival.outcome = Outcome::Drop { reason };
-        arrival.brought = None;
+        completion.outcome = Outcome::Drop { reason };
+        completion.product = None;
     }
 }
 
 impl Crew for Crawl<'_> {
-    type Brought = Brought;
+    type Product = Product;
     type Error = CrawlError;
 
-    fn work(&self) -> Work<Brought> {
+    fn work(&self) -> Work<Product> {
         let reading = self.reading.clone();
         std::sync::Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
     }
@@ -372,16 +372,16 @@ impl Crew for Crawl<'_> {
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        mut arrival: Arrival<Brought>,
+        mut completion: Completion<Product>,
         now: u64,
     ) -> Result<(), CrawlError> {
         // Its own outcome changes the delay of those that follow.
-        arrival.delay = frontier.delay(&arrival.task.host);
+        completion.delay = frontier.delay(&completion.task.host);
         let metrics = self.metrics.clone();
-        metrics.store(|| match arrival.task.kind {
-            TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, arrival, now),
+        metrics.store(|| match completion.task.kind {
+            TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, completion, now),
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
-                self.settle_task(frontier, arrival, now)
+                self.settle_task(frontier, completion, now)
             }
         })
     }
@@ -415,7 +415,7 @@ impl Crew for Crawl<'_> {
         self.checkpoint(frontier)
     }
 
-    fn unsettled(&mut self) -> Option<Arrival<Brought>> {
+    fn unsettled(&mut self) -> Option<Completion<Product>> {
         self.unsettled.pop()
     }
 
@@ -474,7 +474,7 @@ struct Places {
 /// bytes are met for the first time.
 fn write(
     outputs: &mut Outputs,
-    arrival: &Arrival<Brought>,
+    completion: &Completion<Product>,
     met: Met<'_>,
     time: &str,
     finished: &Finished,
@@ -489,9 +489,9 @@ fn write(
             Some(true) => outputs.extend_image(file, context.clone())?,
         }
     }
-    if let Some(Brought::Page(page)) = &arrival.brought {
+    if let Some(Product::Page(page)) = &completion.product {
         for file in &finished.withheld {
-            outputs.restate_terms(file, &arrival.task.url, &page.terms)?;
+            outputs.restate_terms(file, &completion.task.url, &page.terms)?;
         }
         for (file, on) in &finished.boilerplate {
             outputs.mark_boilerplate(file, on, page.unknown)?;
@@ -501,27 +501,27 @@ fn write(
     if finished.settled != Settled::Done {
         return Ok((places, None));
     }
-    match &arrival.brought {
-        Some(Brought::Page(page)) => {
+    match &completion.product {
+        Some(Product::Page(page)) => {
             places.note = finished.earlier.clone();
             if !again {
                 places.sentences = outputs.sentences(&page.sentences)?;
             }
             if let Some(found) = page.kept.as_ref().filter(|_| !again) {
-                let document = documents::settled(found, &arrival.task, time, finished);
+                let document = documents::settled(found, &completion.task, time, finished);
                 places.document = Some(outputs.document(&document)?);
                 places.note = finished.comes_again.then(|| documents::note(&document));
             }
             Ok((places, None))
         }
-        Some(Brought::Image {
+        Some(Product::Image {
             bytes,
             info,
             content_type,
             terms,
         }) => {
             let new = NewImageFile {
-                url: &arrival.task.url,
+                url: &completion.task.url,
                 bytes,
                 info: ImageInfo::clone(info),
                 content_type: content_type.as_deref(),
@@ -535,11 +535,11 @@ fn write(
             Ok((places, first.then(|| info.sha256.clone())))
         }
         Some(
-            Brought::Forbidden { .. }
-            | Brought::Refused { .. }
-            | Brought::Robots(_)
-            | Brought::Sitemap(_)
-            | Brought::Tdmrep(_),
+            Product::Forbidden { .. }
+            | Product::Refused { .. }
+            | Product::Robots(_)
+            | Product::Sitemap(_)
+            | Product::Tdmrep(_),
         )
         | None => Ok((places, None)),
     }
@@ -559,12 +559,12 @@ fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
 }
 
 fn full_row<'a>(
-    arrival: &'a Arrival<Brought>,
+    completion: &'a Completion<Product>,
     time: &'a str,
     finished: &'a Finished,
     places: &'a Places,
 ) -> Row<'a> {
-    let mut row = row(arrival, time, &finished.settled);
+    let mut row = row(completion, time, &finished.settled);
     row.sentences = places.sentences.as_ref();
     row.documents = places.document.as_ref();
     row.id = finished.id;
@@ -573,7 +573,7 @@ fn full_row<'a>(
     row.file = places.file.as_deref();
     row.duplicate_of = finished.duplicate_of.as_ref().map(PageUrl::as_str);
     row.near_copy_of = finished.near_copy_of.as_ref().map(PageUrl::as_str);
-    if let Some(Brought::Page(page)) = &arrival.brought {
+    if let Some(Product::Page(page)) = &completion.product {
         row.document = Some(page.document);
         let likely = finished.judged.map(|judged| judged.on_topic);
         row.on_topic = likely.map(Likelihood::is_likely);
@@ -590,17 +590,17 @@ fn full_row<'a>(
         row.forbidden = &page.forbidden;
         row.svgs = page.svgs;
     }
-    row.terms = match &arrival.brought {
-        Some(Brought::Page(page)) => Some(&page.terms),
-        Some(Brought::Image { terms, .. } | Brought::Forbidden { terms, .. }) => Some(terms),
+    row.terms = match &completion.product {
+        Some(Product::Page(page)) => Some(&page.terms),
+        Some(Product::Image { terms, .. } | Product::Forbidden { terms, .. }) => Some(terms),
         _ => None,
     };
     row.terms = row.terms.filter(|terms| !terms.is_silent());
     row
 }
 
-fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> Row<'a> {
-    let task = &arrival.task;
+fn row<'a>(completion: &'a Completion<Product>, time: &'a str, settled: &Settled) -> Row<'a> {
+    let task = &completion.task;
     let (outcome, reason) = match settled {
         Settled::Done => ("done", None),
         Settled::Unchanged => ("unchanged", None),
@@ -617,12 +617,12 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         url_id: task.url.id(),
         via: task.via.as_ref().map(|v| v.as_str()),
         hops: task.hops,
-        status: arrival.status,
-        bytes: arrival.bytes,
-        ms: u64::try_from(arrival.elapsed.as_millis()).unwrap_or(u64::MAX),
-        asked: arrival.asked,
-        delay: arrival.delay,
-        mime: arrival.content_type.as_deref().and_then(media_type),
+        status: completion.status,
+        bytes: completion.bytes,
+        ms: u64::try_from(completion.elapsed.as_millis()).unwrap_or(u64::MAX),
+        asked: completion.asked,
+        delay: completion.delay,
+        mime: completion.content_type.as_deref().and_then(media_type),
         charset: None,
         bucket: task.bucket.name(),
         score: task.score,
@@ -644,7 +644,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         file: None,
         sentences: None,
         documents: None,
-        redirect: match &arrival.outcome {
+        redirect: match &completion.outcome {
             Outcome::Redirect { to } => Some(to.as_str()),
             _ => None,
         },
@@ -655,7 +655,7 @@ fn row<'a>(arrival: &'a Arrival<Brought>, time: &'a str, settled: &Settled) -> R
         outcome,
         changed: None,
         reason: reason.map(Reason::name),
-        error: arrival.error.as_deref(),
+        error: completion.error.as_deref(),
     }
 }
 

@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::drive::Arrival;
+use super::drive::Completion;
 use crate::address::HostKey;
 use crate::clock::millis;
 use crate::page::{Outcome, Reason};
@@ -39,11 +39,11 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// What is held back, and why.
 pub(super) struct Outage<B> {
-    held: Vec<Arrival<B>>,
+    held: Vec<Completion<B>>,
     /// The hosts among them that answered before.
     known: BTreeSet<HostKey>,
     /// What this machine could not send, and when that is given back.
-    unsent: Vec<Arrival<B>>,
+    unsent: Vec<Completion<B>>,
     again: u64,
     told: bool,
     names: Names,
@@ -66,10 +66,10 @@ pub(super) enum Leasing {
 
 /// What becomes of what was held back.
 pub(super) enum Released<B> {
-    /// It was the hosts: each arrival counts.
-    Settle(Vec<Arrival<B>>),
+    /// It was the hosts: each completion counts.
+    Settle(Vec<Completion<B>>),
     /// It was not: nothing was asked.
-    GiveBack(Vec<Arrival<B>>),
+    GiveBack(Vec<Completion<B>>),
 }
 
 impl<B> Outage<B> {
@@ -105,28 +105,28 @@ impl<B> Outage<B> {
 
     /// Holds back a request to which nobody answered; `known` says whether its host
     /// has answered before, `found` how many names have been found so far.
-    pub fn hold(&mut self, arrival: Arrival<B>, known: bool, found: u64, now: u64) {
-        if is_unsent(&arrival.outcome) {
+    pub fn hold(&mut self, completion: Completion<B>, known: bool, found: u64, now: u64) {
+        if is_unsent(&completion.outcome) {
             if !self.told {
                 self.told = true;
-                let error = arrival.error.as_deref().unwrap_or_default();
+                let error = completion.error.as_deref().unwrap_or_default();
                 tracing::warn!("{error}; until then fewer requests are made, and nothing is lost");
             }
             if self.unsent.is_empty() {
                 self.again = now.saturating_add(millis(PROBE));
             }
-            self.unsent.push(arrival);
+            self.unsent.push(completion);
             return;
         }
-        let unnamed = is_unnamed(&arrival.outcome);
+        let unnamed = is_unnamed(&completion.outcome);
         if known {
-            let host = &arrival.task.host;
+            let host = &completion.task.host;
             if unnamed {
                 self.names.lost(host, found, now);
             }
             self.known.insert(host.clone());
         }
-        self.held.push(arrival);
+        self.held.push(completion);
         // Where it is only the name server, those that need no name answer still.
         if !unnamed && self.since.is_none() && self.known.len() >= HOSTS {
             self.begin(now);
@@ -146,7 +146,7 @@ impl<B> Outage<B> {
     }
 
     /// What could not be sent and may be tried again now.
-    pub fn resend(&mut self, now: u64) -> Vec<Arrival<B>> {
+    pub fn resend(&mut self, now: u64) -> Vec<Completion<B>> {
         match now >= self.again {
             true => std::mem::take(&mut self.unsent),
             false => Vec::new(),
@@ -154,7 +154,7 @@ impl<B> Outage<B> {
     }
 
     /// Everything that is held back, as nothing more is to be asked.
-    pub fn stop(&mut self) -> Vec<Arrival<B>> {
+    pub fn stop(&mut self) -> Vec<Completion<B>> {
         let mut all = std::mem::take(&mut self.held);
         all.append(&mut self.unsent);
         all
@@ -311,8 +311,8 @@ fn is_unnamed(outcome: &Outcome) -> bool {
 
 /// Whether nobody answered. A host that takes the connection and then says nothing, or
 /// cuts it, is there, and so is the network.
-pub(super) fn is_silence<B>(arrival: &Arrival<B>) -> bool {
-    arrival.unreached || is_unsent(&arrival.outcome)
+pub(super) fn is_silence<B>(completion: &Completion<B>) -> bool {
+    completion.unreached || is_unsent(&completion.outcome)
 }
 
 /// Whether this machine could not open the connection (see the table of failures).
@@ -332,7 +332,7 @@ mod tests {
     use crate::address::PageUrl;
     use crate::page::{Bucket, Task, TaskKind, Terms, Validators};
 
-    fn arrival(host: usize, reason: Reason) -> Arrival<()> {
+    fn completion(host: usize, reason: Reason) -> Completion<()> {
         let url = PageUrl::parse(&format!("http://h{host}.test/")).unwrap();
         let task = Task {
             lease: 0,
@@ -357,7 +357,7 @@ mod tests {
             retry_after: None,
             host_backs_off: true,
         };
-        Arrival::made(task, outcome, None)
+        Completion::made(task, outcome, None)
     }
 
     /// What was released: `s`ettled or `g`iven back, and how many.
@@ -372,13 +372,13 @@ mod tests {
     fn hosts_that_never_answered_make_no_outage() {
         let mut outage = Outage::new();
         for host in 0..50 {
-            outage.hold(arrival(host, Reason::Connection), false, 0, 0);
+            outage.hold(completion(host, Reason::Connection), false, 0, 0);
         }
-        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
-        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
+        outage.hold(completion(50, Reason::Dns), true, 0, 0);
+        outage.hold(completion(50, Reason::Dns), true, 0, 0);
         assert!(!outage.is_on());
         assert_eq!(released(outage.answered(0, 1)), ('s', 52));
-        outage.hold(arrival(51, Reason::Dns), true, 0, 0);
+        outage.hold(completion(51, Reason::Dns), true, 0, 0);
         assert_eq!(released(outage.nobody_left(2)), ('s', 1));
     }
 
@@ -387,7 +387,7 @@ mod tests {
         let mut outage = Outage::new();
         for host in 0..3 {
             assert!(!outage.is_on());
-            outage.hold(arrival(host, Reason::Timeout), true, 0, 1_000);
+            outage.hold(completion(host, Reason::Timeout), true, 0, 1_000);
         }
         assert!(outage.is_on());
         let mut now = 1_000;
@@ -395,7 +395,7 @@ mod tests {
         while now < 400_000 {
             if outage.leasing(false, now) == Leasing::One {
                 tries.push(now - 1_000);
-                outage.hold(arrival(9, Reason::Timeout), true, 0, now);
+                outage.hold(completion(9, Reason::Timeout), true, 0, now);
             }
             now += 500;
         }
@@ -411,10 +411,10 @@ mod tests {
     fn after_a_day_it_is_the_hosts() {
         let mut outage = Outage::new();
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Connection), true, 0, 0);
+            outage.hold(completion(host, Reason::Connection), true, 0, 0);
         }
         assert_eq!(released(outage.nobody_left(86_399_000)), ('g', 3));
-        outage.hold(arrival(1, Reason::Connection), true, 0, 86_400_000);
+        outage.hold(completion(1, Reason::Connection), true, 0, 86_400_000);
         assert_eq!(released(outage.nobody_left(86_400_000)), ('s', 1));
         assert!(!outage.is_on());
     }
@@ -422,7 +422,7 @@ mod tests {
     #[test]
     fn what_could_not_be_sent_keeps_its_place_for_a_moment() {
         let mut outage = Outage::new();
-        outage.hold(arrival(1, Reason::Internal), true, 0, 500);
+        outage.hold(completion(1, Reason::Internal), true, 0, 500);
         assert!(outage.has_unsent() && !outage.is_on());
         assert_eq!(released(outage.answered(0, 600)), ('s', 0));
         assert_eq!((outage.resend(1_499).len(), outage.held()), (0, 1));
@@ -434,26 +434,26 @@ mod tests {
         let mut outage = Outage::new();
         // Two owners may well have lost theirs, and two hosts of one owner.
         for (host, at) in [(1, 10), (2, 20), (2, 30)] {
-            outage.hold(arrival(host, Reason::Dns), true, 7, at);
+            outage.hold(completion(host, Reason::Dns), true, 7, at);
             assert_eq!(released(outage.answered(7, at)), ('s', 1));
         }
         // With the third it is the name server: nobody pays any more, known or not.
-        outage.hold(arrival(3, Reason::Dns), true, 7, 40);
-        outage.hold(arrival(4, Reason::Dns), false, 7, 40);
-        outage.hold(arrival(5, Reason::Connection), true, 7, 40);
+        outage.hold(completion(3, Reason::Dns), true, 7, 40);
+        outage.hold(completion(4, Reason::Dns), false, 7, 40);
+        outage.hold(completion(5, Reason::Connection), true, 7, 40);
         assert_eq!(released(outage.answered(7, 50)), ('s', 1));
         assert!(!outage.is_on() && outage.has_unsent());
         assert_eq!(outage.resend(1_049).len(), 0);
         assert_eq!(outage.resend(1_050).len(), 2);
         // They are tried again, ever more seldom, also where nothing else is left.
-        outage.hold(arrival(3, Reason::Dns), true, 7, 1_100);
+        outage.hold(completion(3, Reason::Dns), true, 7, 1_100);
         assert_eq!(released(outage.nobody_left(1_200)), ('s', 0));
         assert_eq!(outage.resend(3_199).len(), 0);
         assert_eq!(outage.resend(3_200).len(), 1);
         // A name was found, so what is not is gone.
-        outage.hold(arrival(4, Reason::Dns), false, 7, 3_300);
+        outage.hold(completion(4, Reason::Dns), false, 7, 3_300);
         assert_eq!(released(outage.answered(8, 3_400)), ('s', 1));
-        outage.hold(arrival(3, Reason::Dns), true, 8, 3_500);
+        outage.hold(completion(3, Reason::Dns), true, 8, 3_500);
         assert_eq!(released(outage.answered(8, 3_600)), ('s', 1));
     }
 
@@ -461,23 +461,23 @@ mod tests {
     fn names_that_come_back_in_between_or_for_a_day_do_not_are_the_hosts_own() {
         let mut outage = Outage::new();
         for host in 0..9 {
-            outage.hold(arrival(host, Reason::Dns), true, host as u64, 0);
+            outage.hold(completion(host, Reason::Dns), true, host as u64, 0);
             assert_eq!(released(outage.answered(host as u64, 0)), ('s', 1));
         }
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Dns), true, 9, 0);
+            outage.hold(completion(host, Reason::Dns), true, 9, 0);
         }
         assert_eq!(released(outage.answered(9, 86_399_000)), ('s', 0));
         assert_eq!(outage.resend(86_400_000).len(), 3);
-        outage.hold(arrival(1, Reason::Dns), true, 9, 86_400_000);
+        outage.hold(completion(1, Reason::Dns), true, 9, 86_400_000);
         assert_eq!(released(outage.answered(9, 86_400_000)), ('s', 1));
     }
 
     #[test]
     fn a_host_that_keeps_its_pause_while_no_name_is_found_is_no_outage() {
-        let asked = |host, at| Arrival {
+        let asked = |host, at| Completion {
             asked: Some(at),
-            ..arrival(host, Reason::Dns)
+            ..completion(host, Reason::Dns)
         };
         let mut outage = Outage::new();
         // Somebody answers while the names are looked up, and waits when all have failed.
@@ -501,7 +501,7 @@ mod tests {
     fn where_nobody_answers_at_all_a_dead_name_server_is_an_outage() {
         let mut outage = Outage::new();
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Dns), true, 5, 0);
+            outage.hold(completion(host, Reason::Dns), true, 5, 0);
             assert!(!outage.is_on(), "somebody may answer yet");
         }
         assert_eq!(released(outage.nobody_left(10)), ('g', 3));

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::drive::{Arrival, Crew, Permit, settle};
+use super::drive::{Completion, Crew, Permit, settle};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Task};
@@ -69,35 +69,35 @@ pub fn replay<C: Crew>(
             continue;
         }
         let elapsed = Duration::from_millis(REQUEST);
-        let arrival = match answer(&task) {
-            Stored::Failed(error) => Arrival::of_error(task, &error),
-            Stored::Redirect { status, to } => Arrival {
+        let completion = match answer(&task) {
+            Stored::Failed(error) => Completion::of_error(task, &error),
+            Stored::Redirect { status, to } => Completion {
                 outcome: Outcome::Redirect { to },
                 status: Some(status),
                 elapsed,
-                ..Arrival::bare(task)
+                ..Completion::bare(task)
             },
             Stored::Body(fetched) => {
                 let (status, bytes) = (fetched.status, fetched.body.len() as u64);
                 let content_type = fetched.content_type.clone();
                 let validators = fetched.validators.clone();
-                let (outcome, brought) = work(&task, *fetched);
-                Arrival {
+                let (outcome, product) = work(&task, *fetched);
+                Completion {
                     outcome,
-                    brought,
+                    product,
                     status: Some(status),
                     content_type,
                     bytes,
                     elapsed,
                     validators,
-                    ..Arrival::bare(task)
+                    ..Completion::bare(task)
                 }
             }
         };
         now = now.saturating_add(REQUEST);
-        settle(frontier, crew, arrival, now)?;
-        while let Some(arrival) = crew.unsettled() {
-            crew.settle(frontier, arrival, now)?;
+        settle(frontier, crew, completion, now)?;
+        while let Some(completion) = crew.unsettled() {
+            crew.settle(frontier, completion, now)?;
         }
         crew.round(frontier);
     }

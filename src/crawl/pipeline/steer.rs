@@ -123,7 +123,7 @@ pub(super) enum Signal {
     /// Somebody wants all that is committed to be on the disk.
     Checkpoint(oneshot::Sender<()>),
     /// Something arrived; it lies in the other channel.
-    Arrived,
+    Completed,
 }
 
 /// Asks a running [`drive`](super::drive()). Cheap to clone.

@@ -118,23 +118,23 @@ fn fetched(content_type: &str, tags: &[&str], body: impl Into<Bytes>) -> Fetched
 }
 
 /// Reads a page of five cats, a link and an image, with `head` and `body` added.
-fn read_with(reader: &Reader, tags: &[&str], head: &str, body: &str) -> PageBrought {
+fn read_with(reader: &Reader, tags: &[&str], head: &str, body: &str) -> PageProduct {
     let html = format!(
         "<html lang=en><head><title>Cats</title>{head}</head><body><p>cat cat cat cat cat</p>\
          <p><a href=/plain>cat</a></p><img src=/plain.png alt=cat>{body}</body></html>"
     );
     let page = task("http://a.org/page", TaskKind::Page);
     match reader.read(&page, fetched("text/html", tags, html)) {
-        (Outcome::Done, Some(Brought::Page(page))) => *page,
+        (Outcome::Done, Some(Product::Page(page))) => *page,
         other => panic!("{other:?}"),
     }
 }
 
-fn links(page: &PageBrought) -> Vec<&str> {
+fn links(page: &PageProduct) -> Vec<&str> {
     page.links.iter().map(|l| l.url.path()).collect()
 }
 
-fn images(page: &PageBrought) -> Vec<&str> {
+fn images(page: &PageProduct) -> Vec<&str> {
     page.images.iter().map(|i| i.url.path()).collect()
 }
 
@@ -223,7 +223,7 @@ fn above_the_razor_there_is_no_bucket_but_for_breadth_first() {
     ] {
         let page = task("http://a.org/", TaskKind::Page);
         let read = reader(strategy).read(&page, fetched("text/html", &[], html));
-        let (Outcome::Done, Some(Brought::Page(page))) = read else {
+        let (Outcome::Done, Some(Product::Page(page))) = read else {
             panic!("{read:?}");
         };
         assert!(page.document.perplexity > 100_000.0);
@@ -255,14 +255,14 @@ fn what_is_no_page_is_dropped() {
         ("image/png", b"x"),
     ] {
         let page = task("http://a.org/", TaskKind::Page);
-        let (outcome, brought) = r.read(&page, fetched(content_type, &[], body));
+        let (outcome, product) = r.read(&page, fetched(content_type, &[], body));
         let reason = Reason::ContentType;
         assert_eq!(outcome, Outcome::Drop { reason }, "{content_type}");
-        assert!(brought.is_none());
+        assert!(product.is_none());
     }
     let robots = task("http://a.org/robots.txt", TaskKind::Robots);
     let read = r.read(&robots, fetched("image/png", &[], &b"User-agent: *"[..]));
-    assert!(matches!(read, (Outcome::Done, Some(Brought::Robots(b))) if b == "User-agent: *"));
+    assert!(matches!(read, (Outcome::Done, Some(Product::Robots(b))) if b == "User-agent: *"));
 }
 
 fn encoded(format: ImageFormat, width: u32, height: u32) -> Vec<u8> {
@@ -278,7 +278,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
     match r.read(&task, fetched("image/png", tags, body.clone())) {
         (
             Outcome::Done,
-            Some(Brought::Image {
+            Some(Product::Image {
                 bytes,
                 info,
                 content_type,
@@ -293,7 +293,7 @@ fn read_image(tags: &[&str], body: Vec<u8>) -> Result<crate::picture::ImageInfo,
         }
         (
             Outcome::Drop { reason },
-            None | Some(Brought::Refused { .. } | Brought::Forbidden { .. }),
+            None | Some(Product::Refused { .. } | Product::Forbidden { .. }),
         ) => Err(reason),
         other => panic!("{other:?}"),
     }
@@ -333,8 +333,8 @@ fn what_an_image_is_and_why_it_is_none_is_said() {
     let read = |r: &Reader, address: &str, sent: &str, body: Vec<u8>| match r
         .read(&task(address, TaskKind::Image), fetched(sent, &[], body))
     {
-        (Outcome::Done, Some(Brought::Image { info, .. })) => Ok(info),
-        (Outcome::Drop { reason }, Some(Brought::Refused { why })) => Err((reason, why)),
+        (Outcome::Done, Some(Product::Image { info, .. })) => Ok(info),
+        (Outcome::Drop { reason }, Some(Product::Refused { why })) => Err((reason, why)),
         other => panic!("{other:?}"),
     };
     let drawn = crate::lab::picture::draw("http://a.org/1.png", 640, 80).unwrap();
@@ -518,7 +518,7 @@ struct Plain<'a> {
 }
 
 impl Crew for Plain<'_> {
-    type Brought = ();
+    type Product = ();
     type Error = StoreError;
 
     fn work(&self) -> Work<()> {
@@ -529,7 +529,7 @@ impl Crew for Plain<'_> {
         Ok(Permit::Lease)
     }
 
-    fn settle(&mut self, f: &mut Frontier, a: Arrival<()>, now: u64) -> Result<(), StoreError> {
+    fn settle(&mut self, f: &mut Frontier, a: Completion<()>, now: u64) -> Result<(), StoreError> {
         if a.task.kind == TaskKind::Robots {
             let answer = RobotsAnswer::of(&a.outcome, None);
             f.finish_robots(&a.task, answer, a.elapsed, now, |_| {
@@ -625,7 +625,7 @@ fn who_stops_does_not_wait_behind_all_that_arrived() {
     let mut frontier = web.frontier(&seeds);
     let control = Control::default();
     for _ in 0..1_000 {
-        control.sender.send(Signal::Arrived).unwrap();
+        control.sender.send(Signal::Completed).unwrap();
     }
     control.stopper().stop(Stop::Told);
     let mut crew = Plain {
@@ -714,7 +714,7 @@ struct Watching<'a> {
 }
 
 impl Crew for Watching<'_> {
-    type Brought = ();
+    type Product = ();
     type Error = StoreError;
 
     fn work(&self) -> Work<()> {
@@ -725,7 +725,7 @@ impl Crew for Watching<'_> {
         self.plain.permit(f, now)
     }
 
-    fn settle(&mut self, f: &mut Frontier, a: Arrival<()>, now: u64) -> Result<(), StoreError> {
+    fn settle(&mut self, f: &mut Frontier, a: Completion<()>, now: u64) -> Result<(), StoreError> {
         self.plain.settle(f, a, now)
     }
 
@@ -1019,7 +1019,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                 }
                 continue;
             };
-            let (outcome, brought) = match task.kind {
+            let (outcome, product) = match task.kind {
                 TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep => (Outcome::Done, None),
                 TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
                 TaskKind::Page => {
@@ -1027,8 +1027,8 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                     r.read(&task, fetched("text/html", &[], small_web(n)))
                 }
             };
-            let arrival = Arrival::made(task, outcome, brought);
-            crew.settle(&mut frontier, arrival, now).unwrap();
+            let completion = Completion::made(task, outcome, product);
+            crew.settle(&mut frontier, completion, now).unwrap();
             steps += 1;
         }
         let Some((_, lost)) = death else {

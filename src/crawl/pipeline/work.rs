@@ -1,4 +1,4 @@
-//! What happens to a body between its arrival and its commit: extract, score,
+//! What happens to a body between its completion and its commit: extract, score,
 //! and the choice of what is followed. Pure: the same bytes give the same result.
 
 use std::cmp::Reverse;
@@ -36,9 +36,9 @@ static LARGE: Mutex<()> = Mutex::new(());
 
 /// What the work made of a body.
 #[derive(Debug)]
-pub enum Brought {
+pub enum Product {
     /// A page, rated.
-    Page(Box<PageBrought>),
+    Page(Box<PageProduct>),
     /// An image of a wanted size.
     Image {
         /// The bytes as served.
@@ -67,12 +67,12 @@ pub enum Brought {
     /// The body of a tdmrep.json.
     Tdmrep(Bytes),
     /// What a sitemap lists.
-    Sitemap(SitemapBrought),
+    Sitemap(SitemapProduct),
 }
 
 /// What a sitemap lists.
 #[derive(Debug)]
-pub struct SitemapBrought {
+pub struct SitemapProduct {
     /// Pages, those that changed last first.
     pub pages: Vec<NewTask>,
     /// Further sitemaps, where it is an index.
@@ -83,7 +83,7 @@ pub struct SitemapBrought {
 
 /// What is kept of a page.
 #[derive(Debug)]
-pub struct PageBrought {
+pub struct PageProduct {
     /// Its own rating.
     pub document: DocumentScore,
     /// How likely it is on topic by its own text, 0 to 1: by the contrast of its words
@@ -141,7 +141,7 @@ pub struct PageBrought {
     pub prints: Prints,
 }
 
-impl PageBrought {
+impl PageProduct {
     /// Gives the frontier what it is to know of the page.
     pub fn give(&mut self, effects: &mut Effects) {
         effects.links = std::mem::take(&mut self.links);
@@ -251,7 +251,7 @@ pub struct Reader {
 
 impl Reader {
     /// Everything between the bytes and the commit.
-    pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let large = match task.kind {
             TaskKind::Page => fetched.body.len() > LARGE_PAGE,
             TaskKind::Sitemap => true,
@@ -260,8 +260,8 @@ impl Reader {
         };
         let _turn = turn(large);
         match task.kind {
-            TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
-            TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
+            TaskKind::Robots => (Outcome::Done, Some(Product::Robots(fetched.body))),
+            TaskKind::Tdmrep => (Outcome::Done, Some(Product::Tdmrep(fetched.body))),
             TaskKind::Image => self.picture(task, fetched),
             TaskKind::Page => self.page(task, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
@@ -272,7 +272,7 @@ impl Reader {
     /// no page whose topic it might share. So it goes behind every link of the
     /// class `normal` that was rated, and before the class `low`; a link that is
     /// met later and rated better lifts it.
-    fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+    fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let mut read = sitemap::read(url, &fetched.body);
         if read.pages.is_empty()
             && read.sitemaps.is_empty()
@@ -292,15 +292,15 @@ impl Reader {
             anchor: None,
             clues: None,
         });
-        let brought = SitemapBrought {
+        let product = SitemapProduct {
             pages: pages.collect(),
             sitemaps: read.sitemaps.into_iter().map(|entry| entry.url).collect(),
             trouble: read.trouble,
         };
-        (Outcome::Done, Some(Brought::Sitemap(brought)))
+        (Outcome::Done, Some(Product::Sitemap(product)))
     }
 
-    fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+    fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
         let mut extracted = match self
             .metrics
@@ -388,7 +388,7 @@ impl Reader {
             true => documents::of_page(url, &mut extracted, &document, contrast),
             false => None,
         };
-        let page = PageBrought {
+        let page = PageProduct {
             document,
             kept: kept.map(Box::new),
             on_topic,
@@ -421,7 +421,7 @@ impl Reader {
             canonical: extracted.canonical,
             prints: extracted.prints,
         };
-        (Outcome::Done, Some(Brought::Page(Box::new(page))))
+        (Outcome::Done, Some(Product::Page(Box::new(page))))
     }
 
     fn was_trained_on(&self, perplexity: f64) -> bool {
@@ -461,7 +461,7 @@ impl Reader {
     }
 
     /// What is not wanted is found out before the pixels are decoded.
-    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let of_answer = extract::header_terms(&task.url, &fetched.terms);
         let terms = task.terms.clone().then(of_answer);
         let by = terms.forbids(Use::Images, &self.obeyed);
@@ -469,7 +469,7 @@ impl Reader {
             let reason = Reason::Forbidden;
             return (
                 Outcome::Drop { reason },
-                Some(Brought::Forbidden { terms, by }),
+                Some(Product::Forbidden { terms, by }),
             );
         }
         let body = &fetched.body;
@@ -490,7 +490,7 @@ impl Reader {
             return bad_image(&bad, content_type);
         }
         info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
-        let image = Brought::Image {
+        let image = Product::Image {
             bytes: fetched.body,
             info: Box::new(info),
             content_type: fetched.content_type,
@@ -506,7 +506,7 @@ fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
     large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {
+fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Product>) {
     let sent: String = content_type
         .unwrap_or("nothing")
         .chars()
@@ -515,8 +515,8 @@ fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Bro
     refused(Reason::BadImage, format!("{bad}; sent as {sent:?}"))
 }
 
-fn refused(reason: Reason, why: String) -> (Outcome, Option<Brought>) {
-    (Outcome::Drop { reason }, Some(Brought::Refused { why }))
+fn refused(reason: Reason, why: String) -> (Outcome, Option<Product>) {
+    (Outcome::Drop { reason }, Some(Product::Refused { why }))
 }
 
 /// What of a text must stay for it to count as the same: its letters. Clocks and

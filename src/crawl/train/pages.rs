@@ -17,7 +17,7 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
-use crate::crawl::pipeline::{Arrival, Control, Crew, LoopOptions, Permit, Work, drive};
+use crate::crawl::pipeline::{Completion, Control, Crew, LoopOptions, Permit, Work, drive};
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::web::extract;
@@ -155,7 +155,7 @@ impl Fetching {
 }
 
 impl Crew for Fetching {
-    type Brought = Vec<String>;
+    type Product = Vec<String>;
     type Error = StoreError;
 
     fn work(&self) -> Work<Vec<String>> {
@@ -182,19 +182,19 @@ impl Crew for Fetching {
     fn settle(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Vec<String>>,
+        completion: Completion<Vec<String>>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Arrival {
+        let Completion {
             task,
             outcome,
-            brought,
+            product,
             elapsed,
             error,
             ..
-        } = arrival;
+        } = completion;
         if task.kind == TaskKind::Robots {
-            let body = brought.map(|b| b.concat().into_bytes().into());
+            let body = product.map(|b| b.concat().into_bytes().into());
             let answer = RobotsAnswer::of(&outcome, body);
             let settled = frontier
                 .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
@@ -209,7 +209,7 @@ impl Crew for Fetching {
             Ok::<_, StoreError>(Written::default())
         })?;
         tell(&task, &finished.settled, error.as_deref(), now);
-        match (finished.settled, brought) {
+        match (finished.settled, product) {
             (Settled::Done, Some(blocks)) => {
                 let document = Document::of_blocks(&blocks);
                 self.pages.documents.insert(task.url, document);
