@@ -17,7 +17,8 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Completion, Control, Crew, Learned, LoopOptions, Permit, Product, Reader, Work, drive,
+    Admission, Completion, Control, Handler, Learned, LoopOptions, Processor, Product, Reader,
+    drive,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -307,7 +308,7 @@ fn fetch(
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
-        let mut crew = Fetching::default();
+        let mut handler = Fetching::default();
         let options = LoopOptions {
             concurrency: 1,
             max_bytes: u64::MAX,
@@ -320,19 +321,19 @@ fn fetch(
             &fetcher,
             &options,
             Control::default(),
-            &mut crew,
+            &mut handler,
         )?;
-        if crew.page.is_none() && crew.why.is_none() {
-            crew.why = dropped(&frontier, url)?;
+        if handler.page.is_none() && handler.why.is_none() {
+            handler.why = dropped(&frontier, url)?;
         }
-        Ok(crew)
+        Ok(handler)
     };
     let looked = looked();
     std::fs::remove_dir_all(&folder).ok();
-    let crew = looked?;
-    crew.page.ok_or_else(|| LookError::Fetch {
+    let handler = looked?;
+    handler.page.ok_or_else(|| LookError::Fetch {
         url: url.clone(),
-        why: crew.why.unwrap_or("its host does not answer".to_owned()),
+        why: handler.why.unwrap_or("its host does not answer".to_owned()),
     })
 }
 
@@ -362,19 +363,19 @@ struct Fetching {
     why: Option<String>,
 }
 
-impl Crew for Fetching {
+impl Handler for Fetching {
     type Product = Fetched;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Fetched> {
+    fn processor(&self) -> Processor<Fetched> {
         Arc::new(|_: &Task, fetched| (Outcome::Done, Some(fetched)))
     }
 
-    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
-        Ok(Permit::Lease)
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
         completion: Completion<Fetched>,

@@ -158,14 +158,14 @@ pub fn crawl(
         desk.observe(frontier, row);
         observer.crawl(frontier, row, &watch.now());
     };
-    let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
+    let mut handler = Crawl::new(reading, outputs, control::limits(config), &mut progress);
     let driven = drive(
         runtime,
         &mut frontier,
         &fetcher,
         &options,
         control,
-        &mut crew,
+        &mut handler,
     );
     let stop = match driven {
         Ok(stop) => stop,
@@ -176,7 +176,7 @@ pub fn crawl(
             return Err(error);
         }
     };
-    let end = match (stop, crew.limit_reached()) {
+    let end = match (stop, handler.limit_reached()) {
         (Some(_), _) => End::Stopped,
         (None, Some(limit)) => End::Limit(limit),
         (None, None) => End::Exhausted,

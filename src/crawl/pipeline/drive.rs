@@ -91,10 +91,10 @@ pub struct Completion<B> {
 
 /// What may be leased now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permit {
+pub enum Admission {
     /// Go on.
     Lease,
-    /// Only images, which the crew has told the frontier; pages not before something in
+    /// Only images, which the handler has told the frontier; pages not before something in
     /// flight is finished.
     Images,
     /// Not before something in flight is finished.
@@ -104,26 +104,26 @@ pub enum Permit {
 }
 
 /// What a driven crawl does with what arrives.
-pub trait Crew {
+pub trait Handler {
     /// What the work makes of a body.
     type Product: Send + 'static;
     /// The error that ends the run.
     type Error: From<StoreError>;
 
     /// CPU work on a body, off the thread that drives.
-    fn work(&self) -> Work<Self::Product>;
+    fn processor(&self) -> Processor<Self::Product>;
 
     /// Whether more may be leased.
     ///
     /// # Errors
     /// Ends the run.
-    fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, Self::Error>;
+    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, Self::Error>;
 
     /// Takes a completion and answers its lease.
     ///
     /// # Errors
     /// Ends the run.
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
         completion: Completion<Self::Product>,
@@ -156,9 +156,9 @@ pub trait Crew {
         self.checkpoint(frontier)
     }
 
-    /// A completion of which a part is not settled yet; it is given to `settle`
+    /// A completion of which a part is not settled yet; it is given to `complete`
     /// again, after others had their turn.
-    fn unsettled(&mut self) -> Option<Completion<Self::Product>> {
+    fn incomplete(&mut self) -> Option<Completion<Self::Product>> {
         None
     }
 
@@ -177,26 +177,26 @@ pub trait Crew {
     }
 }
 
-/// Work on a body: how the journey ends, and what it brought.
-pub type Work<B> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<B>) + Send + Sync>;
+/// Processor on a body: how the journey ends, and what it brought.
+pub type Processor<B> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<B>) + Send + Sync>;
 
-/// Runs until nothing is left, the crew's permit ends it, or it is stopped; then
+/// Runs until nothing is left, the handler's permit ends it, or it is stopped; then
 /// drains what is in flight. Returns why it was stopped, where it was. Must be called on
 /// a thread that may block.
 ///
 /// # Errors
-/// The crew's error, or the store's. Leases that are open then are queued again
+/// The handler's error, or the store's. Leases that are open then are queued again
 /// at the next opening.
-pub fn drive<C: Crew>(
+pub fn drive<H: Handler>(
     runtime: &Handle,
     frontier: &mut Frontier,
     fetcher: &Fetcher,
     options: &LoopOptions,
     control: Control,
-    crew: &mut C,
-) -> Result<Option<Stop>, C::Error> {
-    let (completions, completed) = channel::<Completion<C::Product>>();
-    let work = crew.work();
+    handler: &mut H,
+) -> Result<Option<Stop>, H::Error> {
+    let (completions, completed) = channel::<Completion<H::Product>>();
+    let processor = handler.processor();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let pool = Arc::new(Semaphore::new(cores));
     let concurrency = Concurrency::new(cores);
@@ -205,7 +205,7 @@ pub fn drive<C: Crew>(
         let journey = Journey {
             fetcher: fetcher.clone(),
             pool: Arc::clone(&pool),
-            work: Arc::clone(&work),
+            processor: Arc::clone(&processor),
             concurrency: concurrency.clone(),
         };
         let completions = completions.clone();
@@ -221,9 +221,9 @@ pub fn drive<C: Crew>(
     let mut options = options.clone();
     let mut phase = control.phase(now());
     let mut outage = Outage::new();
-    // When the crew ended it.
+    // When the handler ended it.
     let mut ended = None;
-    show(&control, &phase, None, crew);
+    show(&control, &phase, None, handler);
     let mut last_tick = Instant::now();
     let mut last_flush = Instant::now();
     loop {
@@ -257,18 +257,18 @@ pub fn drive<C: Crew>(
         give_back(frontier, outage.resend(now), now)?;
         frontier.set_most_open(options.concurrency);
         let in_flight = frontier.leased() > outage.held();
-        let (permit, capacity) = if stopped {
-            (Permit::End, Capacity::Free)
+        let (admission, capacity) = if stopped {
+            (Admission::End, Capacity::Free)
         } else if paused {
-            (Permit::Wait, Capacity::Free)
+            (Admission::Wait, Capacity::Free)
         } else {
             match outage.leasing(in_flight, now) {
                 // A limit may be reached meanwhile.
-                Leasing::Nothing => match crew.permit(frontier, now)? {
-                    Permit::End => (Permit::End, Capacity::Free),
-                    _ => (Permit::Wait, Capacity::Free),
+                Leasing::Nothing => match handler.admission(frontier, now)? {
+                    Admission::End => (Admission::End, Capacity::Free),
+                    _ => (Admission::Wait, Capacity::Free),
                 },
-                Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
+                Leasing::One => lease_one(frontier, handler, now, &mut spawn)?,
                 Leasing::Freely => {
                     let capacity = |frontier: &Frontier| {
                         let asked = frontier.leased().saturating_sub(outage.held());
@@ -279,39 +279,40 @@ pub fn drive<C: Crew>(
                             capacity => capacity,
                         }
                     };
-                    lease_all(frontier, crew, capacity, now, &mut spawn)?
+                    lease_all(frontier, handler, capacity, now, &mut spawn)?
                 }
             }
         };
-        if stopped || permit == Permit::End {
+        if stopped || admission == Admission::End {
             give_back(frontier, outage.stop(), now)?;
         } else if frontier.leased() == outage.held()
-            && !matches!(permit, Permit::Wait | Permit::Images)
+            && !matches!(admission, Admission::Wait | Admission::Images)
             && !outage.has_unsent()
             // Those that are waited for are asked in a moment, or others are.
             && !frontier.is_patient()
         {
-            release(frontier, crew, outage.nobody_left(now), now)?;
+            release(frontier, handler, outage.nobody_left(now), now)?;
         }
-        if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, capacity, now)
+        if matches!(admission, Admission::Lease | Admission::Images)
+            && others_wait(frontier, capacity, now)
         {
             let told = fetcher.give_way(options.concurrency.div_ceil(PER_SLOW));
             if told > 0 {
                 tracing::debug!(told, "requests that take long give way to others");
             }
         }
-        let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
+        let over = stopped || admission == Admission::End || (!paused && frontier.is_exhausted());
         if frontier.leased() == 0 && over {
-            crew.end(frontier)?;
+            handler.end(frontier)?;
             return Ok(phase.stop);
         }
-        ended = match permit {
-            Permit::End => ended.or(Some(now)),
+        ended = match admission {
+            Admission::End => ended.or(Some(now)),
             _ => None,
         };
         let last = match phase.stopping {
             Some(since) => Some(since.saturating_add(millis(options.drain))),
-            None => ended.map(|since| since.saturating_add(millis(crew.grace(options.drain)))),
+            None => ended.map(|since| since.saturating_add(millis(handler.grace(options.drain)))),
         };
         if last.is_some_and(|last| now >= last) {
             let open = frontier.leased();
@@ -319,12 +320,12 @@ pub fn drive<C: Crew>(
                 "ending without {open} tasks that have not finished in time; they are asked for \
                  again at the next start"
             );
-            crew.end(frontier)?;
+            handler.end(frontier)?;
             return Ok(phase.stop);
         }
-        let wait = match permit {
+        let wait = match admission {
             _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
-            Permit::Lease | Permit::Images => match capacity {
+            Admission::Lease | Admission::Images => match capacity {
                 Capacity::Free => wait_for(frontier, now),
                 Capacity::Enough => FULL_WAIT,
                 Capacity::Full => MAX_WAIT,
@@ -347,11 +348,11 @@ pub fn drive<C: Crew>(
                     frontier,
                     fetcher,
                     options: &mut options,
-                    limits: crew.limits(),
+                    limits: handler.limits(),
                     phase: &mut phase,
                 }),
                 Signal::Checkpoint(done) => {
-                    crew.checkpoint(frontier)?;
+                    handler.checkpoint(frontier)?;
                     last_flush = Instant::now();
                     // Whoever asked may have gone away.
                     done.send(()).ok();
@@ -377,32 +378,32 @@ pub fn drive<C: Crew>(
                 outage.hold(completion, known, found, now);
                 continue;
             }
-            release(frontier, crew, outage.answered(found, now), now)?;
+            release(frontier, handler, outage.answered(found, now), now)?;
             let _within = span_of(&completion.task).entered();
             let began = Instant::now();
             match completion.located {
                 Some(address) => frontier.located(&completion.task, address, now)?,
-                None => settle(frontier, crew, completion, now)?,
+                None => complete_lease(frontier, handler, completion, now)?,
             }
             concurrency.completed(began.elapsed());
         }
-        while let Some(completion) = crew.unsettled() {
+        while let Some(completion) = handler.incomplete() {
             // Both ends are held here, so neither channel is closed.
             completions.send(completion).ok();
             control.sender.send(Signal::Completed).ok();
         }
         if last_flush.elapsed() >= options.checkpoint {
-            crew.checkpoint(frontier)?;
+            handler.checkpoint(frontier)?;
             last_flush = Instant::now();
         }
-        show(&control, &phase, outage.since(), crew);
-        crew.round(frontier);
+        show(&control, &phase, outage.since(), handler);
+        handler.round(frontier);
     }
 }
 
 /// Notes how the run stands for those who watch it.
-fn show<C: Crew>(control: &Control, phase: &Phase, outage: Option<u64>, crew: &mut C) {
-    let limits = crew.limits().cloned();
+fn show<H: Handler>(control: &Control, phase: &Phase, outage: Option<u64>, handler: &mut H) {
+    let limits = handler.limits().cloned();
     control.watch.change(|standing| {
         standing.paused = phase.paused;
         standing.stopping = phase.stopping.zip(phase.stop);
@@ -448,50 +449,51 @@ fn others_wait(frontier: &Frontier, capacity: Capacity, now: u64) -> bool {
 }
 
 /// Leases all that may be leased now; returns the last permit, and what room there was.
-pub(super) fn lease_all<C: Crew>(
+pub(super) fn lease_all<H: Handler>(
     frontier: &mut Frontier,
-    crew: &mut C,
+    handler: &mut H,
     capacity: impl Fn(&Frontier) -> Capacity,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Capacity), C::Error> {
+) -> Result<(Admission, Capacity), H::Error> {
     loop {
-        let permit = crew.permit(frontier, now)?;
+        let admission = handler.admission(frontier, now)?;
         let capacity = capacity(frontier);
-        if !matches!(permit, Permit::Lease | Permit::Images) || capacity != Capacity::Free {
-            return Ok((permit, capacity));
+        if !matches!(admission, Admission::Lease | Admission::Images) || capacity != Capacity::Free
+        {
+            return Ok((admission, capacity));
         }
         match frontier.lease(now)? {
             Some(task) => spawn(task),
-            None => return Ok((permit, Capacity::Free)),
+            None => return Ok((admission, Capacity::Free)),
         }
     }
 }
 
 /// Leases one task, where one may be leased; then nothing more may be.
-fn lease_one<C: Crew>(
+fn lease_one<H: Handler>(
     frontier: &mut Frontier,
-    crew: &mut C,
+    handler: &mut H,
     now: u64,
     spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Capacity), C::Error> {
-    let permit = crew.permit(frontier, now)?;
-    if permit == Permit::Lease
+) -> Result<(Admission, Capacity), H::Error> {
+    let admission = handler.admission(frontier, now)?;
+    if admission == Admission::Lease
         && let Some(task) = frontier.lease_any(now)?
     {
         spawn(task);
     }
-    Ok((permit, Capacity::Free))
+    Ok((admission, Capacity::Free))
 }
 
 /// Answers a lease. The pause that the host asks for is booked whatever the answer is; a
 /// failure after which the host backs off books it by itself.
-pub(super) fn settle<C: Crew>(
+pub(super) fn complete_lease<H: Handler>(
     frontier: &mut Frontier,
-    crew: &mut C,
-    mut completion: Completion<C::Product>,
+    handler: &mut H,
+    mut completion: Completion<H::Product>,
     now: u64,
-) -> Result<(), C::Error> {
+) -> Result<(), H::Error> {
     let backs_off = matches!(
         completion.outcome,
         Outcome::Retry {
@@ -505,23 +507,23 @@ pub(super) fn settle<C: Crew>(
     }
     let wait = completion.retry_after.take().filter(|wait| !wait.is_zero());
     if let Some(wait) = wait.filter(|_| !backs_off) {
-        crew.sync()?;
+        handler.sync()?;
         frontier.rest(&completion.task, wait, now)?;
     }
-    crew.settle(frontier, completion, now)
+    handler.complete(frontier, completion, now)
 }
 
 /// Does with what was held back what follows from it.
-fn release<C: Crew>(
+fn release<H: Handler>(
     frontier: &mut Frontier,
-    crew: &mut C,
-    released: Released<C::Product>,
+    handler: &mut H,
+    released: Released<H::Product>,
     now: u64,
-) -> Result<(), C::Error> {
+) -> Result<(), H::Error> {
     match released {
         Released::Settle(completions) => completions
             .into_iter()
-            .try_for_each(|completion| settle(frontier, crew, completion, now)),
+            .try_for_each(|completion| complete_lease(frontier, handler, completion, now)),
         Released::GiveBack(completions) => Ok(give_back(frontier, completions, now)?),
     }
 }
@@ -548,7 +550,7 @@ pub(super) fn wait_for(frontier: &Frontier, now: u64) -> Duration {
 struct Journey<B> {
     fetcher: Fetcher,
     pool: Arc<Semaphore>,
-    work: Work<B>,
+    processor: Processor<B>,
     concurrency: Concurrency,
 }
 
@@ -639,14 +641,14 @@ impl<B: Send + 'static> Journey<B> {
         let safe = task.clone();
         // The pool is never closed, so a permit always comes.
         let permit = Arc::clone(&self.pool).acquire_owned().await;
-        let work = Arc::clone(&self.work);
+        let processor = Arc::clone(&self.processor);
         let concurrency = self.concurrency.clone();
         let span = Span::current();
         let done = tokio::task::spawn_blocking(move || {
             let _permit = permit;
             let _within = span.entered();
             let began = Instant::now();
-            let (outcome, product) = work(&task, fetched);
+            let (outcome, product) = processor(&task, fetched);
             concurrency.processed(began.elapsed());
             (task, outcome, product)
         });

@@ -5,8 +5,8 @@
 //!  frontier --lease--> fetch --Fetched--> extract --Extracted--> score --Scored--> store --> frontier
 //! ```
 //!
-//! [`Crawl`] is the crew of a real crawl: its `work` is everything between the
-//! bytes and the ratings, its `settle` writes the outputs and lets the frontier
+//! [`Crawl`] is the handler of a real crawl: its `processor` is everything between the
+//! bytes and the ratings, its `complete` writes the outputs and lets the frontier
 //! commit. The loop itself, [`drive`], is shared with training, which fetches its
 //! pages by the same rules.
 //!
@@ -37,7 +37,7 @@ use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, Row, TextPlace};
 use crate::page::{ImageContext, Likelihood, Outcome, Reason, Task, TaskKind};
 use crate::picture::ImageInfo;
 
-pub use drive::{Completion, Crew, LoopOptions, Permit, Work, drive};
+pub use drive::{Admission, Completion, Handler, LoopOptions, Processor, drive};
 pub use fd_limit::fit_open_files;
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};
@@ -88,7 +88,7 @@ pub enum End {
     Stopped,
 }
 
-/// The crew of a crawl.
+/// The handler of a crawl.
 pub struct Crawl<'a> {
     reading: Reading,
     metrics: Metrics,
@@ -96,12 +96,12 @@ pub struct Crawl<'a> {
     limits: Limits,
     reached: Option<&'static str>,
     /// Sitemaps of which a part is not added yet.
-    unsettled: Vec<Completion<Product>>,
+    incomplete: Vec<Completion<Product>>,
     progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
 }
 
 impl<'a> Crawl<'a> {
-    /// Makes the crew; `progress` is told of every finished task and every round.
+    /// Makes the handler; `progress` is told of every finished task and every round.
     pub fn new(
         reading: impl Into<Reading>,
         outputs: Outputs,
@@ -115,7 +115,7 @@ impl<'a> Crawl<'a> {
             outputs,
             limits,
             reached: None,
-            unsettled: Vec::new(),
+            incomplete: Vec::new(),
             progress,
         }
     }
@@ -142,7 +142,7 @@ impl<'a> Crawl<'a> {
     }
 
     /// A robots.txt or a tdmrep.json.
-    fn settle_host_file(
+    fn complete_host_file(
         &mut self,
         frontier: &mut Frontier,
         completion: Completion<Product>,
@@ -185,7 +185,7 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    fn settle_task(
+    fn complete_task(
         &mut self,
         frontier: &mut Frontier,
         mut completion: Completion<Product>,
@@ -200,7 +200,7 @@ impl<'a> Crawl<'a> {
                 ..Effects::default()
             };
             frontier.add_listed(&completion.task, part, now)?;
-            self.unsettled.push(completion);
+            self.incomplete.push(completion);
             return Ok(());
         }
         refuse_type(frontier, &mut completion);
@@ -316,16 +316,16 @@ fn refuse_bare(completion: &mut Completion<Product>, contexts: &[ImageContext]) 
     }
 }
 
-impl Crew for Crawl<'_> {
+impl Handler for Crawl<'_> {
     type Product = Product;
     type Error = CrawlError;
 
-    fn work(&self) -> Work<Product> {
+    fn processor(&self) -> Processor<Product> {
         let reading = self.reading.clone();
         std::sync::Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
     }
 
-    fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, CrawlError> {
+    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, CrawlError> {
         let counts = frontier.counts();
         let over = |limit: Option<u64>, value: u64| limit.is_some_and(|l| value >= l);
         let time = self
@@ -341,7 +341,7 @@ impl Crew for Crawl<'_> {
         };
         if hard.is_some() {
             self.reached = hard;
-            return Ok(Permit::End);
+            return Ok(Admission::End);
         }
         let left = self.pages_in_reach(frontier).unwrap_or(u64::MAX);
         let documents = counts.documents;
@@ -350,12 +350,12 @@ impl Crew for Crawl<'_> {
             // The limit that had closed them may have been raised.
             frontier.open_pages(now)?;
             self.reached = None;
-            return Ok(Permit::Lease);
+            return Ok(Admission::Lease);
         }
         if left > 0 {
             // What is in flight may fill the budget, so it must settle first.
             frontier.hold_pages(true);
-            return Ok(Permit::Images);
+            return Ok(Admission::Images);
         }
         self.reached = Some(if over(self.limits.documents, documents) {
             "limits.documents"
@@ -363,13 +363,13 @@ impl Crew for Crawl<'_> {
             "limits.fetches"
         });
         if !self.limits.finish_images {
-            return Ok(Permit::End);
+            return Ok(Admission::End);
         }
         frontier.close_pages(now)?;
-        Ok(Permit::Lease)
+        Ok(Admission::Lease)
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
         mut completion: Completion<Product>,
@@ -379,9 +379,11 @@ impl Crew for Crawl<'_> {
         completion.delay = frontier.delay(&completion.task.host);
         let metrics = self.metrics.clone();
         metrics.store(|| match completion.task.kind {
-            TaskKind::Robots | TaskKind::Tdmrep => self.settle_host_file(frontier, completion, now),
+            TaskKind::Robots | TaskKind::Tdmrep => {
+                self.complete_host_file(frontier, completion, now)
+            }
             TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
-                self.settle_task(frontier, completion, now)
+                self.complete_task(frontier, completion, now)
             }
         })
     }
@@ -415,8 +417,8 @@ impl Crew for Crawl<'_> {
         self.checkpoint(frontier)
     }
 
-    fn unsettled(&mut self) -> Option<Completion<Product>> {
-        self.unsettled.pop()
+    fn incomplete(&mut self) -> Option<Completion<Product>> {
+        self.incomplete.pop()
     }
 
     fn round(&mut self, frontier: &Frontier) {

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use super::drive::{Completion, Crew, Permit, settle};
+use super::drive::{Admission, Completion, Handler, complete_lease};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Task};
@@ -32,18 +32,18 @@ pub enum Stored {
     Failed(FetchError),
 }
 
-/// Runs until nothing is left or the crew's permit ends it. `now` is the clock at the
+/// Runs until nothing is left or the handler's permit ends it. `now` is the clock at the
 /// beginning, in milliseconds since 1970; returns it at the end.
 ///
 /// # Errors
-/// The crew's error, or the store's.
-pub fn replay<C: Crew>(
+/// The handler's error, or the store's.
+pub fn replay<H: Handler>(
     frontier: &mut Frontier,
     answer: &mut dyn FnMut(&Task) -> Stored,
-    crew: &mut C,
+    handler: &mut H,
     mut now: u64,
-) -> Result<u64, C::Error> {
-    let work = crew.work();
+) -> Result<u64, H::Error> {
+    let processor = handler.processor();
     loop {
         while frontier.is_rescoping() {
             frontier.rescope_slice(now)?;
@@ -52,7 +52,7 @@ pub fn replay<C: Crew>(
             frontier.rescore_slice(now)?;
         }
         // Nothing is in flight, so waiting for it would never end.
-        if crew.permit(frontier, now)? != Permit::Lease {
+        if handler.admission(frontier, now)? != Admission::Lease {
             break;
         }
         let Some(task) = frontier.lease(now)? else {
@@ -81,7 +81,7 @@ pub fn replay<C: Crew>(
                 let (status, bytes) = (fetched.status, fetched.body.len() as u64);
                 let content_type = fetched.content_type.clone();
                 let validators = fetched.validators.clone();
-                let (outcome, product) = work(&task, *fetched);
+                let (outcome, product) = processor(&task, *fetched);
                 Completion {
                     outcome,
                     product,
@@ -95,12 +95,12 @@ pub fn replay<C: Crew>(
             }
         };
         now = now.saturating_add(REQUEST);
-        settle(frontier, crew, completion, now)?;
-        while let Some(completion) = crew.unsettled() {
-            crew.settle(frontier, completion, now)?;
+        complete_lease(frontier, handler, completion, now)?;
+        while let Some(completion) = handler.incomplete() {
+            handler.complete(frontier, completion, now)?;
         }
-        crew.round(frontier);
+        handler.round(frontier);
     }
-    crew.checkpoint(frontier)?;
+    handler.checkpoint(frontier)?;
     Ok(now)
 }

@@ -455,12 +455,20 @@ impl Web {
         frontier
     }
 
-    fn drive<C: Crew>(&self, frontier: &mut Frontier, control: Control, crew: &mut C) -> bool
+    fn drive<H: Handler>(&self, frontier: &mut Frontier, control: Control, handler: &mut H) -> bool
     where
-        C::Error: std::fmt::Debug,
+        H::Error: std::fmt::Debug,
     {
         let handle = self.runtime.handle();
-        let stop = drive(handle, frontier, &self.fetcher(), &options(), control, crew).unwrap();
+        let stop = drive(
+            handle,
+            frontier,
+            &self.fetcher(),
+            &options(),
+            control,
+            handler,
+        )
+        .unwrap();
         stop.is_some()
     }
 
@@ -468,9 +476,9 @@ impl Web {
         let mut frontier = self.frontier(seeds);
         let outputs = Outputs::open(self.folder.path(), frontier.stamp()).unwrap();
         let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
-        let mut crew = Crawl::new(reader(Strategy::Link), outputs, limits, &mut progress);
-        assert!(!self.drive(&mut frontier, Control::default(), &mut crew));
-        (frontier, crew.limit_reached())
+        let mut handler = Crawl::new(reader(Strategy::Link), outputs, limits, &mut progress);
+        assert!(!self.drive(&mut frontier, Control::default(), &mut handler));
+        (frontier, handler.limit_reached())
     }
 
     fn log(&self) -> Vec<serde_json::Value> {
@@ -510,26 +518,31 @@ fn hosts(n: usize, pages: usize) -> (MemoryTree, Vec<PageUrl>) {
     (tree, seeds)
 }
 
-/// A crew that counts, and whose work is given.
+/// A handler that counts, with a given processor.
 struct Plain<'a> {
-    work: Work<()>,
+    processor: Processor<()>,
     settled: Vec<(String, Settled, Option<String>)>,
     after_settle: &'a mut dyn FnMut(usize),
 }
 
-impl Crew for Plain<'_> {
+impl Handler for Plain<'_> {
     type Product = ();
     type Error = StoreError;
 
-    fn work(&self) -> Work<()> {
-        Arc::clone(&self.work)
+    fn processor(&self) -> Processor<()> {
+        Arc::clone(&self.processor)
     }
 
-    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
-        Ok(Permit::Lease)
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
     }
 
-    fn settle(&mut self, f: &mut Frontier, a: Completion<()>, now: u64) -> Result<(), StoreError> {
+    fn complete(
+        &mut self,
+        f: &mut Frontier,
+        a: Completion<()>,
+        now: u64,
+    ) -> Result<(), StoreError> {
         if a.task.kind == TaskKind::Robots {
             let answer = RobotsAnswer::of(&a.outcome, None);
             f.finish_robots(&a.task, answer, a.elapsed, now, |_| {
@@ -559,17 +572,17 @@ fn a_panic_in_the_work_costs_one_address() {
     let (tree, seeds) = hosts(3, 3);
     let web = Web::new(tree, vec![]);
     let mut frontier = web.frontier(&seeds);
-    let mut crew = Plain {
-        work: Arc::new(|task: &Task, _| {
+    let mut handler = Plain {
+        processor: Arc::new(|task: &Task, _| {
             assert!(task.url.path() != "/2.html", "a defect");
             (Outcome::Done, Some(()))
         }),
         settled: Vec::new(),
         after_settle: &mut |_| {},
     };
-    assert!(!web.drive(&mut frontier, Control::default(), &mut crew));
-    assert_eq!(crew.settled.len(), seeds.len());
-    for (address, settled, error) in &crew.settled {
+    assert!(!web.drive(&mut frontier, Control::default(), &mut handler));
+    assert_eq!(handler.settled.len(), seeds.len());
+    for (address, settled, error) in &handler.settled {
         let reason = match address {
             a if a.ends_with("/2.html") => Reason::Internal,
             a if a.ends_with("/1.html") => Reason::ClientError,
@@ -596,8 +609,8 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
     let stopper = control.stopper();
     let started = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let count = Arc::clone(&started);
-    let mut crew = Plain {
-        work: Arc::new(move |_, _| {
+    let mut handler = Plain {
+        processor: Arc::new(move |_, _| {
             count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
             (Outcome::Done, Some(()))
         }),
@@ -608,12 +621,16 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
             }
         },
     };
-    assert!(web.drive(&mut frontier, control, &mut crew));
+    assert!(web.drive(&mut frontier, control, &mut handler));
     assert_eq!(frontier.leased(), 0);
     let queued = usize::try_from(frontier.counts().queued_pages()).unwrap();
-    assert_eq!(crew.settled.len() + queued, seeds.len());
+    assert_eq!(handler.settled.len() + queued, seeds.len());
     assert!(queued > 0, "40 addresses on 4 hosts, and stopped after 3");
-    let done = crew.settled.iter().filter(|s| s.1 == Settled::Done).count();
+    let done = handler
+        .settled
+        .iter()
+        .filter(|s| s.1 == Settled::Done)
+        .count();
     assert_eq!(done, started.load(std::sync::atomic::Ordering::SeqCst));
     frontier.close().unwrap();
 }
@@ -628,14 +645,18 @@ fn who_stops_does_not_wait_behind_all_that_arrived() {
         control.sender.send(Signal::Completed).unwrap();
     }
     control.stopper().stop(Stop::Told);
-    let mut crew = Plain {
-        work: Arc::new(|_, _| (Outcome::Done, Some(()))),
+    let mut handler = Plain {
+        processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
         settled: Vec::new(),
         after_settle: &mut |_| {},
     };
-    assert!(web.drive(&mut frontier, control, &mut crew));
+    assert!(web.drive(&mut frontier, control, &mut handler));
     // What the first round leased: one address of each host.
-    assert!(crew.settled.len() <= 4, "{} settled", crew.settled.len());
+    assert!(
+        handler.settled.len() <= 4,
+        "{} settled",
+        handler.settled.len()
+    );
     frontier.close().unwrap();
 }
 
@@ -684,8 +705,8 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
         panic!("no body");
     };
     assert_eq!(fetcher.bytes_in_flight(), fetched.body.len() as u64);
-    let mut crew = Plain {
-        work: Arc::new(|_, _| (Outcome::Done, None)),
+    let mut handler = Plain {
+        processor: Arc::new(|_, _| (Outcome::Done, None)),
         settled: Vec::new(),
         after_settle: &mut |_| {},
     };
@@ -697,15 +718,15 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     let mut lease = |frontier: &mut Frontier| {
         let mut spawn = |task: Task| spawned.push(task);
         let capacity = |f: &Frontier| drive::capacity(f, &fetcher, &options);
-        drive::lease_all(frontier, &mut crew, capacity, now(), &mut spawn).unwrap()
+        drive::lease_all(frontier, &mut handler, capacity, now(), &mut spawn).unwrap()
     };
-    assert_eq!(lease(&mut frontier), (Permit::Lease, Capacity::Full));
+    assert_eq!(lease(&mut frontier), (Admission::Lease, Capacity::Full));
     drop(held);
-    assert_eq!(lease(&mut frontier), (Permit::Lease, Capacity::Free));
+    assert_eq!(lease(&mut frontier), (Admission::Lease, Capacity::Free));
     assert_eq!(spawned.len(), 3);
 }
 
-/// A crew that sees how much is open.
+/// A handler that sees how much is open.
 struct Watching<'a> {
     plain: Plain<'a>,
     /// The most that was open after a round by which this many were settled.
@@ -713,20 +734,25 @@ struct Watching<'a> {
     most: usize,
 }
 
-impl Crew for Watching<'_> {
+impl Handler for Watching<'_> {
     type Product = ();
     type Error = StoreError;
 
-    fn work(&self) -> Work<()> {
-        self.plain.work()
+    fn processor(&self) -> Processor<()> {
+        self.plain.processor()
     }
 
-    fn permit(&mut self, f: &mut Frontier, now: u64) -> Result<Permit, StoreError> {
-        self.plain.permit(f, now)
+    fn admission(&mut self, f: &mut Frontier, now: u64) -> Result<Admission, StoreError> {
+        self.plain.admission(f, now)
     }
 
-    fn settle(&mut self, f: &mut Frontier, a: Completion<()>, now: u64) -> Result<(), StoreError> {
-        self.plain.settle(f, a, now)
+    fn complete(
+        &mut self,
+        f: &mut Frontier,
+        a: Completion<()>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        self.plain.complete(f, a, now)
     }
 
     fn round(&mut self, frontier: &Frontier) {
@@ -744,10 +770,10 @@ fn no_more_is_chosen_than_can_be_worked_on() {
     let (tree, seeds) = self::hosts(hosts, pages);
     let web = Web::new(tree, vec![]);
     let mut frontier = web.frontier(&seeds);
-    let mut crew = Watching {
+    let mut handler = Watching {
         plain: Plain {
             // Far more than to fetch it from this machine.
-            work: Arc::new(|_, _| {
+            processor: Arc::new(|_, _| {
                 std::hint::black_box(Sha256::digest(vec![7; 16 << 20]));
                 (Outcome::Done, Some(()))
             }),
@@ -769,15 +795,15 @@ fn no_more_is_chosen_than_can_be_worked_on() {
         &web.fetcher(),
         &options,
         control,
-        &mut crew,
+        &mut handler,
     )
     .unwrap();
-    assert_eq!(crew.plain.settled.len(), seeds.len());
+    assert_eq!(handler.plain.settled.len(), seeds.len());
     // Every host could be asked at once.
     assert!(
-        (1..hosts / 2).contains(&crew.most),
+        (1..hosts / 2).contains(&handler.most),
         "{} of {hosts} hosts",
-        crew.most
+        handler.most
     );
     frontier.close().unwrap();
 }
@@ -1008,7 +1034,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
         frontier.add_seeds(&[url("http://h0.test/0")], now).unwrap();
         let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
         let r = reader(Strategy::Link);
-        let mut crew = Crawl::new(r.clone(), outputs, Limits::default(), &mut progress);
+        let mut handler = Crawl::new(r.clone(), outputs, Limits::default(), &mut progress);
         let death = deaths.next();
         let mut steps = 0;
         while death.is_none_or(|(after, _)| steps < *after) {
@@ -1028,7 +1054,7 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
                 }
             };
             let completion = Completion::made(task, outcome, product);
-            crew.settle(&mut frontier, completion, now).unwrap();
+            handler.complete(&mut frontier, completion, now).unwrap();
             steps += 1;
         }
         let Some((_, lost)) = death else {

@@ -17,7 +17,9 @@ use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
-use crate::crawl::pipeline::{Completion, Control, Crew, LoopOptions, Permit, Work, drive};
+use crate::crawl::pipeline::{
+    Admission, Completion, Control, Handler, LoopOptions, Processor, drive,
+};
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::web::extract;
@@ -77,7 +79,7 @@ pub(super) fn fetch(
         });
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(urls, now())?;
-        let mut crew = Fetching {
+        let mut handler = Fetching {
             options: extract::Options {
                 max_text_bytes: config.text.max_bytes.as_len(),
                 max_nesting: config.text.max_nesting,
@@ -100,9 +102,9 @@ pub(super) fn fetch(
             fetcher,
             &options,
             control,
-            &mut crew,
+            &mut handler,
         )?;
-        crew.checked(&frontier, urls)
+        handler.checked(&frontier, urls)
     };
     let pages = crawl();
     clear()?;
@@ -154,11 +156,11 @@ impl Fetching {
     }
 }
 
-impl Crew for Fetching {
+impl Handler for Fetching {
     type Product = Vec<String>;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Vec<String>> {
+    fn processor(&self) -> Processor<Vec<String>> {
         let options = self.options.clone();
         Arc::new(move |task: &Task, fetched| {
             if task.kind == TaskKind::Robots {
@@ -175,11 +177,11 @@ impl Crew for Fetching {
         })
     }
 
-    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
-        Ok(Permit::Lease)
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
         completion: Completion<Vec<String>>,

@@ -14,7 +14,7 @@ use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
 use crate::crawl::pipeline::{
-    Completion, Crew, Learned, PageProduct, Permit, Product, Reader, Work, replay,
+    Admission, Completion, Handler, Learned, PageProduct, Processor, Product, Reader, replay,
 };
 use crate::daemon;
 use crate::lab::Labels;
@@ -104,7 +104,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The crew of a run: nothing is kept but the addresses fetched.
+/// The handler of a run: nothing is kept but the addresses fetched.
 struct Trial<'a> {
     reader: Arc<Reader>,
     fetches: u64,
@@ -137,23 +137,23 @@ impl Trial<'_> {
     }
 }
 
-impl Crew for Trial<'_> {
+impl Handler for Trial<'_> {
     type Product = Product;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Product> {
+    fn processor(&self) -> Processor<Product> {
         let reader = Arc::clone(&self.reader);
         Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
     }
 
-    fn permit(&mut self, frontier: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
+    fn admission(&mut self, frontier: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
         Ok(match frontier.counts().fetches < self.fetches {
-            true => Permit::Lease,
-            false => Permit::End,
+            true => Admission::Lease,
+            false => Admission::End,
         })
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
         completion: Completion<Product>,
