@@ -15,8 +15,8 @@ use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tracing::{Instrument, Span};
 
-use super::Limits;
 use super::concurrency::Concurrency;
+use super::options::{Limits, LoopOptions};
 use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
 use crate::clock::{millis, now};
@@ -33,19 +33,6 @@ const FULL_WAIT: Duration = Duration::from_millis(20);
 
 /// While others wait, one of this many requests that may be open may be slow.
 const PER_SLOW: usize = 8;
-
-/// How a crawl is driven.
-#[derive(Debug, Clone)]
-pub struct LoopOptions {
-    /// Requests open at the same time, at most; fewer where the machine could not keep up.
-    pub concurrency: usize,
-    /// Bodies in memory, in bytes, above which nothing is leased.
-    pub max_bytes: u64,
-    /// How often the store is flushed.
-    pub checkpoint: Duration,
-    /// How long what is in flight is waited for when the run ends.
-    pub drain: Duration,
-}
 
 /// What a finished request brought.
 #[derive(Debug)]
@@ -494,13 +481,7 @@ pub(super) fn complete_lease<H: Handler>(
     mut completion: Completion<H::Product>,
     now: u64,
 ) -> Result<(), H::Error> {
-    let backs_off = matches!(
-        completion.outcome,
-        Outcome::Retry {
-            host_backs_off: true,
-            ..
-        }
-    );
+    let backs_off = completion.host_backs_off();
     let waited = std::mem::take(&mut completion.waited);
     if !waited.is_zero() {
         frontier.waited(&completion.task, waited, now);
@@ -684,6 +665,17 @@ impl<B: Send + 'static> Journey<B> {
 }
 
 impl<B> Completion<B> {
+    /// Whether the task failed in a way after which its host is left alone for a while.
+    pub(super) fn host_backs_off(&self) -> bool {
+        matches!(
+            self.outcome,
+            Outcome::Retry {
+                host_backs_off: true,
+                ..
+            }
+        )
+    }
+
     /// A completion that no request brought.
     #[cfg(test)]
     pub(super) fn made(task: Task, outcome: Outcome, product: Option<B>) -> Self {

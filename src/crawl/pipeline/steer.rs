@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::Limits;
-use super::drive::LoopOptions;
+use super::options::{Limits, LoopOptions};
 use crate::crawl::frontier::Frontier;
 use crate::web::fetch::Fetcher;
 

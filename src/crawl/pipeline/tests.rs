@@ -5,6 +5,7 @@ use std::io::{Cursor, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bytes::Bytes;
 use image::{DynamicImage, ImageFormat};
@@ -18,10 +19,15 @@ use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::{Config, StrategySection};
 use crate::config::{ConnectTo, HostPattern};
-use crate::crawl::frontier::store::{Batch, Readable, SledStore, Store, Visit};
-use crate::crawl::frontier::{Learning, Policy, State};
+use crate::crawl::frontier::store::{Batch, Readable, SledStore, Store, StoreError, Visit};
+use crate::crawl::frontier::{
+    Effects, Frontier, Learning, Policy, RobotsAnswer, Settled, State, Written,
+};
 use crate::lab::{Behaviour, Fault, Lab, MemoryTree, Running, spawn};
-use crate::page::{Bucket, Clues, Fetched, LinkParts, Obeyed, TermsHeaders};
+use crate::outputs::{Outputs, Row};
+use crate::page::{
+    Bucket, Clues, Fetched, LinkParts, Obeyed, Outcome, Reason, Task, TaskKind, TermsHeaders,
+};
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, Sentence, SentenceScore};
 use crate::topic::score::{Boundaries, Scorer, Strategy, Weights};
