@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::drive::{Admission, Completion, Handler, Processor};
+use super::completion::Completion;
+use super::handler::{Admission, Handler, Processor};
 use super::log_row;
 use super::options::Limits;
 use super::rating::Reading;

@@ -1,6 +1,6 @@
 //! From a finished task to its row in the log of the crawl.
 
-use super::drive::Completion;
+use super::completion::Completion;
 use super::work::Product;
 use super::write::Places;
 use crate::address::PageUrl;

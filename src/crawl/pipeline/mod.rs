@@ -12,11 +12,15 @@
 //! No stage imports another one, and none reads the network or the clock behind
 //! the pipeline's back.
 
+mod completion;
 mod concurrency;
 mod crawl;
 mod documents;
 mod drive;
 mod fd_limit;
+mod handler;
+mod journey;
+mod leasing;
 mod log_row;
 mod options;
 mod outage;
@@ -29,9 +33,11 @@ mod tests;
 mod work;
 mod write;
 
+pub use completion::Completion;
 pub use crawl::{Crawl, CrawlError, End};
-pub use drive::{Admission, Completion, Handler, Processor, drive};
+pub use drive::drive;
 pub use fd_limit::fit_open_files;
+pub use handler::{Admission, Handler, Processor};
 pub use options::{Limits, LoopOptions};
 pub use rating::{Learned, Reading};
 pub use replay::{Stored, replay};

@@ -21,7 +21,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::drive::Completion;
+use super::completion::{Completion, Contact};
 use crate::address::HostKey;
 use crate::clock::millis;
 use crate::page::{Outcome, Reason};
@@ -67,7 +67,7 @@ pub(super) enum Leasing {
 /// What becomes of what was held back.
 pub(super) enum Released<B> {
     /// It was the hosts: each completion counts.
-    Settle(Vec<Completion<B>>),
+    Complete(Vec<Completion<B>>),
     /// It was not: nothing was asked.
     GiveBack(Vec<Completion<B>>),
 }
@@ -218,7 +218,7 @@ impl<B> Outage<B> {
                     }
                     self.unsent.extend(unnamed);
                 }
-                Released::Settle(held)
+                Released::Complete(held)
             }
         }
     }
@@ -312,7 +312,7 @@ fn is_unnamed(outcome: &Outcome) -> bool {
 /// Whether nobody answered. A host that takes the connection and then says nothing, or
 /// cuts it, is there, and so is the network.
 pub(super) fn is_silence<B>(completion: &Completion<B>) -> bool {
-    completion.unreached || is_unsent(&completion.outcome)
+    completion.contact == Contact::Unreachable || is_unsent(&completion.outcome)
 }
 
 /// Whether this machine could not open the connection (see the table of failures).
@@ -363,7 +363,7 @@ mod tests {
     /// What was released: `s`ettled or `g`iven back, and how many.
     fn released(released: Released<()>) -> (char, usize) {
         match released {
-            Released::Settle(all) => ('s', all.len()),
+            Released::Complete(all) => ('s', all.len()),
             Released::GiveBack(all) => ('g', all.len()),
         }
     }

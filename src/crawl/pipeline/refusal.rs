@@ -2,7 +2,7 @@
 //! processed, so they are applied on the thread that owns the frontier, just before the
 //! commit.
 
-use super::drive::Completion;
+use super::completion::Completion;
 use super::work::Product;
 use crate::crawl::frontier::Frontier;
 use crate::page::{ImageContext, Outcome, Reason, TaskKind};

@@ -7,7 +7,8 @@
 
 use std::time::Duration;
 
-use super::drive::{Admission, Completion, Handler, complete_lease};
+use super::completion::Completion;
+use super::handler::{Admission, Handler, complete};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Task};
@@ -95,7 +96,7 @@ pub fn replay<H: Handler>(
             }
         };
         now = now.saturating_add(REQUEST);
-        complete_lease(frontier, handler, completion, now)?;
+        complete(frontier, handler, completion, now)?;
         while let Some(completion) = handler.incomplete() {
             handler.complete(frontier, completion, now)?;
         }

@@ -12,7 +12,7 @@ use image::{DynamicImage, ImageFormat};
 use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
 use tokio::runtime::Runtime;
 
-use super::drive::Capacity;
+use super::leasing::{self, Capacity, Leased};
 use super::steer::Signal;
 use super::*;
 use crate::address::PageUrl;
@@ -720,15 +720,19 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
         max_bytes: 10,
         ..options()
     };
+    let leased = |capacity| Leased {
+        admission: Admission::Lease,
+        capacity,
+    };
     let mut spawned = Vec::new();
     let mut lease = |frontier: &mut Frontier| {
         let mut spawn = |task: Task| spawned.push(task);
-        let capacity = |f: &Frontier| drive::capacity(f, &fetcher, &options);
-        drive::lease_all(frontier, &mut handler, capacity, now(), &mut spawn).unwrap()
+        let capacity = |f: &Frontier| Capacity::of(f, &fetcher, &options);
+        leasing::lease_all(frontier, &mut handler, capacity, now(), &mut spawn).unwrap()
     };
-    assert_eq!(lease(&mut frontier), (Admission::Lease, Capacity::Full));
+    assert_eq!(lease(&mut frontier), leased(Capacity::Full));
     drop(held);
-    assert_eq!(lease(&mut frontier), (Admission::Lease, Capacity::Free));
+    assert_eq!(lease(&mut frontier), leased(Capacity::Free));
     assert_eq!(spawned.len(), 3);
 }
 
@@ -833,7 +837,10 @@ fn a_host_full_of_forbidden_addresses_does_not_hold_up_the_loop() {
         let now = now();
         assert_eq!(frontier.lease(now).unwrap(), None);
         if !frontier.is_exhausted() {
-            assert_eq!(drive::wait_for(&frontier, now), Duration::ZERO);
+            assert_eq!(
+                leasing::until_next_lease(&frontier, Duration::MAX, now),
+                Duration::ZERO
+            );
         }
         rounds += 1;
     }

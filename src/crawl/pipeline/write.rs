@@ -1,7 +1,7 @@
 //! Writes the product of a finished task to the outputs of the job.
 
+use super::completion::Completion;
 use super::documents;
-use super::drive::Completion;
 use super::work::Product;
 use crate::crawl::frontier::{Finished, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace};
