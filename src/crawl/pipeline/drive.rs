@@ -219,7 +219,7 @@ impl<H: Handler> Drive<'_, H> {
         // A patient frontier leases in a moment what it now keeps back for a better one.
         let may_lease = self.outage.has_unsent() || self.frontier.is_patient();
         if admission == Admission::Lease && only_held && !may_lease {
-            let released = self.outage.nobody_left(now);
+            let released = self.outage.none_in_flight(now);
             self.release(released, now)?;
         }
         Ok(())

@@ -87,7 +87,7 @@ pub trait Handler {
         self.checkpoint(frontier)
     }
 
-    /// A completion of which a part is left. The loop gives it to `complete` again, after
+    /// A completion that is handled in part. The loop gives it to `complete` again, after
     /// other completions.
     fn incomplete(&mut self) -> Option<Completion<Self::Product>> {
         None

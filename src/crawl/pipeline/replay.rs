@@ -1,9 +1,8 @@
-//! A crawl over answers that are stored: no network, and a clock of its own.
+//! A crawl over stored answers, without a network and with a clock of its own.
 //!
-//! One task is asked after the other, and the clock jumps to the next event where nothing
-//! may be asked, so the same answers give the same crawl, however fast the machine is.
-//! Everything else is that of a real crawl: frontier, robots rules, retries, extraction,
-//! ratings.
+//! It takes one task after the other. If nothing may be requested, the clock jumps to the
+//! next event, so the same answers give the same crawl on every machine. All else is as in a
+//! real crawl: frontier, robots rules, retries, extraction, ratings.
 
 use std::time::Duration;
 
@@ -14,10 +13,10 @@ use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Task};
 use crate::web::fetch::FetchError;
 
-/// Milliseconds that a request takes by the clock of a replay.
+/// The duration of a request by the clock of a replay, in milliseconds.
 const REQUEST: u64 = 1;
 
-/// What is stored of an address.
+/// The stored answer of an address.
 #[derive(Debug)]
 pub enum Stored {
     /// A response with a body.
@@ -29,12 +28,12 @@ pub enum Stored {
         /// Where to.
         to: PageUrl,
     },
-    /// No answer, or none that helps.
+    /// No answer, or an error.
     Failed(FetchError),
 }
 
-/// Runs until nothing is left or the handler's permit ends it. `now` is the clock at the
-/// beginning, in milliseconds since 1970; returns it at the end.
+/// Runs until nothing is left or the handler ends it. `now` is the clock at the beginning, in
+/// milliseconds since 1970. Returns the clock at the end.
 ///
 /// # Errors
 /// The handler's error, or the store's.
@@ -52,13 +51,13 @@ pub fn replay<H: Handler>(
         while frontier.is_rescoring() {
             frontier.rescore_slice(now)?;
         }
-        // Nothing is in flight, so waiting for it would never end.
+        // No task is open, so waiting for one would never end.
         if handler.admission(frontier, now)? != Admission::Lease {
             break;
         }
         let Some(task) = frontier.lease(now)? else {
             match frontier.next_event() {
-                // It only paused after dropping many addresses.
+                // A task is due: the frontier only paused after dropping many addresses.
                 Some(at) => now = now.max(at),
                 None if frontier.is_exhausted() => break,
                 None => now = now.saturating_add(REQUEST),

@@ -1,4 +1,4 @@
-//! What happens to a body between its completion and its commit: extract, score,
+//! What happens to a body between its arrival and its commit: extract, score,
 //! and the choice of what is followed. Pure: the same bytes give the same result.
 
 use std::cmp::Reverse;

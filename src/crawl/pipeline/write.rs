@@ -65,7 +65,7 @@ pub(super) fn write(
                 places.sentences = outputs.sentences(&page.sentences)?;
             }
             if let Some(found) = page.kept.as_ref().filter(|_| !is_written) {
-                let document = documents::settled(found, &completion.task, time, finished);
+                let document = documents::complete(found, &completion.task, time, finished);
                 places.document = Some(outputs.document(&document)?);
                 places.note = finished.comes_again.then(|| documents::note(&document));
             }

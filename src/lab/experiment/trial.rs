@@ -104,7 +104,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The handler of a run: nothing is kept but the addresses fetched.
+/// Handles the tasks of a run. It keeps only the addresses fetched.
 struct Trial<'a> {
     reader: Arc<Reader>,
     fetches: u64,
