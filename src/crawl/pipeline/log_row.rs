@@ -1,7 +1,7 @@
 //! From a finished task to its row in the log of the crawl.
 
 use super::completion::Completion;
-use super::work::Product;
+use super::product::Product;
 use super::write::Places;
 use crate::address::PageUrl;
 use crate::clock::millis;

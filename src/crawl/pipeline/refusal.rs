@@ -3,7 +3,7 @@
 //! commit.
 
 use super::completion::Completion;
-use super::work::Product;
+use super::product::Product;
 use crate::crawl::frontier::Frontier;
 use crate::page::{ImageContext, Outcome, Reason, TaskKind};
 

@@ -2,7 +2,7 @@
 
 use super::completion::Completion;
 use super::documents;
-use super::work::Product;
+use super::product::Product;
 use crate::crawl::frontier::{Finished, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace};
 use crate::page::ImageContext;
