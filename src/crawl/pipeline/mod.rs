@@ -9,6 +9,17 @@
 //! rules. [`Crawl`] is the handler of a real crawl: its processor turns bytes into a rated
 //! product, and its `complete` writes the outputs and lets the frontier commit.
 //!
+//! In reading order:
+//!
+//! - `options`, `handler`, `completion`: what a run is given, and what it gets for a task;
+//! - `drive`: the loop; `leasing` and `concurrency`: how many tasks it leases; `journey`: one
+//!   task from lease to completion; `outage`: a network that is gone; `steer`: questions and
+//!   changes to a running loop;
+//! - `work` and `rating`: from a body to a `product`, and how its links are rated;
+//! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
+//!   `documents`) and `log_row`;
+//! - `replay`: the same over stored answers; `fd_limit`: what the system permits.
+//!
 //! No stage imports another one, and none reads the network or the clock behind
 //! the pipeline's back.
 

@@ -15,7 +15,7 @@ use crate::web::fetch::Answer;
 struct Plain<'a> {
     processor: Processor<()>,
     settled: Vec<(String, Settled, Option<String>)>,
-    after_settle: &'a mut dyn FnMut(usize),
+    after_each: &'a mut dyn FnMut(usize),
 }
 
 impl Handler for Plain<'_> {
@@ -53,7 +53,7 @@ impl Handler for Plain<'_> {
         )?;
         let address = a.task.url.as_str().to_owned();
         self.settled.push((address, finished.settled, a.error));
-        (self.after_settle)(self.settled.len());
+        (self.after_each)(self.settled.len());
         Ok(())
     }
 
@@ -71,7 +71,7 @@ fn a_panic_in_the_work_costs_one_address() {
             (Outcome::Done, Some(()))
         }),
         settled: Vec::new(),
-        after_settle: &mut |_| {},
+        after_each: &mut |_| {},
     };
     assert!(!web.drive(&mut frontier, Control::default(), &mut handler));
     assert_eq!(handler.settled.len(), seeds.len());
@@ -108,7 +108,7 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
             (Outcome::Done, Some(()))
         }),
         settled: Vec::new(),
-        after_settle: &mut |n| {
+        after_each: &mut |n| {
             if n == 3 {
                 stopper.stop(Stop::Told);
             }
@@ -129,7 +129,7 @@ fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
 }
 
 #[test]
-fn who_stops_does_not_wait_behind_all_that_arrived() {
+fn a_stop_does_not_wait_behind_completions() {
     let (tree, seeds) = hosts(4, 10);
     let web = Web::new(tree, vec![]);
     let mut frontier = web.frontier(&seeds);
@@ -141,7 +141,7 @@ fn who_stops_does_not_wait_behind_all_that_arrived() {
     let mut handler = Plain {
         processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
         settled: Vec::new(),
-        after_settle: &mut |_| {},
+        after_each: &mut |_| {},
     };
     assert!(web.drive(&mut frontier, control, &mut handler));
     // What the first round leased: one address of each host.
@@ -169,7 +169,7 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     let mut handler = Plain {
         processor: Arc::new(|_, _| (Outcome::Done, None)),
         settled: Vec::new(),
-        after_settle: &mut |_| {},
+        after_each: &mut |_| {},
     };
     let options = LoopOptions {
         max_bytes: 10,
@@ -228,7 +228,7 @@ impl Handler for Watching<'_> {
 }
 
 #[test]
-fn no_more_is_chosen_than_can_be_worked_on() {
+fn no_more_is_leased_than_can_be_processed() {
     use sha2::{Digest, Sha256};
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let (hosts, pages) = (40 * cores, 4);
@@ -243,7 +243,7 @@ fn no_more_is_chosen_than_can_be_worked_on() {
                 (Outcome::Done, Some(()))
             }),
             settled: Vec::new(),
-            after_settle: &mut |_| {},
+            after_each: &mut |_| {},
         },
         after: hosts * pages / 2,
         most: 0,
