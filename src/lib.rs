@@ -45,6 +45,7 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `fs` | the files of a job: opened beneath its folder, written whole or not at all | nothing |
+//! | `clock` | the time of this process, and how a time is written | nothing |
 //! | `progress` | how far a long step has come | nothing |
 //! | `sanitize` | text of strangers made safe to print | nothing |
 //! | `local_origin` | whether a page of another site asks a server on this machine | nothing |
@@ -80,6 +81,7 @@
 //! - No input from the web, a config or the disk panics; errors say what to do.
 
 pub mod address;
+pub mod clock;
 pub mod config;
 pub mod corpus;
 pub mod crawl;

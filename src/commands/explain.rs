@@ -4,12 +4,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use spoor::address::{HostKey, PageUrl};
+use spoor::clock::{now, timestamp};
 use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenError};
 use spoor::crawl::frontier::store;
 use spoor::crawl::frontier::view::{MAX_AHEAD, View};
 use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
-use spoor::crawl::pipeline::{now, timestamp};
 use spoor::daemon;
 use spoor::daemon::control::Client;
 use spoor::daemon::explain::{self, Explanation, HostReport, Known};

@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use serde_json::{Value, json};
+use spoor::clock::{now, timestamp};
 use spoor::config::Limits;
 use spoor::crawl::frontier::{ImageLedger, ImagesLeft};
-use spoor::crawl::pipeline::{End, Stop, now, timestamp};
+use spoor::crawl::pipeline::{End, Stop};
 use spoor::daemon::{Fruitless, Summary};
 use spoor::page::Bucket;
 use spoor::sanitize;

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use spoor::address::PageUrl;
+use spoor::clock::now;
 use spoor::config::Config;
 use spoor::corpus::takedown::{Request, take_down};
-use spoor::crawl::pipeline::now;
 use spoor::sanitize;
 use spoor::web::scope::{HostRange, Sha256Hex, Target};
 

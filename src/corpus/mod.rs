@@ -7,7 +7,7 @@
 //! | `agreement` | how far these people agree | annotate |
 //! | `export` | the best images, or the documents, as a data set | rank |
 //! | `report` | what jobs found, as HTML and Markdown | annotate, crawl::frontier, topic |
-//! | `takedown` | removes samples from a job for good | crawl, web::scope |
+//! | `takedown` | removes samples from a job for good | crawl::checkpoint, crawl::frontier, web::scope |
 //!
 //! These modules read and rewrite the outputs of a job. They know no running crawl, and
 //! nothing here fetches anything.

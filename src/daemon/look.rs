@@ -12,11 +12,12 @@ use serde::Serialize;
 use tokio::runtime::Handle;
 
 use crate::address::PageUrl;
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
 use crate::crawl::pipeline::{
-    Arrival, Brought, Control, Crew, Pace, Permit, Reader, Work, drive, now,
+    Admission, Completion, Control, Handler, LoopOptions, Processor, Product, Reader, drive,
 };
 use crate::daemon::error::DaemonError;
 use crate::daemon::wiring;
@@ -193,7 +194,7 @@ impl Looker {
         }
         let beginning: String = beginning.chars().take(BEGINNING).collect();
         let page = match self.reader.read(&task(url), fetched) {
-            (Outcome::Done, Some(Brought::Page(page))) => page,
+            (Outcome::Done, Some(Product::Page(page))) => page,
             (Outcome::Drop { reason }, _) => {
                 let (url, why) = (url.clone(), reason.name().to_owned());
                 return Err(LookError::Dropped { url, why });
@@ -307,8 +308,8 @@ fn fetch(
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(std::slice::from_ref(url), now())?;
         let fetcher = wiring::fetcher(config, runtime).map_err(DaemonError::from)?;
-        let mut crew = Fetching::default();
-        let pace = Pace {
+        let mut handler = Fetching::default();
+        let options = LoopOptions {
             concurrency: 1,
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
@@ -318,21 +319,21 @@ fn fetch(
             runtime,
             &mut frontier,
             &fetcher,
-            &pace,
+            &options,
             Control::default(),
-            &mut crew,
+            &mut handler,
         )?;
-        if crew.page.is_none() && crew.why.is_none() {
-            crew.why = dropped(&frontier, url)?;
+        if handler.page.is_none() && handler.why.is_none() {
+            handler.why = dropped(&frontier, url)?;
         }
-        Ok(crew)
+        Ok(handler)
     };
     let looked = looked();
     std::fs::remove_dir_all(&folder).ok();
-    let crew = looked?;
-    crew.page.ok_or_else(|| LookError::Fetch {
+    let handler = looked?;
+    handler.page.ok_or_else(|| LookError::Fetch {
         url: url.clone(),
-        why: crew.why.unwrap_or("its host does not answer".to_owned()),
+        why: handler.why.unwrap_or("its host does not answer".to_owned()),
     })
 }
 
@@ -362,34 +363,34 @@ struct Fetching {
     why: Option<String>,
 }
 
-impl Crew for Fetching {
-    type Brought = Fetched;
+impl Handler for Fetching {
+    type Product = Fetched;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Fetched> {
+    fn processor(&self) -> Processor<Fetched> {
         Arc::new(|_: &Task, fetched| (Outcome::Done, Some(fetched)))
     }
 
-    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
-        Ok(Permit::Lease)
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Fetched>,
+        completion: Completion<Fetched>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Arrival {
+        let Completion {
             task,
             outcome,
-            brought,
+            product,
             elapsed,
             error,
             ..
-        } = arrival;
+        } = completion;
         let settled = if task.kind == TaskKind::Robots {
-            let body = brought.map(|fetched| fetched.body);
+            let body = product.map(|fetched| fetched.body);
             let answer = RobotsAnswer::of(&outcome, body);
             let none = |_: &_| Ok::<_, StoreError>(vec![]);
             frontier.finish_robots(&task, answer, elapsed, now, none)?
@@ -397,7 +398,7 @@ impl Crew for Fetching {
             let written = |_: &_| Ok::<_, StoreError>(Written::default());
             let finished =
                 frontier.finish(&task, outcome, Effects::default(), elapsed, now, written)?;
-            if let (Settled::Done, Some(fetched)) = (&finished.settled, brought) {
+            if let (Settled::Done, Some(fetched)) = (&finished.settled, product) {
                 self.page = Some((task.url.clone(), fetched));
             }
             finished.settled

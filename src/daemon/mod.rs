@@ -9,7 +9,7 @@
 //! | `error` | why a job cannot run | control, crawl, topic::score, web::fetch |
 //! | `observer` | what a run tells people on the way | control, error, crawl |
 //! | `wiring` | from the config of a job to its parts | control, error, explain, observer, ready, crawl, topic, web |
-//! | `nothing` | why the seeds brought nothing | explain, crawl |
+//! | `nothing` | why the seeds brought nothing | explain, crawl::frontier |
 //! | `service` | what a service manager is told | nothing |
 //! | `signals` | SIGINT, SIGTERM and SIGHUP | control, service, crawl::pipeline |
 //! | `run` | opens a job, crawls, and says what it came to | control, error, nothing, observer, ready, service, signals, wiring, crawl, topic, web |

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::address::{HostKey, PageUrl};
+use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, RobotsState, State};
-use crate::crawl::pipeline::now;
 use crate::daemon::explain::{self, Explanation, Terms};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};

@@ -11,10 +11,13 @@ use super::observer::{self, Observer, Told};
 use super::service::Service;
 use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
-use crate::crawl::pipeline::{Control, Crawl, End, Pace, Reading, Stop, drive, now, room_for};
+use crate::crawl::pipeline::{
+    Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
+};
 use crate::daemon::control::{self, Desk, Ratings};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
@@ -114,8 +117,8 @@ pub fn crawl(
     frontier.catch_up_takedowns(now())?;
     frontier.add_seeds(&seeds, now())?;
     frontier.watch(&watch, now())?;
-    let pace = Pace {
-        concurrency: room_for(config.network.concurrency),
+    let options = LoopOptions {
+        concurrency: fit_open_files(config.network.concurrency),
         max_bytes: MAX_BYTES_IN_FLIGHT,
         checkpoint: config.checkpoint.interval,
         drain: config.checkpoint.drain,
@@ -156,8 +159,15 @@ pub fn crawl(
         desk.observe(frontier, row);
         observer.crawl(frontier, row, &watch.now());
     };
-    let mut crew = Crawl::new(reading, outputs, control::limits(config), &mut progress);
-    let driven = drive(runtime, &mut frontier, &fetcher, &pace, control, &mut crew);
+    let mut handler = Crawl::new(reading, outputs, control::limits(config), &mut progress);
+    let driven = drive(
+        runtime,
+        &mut frontier,
+        &fetcher,
+        &options,
+        control,
+        &mut handler,
+    );
     let stop = match driven {
         Ok(stop) => stop,
         Err(error) => {
@@ -167,7 +177,7 @@ pub fn crawl(
             return Err(error);
         }
     };
-    let end = match (stop, crew.limit_reached()) {
+    let end = match (stop, handler.limit_reached()) {
         (Some(_), _) => End::Stopped,
         (None, Some(limit)) => End::Limit(limit),
         (None, None) => End::Exhausted,

@@ -180,7 +180,7 @@ fn write_over(path: &Path, bytes: &[u8]) {
 fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
     let seed = match std::env::var("SPOOR_DAMAGE_SEED") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => spoor::crawl::pipeline::now(),
+        Err(_) => spoor::clock::now(),
     };
     println!("SPOOR_DAMAGE_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);

@@ -371,7 +371,7 @@ fn states(job: &Job, known: &BTreeSet<(bool, String)>) -> BTreeMap<(bool, String
         store,
         Policy::new(&config.politeness, &config.network),
         Scope::new(config.scope.clone()),
-        spoor::crawl::pipeline::now(),
+        spoor::clock::now(),
     )
     .unwrap();
     check_tally(job, &frontier);
@@ -530,7 +530,7 @@ fn a_crawl_that_is_killed_a_hundred_times_brings_the_same_with_the_other_store()
 fn kill_and_compare(store: StoreKind, kills: usize, hosts: usize) {
     let seed = match std::env::var("SPOOR_KILL_SEED") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => spoor::crawl::pipeline::now(),
+        Err(_) => spoor::clock::now(),
     };
     println!("SPOOR_KILL_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);

@@ -158,7 +158,7 @@ fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending 
 fn cut(store: StoreKind, times: usize) -> Option<Vec<Ending>> {
     let seed = match std::env::var("SPOOR_POWER_SEED") {
         Ok(text) => text.parse().unwrap(),
-        Err(_) => spoor::crawl::pipeline::now(),
+        Err(_) => spoor::clock::now(),
     };
     println!("SPOOR_POWER_SEED={seed} with {}", store.name());
     let mut dice = ChaCha8Rng::seed_from_u64(seed);

@@ -34,12 +34,12 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::address::PageUrl;
+use crate::clock::timestamp;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::archive::ArchiveError;
 use crate::crawl::frontier::store::StoreError;
-use crate::crawl::pipeline::timestamp;
 use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};

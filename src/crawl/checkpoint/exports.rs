@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::{Instant, UNIX_EPOCH};
 
+use crate::clock::millis;
 use crate::config::Config;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::archive::{self, ArchiveError};
@@ -239,10 +240,6 @@ impl Readable for Until {
     fn path(&self) -> &Path {
         self.view.path()
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ExportError + '_ {

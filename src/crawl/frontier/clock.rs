@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::record::HostRecord;
 use super::sample::Control;
 use super::visits::Recrawl;
+use crate::clock::millis;
 use crate::config;
 use crate::page::Obeyed;
 
@@ -203,11 +204,6 @@ impl Policy {
             record.parked_until = record.parked_until.max(Some(until));
         }
     }
-}
-
-/// Milliseconds of a duration, at most `u64::MAX`.
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

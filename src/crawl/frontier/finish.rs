@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use super::change::Change;
-use super::clock::millis;
 use super::groups::{Booked, Failing, News};
 use super::record::UrlRecord;
 use super::schedule::Slot;
@@ -11,6 +10,7 @@ use super::step::Step;
 use super::store::StoreError;
 use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask};
 use crate::address::PageUrl;
+use crate::clock::millis;
 use crate::page::{
     ImageContext, Judged, Nearness, Outcome, Prints, Reason, Task, TaskKind, Validators,
 };

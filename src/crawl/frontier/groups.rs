@@ -25,11 +25,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::clock::{Policy, millis};
+use super::clock::Policy;
 use super::keys::Rank;
 use super::record::HostRecord;
 use super::schedule::Slot;
 use crate::address::HostKey;
+use crate::clock::millis;
 use crate::page::{Outcome, Reason};
 
 /// The longest pause of a group that backs off, in milliseconds: some minutes are a

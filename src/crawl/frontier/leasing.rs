@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::change::Change;
-use super::clock::millis;
 use super::finish::unknown_lease;
 use super::groups::{Booked, GroupKey, GroupRecord, News};
 use super::keys::{self, class};
@@ -14,6 +13,7 @@ use super::schedule::{Head, Host, Slot};
 use super::store::{Batch, StoreError};
 use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, listing, rescope, traps};
 use crate::address::{HostKey, PageUrl};
+use crate::clock::millis;
 use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host

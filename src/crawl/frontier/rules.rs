@@ -24,7 +24,6 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::change::{Change, Origin};
-use super::clock::millis;
 use super::finish::unknown_lease;
 use super::groups::{News, is_trouble};
 use super::keys::{self, Rank};
@@ -34,6 +33,7 @@ use super::schedule::{Head, Slot};
 use super::store::StoreError;
 use super::{Errand, Frontier, Lease, MAX_CACHED_RULES, Settled, codec};
 use crate::address::{HostKey, PageUrl};
+use crate::clock::millis;
 use crate::page::{Bucket, Outcome, Reason, Task, TaskKind};
 use crate::web::robots::Robots;
 

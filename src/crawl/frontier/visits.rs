@@ -22,12 +22,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use super::change::{Change, Origin, is_judgement, uncount_dropped};
-use super::clock::millis;
 use super::finish::Settled;
 use super::record::{State, UrlRecord, Visit};
 use super::store::StoreError;
 use super::{Frontier, keys, seed};
 use crate::address::{HostKey, PageUrl};
+use crate::clock::millis;
 use crate::page::{Reason, TaskKind, Validators};
 
 /// Pages that return to their queues in one batch at most, so that a crawl which

@@ -1,4 +1,4 @@
-//! The document of a page: what extraction and rating found, in the form that is kept.
+//! The document of a page: the results of extraction and rating, in the form that is kept.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -7,8 +7,8 @@ use crate::crawl::frontier::Finished;
 use crate::outputs::{Document, Replaced};
 use crate::page::{DocumentScore, Extracted, Task};
 
-/// What is known of a page's document before its task is settled; `None` where there is
-/// no text.
+/// The document of a page as far as it is known before its task is finished; `None` if the
+/// page has no text.
 pub(super) fn of_page(
     url: &PageUrl,
     page: &mut Extracted,
@@ -41,22 +41,22 @@ pub(super) fn of_page(
     })
 }
 
-/// The words of a text, numbers not counted.
+/// The number of words of a text, without numbers.
 fn words(text: &str) -> u32 {
     let words = text.unicode_words();
     let words = words.filter(|word| word.chars().any(char::is_alphabetic));
     u32::try_from(words.count()).unwrap_or(u32::MAX)
 }
 
-/// The document with what is known once its task is settled.
-pub(super) fn settled(found: &Document, task: &Task, time: &str, finished: &Finished) -> Document {
+/// The document, completed with what is known once its task is finished.
+pub(super) fn complete(found: &Document, task: &Task, time: &str, finished: &Finished) -> Document {
     let named = |url: &Option<PageUrl>| url.as_ref().map(|url| url.as_str().to_owned());
     Document {
         fetched: time.to_owned(),
         hops: task.hops,
         via: named(&task.via),
         control: task.control,
-        // As the log has it.
+        // The same value as in the log.
         on_topic: finished.judged.map(|judged| judged.on_topic.get()),
         replaces: finished.earlier.as_deref().and_then(replaced),
         near_copy_of: named(&finished.near_copy_of),
@@ -64,7 +64,7 @@ pub(super) fn settled(found: &Document, task: &Task, time: &str, finished: &Fini
     }
 }
 
-/// How the frontier notes which line of a page is the last, for its next visit.
+/// The note that tells the next visit of the page which line of it is the last.
 pub(super) fn note(document: &Document) -> String {
     format!("{} {}", document.hash, document.fetched)
 }

@@ -1,241 +1,165 @@
-//! The loop that every crawl runs: lease, fetch, work, settle, and always report.
+//! The loop that every run goes through, a crawl as well as training: lease, fetch, process,
+//! complete.
 //!
-//! One thread owns the frontier and waits for events; requests run as async
-//! tasks, CPU work on a bounded pool. Back-pressure is counted in bytes: while
-//! the bodies in memory exceed a limit nothing new is leased.
+//! One thread owns the frontier and waits for signals. Requests run as async tasks, CPU work
+//! on a thread pool with a thread per core. Back-pressure is counted in bytes: while the
+//! bodies in memory exceed a limit, nothing new is leased.
 
-use std::net::IpAddr;
-use std::panic::AssertUnwindSafe;
-use std::sync::mpsc::channel;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
-use tracing::{Instrument, Span};
 
-use super::Limits;
+use super::completion::{Completion, Contact};
+use super::concurrency::Concurrency;
+use super::handler::{Admission, Handler, complete};
+use super::journey::{Inbox, Launcher, span_of};
+use super::leasing::{self, Capacity, Leased};
+use super::options::LoopOptions;
 use super::outage::{self, Leasing, Outage, Released};
 use super::steer::{Control, Phase, Signal, Steering, Stop};
-use super::window::Window;
+use crate::clock::{millis, now};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, Rescoped, Rescored};
-use crate::page::{Fetched, Outcome, Reason, Task, Validators};
-use crate::web::fetch::{self, Answer, FetchError, Fetcher, HeldBytes};
+use crate::web::fetch::Fetcher;
 
-/// The longest the loop waits without looking at the clock.
+/// The longest time that the loop waits without looking at the clock.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
-/// The same while as many requests are open as are worth it, which grows with time.
-const WINDOW_WAIT: Duration = Duration::from_millis(20);
+/// The same while enough requests are open: how many are enough grows with time.
+const ENOUGH_WAIT: Duration = Duration::from_millis(20);
 
-/// While others wait, one of this many requests that may be open may be slow.
-const PER_SLOW: usize = 8;
+/// While other requests wait for a place, one of this many places may be taken by a slow one.
+const PLACES_PER_SLOW: usize = 8;
 
-/// How a crawl is driven.
-#[derive(Debug, Clone)]
-pub struct Pace {
-    /// Requests open at the same time, at most; fewer where the machine could not keep up.
-    pub concurrency: usize,
-    /// Bodies in memory, in bytes, above which nothing is leased.
-    pub max_bytes: u64,
-    /// How often the store is flushed.
-    pub checkpoint: Duration,
-    /// How long what is in flight is waited for when the run ends.
-    pub drain: Duration,
-}
-
-/// What a finished request brought.
-#[derive(Debug)]
-pub struct Arrival<B> {
-    /// The task that was leased.
-    pub task: Task,
-    /// How the journey ended.
-    pub outcome: Outcome,
-    /// What the work made of the body; `None` where there was none.
-    pub brought: Option<B>,
-    /// HTTP status, where one was received.
-    pub status: Option<u16>,
-    /// The `Content-Type` as sent.
-    pub content_type: Option<String>,
-    /// Bytes of the decoded body.
-    pub bytes: u64,
-    /// From sending the request to the last byte.
-    pub elapsed: Duration,
-    /// When the journey began, in milliseconds since 1970: never later than the request
-    /// was sent.
-    pub asked: Option<u64>,
-    /// The pause between two requests that the host was due, in milliseconds; known
-    /// when it is settled.
-    pub delay: Option<u64>,
-    /// What the server calls this version of the page.
-    pub validators: Validators,
-    /// The error in words.
-    pub error: Option<String>,
-    /// The host could not be reached at all.
-    pub(super) unreached: bool,
-    /// It is the operator's mistake, which every other request would meet as well.
-    pub(super) hopeless: bool,
-    /// How long the request waited at the clocks that it shares.
-    pub(super) waited: Duration,
-    /// How long the host asks to be left alone, whatever it answered.
-    pub(super) retry_after: Option<Duration>,
-    /// Nothing was asked of the host; only its address was found out, if it has
-    /// one of its own.
-    pub(super) located: Option<Option<IpAddr>>,
-    /// Gives the body's bytes back when the arrival is settled.
-    pub(super) _held: Option<HeldBytes>,
-}
-
-/// What may be leased now.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permit {
-    /// Go on.
-    Lease,
-    /// Only images, which the crew has told the frontier; pages not before something in
-    /// flight is finished.
-    Images,
-    /// Not before something in flight is finished.
-    Wait,
-    /// Never again: drain and end.
-    End,
-}
-
-/// What a driven crawl does with what arrives.
-pub trait Crew {
-    /// What the work makes of a body.
-    type Brought: Send + 'static;
-    /// The error that ends the run.
-    type Error: From<StoreError>;
-
-    /// CPU work on a body, off the thread that drives.
-    fn work(&self) -> Work<Self::Brought>;
-
-    /// Whether more may be leased.
-    ///
-    /// # Errors
-    /// Ends the run.
-    fn permit(&mut self, frontier: &mut Frontier, now: u64) -> Result<Permit, Self::Error>;
-
-    /// Takes an arrival and answers its lease.
-    ///
-    /// # Errors
-    /// Ends the run.
-    fn settle(
-        &mut self,
-        frontier: &mut Frontier,
-        arrival: Arrival<Self::Brought>,
-        now: u64,
-    ) -> Result<(), Self::Error>;
-
-    /// Called every [`Pace::checkpoint`] and at the end: all that is committed
-    /// is to survive the loss of power from here on.
-    ///
-    /// # Errors
-    /// Ends the run.
-    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
-        Ok(frontier.flush()?)
-    }
-
-    /// All that was written is to survive the loss of power: the frontier is about to be
-    /// flushed, and must not know more than the outputs hold.
-    ///
-    /// # Errors
-    /// Ends the run.
-    fn sync(&mut self) -> Result<(), Self::Error> {
-        Ok(())
-    }
-
-    /// Called once, when the run ends without an error.
-    ///
-    /// # Errors
-    /// The run ends with it.
-    fn end(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
-        self.checkpoint(frontier)
-    }
-
-    /// An arrival of which a part is not settled yet; it is given to `settle`
-    /// again, after others had their turn.
-    fn unsettled(&mut self) -> Option<Arrival<Self::Brought>> {
-        None
-    }
-
-    /// Called after every round, for progress.
-    fn round(&mut self, frontier: &Frontier);
-
-    /// How long what is in flight is waited for once it permits nothing more, where that is
-    /// `drain` at most.
-    fn grace(&self, drain: Duration) -> Duration {
-        drain
-    }
-
-    /// The limits that it keeps, where it has any; they may be changed.
-    fn limits(&mut self) -> Option<&mut Limits> {
-        None
-    }
-}
-
-/// Work on a body: how the journey ends, and what it brought.
-pub type Work<B> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<B>) + Send + Sync>;
-
-/// Runs until nothing is left, the crew's permit ends it, or it is stopped; then
-/// drains what is in flight. Returns why it was stopped, where it was. Must be called on
-/// a thread that may block.
+/// Runs until nothing is left, the handler ends it, or it is stopped; then waits for the open
+/// tasks. Returns why it was stopped, if it was. Call it on a thread that may block.
 ///
 /// # Errors
-/// The crew's error, or the store's. Leases that are open then are queued again
-/// at the next opening.
-pub fn drive<C: Crew>(
+/// The error of the handler, or of the store. Leases that are open then are queued again at
+/// the next opening.
+pub fn drive<H: Handler>(
     runtime: &Handle,
     frontier: &mut Frontier,
     fetcher: &Fetcher,
-    pace: &Pace,
+    options: &LoopOptions,
     control: Control,
-    crew: &mut C,
-) -> Result<Option<Stop>, C::Error> {
-    let (arrivals, arrived) = channel::<Arrival<C::Brought>>();
-    let work = crew.work();
+    handler: &mut H,
+) -> Result<Option<Stop>, H::Error> {
+    let (sender, completions) = channel();
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let pool = Arc::new(Semaphore::new(cores));
-    let window = Window::new(cores);
-    let mut spawn = |task: Task| {
-        let span = span_of(&task);
-        let journey = Journey {
-            fetcher: fetcher.clone(),
-            pool: Arc::clone(&pool),
-            work: Arc::clone(&work),
-            window: window.clone(),
-        };
-        let arrivals = arrivals.clone();
-        let signals = control.sender.clone();
-        let journey = async move {
-            let arrival = journey.whole(task).await;
-            // Both channels are closed only when the run has failed.
-            arrivals.send(arrival).ok();
-            signals.send(Signal::Arrived).ok();
-        };
-        runtime.spawn(journey.instrument(span));
+    let launcher = Launcher {
+        runtime: runtime.clone(),
+        fetcher: fetcher.clone(),
+        pool: Arc::new(Semaphore::new(cores)),
+        processor: handler.processor(),
+        concurrency: Concurrency::new(cores),
+        inbox: Inbox {
+            completions: sender,
+            signals: control.sender.clone(),
+        },
     };
-    let mut pace = pace.clone();
-    let mut phase = control.phase(now());
-    let mut outage = Outage::new();
-    // When the crew ended it.
-    let mut ended = None;
-    show(&control, &phase, None, crew);
-    let mut last_tick = Instant::now();
-    let mut last_flush = Instant::now();
-    loop {
-        let now = now();
-        let (stopped, paused) = (phase.stopping.is_some(), phase.paused.is_some());
-        let tick = last_tick.elapsed().as_millis();
-        if tick > 0 {
-            if !paused {
-                frontier.add_active(u64::try_from(tick).unwrap_or(u64::MAX));
+    let drive = Drive {
+        frontier,
+        fetcher,
+        handler,
+        options: options.clone(),
+        phase: control.phase(now()),
+        control,
+        launcher,
+        completions,
+        outage: Outage::new(),
+        closed: None,
+        deadline: None,
+        last_tick: Instant::now(),
+        last_flush: Instant::now(),
+    };
+    drive.run()
+}
+
+/// A run and the state of its loop. All times are milliseconds since 1970.
+struct Drive<'a, H: Handler> {
+    frontier: &'a mut Frontier,
+    fetcher: &'a Fetcher,
+    handler: &'a mut H,
+    options: LoopOptions,
+    control: Control,
+    phase: Phase,
+    launcher: Launcher<H::Product>,
+    completions: Receiver<Completion<H::Product>>,
+    outage: Outage<H::Product>,
+    /// Since when the handler admits nothing more.
+    closed: Option<u64>,
+    /// When the run ends even if tasks are open.
+    deadline: Option<u64>,
+    last_tick: Instant,
+    last_flush: Instant,
+}
+
+impl<H: Handler> Drive<'_, H> {
+    /// The loop. Each pass is a round.
+    fn run(mut self) -> Result<Option<Stop>, H::Error> {
+        self.show();
+        loop {
+            let now = now();
+            self.count_active_time();
+            self.work_in_background(now)?;
+
+            let unsent = self.outage.resend(now);
+            self.give_back(unsent, now)?;
+            let leased = self.lease(now)?;
+            self.release_held(leased.admission, now)?;
+            self.make_slow_requests_give_way(leased, now);
+
+            self.set_deadline(leased.admission, now);
+            if self.is_finished(leased.admission) || self.is_out_of_time(now) {
+                self.handler.end(self.frontier)?;
+                return Ok(self.phase.stop);
             }
-            last_tick = Instant::now();
+
+            self.receive_signals(self.wait(leased, now))?;
+            while let Ok(completion) = self.completions.try_recv() {
+                self.receive(completion)?;
+            }
+            while let Some(completion) = self.handler.incomplete() {
+                self.launcher.inbox.deliver(completion);
+            }
+
+            if self.last_flush.elapsed() >= self.options.checkpoint {
+                self.flush()?;
+            }
+            self.show();
+            self.handler.round(self.frontier);
         }
-        if !stopped && let Some(rescoped) = frontier.rescope_slice(now)? {
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.phase.stopping.is_some()
+    }
+
+    fn is_paused(&self) -> bool {
+        self.phase.paused.is_some()
+    }
+
+    /// Adds the time since the last round to the time spent crawling, except in a pause.
+    fn count_active_time(&mut self) {
+        let passed = millis(self.last_tick.elapsed());
+        if passed > 0 {
+            if !self.is_paused() {
+                self.frontier.add_active(passed);
+            }
+            self.last_tick = Instant::now();
+        }
+    }
+
+    /// Applies a changed scope or changed ratings to the next part of what is stored.
+    fn work_in_background(&mut self, now: u64) -> Result<(), H::Error> {
+        if self.is_stopped() {
+            return Ok(());
+        }
+        if let Some(rescoped) = self.frontier.rescope_slice(now)? {
             let Rescoped {
                 seen,
                 dropped,
@@ -243,7 +167,7 @@ pub fn drive<C: Crew>(
             } = rescoped;
             tracing::info!(seen, dropped, revived, "judged anew by the changed scope");
         }
-        if !stopped && let Some(rescored) = frontier.rescore_slice(now)? {
+        if let Some(rescored) = self.frontier.rescore_slice(now)? {
             let Rescored {
                 seen,
                 rescored,
@@ -253,509 +177,226 @@ pub fn drive<C: Crew>(
             } = rescored;
             tracing::info!(seen, rescored, moved, razored, revived, "rated anew");
         }
-        give_back(frontier, outage.resend(now), now)?;
-        frontier.set_most_open(pace.concurrency);
-        let in_flight = frontier.leased() > outage.held();
-        let (permit, room) = if stopped {
-            (Permit::End, Room::Free)
-        } else if paused {
-            (Permit::Wait, Room::Free)
-        } else {
-            match outage.leasing(in_flight, now) {
-                // A limit may be reached meanwhile.
-                Leasing::Nothing => match crew.permit(frontier, now)? {
-                    Permit::End => (Permit::End, Room::Free),
-                    _ => (Permit::Wait, Room::Free),
-                },
-                Leasing::One => lease_one(frontier, crew, now, &mut spawn)?,
-                Leasing::Freely => {
-                    let room = |frontier: &Frontier| {
-                        let asked = frontier.leased().saturating_sub(outage.held());
-                        match room(frontier, fetcher, &pace) {
-                            Room::Free if asked >= requests_for(&window, fetcher) => Room::Enough,
-                            room => room,
-                        }
-                    };
-                    lease_all(frontier, crew, room, now, &mut spawn)?
-                }
+        Ok(())
+    }
+
+    /// Leases what may be leased now, and starts it.
+    fn lease(&mut self, now: u64) -> Result<Leased, H::Error> {
+        self.frontier.set_most_open(self.options.concurrency);
+        if self.is_stopped() {
+            return Ok(Leased::nothing(Admission::End));
+        }
+        if self.is_paused() {
+            return Ok(Leased::nothing(Admission::Wait));
+        }
+        let held = self.outage.held();
+        let in_flight = self.frontier.leased() > held;
+        let enough = || most_requests(&self.launcher.concurrency, self.fetcher);
+        let capacity = |frontier: &Frontier| {
+            let open = frontier.leased().saturating_sub(held);
+            match Capacity::of(frontier, self.fetcher, &self.options) {
+                Capacity::Free if open >= enough() => Capacity::Enough,
+                capacity => capacity,
             }
         };
-        if stopped || permit == Permit::End {
-            give_back(frontier, outage.stop(), now)?;
-        } else if frontier.leased() == outage.held()
-            && !matches!(permit, Permit::Wait | Permit::Images)
-            && !outage.has_unsent()
-            // Those that are waited for are asked in a moment, or others are.
-            && !frontier.is_patient()
-        {
-            release(frontier, crew, outage.nobody_left(now), now)?;
+        let mut start = |task| self.launcher.start(task);
+        let (frontier, handler) = (&mut *self.frontier, &mut *self.handler);
+        match self.outage.leasing(in_flight, now) {
+            Leasing::Nothing => leasing::lease_none(frontier, handler, now),
+            Leasing::One => leasing::lease_one(frontier, handler, now, &mut start),
+            Leasing::Freely => leasing::lease_all(frontier, handler, capacity, now, &mut start),
         }
-        if matches!(permit, Permit::Lease | Permit::Images) && others_wait(frontier, room, now) {
-            let told = fetcher.give_way(pace.concurrency.div_ceil(PER_SLOW));
+    }
+
+    /// Releases the tasks without an answer once no answer can come that would tell an outage
+    /// from hosts that are down.
+    fn release_held(&mut self, admission: Admission, now: u64) -> Result<(), H::Error> {
+        if admission == Admission::End {
+            let held = self.outage.stop();
+            return Ok(self.give_back(held, now)?);
+        }
+        let only_held = self.frontier.leased() == self.outage.held();
+        // A patient frontier leases in a moment what it now keeps back for a better one.
+        let may_lease = self.outage.has_unsent() || self.frontier.is_patient();
+        if admission == Admission::Lease && only_held && !may_lease {
+            let released = self.outage.none_in_flight(now);
+            self.release(released, now)?;
+        }
+        Ok(())
+    }
+
+    /// Ends slow requests while other hosts wait for their place.
+    fn make_slow_requests_give_way(&self, leased: Leased, now: u64) {
+        let Leased {
+            admission,
+            capacity,
+        } = leased;
+        if admission.leases() && leasing::others_wait(self.frontier, capacity, now) {
+            let places = self.options.concurrency.div_ceil(PLACES_PER_SLOW);
+            let told = self.fetcher.give_way(places);
             if told > 0 {
                 tracing::debug!(told, "requests that take long give way to others");
             }
         }
-        let over = stopped || permit == Permit::End || (!paused && frontier.is_exhausted());
-        if frontier.leased() == 0 && over {
-            crew.end(frontier)?;
-            return Ok(phase.stop);
-        }
-        ended = match permit {
-            Permit::End => ended.or(Some(now)),
+    }
+
+    /// Sets the time for open tasks to finish once nothing more is leased.
+    fn set_deadline(&mut self, admission: Admission, now: u64) {
+        self.closed = match admission {
+            Admission::End => self.closed.or(Some(now)),
             _ => None,
         };
-        let last = match phase.stopping {
-            Some(since) => Some(since.saturating_add(millis(pace.drain))),
-            None => ended.map(|since| since.saturating_add(millis(crew.grace(pace.drain)))),
+        let drain = self.options.drain;
+        self.deadline = match (self.phase.stopping, self.closed) {
+            (Some(since), _) => Some(since.saturating_add(millis(drain))),
+            (None, Some(since)) => Some(since.saturating_add(millis(self.handler.grace(drain)))),
+            (None, None) => None,
         };
-        if last.is_some_and(|last| now >= last) {
-            let open = frontier.leased();
+    }
+
+    /// Whether no task is open, and none will be leased.
+    fn is_finished(&self, admission: Admission) -> bool {
+        let exhausted = || !self.is_paused() && self.frontier.is_exhausted();
+        self.frontier.leased() == 0 && (admission == Admission::End || exhausted())
+    }
+
+    /// Whether the open tasks have had their time to finish.
+    fn is_out_of_time(&self, now: u64) -> bool {
+        let is_out = self.deadline.is_some_and(|deadline| now >= deadline);
+        if is_out {
+            let open = self.frontier.leased();
             tracing::warn!(
                 "ending without {open} tasks that have not finished in time; they are asked for \
                  again at the next start"
             );
-            crew.end(frontier)?;
-            return Ok(phase.stop);
         }
-        let wait = match permit {
-            _ if (frontier.is_rescoping() || frontier.is_rescoring()) && !stopped => Duration::ZERO,
-            Permit::Lease | Permit::Images => match room {
-                Room::Free => wait_for(frontier, now),
-                Room::Enough => WINDOW_WAIT,
-                Room::Full => MAX_WAIT,
-            },
-            _ => last.map_or(MAX_WAIT, |last| {
-                MAX_WAIT.min(Duration::from_millis(last.saturating_sub(now)))
-            }),
-        };
-        // All that wait: while a round takes longer than a fetch, more come than rounds are
-        // made, and who asks or stops would wait behind them.
-        let mut signal = control.receiver.recv_timeout(wait).ok();
+        is_out
+    }
+
+    /// How long to wait for a signal.
+    fn wait(&self, leased: Leased, now: u64) -> Duration {
+        let in_background = self.frontier.is_rescoping() || self.frontier.is_rescoring();
+        if in_background && !self.is_stopped() {
+            return Duration::ZERO;
+        }
+        if !leased.admission.leases() {
+            let left = self.deadline.map(|deadline| deadline.saturating_sub(now));
+            return left.map_or(MAX_WAIT, |left| MAX_WAIT.min(Duration::from_millis(left)));
+        }
+        match leased.capacity {
+            Capacity::Free => leasing::until_next_lease(self.frontier, MAX_WAIT, now),
+            Capacity::Enough => ENOUGH_WAIT,
+            Capacity::Full => MAX_WAIT,
+        }
+    }
+
+    /// Waits for a signal, and handles all that have come. One per round would not do: if a
+    /// round takes longer than a fetch, completions come faster than rounds, and questions and
+    /// stops would wait behind them.
+    fn receive_signals(&mut self, wait: Duration) -> Result<(), H::Error> {
+        let mut signal = self.control.receiver.recv_timeout(wait).ok();
         while let Some(next) = signal {
             match next {
-                Signal::Stop(why) => phase.stop(why, self::now()),
+                Signal::Stop(why) => self.phase.stop(why, now()),
                 Signal::Ask(question) => question(&mut Steering {
-                    outage: outage.since(),
-                    most_leased: pace.concurrency.min(requests_for(&window, fetcher)),
-                    frontier,
-                    fetcher,
-                    pace: &mut pace,
-                    limits: crew.limits(),
-                    phase: &mut phase,
+                    outage: self.outage.since(),
+                    most_leased: self
+                        .options
+                        .concurrency
+                        .min(most_requests(&self.launcher.concurrency, self.fetcher)),
+                    frontier: self.frontier,
+                    fetcher: self.fetcher,
+                    options: &mut self.options,
+                    limits: self.handler.limits(),
+                    phase: &mut self.phase,
                 }),
                 Signal::Checkpoint(done) => {
-                    crew.checkpoint(frontier)?;
-                    last_flush = Instant::now();
-                    // Whoever asked may have gone away.
+                    self.flush()?;
+                    // The sender of the signal may be gone.
                     done.send(()).ok();
                 }
-                Signal::Arrived => {}
+                Signal::Completed => {}
             }
-            signal = control.receiver.try_recv().ok();
+            signal = self.control.receiver.try_recv().ok();
         }
-        while let Ok(arrival) = arrived.try_recv() {
-            let now = self::now();
-            if arrival.hopeless {
-                if phase.stopping.is_none() {
-                    phase.stop(Stop::Hopeless, now);
-                    let error = arrival.error.clone();
-                    control.watch.change(|standing| standing.hopeless = error);
-                }
-                frontier.abandon(&arrival.task, now)?;
-                continue;
-            }
-            let found = fetcher.names_found();
-            if outage::is_silence(&arrival) {
-                let known = frontier.has_answered(&arrival.task);
-                outage.hold(arrival, known, found, now);
-                continue;
-            }
-            release(frontier, crew, outage.answered(found, now), now)?;
-            let _within = span_of(&arrival.task).entered();
-            let began = Instant::now();
-            match arrival.located {
-                Some(address) => frontier.located(&arrival.task, address, now)?,
-                None => settle(frontier, crew, arrival, now)?,
-            }
-            window.settled(began.elapsed());
-        }
-        while let Some(arrival) = crew.unsettled() {
-            // Both ends are held here, so neither channel is closed.
-            arrivals.send(arrival).ok();
-            control.sender.send(Signal::Arrived).ok();
-        }
-        if last_flush.elapsed() >= pace.checkpoint {
-            crew.checkpoint(frontier)?;
-            last_flush = Instant::now();
-        }
-        show(&control, &phase, outage.since(), crew);
-        crew.round(frontier);
-    }
-}
-
-/// Notes how the run stands for those who watch it.
-fn show<C: Crew>(control: &Control, phase: &Phase, outage: Option<u64>, crew: &mut C) {
-    let limits = crew.limits().cloned();
-    control.watch.change(|standing| {
-        standing.paused = phase.paused;
-        standing.stopping = phase.stopping.zip(phase.stop);
-        standing.outage = outage;
-        standing.limits = limits.unwrap_or_default();
-    });
-}
-
-/// What every line of the log says that is written while a task is worked on.
-fn span_of(task: &Task) -> Span {
-    tracing::error_span!("task", id = %task.url.id(), url = %task.url)
-}
-
-pub(super) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-/// Whether more requests may be open.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Room {
-    /// There is room.
-    Free,
-    /// More would only be chosen earlier than they need to be.
-    Enough,
-    /// No more is allowed.
-    Full,
-}
-
-/// How many requests may be open or waited on, so that no step stands idle.
-fn requests_for(window: &Window, fetcher: &Fetcher) -> usize {
-    window.room(Instant::now(), |bytes| fetcher.interval(bytes))
-}
-
-/// What room the job's own limits leave.
-pub(super) fn room(frontier: &Frontier, fetcher: &Fetcher, pace: &Pace) -> Room {
-    match frontier.leased() >= pace.concurrency || fetcher.bytes_in_flight() > pace.max_bytes {
-        true => Room::Full,
-        false => Room::Free,
-    }
-}
-
-/// Whether a host could be asked if fewer requests were open.
-fn others_wait(frontier: &Frontier, room: Room, now: u64) -> bool {
-    let is_ready = || frontier.next_event().is_some_and(|at| at <= now);
-    frontier.keeps_back() || (room == Room::Full && is_ready())
-}
-
-/// Leases all that may be leased now; returns the last permit, and what room there was.
-pub(super) fn lease_all<C: Crew>(
-    frontier: &mut Frontier,
-    crew: &mut C,
-    room: impl Fn(&Frontier) -> Room,
-    now: u64,
-    spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Room), C::Error> {
-    loop {
-        let permit = crew.permit(frontier, now)?;
-        let room = room(frontier);
-        if !matches!(permit, Permit::Lease | Permit::Images) || room != Room::Free {
-            return Ok((permit, room));
-        }
-        match frontier.lease(now)? {
-            Some(task) => spawn(task),
-            None => return Ok((permit, Room::Free)),
-        }
-    }
-}
-
-/// Leases one task, where one may be leased; then nothing more may be.
-fn lease_one<C: Crew>(
-    frontier: &mut Frontier,
-    crew: &mut C,
-    now: u64,
-    spawn: &mut dyn FnMut(Task),
-) -> Result<(Permit, Room), C::Error> {
-    let permit = crew.permit(frontier, now)?;
-    if permit == Permit::Lease
-        && let Some(task) = frontier.lease_any(now)?
-    {
-        spawn(task);
-    }
-    Ok((permit, Room::Free))
-}
-
-/// Answers a lease. The pause that the host asks for is booked whatever the answer is; a
-/// failure after which the host backs off books it by itself.
-pub(super) fn settle<C: Crew>(
-    frontier: &mut Frontier,
-    crew: &mut C,
-    mut arrival: Arrival<C::Brought>,
-    now: u64,
-) -> Result<(), C::Error> {
-    let backs_off = matches!(
-        arrival.outcome,
-        Outcome::Retry {
-            host_backs_off: true,
-            ..
-        }
-    );
-    let waited = std::mem::take(&mut arrival.waited);
-    if !waited.is_zero() {
-        frontier.waited(&arrival.task, waited, now);
-    }
-    let wait = arrival.retry_after.take().filter(|wait| !wait.is_zero());
-    if let Some(wait) = wait.filter(|_| !backs_off) {
-        crew.sync()?;
-        frontier.rest(&arrival.task, wait, now)?;
-    }
-    crew.settle(frontier, arrival, now)
-}
-
-/// Does with what was held back what follows from it.
-fn release<C: Crew>(
-    frontier: &mut Frontier,
-    crew: &mut C,
-    released: Released<C::Brought>,
-    now: u64,
-) -> Result<(), C::Error> {
-    match released {
-        Released::Settle(arrivals) => arrivals
-            .into_iter()
-            .try_for_each(|arrival| settle(frontier, crew, arrival, now)),
-        Released::GiveBack(arrivals) => Ok(give_back(frontier, arrivals, now)?),
-    }
-}
-
-fn give_back<B>(
-    frontier: &mut Frontier,
-    arrivals: Vec<Arrival<B>>,
-    now: u64,
-) -> Result<(), StoreError> {
-    arrivals
-        .iter()
-        .try_for_each(|arrival| frontier.abandon(&arrival.task, now))
-}
-
-/// Milliseconds since 1970, by the clock as it stood when this process first asked: it
-/// never jumps, whatever is done to the system's clock, and goes on while the machine
-/// sleeps.
-pub fn now() -> u64 {
-    static BEGUN: OnceLock<(Duration, Duration)> = OnceLock::new();
-    let (wall, awake) = BEGUN.get_or_init(|| {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
-        (wall.unwrap_or_default(), since_boot())
-    });
-    let passed = since_boot().saturating_sub(*awake);
-    millis(*wall + passed)
-}
-
-#[cfg(target_os = "linux")]
-fn since_boot() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
-    Duration::try_from(time).unwrap_or_default()
-}
-
-/// Since this was first asked; other systems do not count the time they sleep.
-#[cfg(not(target_os = "linux"))]
-fn since_boot() -> Duration {
-    static FIRST: OnceLock<Instant> = OnceLock::new();
-    FIRST.get_or_init(Instant::now).elapsed()
-}
-
-/// How long nothing can be leased. Nothing at all where the frontier gave none
-/// though something is ready: it only paused after dropping many addresses.
-pub(super) fn wait_for(frontier: &Frontier, now: u64) -> Duration {
-    let due = frontier
-        .next_event()
-        .map_or(MAX_WAIT, |at| Duration::from_millis(at.saturating_sub(now)));
-    due.min(MAX_WAIT)
-}
-
-struct Journey<B> {
-    fetcher: Fetcher,
-    pool: Arc<Semaphore>,
-    work: Work<B>,
-    window: Window,
-}
-
-impl<B: Send + 'static> Journey<B> {
-    /// The journey, with an outcome whatever happens on the way.
-    async fn whole(self, task: Task) -> Arrival<B> {
-        let safe = task.clone();
-        let asked = Some(now());
-        let arrival = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
-            Ok(arrival) => arrival,
-            Err(_) => Arrival::failed(safe, "the request ended in a defect of spoor"),
-        };
-        Arrival { asked, ..arrival }
+        Ok(())
     }
 
-    async fn travel(self, task: Task) -> Arrival<B> {
-        if task.locate {
-            let found = self.fetcher.locate_again(&task.url, &task.booking);
-            return match found.await {
-                Ok(address) => Arrival {
-                    located: Some(address),
-                    ..Arrival::bare(task)
-                },
-                Err(error) => Arrival::of_error(task, &error),
-            };
+    /// Takes a completion: holds it back if it may be due to an outage, and completes it
+    /// otherwise.
+    fn receive(&mut self, completion: Completion<H::Product>) -> Result<(), H::Error> {
+        let now = now();
+        if completion.contact == Contact::Misconfigured {
+            self.stop_as_hopeless(completion.error.clone(), now);
+            return Ok(self.frontier.abandon(&completion.task, now)?);
         }
-        let fetcher = &self.fetcher;
-        let open = self.window.open(Instant::now());
-        let Task {
-            url,
-            kind,
-            validators,
-            booking,
-            ..
-        } = &task;
-        let answer = fetcher.fetch_booked(url, *kind, validators, booking);
-        let (answer, waited) = answer.await;
-        match &answer {
-            Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
-            Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
+        let found = self.fetcher.names_found();
+        if outage::is_silence(&completion) {
+            let known = self.frontier.has_answered(&completion.task);
+            self.outage.hold(completion, known, found, now);
+            return Ok(());
         }
-        if !matches!(answer, Ok(Answer::Body { .. })) {
-            self.window.worked(Duration::ZERO);
+        let released = self.outage.answered(found, now);
+        self.release(released, now)?;
+        let _within = span_of(&completion.task).entered();
+        let began = Instant::now();
+        match completion.contact {
+            Contact::Resolved(address) => self.frontier.located(&completion.task, address, now)?,
+            _ => complete(self.frontier, self.handler, completion, now)?,
         }
-        let arrival = match answer {
-            Err(error) => Arrival::of_error(task, &error),
-            Ok(Answer::Redirect {
-                status,
-                to,
-                retry_after,
-                elapsed,
-            }) => Arrival {
-                outcome: Outcome::Redirect { to },
-                status: Some(status),
-                retry_after,
-                elapsed,
-                ..Arrival::bare(task)
-            },
-            Ok(Answer::NotModified {
-                validators,
-                retry_after,
-                elapsed,
-            }) => Arrival {
-                outcome: Outcome::Unchanged,
-                status: Some(304),
-                retry_after,
-                elapsed,
-                validators,
-                ..Arrival::bare(task)
-            },
-            Ok(Answer::Body { fetched, held }) => self.digest(task, fetched, held).await,
-        };
-        Arrival { waited, ..arrival }
+        self.launcher.concurrency.completed(began.elapsed());
+        Ok(())
     }
 
-    async fn digest(self, task: Task, fetched: Fetched, held: HeldBytes) -> Arrival<B> {
-        let status = Some(fetched.status);
-        let content_type = fetched.content_type.clone();
-        let bytes = fetched.body.len() as u64;
-        let elapsed = fetched.elapsed;
-        let validators = fetched.validators.clone();
-        let safe = task.clone();
-        // The pool is never closed, so a permit always comes.
-        let permit = Arc::clone(&self.pool).acquire_owned().await;
-        let work = Arc::clone(&self.work);
-        let window = self.window.clone();
-        let span = Span::current();
-        let done = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            let _within = span.entered();
-            let began = Instant::now();
-            let (outcome, brought) = work(&task, fetched);
-            window.worked(began.elapsed());
-            (task, outcome, brought)
+    /// Stops the run because every request would fail, unless it is stopped already.
+    fn stop_as_hopeless(&mut self, error: Option<String>, now: u64) {
+        if !self.is_stopped() {
+            self.phase.stop(Stop::Hopeless, now);
+            self.control
+                .watch
+                .change(|standing| standing.hopeless = error);
+        }
+    }
+
+    fn release(&mut self, released: Released<H::Product>, now: u64) -> Result<(), H::Error> {
+        match released {
+            Released::Complete(completions) => completions
+                .into_iter()
+                .try_for_each(|held| complete(self.frontier, self.handler, held, now)),
+            Released::GiveBack(completions) => Ok(self.give_back(completions, now)?),
+        }
+    }
+
+    /// Queues tasks again as if they had not been leased.
+    fn give_back(
+        &mut self,
+        completions: Vec<Completion<H::Product>>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        completions
+            .iter()
+            .try_for_each(|completion| self.frontier.abandon(&completion.task, now))
+    }
+
+    fn flush(&mut self) -> Result<(), H::Error> {
+        self.handler.checkpoint(self.frontier)?;
+        self.last_flush = Instant::now();
+        Ok(())
+    }
+
+    /// Publishes the state of the run.
+    fn show(&mut self) {
+        let limits = self.handler.limits().cloned();
+        self.control.watch.change(|standing| {
+            standing.paused = self.phase.paused;
+            standing.stopping = self.phase.stopping.zip(self.phase.stop);
+            standing.outage = self.outage.since();
+            standing.limits = limits.unwrap_or_default();
         });
-        let (task, outcome, brought, error) = match done.await {
-            Ok((task, outcome, brought)) => (task, outcome, brought, None),
-            Err(_) => {
-                let reason = Reason::Internal;
-                let error =
-                    "the work on this body ended in a defect of spoor; please report the URL";
-                (safe, Outcome::Drop { reason }, None, Some(error.to_owned()))
-            }
-        };
-        Arrival {
-            task,
-            outcome,
-            brought,
-            status,
-            content_type,
-            bytes,
-            elapsed,
-            asked: None,
-            delay: None,
-            validators,
-            error,
-            unreached: false,
-            hopeless: false,
-            waited: Duration::ZERO,
-            retry_after: None,
-            located: None,
-            _held: Some(held),
-        }
     }
 }
 
-impl<B> Arrival<B> {
-    /// An arrival that no request brought.
-    #[cfg(test)]
-    pub(super) fn made(task: Task, outcome: Outcome, brought: Option<B>) -> Self {
-        Self {
-            outcome,
-            brought,
-            ..Self::bare(task)
-        }
-    }
-
-    /// An arrival of which nothing is known but the task.
-    pub(super) fn bare(task: Task) -> Self {
-        Self::failed(task, "").without_error()
-    }
-
-    fn failed(task: Task, error: &str) -> Self {
-        Self {
-            task,
-            outcome: Outcome::Drop {
-                reason: Reason::Internal,
-            },
-            brought: None,
-            status: None,
-            content_type: None,
-            bytes: 0,
-            elapsed: Duration::ZERO,
-            asked: None,
-            delay: None,
-            validators: Validators::default(),
-            error: Some(error.to_owned()),
-            unreached: false,
-            hopeless: false,
-            waited: Duration::ZERO,
-            retry_after: None,
-            located: None,
-            _held: None,
-        }
-    }
-
-    fn without_error(self) -> Self {
-        Self {
-            error: None,
-            ..self
-        }
-    }
-
-    pub(super) fn of_error(task: Task, error: &FetchError) -> Self {
-        let seen = error.seen();
-        Self {
-            outcome: fetch::outcome(task.kind, error),
-            status: seen.status,
-            bytes: seen.bytes,
-            elapsed: seen.elapsed,
-            unreached: error.is_unreached(),
-            hopeless: matches!(error, FetchError::Proxy { .. }),
-            retry_after: error.retry_after(),
-            ..Self::failed(task, &error.to_string())
-        }
-    }
+/// How many tasks may be leased so that no step of the pipeline is idle.
+fn most_requests(concurrency: &Concurrency, fetcher: &Fetcher) -> usize {
+    concurrency.limit(Instant::now(), |bytes| fetcher.interval(bytes))
 }

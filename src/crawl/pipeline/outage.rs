@@ -1,57 +1,61 @@
-//! Outages: when it is not one host that is silent but the network.
+//! Outages: when the network is gone, not one host.
 //!
-//! A host that fails is backed off, and after some tries its address is given up. If
-//! the network is gone that would strike host after host though nothing is wrong with
-//! any of them. So a request to which nobody answered is held back until the next
-//! answer of anybody. Where none comes and hosts that have answered before are silent
-//! one after the other, an outage has begun: what was held back is given back to the
-//! queue as if it had never been asked, and only one request at a time finds out
-//! whether the network is there again.
+//! A host that fails is backed off, and after some tries the address is given up. Without a
+//! network that would happen to host after host, though nothing is wrong with any of them. So
+//! a request without an answer is held back until any host answers. If none does, and hosts
+//! that have answered before fail one after the other, an outage has begun: the tasks that
+//! are held back return to the queue as if they had not been leased, and one request at a
+//! time tests whether the network is back.
 //!
-//! That many links lead to hosts that were never there says nothing of the network;
-//! only those count that are known to have answered once.
+//! Links to hosts that never existed are no evidence of an outage, so only hosts that have
+//! answered before count.
 //!
-//! A name server may be dead while hosts to which a connection is open go on answering.
-//! That they do says nothing of names: where hosts of some domains that had answered
-//! cannot be found one after the other, and no name is found in between, what could not
-//! be found is given back after a pause that grows, and the others are asked as ever. Nor
-//! does it begin an outage where the others merely keep their pauses at that moment: they
-//! answered while the names were looked up.
+//! A name server may be down while hosts with an open connection still answer. Their answers
+//! are no evidence that names can be resolved. If known hosts of several domains cannot be
+//! resolved one after the other, and no other name is resolved in between, the tasks that
+//! need a name return to the queue after a growing pause, and all others go on as usual. Nor
+//! is it an outage if the other hosts are in their crawl delay at that moment: they answered
+//! while the names were looked up.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::drive::{Arrival, millis};
+use super::completion::{Completion, Contact};
 use crate::address::HostKey;
+use crate::clock::millis;
 use crate::page::{Outcome, Reason};
 
-/// Hosts that answered before and are silent now, one after the other, that make an
-/// outage.
+/// The number of known hosts that must fail one after the other to make an outage.
 const HOSTS: usize = 3;
 
-/// The pause between two requests during an outage: it doubles up to the longest.
+/// The first and the longest pause between two requests during an outage; it doubles.
 const PROBE: Duration = Duration::from_secs(1);
 const MAX_PROBE: Duration = Duration::from_secs(60);
 
-/// Longer than this, no network is taken for an outage: the hosts are what is silent.
+/// After this time without an answer the hosts are taken to be down, not the network.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
-/// What is held back, and why.
-pub(super) struct Outage<B> {
-    held: Vec<Arrival<B>>,
-    /// The hosts among them that answered before.
+/// The tasks that are held back, and what is known of the network. All times are
+/// milliseconds since 1970.
+pub(super) struct Outage<P> {
+    /// Tasks without an answer.
+    held: Vec<Completion<P>>,
+    /// The hosts among them that have answered before.
     known: BTreeSet<HostKey>,
-    /// What this machine could not send, and when that is given back.
-    unsent: Vec<Arrival<B>>,
-    again: u64,
-    told: bool,
+    /// Tasks that this machine could not send.
+    unsent: Vec<Completion<P>>,
+    /// When these are given back.
+    resend: u64,
+    /// Whether the log says that some could not be sent.
+    has_warned: bool,
     names: Names,
-    /// When somebody answered last, in milliseconds since 1970.
+    /// The time of the last answer of any host.
     answered: u64,
-    /// Since when there is an outage, in milliseconds since 1970.
+    /// The begin of the outage, if there is one.
     since: Option<u64>,
+    /// The pause before the next request during an outage.
     pause: Duration,
-    /// When the next request may be made.
+    /// The time of the next request during an outage.
     next: u64,
 }
 
@@ -63,22 +67,22 @@ pub(super) enum Leasing {
     Nothing,
 }
 
-/// What becomes of what was held back.
-pub(super) enum Released<B> {
-    /// It was the hosts: each arrival counts.
-    Settle(Vec<Arrival<B>>),
-    /// It was not: nothing was asked.
-    GiveBack(Vec<Arrival<B>>),
+/// What to do with tasks that were held back.
+pub(super) enum Released<P> {
+    /// Their hosts have failed: complete them.
+    Complete(Vec<Completion<P>>),
+    /// The network has failed: queue them again as if they had not been leased.
+    GiveBack(Vec<Completion<P>>),
 }
 
-impl<B> Outage<B> {
+impl<P> Outage<P> {
     pub fn new() -> Self {
         Self {
             held: Vec::new(),
             known: BTreeSet::new(),
             unsent: Vec::new(),
-            again: 0,
-            told: false,
+            resend: 0,
+            has_warned: false,
             names: Names::default(),
             answered: 0,
             since: None,
@@ -87,7 +91,7 @@ impl<B> Outage<B> {
         }
     }
 
-    /// How many leases are held back.
+    /// How many tasks are held back.
     pub fn held(&self) -> usize {
         self.held.len() + self.unsent.len()
     }
@@ -102,31 +106,31 @@ impl<B> Outage<B> {
         self.since
     }
 
-    /// Holds back a request to which nobody answered; `known` says whether its host
-    /// has answered before, `found` how many names have been found so far.
-    pub fn hold(&mut self, arrival: Arrival<B>, known: bool, found: u64, now: u64) {
-        if is_unsent(&arrival.outcome) {
-            if !self.told {
-                self.told = true;
-                let error = arrival.error.as_deref().unwrap_or_default();
+    /// Holds back a task without an answer. `known` tells whether its host has answered
+    /// before, `found` how many names have been resolved so far.
+    pub fn hold(&mut self, completion: Completion<P>, known: bool, found: u64, now: u64) {
+        if is_unsent(&completion.outcome) {
+            if !self.has_warned {
+                self.has_warned = true;
+                let error = completion.error.as_deref().unwrap_or_default();
                 tracing::warn!("{error}; until then fewer requests are made, and nothing is lost");
             }
             if self.unsent.is_empty() {
-                self.again = now.saturating_add(millis(PROBE));
+                self.resend = now.saturating_add(millis(PROBE));
             }
-            self.unsent.push(arrival);
+            self.unsent.push(completion);
             return;
         }
-        let unnamed = is_unnamed(&arrival.outcome);
+        let unnamed = is_unnamed(&completion.outcome);
         if known {
-            let host = &arrival.task.host;
+            let host = &completion.task.host;
             if unnamed {
                 self.names.lost(host, found, now);
             }
             self.known.insert(host.clone());
         }
-        self.held.push(arrival);
-        // Where it is only the name server, those that need no name answer still.
+        self.held.push(completion);
+        // If only the name server is down, hosts with an open connection still answer.
         if !unnamed && self.since.is_none() && self.known.len() >= HOSTS {
             self.begin(now);
         }
@@ -144,23 +148,23 @@ impl<B> Outage<B> {
         );
     }
 
-    /// What could not be sent and may be tried again now.
-    pub fn resend(&mut self, now: u64) -> Vec<Arrival<B>> {
-        match now >= self.again {
+    /// The unsent tasks, once they may be tried again.
+    pub fn resend(&mut self, now: u64) -> Vec<Completion<P>> {
+        match now >= self.resend {
             true => std::mem::take(&mut self.unsent),
             false => Vec::new(),
         }
     }
 
-    /// Everything that is held back, as nothing more is to be asked.
-    pub fn stop(&mut self) -> Vec<Arrival<B>> {
+    /// All tasks that are held back, because the run sends no more requests.
+    pub fn stop(&mut self) -> Vec<Completion<P>> {
         let mut all = std::mem::take(&mut self.held);
         all.append(&mut self.unsent);
         all
     }
 
-    /// Somebody answered, so the network is there; `found` as for [`Outage::hold`].
-    pub fn answered(&mut self, found: u64, now: u64) -> Released<B> {
+    /// A host answered, so the network is up; `found` as for [`Outage::hold`].
+    pub fn answered(&mut self, found: u64, now: u64) -> Released<P> {
         self.names.seen(found);
         self.answered = now;
         if let Some(since) = self.since {
@@ -170,14 +174,14 @@ impl<B> Outage<B> {
         self.end(now)
     }
 
-    /// Nothing is in flight any more that could answer.
-    pub fn nobody_left(&mut self, now: u64) -> Released<B> {
+    /// No request is open any more, so no answer can come.
+    pub fn none_in_flight(&mut self, now: u64) -> Released<P> {
         let longest = millis(LONGEST);
         if self.since.is_none() && self.silent(now) >= HOSTS {
             self.begin(now);
         }
         match self.since {
-            // Each of them is tried again in its turn, and the outage goes on.
+            // Each of them will be tried again, and the outage goes on.
             Some(since) if now.saturating_sub(since) < longest => {
                 Released::GiveBack(std::mem::take(&mut self.held))
             }
@@ -191,8 +195,8 @@ impl<B> Outage<B> {
         }
     }
 
-    /// How many hosts that answered before are silent, but for those whose names alone are
-    /// not found, as somebody answered after they were asked for.
+    /// How many known hosts are silent. Hosts without a name do not count if the name server
+    /// is down and another host answered after their request.
     fn silent(&self, now: u64) -> usize {
         let lost = self.names.are_lost(now);
         let answered = |asked: Option<u64>| asked.is_some_and(|asked| asked < self.answered);
@@ -202,7 +206,7 @@ impl<B> Outage<B> {
         hosts.iter().filter(|h| self.known.contains(**h)).count()
     }
 
-    fn end(&mut self, now: u64) -> Released<B> {
+    fn end(&mut self, now: u64) -> Released<P> {
         let mut held = std::mem::take(&mut self.held);
         self.known.clear();
         self.pause = PROBE;
@@ -213,17 +217,17 @@ impl<B> Outage<B> {
                     let unnamed = held.extract_if(.., |a| is_unnamed(&a.outcome));
                     let unnamed: Vec<_> = unnamed.collect();
                     if !unnamed.is_empty() && self.unsent.is_empty() {
-                        self.again = now.saturating_add(millis(self.names.pause()));
+                        self.resend = now.saturating_add(millis(self.names.pause()));
                     }
                     self.unsent.extend(unnamed);
                 }
-                Released::Settle(held)
+                Released::Complete(held)
             }
         }
     }
 
-    /// How much may be leased now. During an outage it is one task at a time, ever more
-    /// seldom; where this says so, it is leased.
+    /// How much may be leased now. During an outage it is one task at a time, after a growing
+    /// pause; [`Leasing::One`] counts as a lease.
     pub fn leasing(&mut self, in_flight: bool, now: u64) -> Leasing {
         if !self.is_on() {
             return Leasing::Freely;
@@ -236,21 +240,22 @@ impl<B> Outage<B> {
         Leasing::One
     }
 
-    /// Whether something is held back that this machine could not send.
+    /// Whether unsent tasks are held back.
     pub fn has_unsent(&self) -> bool {
         !self.unsent.is_empty()
     }
 }
 
-/// What is known of the name server.
+/// What is known of the name server of this machine.
 #[derive(Default)]
 struct Names {
-    /// Names found so far, when this was last looked at.
+    /// Names resolved so far, when this was last compared.
     found: u64,
-    /// Registered domains of hosts that had answered and cannot be found, since a name
-    /// was found last: one owner's name server may well be dead.
+    /// Registered domains of known hosts that could not be resolved since a name was resolved
+    /// last. Hosts of one domain count once, as they share a name server of their own.
     lost: BTreeSet<String>,
-    /// When so many were lost that it must be ours, in milliseconds since 1970.
+    /// When so many were lost that the name server of this machine must be down, in
+    /// milliseconds since 1970.
     since: Option<u64>,
     /// The last pause; zero before the first.
     pause: Duration,
@@ -278,7 +283,7 @@ impl Names {
         }
     }
 
-    /// Whether it is the name server, and not the names.
+    /// Whether the name server is down, not single names gone.
     fn are_lost(&self, now: u64) -> bool {
         let longest = millis(LONGEST);
         self.since
@@ -297,7 +302,7 @@ impl Names {
     }
 }
 
-/// Whether a name was not found.
+/// Whether a name could not be resolved.
 fn is_unnamed(outcome: &Outcome) -> bool {
     matches!(
         outcome,
@@ -308,10 +313,10 @@ fn is_unnamed(outcome: &Outcome) -> bool {
     )
 }
 
-/// Whether nobody answered. A host that takes the connection and then says nothing, or
-/// cuts it, is there, and so is the network.
-pub(super) fn is_silence<B>(arrival: &Arrival<B>) -> bool {
-    arrival.unreached || is_unsent(&arrival.outcome)
+/// Whether no host was reached. A host that accepts a connection and then sends nothing, or
+/// closes it, is up, and so is the network.
+pub(super) fn is_silence<P>(completion: &Completion<P>) -> bool {
+    completion.contact == Contact::Unreachable || is_unsent(&completion.outcome)
 }
 
 /// Whether this machine could not open the connection (see the table of failures).
@@ -331,7 +336,7 @@ mod tests {
     use crate::address::PageUrl;
     use crate::page::{Bucket, Task, TaskKind, Terms, Validators};
 
-    fn arrival(host: usize, reason: Reason) -> Arrival<()> {
+    fn completion(host: usize, reason: Reason) -> Completion<()> {
         let url = PageUrl::parse(&format!("http://h{host}.test/")).unwrap();
         let task = Task {
             lease: 0,
@@ -356,13 +361,13 @@ mod tests {
             retry_after: None,
             host_backs_off: true,
         };
-        Arrival::made(task, outcome, None)
+        Completion::made(task, outcome, None)
     }
 
-    /// What was released: `s`ettled or `g`iven back, and how many.
+    /// What was released: to be `c`ompleted or `g`iven back, and how many.
     fn released(released: Released<()>) -> (char, usize) {
         match released {
-            Released::Settle(all) => ('s', all.len()),
+            Released::Complete(all) => ('c', all.len()),
             Released::GiveBack(all) => ('g', all.len()),
         }
     }
@@ -371,14 +376,14 @@ mod tests {
     fn hosts_that_never_answered_make_no_outage() {
         let mut outage = Outage::new();
         for host in 0..50 {
-            outage.hold(arrival(host, Reason::Connection), false, 0, 0);
+            outage.hold(completion(host, Reason::Connection), false, 0, 0);
         }
-        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
-        outage.hold(arrival(50, Reason::Dns), true, 0, 0);
+        outage.hold(completion(50, Reason::Dns), true, 0, 0);
+        outage.hold(completion(50, Reason::Dns), true, 0, 0);
         assert!(!outage.is_on());
-        assert_eq!(released(outage.answered(0, 1)), ('s', 52));
-        outage.hold(arrival(51, Reason::Dns), true, 0, 0);
-        assert_eq!(released(outage.nobody_left(2)), ('s', 1));
+        assert_eq!(released(outage.answered(0, 1)), ('c', 52));
+        outage.hold(completion(51, Reason::Dns), true, 0, 0);
+        assert_eq!(released(outage.none_in_flight(2)), ('c', 1));
     }
 
     #[test]
@@ -386,7 +391,7 @@ mod tests {
         let mut outage = Outage::new();
         for host in 0..3 {
             assert!(!outage.is_on());
-            outage.hold(arrival(host, Reason::Timeout), true, 0, 1_000);
+            outage.hold(completion(host, Reason::Timeout), true, 0, 1_000);
         }
         assert!(outage.is_on());
         let mut now = 1_000;
@@ -394,13 +399,13 @@ mod tests {
         while now < 400_000 {
             if outage.leasing(false, now) == Leasing::One {
                 tries.push(now - 1_000);
-                outage.hold(arrival(9, Reason::Timeout), true, 0, now);
+                outage.hold(completion(9, Reason::Timeout), true, 0, now);
             }
             now += 500;
         }
         let expected = [1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 64_000, 124_000];
         assert_eq!(tries[..8], expected);
-        assert_eq!(released(outage.nobody_left(now)), ('g', 3 + tries.len()));
+        assert_eq!(released(outage.none_in_flight(now)), ('g', 3 + tries.len()));
         assert!(outage.is_on());
         assert_eq!(released(outage.answered(0, now)), ('g', 0));
         assert!(!outage.is_on());
@@ -410,20 +415,20 @@ mod tests {
     fn after_a_day_it_is_the_hosts() {
         let mut outage = Outage::new();
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Connection), true, 0, 0);
+            outage.hold(completion(host, Reason::Connection), true, 0, 0);
         }
-        assert_eq!(released(outage.nobody_left(86_399_000)), ('g', 3));
-        outage.hold(arrival(1, Reason::Connection), true, 0, 86_400_000);
-        assert_eq!(released(outage.nobody_left(86_400_000)), ('s', 1));
+        assert_eq!(released(outage.none_in_flight(86_399_000)), ('g', 3));
+        outage.hold(completion(1, Reason::Connection), true, 0, 86_400_000);
+        assert_eq!(released(outage.none_in_flight(86_400_000)), ('c', 1));
         assert!(!outage.is_on());
     }
 
     #[test]
     fn what_could_not_be_sent_keeps_its_place_for_a_moment() {
         let mut outage = Outage::new();
-        outage.hold(arrival(1, Reason::Internal), true, 0, 500);
+        outage.hold(completion(1, Reason::Internal), true, 0, 500);
         assert!(outage.has_unsent() && !outage.is_on());
-        assert_eq!(released(outage.answered(0, 600)), ('s', 0));
+        assert_eq!(released(outage.answered(0, 600)), ('c', 0));
         assert_eq!((outage.resend(1_499).len(), outage.held()), (0, 1));
         assert_eq!((outage.resend(1_500).len(), outage.held()), (1, 0));
     }
@@ -431,68 +436,68 @@ mod tests {
     #[test]
     fn while_no_name_is_found_an_answer_says_nothing_of_names() {
         let mut outage = Outage::new();
-        // Two owners may well have lost theirs, and two hosts of one owner.
+        // Two domains may have lost their own name servers, and two hosts share one.
         for (host, at) in [(1, 10), (2, 20), (2, 30)] {
-            outage.hold(arrival(host, Reason::Dns), true, 7, at);
-            assert_eq!(released(outage.answered(7, at)), ('s', 1));
+            outage.hold(completion(host, Reason::Dns), true, 7, at);
+            assert_eq!(released(outage.answered(7, at)), ('c', 1));
         }
-        // With the third it is the name server: nobody pays any more, known or not.
-        outage.hold(arrival(3, Reason::Dns), true, 7, 40);
-        outage.hold(arrival(4, Reason::Dns), false, 7, 40);
-        outage.hold(arrival(5, Reason::Connection), true, 7, 40);
-        assert_eq!(released(outage.answered(7, 50)), ('s', 1));
+        // With the third it is the name server of this machine: no host is to blame.
+        outage.hold(completion(3, Reason::Dns), true, 7, 40);
+        outage.hold(completion(4, Reason::Dns), false, 7, 40);
+        outage.hold(completion(5, Reason::Connection), true, 7, 40);
+        assert_eq!(released(outage.answered(7, 50)), ('c', 1));
         assert!(!outage.is_on() && outage.has_unsent());
         assert_eq!(outage.resend(1_049).len(), 0);
         assert_eq!(outage.resend(1_050).len(), 2);
-        // They are tried again, ever more seldom, also where nothing else is left.
-        outage.hold(arrival(3, Reason::Dns), true, 7, 1_100);
-        assert_eq!(released(outage.nobody_left(1_200)), ('s', 0));
+        // They are tried again after longer pauses, even if nothing else is left.
+        outage.hold(completion(3, Reason::Dns), true, 7, 1_100);
+        assert_eq!(released(outage.none_in_flight(1_200)), ('c', 0));
         assert_eq!(outage.resend(3_199).len(), 0);
         assert_eq!(outage.resend(3_200).len(), 1);
-        // A name was found, so what is not is gone.
-        outage.hold(arrival(4, Reason::Dns), false, 7, 3_300);
-        assert_eq!(released(outage.answered(8, 3_400)), ('s', 1));
-        outage.hold(arrival(3, Reason::Dns), true, 8, 3_500);
-        assert_eq!(released(outage.answered(8, 3_600)), ('s', 1));
+        // A name was resolved, so those that are not are gone.
+        outage.hold(completion(4, Reason::Dns), false, 7, 3_300);
+        assert_eq!(released(outage.answered(8, 3_400)), ('c', 1));
+        outage.hold(completion(3, Reason::Dns), true, 8, 3_500);
+        assert_eq!(released(outage.answered(8, 3_600)), ('c', 1));
     }
 
     #[test]
     fn names_that_come_back_in_between_or_for_a_day_do_not_are_the_hosts_own() {
         let mut outage = Outage::new();
         for host in 0..9 {
-            outage.hold(arrival(host, Reason::Dns), true, host as u64, 0);
-            assert_eq!(released(outage.answered(host as u64, 0)), ('s', 1));
+            outage.hold(completion(host, Reason::Dns), true, host as u64, 0);
+            assert_eq!(released(outage.answered(host as u64, 0)), ('c', 1));
         }
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Dns), true, 9, 0);
+            outage.hold(completion(host, Reason::Dns), true, 9, 0);
         }
-        assert_eq!(released(outage.answered(9, 86_399_000)), ('s', 0));
+        assert_eq!(released(outage.answered(9, 86_399_000)), ('c', 0));
         assert_eq!(outage.resend(86_400_000).len(), 3);
-        outage.hold(arrival(1, Reason::Dns), true, 9, 86_400_000);
-        assert_eq!(released(outage.answered(9, 86_400_000)), ('s', 1));
+        outage.hold(completion(1, Reason::Dns), true, 9, 86_400_000);
+        assert_eq!(released(outage.answered(9, 86_400_000)), ('c', 1));
     }
 
     #[test]
     fn a_host_that_keeps_its_pause_while_no_name_is_found_is_no_outage() {
-        let asked = |host, at| Arrival {
+        let asked = |host, at| Completion {
             asked: Some(at),
-            ..arrival(host, Reason::Dns)
+            ..completion(host, Reason::Dns)
         };
         let mut outage = Outage::new();
-        // Somebody answers while the names are looked up, and waits when all have failed.
-        assert_eq!(released(outage.answered(7, 1_500)), ('s', 0));
+        // A host answers during the look-ups, and is in its crawl delay when all have failed.
+        assert_eq!(released(outage.answered(7, 1_500)), ('c', 0));
         for host in 1..=4 {
             outage.hold(asked(host, 1_000 + host as u64), true, 7, 2_000);
         }
-        assert_eq!(released(outage.nobody_left(2_010)), ('s', 0));
+        assert_eq!(released(outage.none_in_flight(2_010)), ('c', 0));
         assert!(!outage.is_on() && outage.has_unsent());
         assert_eq!(outage.resend(3_009).len(), 0);
         assert_eq!(outage.resend(3_010).len(), 4);
-        // Nobody does any more.
+        // No host answers any more.
         for host in 1..=4 {
             outage.hold(asked(host, 3_010), true, 7, 4_000);
         }
-        assert_eq!(released(outage.nobody_left(4_010)), ('g', 4));
+        assert_eq!(released(outage.none_in_flight(4_010)), ('g', 4));
         assert!(outage.is_on());
     }
 
@@ -500,10 +505,10 @@ mod tests {
     fn where_nobody_answers_at_all_a_dead_name_server_is_an_outage() {
         let mut outage = Outage::new();
         for host in 0..3 {
-            outage.hold(arrival(host, Reason::Dns), true, 5, 0);
-            assert!(!outage.is_on(), "somebody may answer yet");
+            outage.hold(completion(host, Reason::Dns), true, 5, 0);
+            assert!(!outage.is_on(), "a host may answer yet");
         }
-        assert_eq!(released(outage.nobody_left(10)), ('g', 3));
+        assert_eq!(released(outage.none_in_flight(10)), ('g', 3));
         assert!(outage.is_on());
         assert_eq!(outage.leasing(false, 1_009), Leasing::Nothing);
         assert_eq!(outage.leasing(false, 1_010), Leasing::One);

@@ -1,22 +1,22 @@
-//! A crawl over answers that are stored: no network, and a clock of its own.
+//! A crawl over stored answers, without a network and with a clock of its own.
 //!
-//! One task is asked after the other, and the clock jumps to the next event where nothing
-//! may be asked, so the same answers give the same crawl, however fast the machine is.
-//! Everything else is that of a real crawl: frontier, robots rules, retries, extraction,
-//! ratings.
+//! It takes one task after the other. If nothing may be requested, the clock jumps to the
+//! next event, so the same answers give the same crawl on every machine. All else is as in a
+//! real crawl: frontier, robots rules, retries, extraction, ratings.
 
 use std::time::Duration;
 
-use super::drive::{Arrival, Crew, Permit, settle};
+use super::completion::Completion;
+use super::handler::{Admission, Handler, complete};
 use crate::address::PageUrl;
 use crate::crawl::frontier::Frontier;
 use crate::page::{Fetched, Outcome, Task};
 use crate::web::fetch::FetchError;
 
-/// Milliseconds that a request takes by the clock of a replay.
+/// The duration of a request by the clock of a replay, in milliseconds.
 const REQUEST: u64 = 1;
 
-/// What is stored of an address.
+/// The stored answer of an address.
 #[derive(Debug)]
 pub enum Stored {
     /// A response with a body.
@@ -28,22 +28,22 @@ pub enum Stored {
         /// Where to.
         to: PageUrl,
     },
-    /// No answer, or none that helps.
+    /// No answer, or an error.
     Failed(FetchError),
 }
 
-/// Runs until nothing is left or the crew's permit ends it. `now` is the clock at the
-/// beginning, in milliseconds since 1970; returns it at the end.
+/// Runs until nothing is left or the handler ends it. `now` is the clock at the beginning, in
+/// milliseconds since 1970. Returns the clock at the end.
 ///
 /// # Errors
-/// The crew's error, or the store's.
-pub fn replay<C: Crew>(
+/// The handler's error, or the store's.
+pub fn replay<H: Handler>(
     frontier: &mut Frontier,
     answer: &mut dyn FnMut(&Task) -> Stored,
-    crew: &mut C,
+    handler: &mut H,
     mut now: u64,
-) -> Result<u64, C::Error> {
-    let work = crew.work();
+) -> Result<u64, H::Error> {
+    let processor = handler.processor();
     loop {
         while frontier.is_rescoping() {
             frontier.rescope_slice(now)?;
@@ -51,13 +51,13 @@ pub fn replay<C: Crew>(
         while frontier.is_rescoring() {
             frontier.rescore_slice(now)?;
         }
-        // Nothing is in flight, so waiting for it would never end.
-        if crew.permit(frontier, now)? != Permit::Lease {
+        // No task is open, so waiting for one would never end.
+        if handler.admission(frontier, now)? != Admission::Lease {
             break;
         }
         let Some(task) = frontier.lease(now)? else {
             match frontier.next_event() {
-                // It only paused after dropping many addresses.
+                // A task is due: the frontier only paused after dropping many addresses.
                 Some(at) => now = now.max(at),
                 None if frontier.is_exhausted() => break,
                 None => now = now.saturating_add(REQUEST),
@@ -69,38 +69,38 @@ pub fn replay<C: Crew>(
             continue;
         }
         let elapsed = Duration::from_millis(REQUEST);
-        let arrival = match answer(&task) {
-            Stored::Failed(error) => Arrival::of_error(task, &error),
-            Stored::Redirect { status, to } => Arrival {
+        let completion = match answer(&task) {
+            Stored::Failed(error) => Completion::of_error(task, &error),
+            Stored::Redirect { status, to } => Completion {
                 outcome: Outcome::Redirect { to },
                 status: Some(status),
                 elapsed,
-                ..Arrival::bare(task)
+                ..Completion::bare(task)
             },
             Stored::Body(fetched) => {
                 let (status, bytes) = (fetched.status, fetched.body.len() as u64);
                 let content_type = fetched.content_type.clone();
                 let validators = fetched.validators.clone();
-                let (outcome, brought) = work(&task, *fetched);
-                Arrival {
+                let (outcome, product) = processor(&task, *fetched);
+                Completion {
                     outcome,
-                    brought,
+                    product,
                     status: Some(status),
                     content_type,
                     bytes,
                     elapsed,
                     validators,
-                    ..Arrival::bare(task)
+                    ..Completion::bare(task)
                 }
             }
         };
         now = now.saturating_add(REQUEST);
-        settle(frontier, crew, arrival, now)?;
-        while let Some(arrival) = crew.unsettled() {
-            crew.settle(frontier, arrival, now)?;
+        complete(frontier, handler, completion, now)?;
+        while let Some(completion) = handler.incomplete() {
+            handler.complete(frontier, completion, now)?;
         }
-        crew.round(frontier);
+        handler.round(frontier);
     }
-    crew.checkpoint(frontier)?;
+    handler.checkpoint(frontier)?;
     Ok(now)
 }

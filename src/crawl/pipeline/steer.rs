@@ -1,74 +1,71 @@
-//! How a run is asked and told while it goes on: the ends of a channel that the loop
-//! reads between two rounds. Whatever is asked or changed is a closure that runs on the
-//! thread which owns the frontier, so nothing needs a lock and no change falls into the
-//! middle of anything.
+//! Questions and changes to a running loop. Each is a closure that travels through a channel
+//! and runs between two rounds on the thread that owns the frontier, so nothing needs a lock
+//! and no change interrupts a step.
 //!
-//! Who asks, and whether he may, is not known here.
+//! Authentication happens elsewhere.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
-use super::Limits;
-use super::drive::Pace;
+use super::options::{Limits, LoopOptions};
 use crate::crawl::frontier::Frontier;
 use crate::web::fetch::Fetcher;
 
 /// A running [`drive`](super::drive()) between two rounds of its loop.
 pub struct Steering<'a> {
-    /// What is known and queued.
+    /// The queue and everything stored.
     pub frontier: &'a mut Frontier,
     /// What sends the requests.
     pub fetcher: &'a Fetcher,
-    /// How fast it goes.
-    pub pace: &'a mut Pace,
-    /// When it ends by itself; `None` for a run without such limits.
+    /// How much the run does at once.
+    pub options: &'a mut LoopOptions,
+    /// When it ends by itself; `None` if the run has no limits.
     pub limits: Option<&'a mut Limits>,
-    /// Whether it goes on.
+    /// Whether it runs, pauses or stops.
     pub phase: &'a mut Phase,
     /// Since when the network is taken to be gone, in milliseconds since 1970.
     pub outage: Option<u64>,
-    /// As many tasks are leased at the same time: [`Pace::concurrency`], or fewer where more
-    /// would only be chosen earlier than they need to be.
+    /// The greatest number of leased tasks: [`LoopOptions::concurrency`], or fewer if more would
+    /// only be chosen earlier than necessary.
     pub most_leased: usize,
 }
 
-/// Why a run ends before it has nothing left to do.
+/// Why a run ends though something is left to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
     /// Ctrl-C (SIGINT).
     Interrupted,
     /// SIGTERM, as a service manager sends it.
     Terminated,
-    /// Somebody said so over the control API, as `spoor ctl JOB stop` does.
+    /// A request over the control API, for example `spoor ctl JOB stop`.
     Told,
-    /// Every request would fail in the same way, and only the operator can mend it.
+    /// A mistake in the settings that would make every request fail.
     Hopeless,
 }
 
-/// How a run stands at this moment, for those who show it. All times are milliseconds
-/// since 1970.
+/// The published state of a run. All times are milliseconds since 1970.
 #[derive(Debug, Clone, Default)]
 pub struct Standing {
-    /// Since when nothing is asked for, until it is resumed.
+    /// Since when the run pauses.
     pub paused: Option<u64>,
     /// Since when and why the run is ending.
     pub stopping: Option<(u64, Stop)>,
     /// Since when the network is taken to be gone.
     pub outage: Option<u64>,
-    /// When the run ends by itself, as it is set now.
+    /// When the run ends by itself, by its present settings.
     pub limits: Limits,
-    /// Why every request would fail, where the run ends for that.
+    /// Why every request would fail, if the run ends because of that.
     pub hopeless: Option<String>,
 }
 
-/// Says how the run that was given the same [`Control`] stands. Cheap to clone.
+/// Reads the published state of the run with the same [`Control`]. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Watch(Arc<Mutex<Standing>>);
 
 impl Watch {
-    /// How the run stood after its last round.
+    /// The state after the last round.
     pub fn now(&self) -> Standing {
         let standing = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         standing.clone()
@@ -79,28 +76,29 @@ impl Watch {
     }
 }
 
-/// Whether a run goes on. All times are milliseconds since 1970.
+/// Whether a run goes on, pauses or stops. All times are milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Phase {
-    /// Since when it runs: its beginning, or the end of the last pause.
+    /// The start of the run, or the end of the last pause.
     pub running: u64,
-    /// Since when nothing is leased, until it is resumed.
+    /// Since when nothing is leased until the run is resumed.
     pub paused: Option<u64>,
-    /// Since when nothing is leased any more at all.
+    /// Since when nothing is leased because the run ends.
     pub stopping: Option<u64>,
-    /// Why it ends, where it does.
+    /// Why it ends, if it does.
     pub stop: Option<Stop>,
 }
 
 impl Phase {
-    /// Nothing more is leased; what is in flight finishes. False where it was so before.
+    /// Begins a pause: nothing more is leased, and open tasks finish. False if the run paused
+    /// already.
     pub fn pause(&mut self, now: u64) -> bool {
         let begins = self.paused.is_none();
         self.paused.get_or_insert(now);
         begins
     }
 
-    /// Ends a pause. False where there was none.
+    /// Ends a pause. False if there was none.
     pub fn resume(&mut self, now: u64) -> bool {
         let ends = self.paused.take().is_some();
         if ends {
@@ -109,30 +107,32 @@ impl Phase {
         ends
     }
 
-    /// The first reason counts.
+    /// Stops the run. Only the first reason counts.
     pub(super) fn stop(&mut self, why: Stop, now: u64) {
         self.stopping.get_or_insert(now);
         self.stop.get_or_insert(why);
     }
 }
 
+/// What wakes the loop.
 pub(super) enum Signal {
+    /// The run is to end.
     Stop(Stop),
-    /// Somebody wants to know something, or to change it.
+    /// A question or a change.
     Ask(Box<dyn FnOnce(&mut Steering<'_>) + Send>),
-    /// Somebody wants all that is committed to be on the disk.
+    /// All that is committed is to be written to the disk.
     Checkpoint(oneshot::Sender<()>),
-    /// Something arrived; it lies in the other channel.
-    Arrived,
+    /// A completion is in the other channel.
+    Completed,
 }
 
-/// Asks a running [`drive`](super::drive()). Cheap to clone.
+/// Sends questions to a running [`drive`](super::drive()). Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Asker(Sender<Signal>);
 
 impl Asker {
     /// Runs `question` on the thread that owns the frontier, between two rounds of
-    /// the loop; it must be quick. `None` where the run has ended.
+    /// the loop; it must be quick. `None` if the run has ended.
     pub async fn ask<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Frontier) -> T + Send + 'static,
@@ -140,21 +140,21 @@ impl Asker {
         self.steer(move |run| question(run.frontier)).await
     }
 
-    /// The same with all of the run.
+    /// The same with access to the whole run.
     pub async fn steer<T: Send + 'static>(
         &self,
         question: impl FnOnce(&mut Steering<'_>) -> T + Send + 'static,
     ) -> Option<T> {
         let (answer, answered) = oneshot::channel();
         let question = move |run: &mut Steering<'_>| {
-            // Nobody waits any more where the other end is gone.
+            // The sender of the question may be gone.
             answer.send(question(run)).ok();
         };
         self.0.send(Signal::Ask(Box::new(question))).ok()?;
         answered.await.ok()
     }
 
-    /// Returns when all that is committed would survive the loss of power. `None` where
+    /// Returns when all that is committed would survive the loss of power. `None` if
     /// the run has ended.
     pub async fn checkpoint(&self) -> Option<()> {
         let (done, is_done) = oneshot::channel();
@@ -163,19 +163,19 @@ impl Asker {
     }
 }
 
-/// Asks a running [`drive`](super::drive()) to stop. Cheap to clone.
+/// Stops a running [`drive`](super::drive()). Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stopper(Sender<Signal>);
 
 impl Stopper {
-    /// Nothing more is leased; what is in flight is drained.
+    /// Stops the run: nothing more is leased, and open tasks have their time to finish.
     pub fn stop(&self, why: Stop) {
-        // The loop has ended already where nobody listens.
+        // Fails only if the run has ended already.
         self.0.send(Signal::Stop(why)).ok();
     }
 }
 
-/// The ends of the channel by which a run is stopped and asked.
+/// Both ends of the channel by which a run gets its signals.
 #[derive(Debug)]
 pub struct Control {
     pub(super) sender: Sender<Signal>,
@@ -197,22 +197,22 @@ impl Default for Control {
 }
 
 impl Control {
-    /// The run that is given this control leases nothing until it is resumed.
+    /// The run with this control leases nothing until it is resumed.
     pub fn begin_paused(&mut self) {
         self.paused = true;
     }
 
-    /// A handle that stops the run that is given this control.
+    /// A handle that stops the run with this control.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.sender.clone())
     }
 
-    /// A handle that asks the run that is given this control.
+    /// A handle that sends questions to the run with this control.
     pub fn asker(&self) -> Asker {
         Asker(self.sender.clone())
     }
 
-    /// A handle that says how the run that is given this control stands.
+    /// A handle that reads the state of the run with this control.
     pub fn watch(&self) -> Watch {
         self.watch.clone()
     }

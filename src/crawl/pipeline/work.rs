@@ -7,24 +7,23 @@ use std::collections::hash_map::Entry;
 use std::iter::repeat_with;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
 use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
-use crate::crawl::frontier::{Effects, NewImage, NewTask, Rating};
+use crate::crawl::frontier::{NewImage, NewTask, Rating};
 use crate::language::Language;
 use crate::metrics::Metrics;
 use crate::page::{
-    Bucket, DocumentScore, Extracted, Fetched, ImageCandidate, Nearness, Obeyed, Observed, Outcome,
-    Prints, Reason, Scored, Task, TaskKind, Terms, TextShare, Use,
+    Bucket, Extracted, Fetched, ImageCandidate, Nearness, Obeyed, Observed, Outcome, Reason,
+    Scored, Task, TaskKind, Use,
 };
-use crate::picture::{self, BadImage, ImageInfo};
+use crate::picture::{self, BadImage};
 use crate::topic::score::Scorer;
 use crate::topic::strategy::Strategy;
 use crate::web::extract;
 
 use super::documents;
-use crate::outputs::Document;
+use super::product::{PageProduct, Product, SitemapProduct};
 use crate::web::sitemap;
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
@@ -33,131 +32,6 @@ const LARGE_PAGE: usize = 256 << 10;
 /// Large work is done one after the other, however many threads there are: a few
 /// kilobytes may unfold to all that is allowed.
 static LARGE: Mutex<()> = Mutex::new(());
-
-/// What the work made of a body.
-#[derive(Debug)]
-pub enum Brought {
-    /// A page, rated.
-    Page(Box<PageBrought>),
-    /// An image of a wanted size.
-    Image {
-        /// The bytes as served.
-        bytes: Bytes,
-        /// What it is.
-        info: Box<ImageInfo>,
-        /// The `Content-Type` as sent.
-        content_type: Option<String>,
-        /// What its host and the answer say of its use.
-        terms: Terms,
-    },
-    /// Nothing, for a reason that takes words.
-    Refused {
-        /// The words.
-        why: String,
-    },
-    /// An image that is not kept, for what is said of its use.
-    Forbidden {
-        /// All that is said.
-        terms: Terms,
-        /// What of it forbids to keep it.
-        by: Vec<&'static str>,
-    },
-    /// The body of a robots.txt.
-    Robots(Bytes),
-    /// The body of a tdmrep.json.
-    Tdmrep(Bytes),
-    /// What a sitemap lists.
-    Sitemap(SitemapBrought),
-}
-
-/// What a sitemap lists.
-#[derive(Debug)]
-pub struct SitemapBrought {
-    /// Pages, those that changed last first.
-    pub pages: Vec<NewTask>,
-    /// Further sitemaps, where it is an index.
-    pub sitemaps: Vec<PageUrl>,
-    /// Why it was not read to its end, if it was not.
-    pub trouble: Option<String>,
-}
-
-/// What is kept of a page.
-#[derive(Debug)]
-pub struct PageBrought {
-    /// Its own rating.
-    pub document: DocumentScore,
-    /// How likely it is on topic by its own text, 0 to 1: by the contrast of its words
-    /// where the model has one, and otherwise by its perplexity. 0 where it is in a language
-    /// that the job does not permit. `None` where the scorer has no judge.
-    pub on_topic: Option<f64>,
-    /// Whether that is a guess.
-    pub guessed: bool,
-    /// What its text says for a learning crawl.
-    pub nearness: Option<Nearness>,
-    /// Its links, each address once, with the best of its scores.
-    pub links: Vec<NewTask>,
-    /// Its images, each address once.
-    pub images: Vec<NewImage>,
-    /// Images that were left out because they are SVGs by name.
-    pub svgs: u32,
-    /// The perplexity of a run of unknown words.
-    pub unknown: f64,
-    /// Digest of the keyword table that its links are rated by.
-    pub keywords: u64,
-    /// Its normalised sentences, a line each.
-    pub sentences: String,
-    /// Its document, as far as it is known before the task is settled; `None` where none
-    /// is kept.
-    pub kept: Option<Box<Document>>,
-    /// Its title.
-    pub title: Option<String>,
-    /// Which part of its text was rated and kept.
-    pub text: TextShare,
-    /// The language it declares.
-    pub language: Option<String>,
-    /// The language its text is in, where that is certain.
-    pub recognised: Option<Language>,
-    /// That is another one than the model's.
-    pub foreign: bool,
-    /// That is none of those that the job permits, so nothing of the page is kept.
-    pub off_language: bool,
-    /// Name of the encoding it was decoded with.
-    pub charset: String,
-    /// What its host, the answer and the page itself say of its use.
-    pub terms: Terms,
-    /// What of it forbade to keep something that the job keeps: its text, its images or
-    /// both.
-    pub forbidden: Vec<&'static str>,
-    /// Its images, where it forbids their use.
-    pub withheld: Vec<PageUrl>,
-    /// True where the body was longer than the cap.
-    pub truncated: bool,
-    /// Digest of the letters of its text, by which a later visit sees whether the
-    /// page has changed.
-    pub digest: u64,
-    /// The address that it calls its own.
-    pub canonical: Option<PageUrl>,
-    /// What its text is known again by.
-    pub prints: Prints,
-}
-
-impl PageBrought {
-    /// Gives the frontier what it is to know of the page.
-    pub fn give(&mut self, effects: &mut Effects) {
-        effects.links = std::mem::take(&mut self.links);
-        effects.images = std::mem::take(&mut self.images);
-        effects.svgs = self.svgs;
-        effects.withheld = std::mem::take(&mut self.withheld);
-        effects.unknown = self.unknown;
-        effects.keywords = Some(self.keywords);
-        effects.on_topic = self.on_topic;
-        effects.guessed = self.guessed;
-        effects.nearness = self.nearness.take();
-        effects.digest = Some(self.digest);
-        effects.canonical = self.canonical.take();
-        effects.prints = Some(std::mem::take(&mut self.prints));
-    }
-}
 
 /// Which languages are expected, and which are wanted.
 #[derive(Debug, Clone, Default)]
@@ -251,7 +125,7 @@ pub struct Reader {
 
 impl Reader {
     /// Everything between the bytes and the commit.
-    pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let large = match task.kind {
             TaskKind::Page => fetched.body.len() > LARGE_PAGE,
             TaskKind::Sitemap => true,
@@ -260,8 +134,8 @@ impl Reader {
         };
         let _turn = turn(large);
         match task.kind {
-            TaskKind::Robots => (Outcome::Done, Some(Brought::Robots(fetched.body))),
-            TaskKind::Tdmrep => (Outcome::Done, Some(Brought::Tdmrep(fetched.body))),
+            TaskKind::Robots => (Outcome::Done, Some(Product::Robots(fetched.body))),
+            TaskKind::Tdmrep => (Outcome::Done, Some(Product::Tdmrep(fetched.body))),
             TaskKind::Image => self.picture(task, fetched),
             TaskKind::Page => self.page(task, &fetched),
             TaskKind::Sitemap => self.sitemap(&task.url, &fetched),
@@ -272,7 +146,7 @@ impl Reader {
     /// no page whose topic it might share. So it goes behind every link of the
     /// class `normal` that was rated, and before the class `low`; a link that is
     /// met later and rated better lifts it.
-    fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+    fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let mut read = sitemap::read(url, &fetched.body);
         if read.pages.is_empty()
             && read.sitemaps.is_empty()
@@ -292,15 +166,15 @@ impl Reader {
             anchor: None,
             clues: None,
         });
-        let brought = SitemapBrought {
+        let product = SitemapProduct {
             pages: pages.collect(),
             sitemaps: read.sitemaps.into_iter().map(|entry| entry.url).collect(),
             trouble: read.trouble,
         };
-        (Outcome::Done, Some(Brought::Sitemap(brought)))
+        (Outcome::Done, Some(Product::Sitemap(product)))
     }
 
-    fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Brought>) {
+    fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
         let mut extracted = match self
             .metrics
@@ -388,7 +262,7 @@ impl Reader {
             true => documents::of_page(url, &mut extracted, &document, contrast),
             false => None,
         };
-        let page = PageBrought {
+        let page = PageProduct {
             document,
             kept: kept.map(Box::new),
             on_topic,
@@ -421,7 +295,7 @@ impl Reader {
             canonical: extracted.canonical,
             prints: extracted.prints,
         };
-        (Outcome::Done, Some(Brought::Page(Box::new(page))))
+        (Outcome::Done, Some(Product::Page(Box::new(page))))
     }
 
     fn was_trained_on(&self, perplexity: f64) -> bool {
@@ -461,7 +335,7 @@ impl Reader {
     }
 
     /// What is not wanted is found out before the pixels are decoded.
-    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Brought>) {
+    fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let of_answer = extract::header_terms(&task.url, &fetched.terms);
         let terms = task.terms.clone().then(of_answer);
         let by = terms.forbids(Use::Images, &self.obeyed);
@@ -469,7 +343,7 @@ impl Reader {
             let reason = Reason::Forbidden;
             return (
                 Outcome::Drop { reason },
-                Some(Brought::Forbidden { terms, by }),
+                Some(Product::Forbidden { terms, by }),
             );
         }
         let body = &fetched.body;
@@ -490,7 +364,7 @@ impl Reader {
             return bad_image(&bad, content_type);
         }
         info.mislabelled = picture::mislabelled(&info.format, content_type, task.url.path());
-        let image = Brought::Image {
+        let image = Product::Image {
             bytes: fetched.body,
             info: Box::new(info),
             content_type: fetched.content_type,
@@ -506,7 +380,7 @@ fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
     large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Brought>) {
+fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Product>) {
     let sent: String = content_type
         .unwrap_or("nothing")
         .chars()
@@ -515,8 +389,8 @@ fn bad_image(bad: &BadImage, content_type: Option<&str>) -> (Outcome, Option<Bro
     refused(Reason::BadImage, format!("{bad}; sent as {sent:?}"))
 }
 
-fn refused(reason: Reason, why: String) -> (Outcome, Option<Brought>) {
-    (Outcome::Drop { reason }, Some(Brought::Refused { why }))
+fn refused(reason: Reason, why: String) -> (Outcome, Option<Product>) {
+    (Outcome::Drop { reason }, Some(Product::Refused { why }))
 }
 
 /// What of a text must stay for it to count as the same: its letters. Clocks and

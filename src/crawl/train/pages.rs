@@ -13,10 +13,13 @@ use tokio::runtime::Handle;
 use super::TrainError;
 use super::corpus::Document;
 use crate::address::PageUrl;
+use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, Written};
-use crate::crawl::pipeline::{Arrival, Control, Crew, Pace, Permit, Work, drive, now};
+use crate::crawl::pipeline::{
+    Admission, Completion, Control, Handler, LoopOptions, Processor, drive,
+};
 use crate::fs::IoError;
 use crate::page::{Outcome, Reason, Task, TaskKind};
 use crate::web::extract;
@@ -76,7 +79,7 @@ pub(super) fn fetch(
         });
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(urls, now())?;
-        let mut crew = Fetching {
+        let mut handler = Fetching {
             options: extract::Options {
                 max_text_bytes: config.text.max_bytes.as_len(),
                 max_nesting: config.text.max_nesting,
@@ -86,15 +89,22 @@ pub(super) fn fetch(
             pages: Pages::default(),
             failures: HashMap::new(),
         };
-        let pace = Pace {
+        let options = LoopOptions {
             concurrency: config.network.concurrency,
             max_bytes: u64::MAX,
             checkpoint: Duration::from_secs(60),
             drain: Duration::from_secs(60),
         };
         let control = Control::default();
-        drive(runtime, &mut frontier, fetcher, &pace, control, &mut crew)?;
-        crew.checked(&frontier, urls)
+        drive(
+            runtime,
+            &mut frontier,
+            fetcher,
+            &options,
+            control,
+            &mut handler,
+        )?;
+        handler.checked(&frontier, urls)
     };
     let pages = crawl();
     clear()?;
@@ -146,11 +156,11 @@ impl Fetching {
     }
 }
 
-impl Crew for Fetching {
-    type Brought = Vec<String>;
+impl Handler for Fetching {
+    type Product = Vec<String>;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Vec<String>> {
+    fn processor(&self) -> Processor<Vec<String>> {
         let options = self.options.clone();
         Arc::new(move |task: &Task, fetched| {
             if task.kind == TaskKind::Robots {
@@ -167,26 +177,26 @@ impl Crew for Fetching {
         })
     }
 
-    fn permit(&mut self, _: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
-        Ok(Permit::Lease)
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Vec<String>>,
+        completion: Completion<Vec<String>>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Arrival {
+        let Completion {
             task,
             outcome,
-            brought,
+            product,
             elapsed,
             error,
             ..
-        } = arrival;
+        } = completion;
         if task.kind == TaskKind::Robots {
-            let body = brought.map(|b| b.concat().into_bytes().into());
+            let body = product.map(|b| b.concat().into_bytes().into());
             let answer = RobotsAnswer::of(&outcome, body);
             let settled = frontier
                 .finish_robots(&task, answer, elapsed, now, |_| Ok::<_, StoreError>(vec![]))?;
@@ -201,7 +211,7 @@ impl Crew for Fetching {
             Ok::<_, StoreError>(Written::default())
         })?;
         tell(&task, &finished.settled, error.as_deref(), now);
-        match (finished.settled, brought) {
+        match (finished.settled, product) {
             (Settled::Done, Some(blocks)) => {
                 let document = Document::of_blocks(&blocks);
                 self.pages.documents.insert(task.url, document);

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{ControlError, Who};
-use crate::crawl::pipeline::{now, timestamp};
+use crate::clock::{now, timestamp};
 use crate::outputs::{self, Table};
 use crate::sanitize;
 

@@ -19,8 +19,9 @@ use utoipa::ToSchema;
 use super::routes::Problem;
 use super::status::Stage;
 use super::{Board, ControlError, Desk, Inner, Status};
+use crate::clock::{now, timestamp};
 use crate::crawl::frontier::Frontier;
-use crate::crawl::pipeline::{End, now, timestamp};
+use crate::crawl::pipeline::End;
 use crate::fs::beneath;
 
 /// Pages that wait for the end at the same time, so that they do not take every

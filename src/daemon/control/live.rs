@@ -18,7 +18,7 @@ use super::{ControlError, Desk, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::frontier::{Frontier, Rescored};
-use crate::crawl::pipeline::{Limits, Steering, room_for};
+use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::web::scope::Scope;
 
 /// What may change, in words for those who tried something else.
@@ -240,9 +240,9 @@ fn apply(
         *limits = self::limits(new);
     }
     if old.network.concurrency != new.network.concurrency {
-        run.pace.concurrency = room_for(new.network.concurrency);
+        run.options.concurrency = fit_open_files(new.network.concurrency);
     }
-    run.pace.checkpoint = new.checkpoint.interval;
+    run.options.checkpoint = new.checkpoint.interval;
     Ok(())
 }
 

@@ -54,10 +54,11 @@ use tokio::sync::Mutex;
 use utoipa::ToSchema;
 
 use crate::address::PageUrl;
+use crate::clock::{now, timestamp};
 use crate::config::{Config, ConfigErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
-use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper, now, timestamp};
+use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
 use crate::daemon::explain::{self, Explanation, HostReport, Terms};
 use crate::fs::beneath;
 use crate::metrics::Metrics;

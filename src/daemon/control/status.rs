@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::{ControlError, Desk, Ending};
+use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::frontier::{Counts, Frontier};
-use crate::crawl::pipeline::{Steering, now, timestamp};
+use crate::crawl::pipeline::Steering;
 use crate::outputs::Row;
 use crate::page::{Bucket, TaskKind};
 

@@ -13,7 +13,9 @@ use crate::address::PageUrl;
 use crate::crawl::checkpoint;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Written};
-use crate::crawl::pipeline::{Arrival, Brought, Crew, PageBrought, Permit, Reader, Work, replay};
+use crate::crawl::pipeline::{
+    Admission, Completion, Handler, PageProduct, Processor, Product, Reader, replay,
+};
 use crate::daemon;
 use crate::fs::IoError;
 use crate::lab::Labels;
@@ -104,7 +106,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The crew of a run: nothing is kept but the addresses fetched.
+/// Handles the tasks of a run. It keeps only the addresses fetched.
 struct Trial<'a> {
     reader: Arc<Reader>,
     fetches: u64,
@@ -121,7 +123,7 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     /// Chooses links by what they lead to.
-    fn foresee(&self, web: &Web, page: &mut PageBrought) {
+    fn foresee(&self, web: &Web, page: &mut PageProduct) {
         for link in &mut page.links {
             let target = web.target(&link.url);
             let redirects = target != link.url;
@@ -137,40 +139,40 @@ impl Trial<'_> {
     }
 }
 
-impl Crew for Trial<'_> {
-    type Brought = Brought;
+impl Handler for Trial<'_> {
+    type Product = Product;
     type Error = StoreError;
 
-    fn work(&self) -> Work<Brought> {
+    fn processor(&self) -> Processor<Product> {
         let reader = Arc::clone(&self.reader);
         Arc::new(move |task: &Task, fetched| reader.read(task, fetched))
     }
 
-    fn permit(&mut self, frontier: &mut Frontier, _: u64) -> Result<Permit, StoreError> {
+    fn admission(&mut self, frontier: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
         Ok(match frontier.counts().fetches < self.fetches {
-            true => Permit::Lease,
-            false => Permit::End,
+            true => Admission::Lease,
+            false => Admission::End,
         })
     }
 
-    fn settle(
+    fn complete(
         &mut self,
         frontier: &mut Frontier,
-        arrival: Arrival<Brought>,
+        completion: Completion<Product>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Arrival {
+        let Completion {
             task,
             outcome,
-            brought,
+            product,
             elapsed,
             ..
-        } = arrival;
+        } = completion;
         let written = || Ok::<_, StoreError>(Vec::new());
         match task.kind {
             TaskKind::Robots => {
-                let body = match brought {
-                    Some(Brought::Robots(body)) => Some(body),
+                let body = match product {
+                    Some(Product::Robots(body)) => Some(body),
                     _ => None,
                 };
                 let answer = RobotsAnswer::of(&outcome, body);
@@ -178,8 +180,8 @@ impl Crew for Trial<'_> {
                 return Ok(());
             }
             TaskKind::Tdmrep => {
-                let body = match brought {
-                    Some(Brought::Tdmrep(body)) => Some(body),
+                let body = match product {
+                    Some(Product::Tdmrep(body)) => Some(body),
                     _ => None,
                 };
                 frontier.finish_tdmrep(&task, &outcome, body, elapsed, now, |_| written())?;
@@ -190,7 +192,7 @@ impl Crew for Trial<'_> {
         }
         let mut effects = Effects::default();
         let on_topic = self.labels.on_topic(task.url.as_str(), self.topic);
-        if let Some(Brought::Page(mut page)) = brought {
+        if let Some(Product::Page(mut page)) = product {
             if let Some(web) = self.oracle {
                 self.foresee(web, &mut page);
             }

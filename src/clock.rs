@@ -1,0 +1,61 @@
+//! The time of this process, and how a time is written.
+//!
+//! Every time in spoor is a number of milliseconds since 1970. The functions that need one
+//! take it as an argument; only the loops and the commands call [`now`].
+
+use std::sync::OnceLock;
+#[cfg(not(target_os = "linux"))]
+use std::time::Instant;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Milliseconds since 1970. The system's clock is read once, when this process first calls
+/// this; from then on the result grows evenly, even if the system's clock is changed, and
+/// continues while the machine sleeps.
+pub fn now() -> u64 {
+    static BEGUN: OnceLock<(Duration, Duration)> = OnceLock::new();
+    let (wall, awake) = BEGUN.get_or_init(|| {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+        (wall.unwrap_or_default(), since_boot())
+    });
+    let passed = since_boot().saturating_sub(*awake);
+    millis(*wall + passed)
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
+/// The time since the first call; other systems do not count the time they sleep.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    static FIRST: OnceLock<Instant> = OnceLock::new();
+    FIRST.get_or_init(Instant::now).elapsed()
+}
+
+/// A duration in whole milliseconds, at most `u64::MAX`.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A time in milliseconds since 1970 as RFC 3339 in UTC, `2026-01-02T03:04:05.678Z`.
+pub fn timestamp(millis: u64) -> String {
+    let millis = i64::try_from(millis).unwrap_or(i64::MAX);
+    match jiff::Timestamp::from_millisecond(millis) {
+        Ok(time) => format!("{time:.3}"),
+        Err(_) => "9999-12-31T23:59:59.999Z".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_written_in_utc() {
+        assert_eq!(timestamp(0), "1970-01-01T00:00:00.000Z");
+        assert_eq!(timestamp(1_767_323_045_678), "2026-01-02T03:04:05.678Z");
+        assert_eq!(timestamp(u64::MAX), "9999-12-31T23:59:59.999Z");
+    }
+}

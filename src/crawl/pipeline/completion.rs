@@ -1,0 +1,138 @@
+//! What the loop gets back for a leased task.
+
+use std::net::IpAddr;
+use std::time::Duration;
+
+use crate::page::{Outcome, Reason, Task, Validators};
+use crate::web::fetch::{self, FetchError, HeldBytes};
+
+/// The result of a leased task, whatever happened to its request.
+#[derive(Debug)]
+pub struct Completion<P> {
+    /// The task that was leased.
+    pub task: Task,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What the processing made of the body; `None` if there was no body.
+    pub product: Option<P>,
+    /// HTTP status, if one was received.
+    pub status: Option<u16>,
+    /// The `Content-Type` as sent.
+    pub content_type: Option<String>,
+    /// Bytes of the decoded body.
+    pub bytes: u64,
+    /// From sending the request to the last byte.
+    pub elapsed: Duration,
+    /// When the task was started, in milliseconds since 1970: never later than the request
+    /// was sent.
+    pub asked: Option<u64>,
+    /// The crawl delay of the host at that time, in milliseconds; set when the task is
+    /// completed.
+    pub delay: Option<u64>,
+    /// What the server calls this version of the page.
+    pub validators: Validators,
+    /// The error in words.
+    pub error: Option<String>,
+    /// How far the request came.
+    pub(super) contact: Contact,
+    /// How long the request waited for rate limits that it shares with other hosts.
+    pub(super) waited: Duration,
+    /// The pause that the host requested, whatever its answer was.
+    pub(super) retry_after: Option<Duration>,
+    /// Releases the memory of the body when the task is completed.
+    pub(super) _held: Option<HeldBytes>,
+}
+
+/// How far a request came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Contact {
+    /// The host was reached, whether it answered or failed.
+    Reached,
+    /// No connection to the host could be made.
+    Unreachable,
+    /// The settings of this machine are wrong, so every other request would fail as well.
+    Misconfigured,
+    /// No request was due: only the name of the host was resolved, to its own address if it
+    /// has one.
+    Resolved(Option<IpAddr>),
+}
+
+impl Contact {
+    fn of_error(error: &FetchError) -> Self {
+        if matches!(error, FetchError::Proxy { .. }) {
+            Self::Misconfigured
+        } else if error.is_unreached() {
+            Self::Unreachable
+        } else {
+            Self::Reached
+        }
+    }
+}
+
+impl<P> Completion<P> {
+    /// A completion of a task for which no request was made.
+    #[cfg(test)]
+    pub(super) fn made(task: Task, outcome: Outcome, product: Option<P>) -> Self {
+        Self {
+            outcome,
+            product,
+            ..Self::bare(task)
+        }
+    }
+
+    /// A completion with nothing but its task, for the caller to fill.
+    pub(super) fn bare(task: Task) -> Self {
+        Self {
+            task,
+            outcome: Outcome::Drop {
+                reason: Reason::Internal,
+            },
+            product: None,
+            status: None,
+            content_type: None,
+            bytes: 0,
+            elapsed: Duration::ZERO,
+            asked: None,
+            delay: None,
+            validators: Validators::default(),
+            error: None,
+            contact: Contact::Reached,
+            waited: Duration::ZERO,
+            retry_after: None,
+            _held: None,
+        }
+    }
+
+    /// A task that ended in a defect of this program.
+    pub(super) fn failed(task: Task, error: &str) -> Self {
+        Self {
+            error: Some(error.to_owned()),
+            ..Self::bare(task)
+        }
+    }
+
+    /// A task whose request failed.
+    pub(super) fn of_error(task: Task, error: &FetchError) -> Self {
+        let seen = error.seen();
+        Self {
+            outcome: fetch::outcome(task.kind, error),
+            status: seen.status,
+            bytes: seen.bytes,
+            elapsed: seen.elapsed,
+            contact: Contact::of_error(error),
+            retry_after: error.retry_after(),
+            ..Self::failed(task, &error.to_string())
+        }
+    }
+
+    /// Whether the host is left alone for a while after this failure.
+    pub(super) fn host_backs_off(&self) -> bool {
+        matches!(
+            self.outcome,
+            Outcome::Retry {
+                host_backs_off: true,
+                ..
+            }
+        )
+    }
+}

@@ -1,0 +1,404 @@
+//! The handler of a real crawl: writes the outputs, lets the frontier commit, and keeps the
+//! limits of the job.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::completion::Completion;
+use super::handler::{Admission, Handler, Processor};
+use super::log_row;
+use super::options::Limits;
+use super::product::Product;
+use super::rating::Reading;
+use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
+use super::write::{KnownImage, Places, write};
+use crate::address::PageUrl;
+use crate::clock::{millis, timestamp};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
+use crate::metrics::{self, Metrics};
+use crate::outputs::{OutputError, Outputs, Row};
+use crate::page::{Task, TaskKind};
+
+/// The greatest number of addresses of a sitemap that are added in one round: 50,000 at once
+/// stop the whole crawl for seconds on a slow disk.
+const MAX_LISTED_AT_ONCE: usize = 2_000;
+
+/// The least time that open requests have to finish after `limits.time`.
+const LEAST_GRACE: Duration = Duration::from_secs(1);
+
+/// Why a crawl cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CrawlError {
+    /// The frontier's store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// An output failed.
+    #[error(transparent)]
+    Output(#[from] OutputError),
+}
+
+/// Why a crawl ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum End {
+    /// A limit of the job, by its key.
+    Limit(&'static str),
+    /// Nothing is left that may be requested now.
+    Exhausted,
+    /// It was told to stop.
+    Stopped,
+}
+
+/// Handles the tasks of a crawl.
+pub struct Crawl<'a> {
+    reading: Reading,
+    metrics: Metrics,
+    outputs: Outputs,
+    limits: Limits,
+    reached: Option<&'static str>,
+    /// Sitemaps that are added in part.
+    incomplete: Vec<Completion<Product>>,
+    progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+}
+
+impl<'a> Crawl<'a> {
+    /// Makes the handler. It calls `progress` after every finished task with its row, and
+    /// after every round.
+    pub fn new(
+        reading: impl Into<Reading>,
+        outputs: Outputs,
+        limits: Limits,
+        progress: &'a mut dyn FnMut(&Frontier, Option<&Row<'_>>),
+    ) -> Self {
+        let reading = reading.into();
+        Self {
+            metrics: reading.now().metrics.clone(),
+            reading,
+            outputs,
+            limits,
+            reached: None,
+            incomplete: Vec::new(),
+            progress,
+        }
+    }
+
+    /// The limit that ended the crawl, if one did.
+    pub fn limit_reached(&self) -> Option<&'static str> {
+        self.reached
+    }
+
+    /// The limit that ends the crawl at once, if one is reached.
+    fn hard_limit(&self, frontier: &Frontier) -> Option<&'static str> {
+        if is_reached(self.limits.bytes, frontier.counts().bytes) {
+            Some("limits.bytes")
+        } else if is_reached(self.limits.time.map(millis), frontier.active()) {
+            Some("limits.time")
+        } else {
+            None
+        }
+    }
+
+    /// How many pages may still be requested; `None` means no limit.
+    fn pages_left(&self, frontier: &Frontier) -> Option<u64> {
+        let counts = frontier.counts();
+        let documents = self
+            .limits
+            .documents
+            .map(|l| l.saturating_sub(counts.documents));
+        let fetches = self
+            .limits
+            .fetches
+            .map(|l| l.saturating_sub(counts.fetches));
+        match (documents, fetches) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Finishes a robots.txt or a tdmrep.json.
+    fn complete_host_file(
+        &mut self,
+        frontier: &mut Frontier,
+        completion: Completion<Product>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        let time = timestamp(now);
+        let body = match &completion.product {
+            Some(Product::Robots(body) | Product::Tdmrep(body)) => Some(body.clone()),
+            _ => None,
+        };
+        let Self {
+            outputs, progress, ..
+        } = self;
+        let mut logged = None;
+        let write = |settled: &Settled| {
+            let row = log_row::of_host_file(&completion, &time, settled);
+            log(outputs, &row, &completion)?;
+            logged = Some(row);
+            Ok::<_, CrawlError>(outputs.stamp())
+        };
+        let Completion {
+            task,
+            outcome,
+            elapsed,
+            ..
+        } = &completion;
+        if task.kind == TaskKind::Tdmrep {
+            frontier.finish_tdmrep(task, outcome, body, *elapsed, now, write)?;
+        } else {
+            let answer = RobotsAnswer::of(outcome, body);
+            frontier.finish_robots(task, answer, *elapsed, now, write)?;
+        }
+        if let Some(row) = &logged {
+            count(&self.metrics, row, *elapsed);
+        }
+        progress(frontier, logged.as_ref());
+        Ok(())
+    }
+
+    /// Finishes a page, an image or a sitemap.
+    fn complete_task(
+        &mut self,
+        frontier: &mut Frontier,
+        mut completion: Completion<Product>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        if let Some(part) = part_of_sitemap(&mut completion) {
+            frontier.add_listed(&completion.task, part, now)?;
+            self.incomplete.push(completion);
+            return Ok(());
+        }
+        refuse_type(frontier, &mut completion);
+        refuse_bytes(frontier, &mut completion);
+        let time = timestamp(now);
+        let contexts = match &completion.product {
+            Some(Product::Image { .. }) => frontier.contexts(&completion.task.url)?,
+            _ => Vec::new(),
+        };
+        refuse_without_context(&mut completion, &contexts);
+        let effects = take_effects(&mut completion);
+        let earlier = match &completion.product {
+            Some(Product::Image { info, .. }) => frontier.kept_file(&info.sha256)?,
+            _ => None,
+        };
+        let instead = match completion.task.kind {
+            TaskKind::Image => frontier.instead(&completion.task.url)?.of,
+            _ => None,
+        };
+        let Self {
+            outputs, progress, ..
+        } = self;
+        let mut places = Places::default();
+        let finished = frontier.finish(
+            &completion.task,
+            completion.outcome.clone(),
+            effects,
+            completion.elapsed,
+            now,
+            |finished| {
+                let image = KnownImage {
+                    contexts,
+                    earlier: earlier.as_deref(),
+                };
+                let first_of;
+                (places, first_of) = write(outputs, &completion, image, &time, finished)?;
+                let mut row = log_row::of_task(&completion, &time, finished, &places);
+                row.instead_of = instead.as_ref().map(PageUrl::as_str);
+                log(outputs, &row, &completion)?;
+                Ok::<_, CrawlError>(Written {
+                    stamp: outputs.stamp(),
+                    note: places.note.clone(),
+                    first_of,
+                })
+            },
+        )?;
+        let row = log_row::of_task(&completion, &time, &finished, &places);
+        count(&self.metrics, &row, completion.elapsed);
+        progress(frontier, Some(&row));
+        Ok(())
+    }
+}
+
+impl Handler for Crawl<'_> {
+    type Product = Product;
+    type Error = CrawlError;
+
+    fn processor(&self) -> Processor<Product> {
+        let reading = self.reading.clone();
+        Arc::new(move |task: &Task, fetched| reading.now().read(task, fetched))
+    }
+
+    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, CrawlError> {
+        if let Some(limit) = self.hard_limit(frontier) {
+            self.reached = Some(limit);
+            return Ok(Admission::End);
+        }
+        let left = self.pages_left(frontier).unwrap_or(u64::MAX);
+        frontier.hold_pages(false);
+        if left > frontier.leased_pages() as u64 {
+            // The limit that had closed them may have been raised.
+            frontier.open_pages(now)?;
+            self.reached = None;
+            return Ok(Admission::Lease);
+        }
+        if left > 0 {
+            // The leased pages may use up the rest, so they must be finished first.
+            frontier.hold_pages(true);
+            return Ok(Admission::Images);
+        }
+        let documents = frontier.counts().documents;
+        self.reached = Some(if is_reached(self.limits.documents, documents) {
+            "limits.documents"
+        } else {
+            "limits.fetches"
+        });
+        if !self.limits.finish_images {
+            return Ok(Admission::End);
+        }
+        frontier.close_pages(now)?;
+        Ok(Admission::Lease)
+    }
+
+    fn complete(
+        &mut self,
+        frontier: &mut Frontier,
+        mut completion: Completion<Product>,
+        now: u64,
+    ) -> Result<(), CrawlError> {
+        // Read before the outcome of the task changes it for the tasks that follow.
+        completion.delay = frontier.delay(&completion.task.host);
+        let metrics = self.metrics.clone();
+        metrics.store(|| match completion.task.kind {
+            TaskKind::Robots | TaskKind::Tdmrep => {
+                self.complete_host_file(frontier, completion, now)
+            }
+            TaskKind::Page | TaskKind::Image | TaskKind::Sitemap => {
+                self.complete_task(frontier, completion, now)
+            }
+        })
+    }
+
+    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        if self.outputs.find_again()? {
+            frontier.set_stamp(self.outputs.stamp())?;
+        }
+        // In this order, or the store could know more than the outputs hold.
+        self.outputs.sync()?;
+        frontier.flush()?;
+        let counts = frontier.counts();
+        tracing::info!(
+            fetches = counts.fetches,
+            documents = counts.documents,
+            queued = counts.queued_pages(),
+            queued_images = counts.queued_images,
+            waiting = counts.waiting,
+            hosts = frontier.hosts().0,
+            "checkpoint"
+        );
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<(), CrawlError> {
+        Ok(self.outputs.sync()?)
+    }
+
+    fn end(&mut self, frontier: &mut Frontier) -> Result<(), CrawlError> {
+        self.outputs.fold()?;
+        self.checkpoint(frontier)
+    }
+
+    fn incomplete(&mut self) -> Option<Completion<Product>> {
+        self.incomplete.pop()
+    }
+
+    fn round(&mut self, frontier: &Frontier) {
+        (self.progress)(frontier, None);
+    }
+
+    /// After `limits.time`, open requests have a tenth of that time to finish.
+    fn grace(&self, drain: Duration) -> Duration {
+        match (self.reached, self.limits.time) {
+            (Some("limits.time"), Some(time)) => drain.min((time / 10).max(LEAST_GRACE)),
+            _ => drain,
+        }
+    }
+
+    fn limits(&mut self) -> Option<&mut Limits> {
+        Some(&mut self.limits)
+    }
+}
+
+fn is_reached(limit: Option<u64>, value: u64) -> bool {
+    limit.is_some_and(|limit| value >= limit)
+}
+
+/// The next part of a long sitemap; `None` if the rest is short enough to be finished.
+fn part_of_sitemap(completion: &mut Completion<Product>) -> Option<Effects> {
+    let Some(Product::Sitemap(sitemap)) = &mut completion.product else {
+        return None;
+    };
+    if sitemap.pages.len().max(sitemap.sitemaps.len()) <= MAX_LISTED_AT_ONCE {
+        return None;
+    }
+    Some(Effects {
+        links: take_some(&mut sitemap.pages),
+        sitemaps: take_some(&mut sitemap.sitemaps),
+        ..Effects::default()
+    })
+}
+
+/// The first of a list, as many as are added at once.
+fn take_some<T>(list: &mut Vec<T>) -> Vec<T> {
+    let n = list.len().min(MAX_LISTED_AT_ONCE);
+    list.drain(..n).collect()
+}
+
+/// Takes from a completion what the frontier stores, and completes its error message.
+fn take_effects(completion: &mut Completion<Product>) -> Effects {
+    let mut effects = Effects {
+        bytes: completion.bytes,
+        validators: std::mem::take(&mut completion.validators),
+        ..Effects::default()
+    };
+    match &mut completion.product {
+        Some(Product::Page(page)) => page.give(&mut effects),
+        Some(Product::Sitemap(sitemap)) => {
+            effects.links = std::mem::take(&mut sitemap.pages);
+            effects.sitemaps = std::mem::take(&mut sitemap.sitemaps);
+            completion.error = sitemap.trouble.take();
+        }
+        Some(Product::Refused { why }) => completion.error = Some(std::mem::take(why)),
+        Some(Product::Forbidden { by, .. }) => {
+            completion.error = Some(format!("forbidden by {}", by.join(", ")));
+        }
+        _ => {}
+    }
+    effects
+}
+
+/// Writes a row. If the host backs off, the frontier flushes its store, and the outputs must
+/// be on the disk before that.
+fn log(
+    outputs: &mut Outputs,
+    row: &Row<'_>,
+    completion: &Completion<Product>,
+) -> Result<(), OutputError> {
+    outputs.log(row)?;
+    if completion.host_backs_off() {
+        outputs.sync()?;
+    }
+    Ok(())
+}
+
+fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
+    metrics.finished(metrics::Finished {
+        kind: row.kind.name(),
+        outcome: row.outcome,
+        reason: row.reason.unwrap_or_default(),
+        bytes: row.bytes,
+        elapsed,
+    });
+    if row.document.is_some() {
+        metrics.page_in(row.recognised);
+    }
+}

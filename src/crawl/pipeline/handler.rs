@@ -1,0 +1,130 @@
+//! What a run does with its tasks: the callbacks of the loop. A crawl, training and the look
+//! at one page have a handler each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::completion::Completion;
+use super::options::Limits;
+use crate::crawl::frontier::Frontier;
+use crate::crawl::frontier::store::StoreError;
+use crate::page::{Fetched, Outcome, Task};
+
+/// What may be leased now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Admission {
+    /// Every task.
+    Lease,
+    /// Only images, which the handler has told the frontier; pages not before an open task
+    /// is completed.
+    Images,
+    /// Nothing before an open task is completed.
+    Wait,
+    /// Nothing more: the run drains and ends.
+    End,
+}
+
+impl Admission {
+    /// Whether at least some tasks may be leased.
+    pub(super) fn leases(self) -> bool {
+        matches!(self, Self::Lease | Self::Images)
+    }
+}
+
+/// Turns a body into an outcome and a product.
+pub type Processor<P> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<P>) + Send + Sync>;
+
+/// The callbacks of [`drive()`](super::drive()).
+pub trait Handler {
+    /// What the processor makes of a body.
+    type Product: Send + 'static;
+    /// The error that ends the run.
+    type Error: From<StoreError>;
+
+    /// The CPU work on a body, which runs on a thread of its own.
+    fn processor(&self) -> Processor<Self::Product>;
+
+    /// What may be leased now.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn admission(&mut self, frontier: &mut Frontier, now: u64) -> Result<Admission, Self::Error>;
+
+    /// Takes a completion and answers its lease.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn complete(
+        &mut self,
+        frontier: &mut Frontier,
+        completion: Completion<Self::Product>,
+        now: u64,
+    ) -> Result<(), Self::Error>;
+
+    /// Called every [`LoopOptions::checkpoint`](super::LoopOptions::checkpoint) and at the
+    /// end. Everything committed before must survive a loss of power afterwards.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn checkpoint(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+        Ok(frontier.flush()?)
+    }
+
+    /// Called before the frontier is flushed, which must not know more than the outputs hold.
+    /// Everything written before must survive a loss of power afterwards.
+    ///
+    /// # Errors
+    /// Ends the run.
+    fn sync(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+
+    /// Called once, when the run ends without an error.
+    ///
+    /// # Errors
+    /// The run ends with it.
+    fn end(&mut self, frontier: &mut Frontier) -> Result<(), Self::Error> {
+        self.checkpoint(frontier)
+    }
+
+    /// A completion that is handled in part. The loop gives it to `complete` again, after
+    /// other completions.
+    fn incomplete(&mut self) -> Option<Completion<Self::Product>> {
+        None
+    }
+
+    /// Called after every round, for progress.
+    fn round(&mut self, frontier: &Frontier);
+
+    /// How long open tasks may take to finish once [`Admission::End`] was returned; `drain`
+    /// at most.
+    fn grace(&self, drain: Duration) -> Duration {
+        drain
+    }
+
+    /// The limits of the run, which may be changed while it goes on; `None` if it has none.
+    fn limits(&mut self) -> Option<&mut Limits> {
+        None
+    }
+}
+
+/// Books the pauses that an answer brings for its host, and gives the completion to the
+/// handler. A failure after which the host backs off books its pause itself.
+pub(super) fn complete<H: Handler>(
+    frontier: &mut Frontier,
+    handler: &mut H,
+    mut completion: Completion<H::Product>,
+    now: u64,
+) -> Result<(), H::Error> {
+    let waited = std::mem::take(&mut completion.waited);
+    if !waited.is_zero() {
+        frontier.waited(&completion.task, waited, now);
+    }
+    let pause = completion.retry_after.take();
+    let pause = pause.filter(|pause| !pause.is_zero() && !completion.host_backs_off());
+    if let Some(pause) = pause {
+        handler.sync()?;
+        frontier.rest(&completion.task, pause, now)?;
+    }
+    handler.complete(frontier, completion, now)
+}

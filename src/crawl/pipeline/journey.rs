@@ -1,0 +1,212 @@
+//! One task from its lease to its completion: fetch on the runtime, process on a thread pool,
+//! deliver to the loop.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use futures_util::FutureExt;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tracing::{Instrument, Span};
+
+use super::completion::{Completion, Contact};
+use super::concurrency::Concurrency;
+use super::handler::Processor;
+use super::steer::Signal;
+use crate::clock::now;
+use crate::page::{Fetched, Outcome, Reason, Task};
+use crate::web::fetch::{Answer, Fetcher, HeldBytes};
+
+/// Starts journeys.
+pub(super) struct Launcher<P> {
+    pub runtime: Handle,
+    pub fetcher: Fetcher,
+    /// Has a permit for each core.
+    pub pool: Arc<Semaphore>,
+    pub processor: Processor<P>,
+    pub concurrency: Concurrency,
+    pub inbox: Inbox<P>,
+}
+
+impl<P: Send + 'static> Launcher<P> {
+    /// Starts the journey of a task. It always ends with a completion in the inbox.
+    pub fn start(&self, task: Task) {
+        let span = span_of(&task);
+        let journey = Journey {
+            fetcher: self.fetcher.clone(),
+            pool: Arc::clone(&self.pool),
+            processor: Arc::clone(&self.processor),
+            concurrency: self.concurrency.clone(),
+        };
+        let inbox = self.inbox.clone();
+        let journey = async move { inbox.deliver(journey.complete(task).await) };
+        self.runtime.spawn(journey.instrument(span));
+    }
+}
+
+/// Where the loop finds completions.
+pub(super) struct Inbox<P> {
+    pub completions: Sender<Completion<P>>,
+    pub signals: Sender<Signal>,
+}
+
+impl<P> Inbox<P> {
+    /// Adds a completion and wakes the loop.
+    pub fn deliver(&self, completion: Completion<P>) {
+        // Both channels are closed only if the run has failed.
+        self.completions.send(completion).ok();
+        self.signals.send(Signal::Completed).ok();
+    }
+}
+
+impl<P> Clone for Inbox<P> {
+    fn clone(&self) -> Self {
+        Self {
+            completions: self.completions.clone(),
+            signals: self.signals.clone(),
+        }
+    }
+}
+
+/// What every line of the log contains that is written on behalf of a task.
+pub(super) fn span_of(task: &Task) -> Span {
+    tracing::error_span!("task", id = %task.url.id(), url = %task.url)
+}
+
+struct Journey<P> {
+    fetcher: Fetcher,
+    pool: Arc<Semaphore>,
+    processor: Processor<P>,
+    concurrency: Concurrency,
+}
+
+impl<P: Send + 'static> Journey<P> {
+    /// The whole journey. A panic on the way becomes an outcome as well.
+    async fn complete(self, task: Task) -> Completion<P> {
+        let safe = task.clone();
+        let asked = Some(now());
+        let completion = match AssertUnwindSafe(self.travel(task)).catch_unwind().await {
+            Ok(completion) => completion,
+            Err(_) => Completion::failed(safe, "the request ended in a defect of spoor"),
+        };
+        Completion {
+            asked,
+            ..completion
+        }
+    }
+
+    async fn travel(self, task: Task) -> Completion<P> {
+        if task.locate {
+            return self.resolve(task).await;
+        }
+        let open = self.concurrency.open(Instant::now());
+        let Task {
+            url,
+            kind,
+            validators,
+            booking,
+            ..
+        } = &task;
+        let answer = self.fetcher.fetch_booked(url, *kind, validators, booking);
+        let (answer, waited) = answer.await;
+        match &answer {
+            Ok(answer) => open.answered(answer.elapsed(), answer.bytes()),
+            Err(error) => open.answered(error.seen().elapsed, error.seen().bytes),
+        }
+        if !matches!(answer, Ok(Answer::Body { .. })) {
+            self.concurrency.processed(Duration::ZERO);
+        }
+        let completion = match answer {
+            Err(error) => Completion::of_error(task, &error),
+            Ok(Answer::Redirect {
+                status,
+                to,
+                retry_after,
+                elapsed,
+            }) => Completion {
+                outcome: Outcome::Redirect { to },
+                status: Some(status),
+                retry_after,
+                elapsed,
+                ..Completion::bare(task)
+            },
+            Ok(Answer::NotModified {
+                validators,
+                retry_after,
+                elapsed,
+            }) => Completion {
+                outcome: Outcome::Unchanged,
+                status: Some(304),
+                retry_after,
+                elapsed,
+                validators,
+                ..Completion::bare(task)
+            },
+            Ok(Answer::Body { fetched, held }) => self.process(task, fetched, held).await,
+        };
+        Completion {
+            waited,
+            ..completion
+        }
+    }
+
+    /// Resolves the name of the host, without a request.
+    async fn resolve(self, task: Task) -> Completion<P> {
+        let found = self.fetcher.locate_again(&task.url, &task.booking).await;
+        match found {
+            Ok(address) => Completion {
+                contact: Contact::Resolved(address),
+                ..Completion::bare(task)
+            },
+            Err(error) => Completion::of_error(task, &error),
+        }
+    }
+
+    /// Processes a body on the thread pool.
+    async fn process(self, task: Task, fetched: Fetched, held: HeldBytes) -> Completion<P> {
+        let filled = Completion {
+            status: Some(fetched.status),
+            content_type: fetched.content_type.clone(),
+            bytes: fetched.body.len() as u64,
+            elapsed: fetched.elapsed,
+            validators: fetched.validators.clone(),
+            _held: Some(held),
+            ..Completion::bare(task.clone())
+        };
+        // The pool is never closed, so a permit always comes.
+        let permit = Arc::clone(&self.pool).acquire_owned().await;
+        let Self {
+            processor,
+            concurrency,
+            ..
+        } = self;
+        let span = Span::current();
+        let done = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let _within = span.entered();
+            let began = Instant::now();
+            let result = processor(&task, fetched);
+            concurrency.processed(began.elapsed());
+            result
+        });
+        match done.await {
+            Ok((outcome, product)) => Completion {
+                outcome,
+                product,
+                ..filled
+            },
+            Err(_) => Completion {
+                outcome: Outcome::Drop {
+                    reason: Reason::Internal,
+                },
+                error: Some(
+                    "the work on this body ended in a defect of spoor; please report the URL"
+                        .to_owned(),
+                ),
+                ..filled
+            },
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! A crawl whose process dies writes what a crawl that lives does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+
+use super::*;
+use crate::config::Config;
+use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visit};
+use crate::crawl::frontier::{Frontier, Policy};
+use crate::outputs::{Outputs, Row};
+use crate::page::Outcome;
+use crate::web::scope::Scope;
+
+/// A store in memory whose last batches can be lost, as sled's may be at a
+/// SIGKILL: never one before the last flush, and never one without all later.
+#[derive(Clone)]
+struct Lossy(Arc<Mutex<Batches>>, PathBuf);
+
+#[derive(Default)]
+struct Batches {
+    flushed: BTreeMap<Vec<u8>, Vec<u8>>,
+    now: BTreeMap<Vec<u8>, Vec<u8>>,
+    pending: Vec<Batch>,
+}
+
+fn apply_to(map: &mut BTreeMap<Vec<u8>, Vec<u8>>, batch: Batch) {
+    for (key, value) in batch.into_writes() {
+        match value {
+            Some(value) => map.insert(key, value),
+            None => map.remove(&key),
+        };
+    }
+}
+
+impl Lossy {
+    /// Loses up to `n` of the last batches.
+    fn die(&self, n: usize) {
+        let mut b = self.0.lock().unwrap();
+        let left = b.pending.len().saturating_sub(n);
+        b.now = b.flushed.clone();
+        for batch in std::mem::take(&mut b.pending).into_iter().take(left) {
+            apply_to(&mut b.now, batch);
+        }
+        b.flushed = b.now.clone();
+    }
+}
+
+impl Readable for Lossy {
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().unwrap().now.get(key).cloned())
+    }
+
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        let start = prefix.max(from).to_vec();
+        for (key, value) in self.0.lock().unwrap().now.range(start..) {
+            if !key.starts_with(prefix) || visit(key, value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self) -> &Path {
+        &self.1
+    }
+}
+
+impl Store for Lossy {
+    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
+        let mut b = self.0.lock().unwrap();
+        apply_to(&mut b.now, batch.clone());
+        b.pending.push(batch);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        let mut b = self.0.lock().unwrap();
+        b.flushed = b.now.clone();
+        b.pending.clear();
+        Ok(())
+    }
+
+    fn size(&self) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    fn compact(&mut self) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    fn snapshot(&self) -> Box<dyn Readable> {
+        let mut now = Batches::default();
+        now.now = self.0.lock().unwrap().now.clone();
+        Box::new(Self(Arc::new(Mutex::new(now)), self.1.clone()))
+    }
+}
+
+/// Page `n` of a small web: it links to four others, and shows three images that
+/// other pages show as well.
+fn small_web(n: usize) -> String {
+    let mut html = format!("<p>cat cat cat cat cat</p><p>cat cat cat cat page{n}</p>");
+    for other in [n * 2 + 1, n * 2 + 2, n + 3, n / 2] {
+        let other = other % 18;
+        html.push_str(&format!(
+            "<a href=http://h{}.test/{other}>cat</a>",
+            other % 4
+        ));
+    }
+    for i in [n, n + 1, n / 3] {
+        let i = i % 7;
+        html.push_str(&format!("<img src=http://i{}.test/{i}.png alt=cat>", i % 2));
+    }
+    html
+}
+
+/// Crawls the small web to its end. `deaths` says after how many finished tasks
+/// the process dies, and how many batches are lost then.
+fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Lossy(Arc::default(), folder.path().to_owned());
+    let png = Bytes::from(encoded(ImageFormat::Png, 64, 64));
+    let mut deaths = deaths.iter();
+    let mut now = 1_767_323_045_000;
+    loop {
+        let text = "[job]\nname = \"test\"\n[politeness]\nmin_delay = \"1ms\"\n";
+        let config = Config::parse(text, "test.toml").unwrap();
+        let policy = Policy::new(&config.politeness, &config.network);
+        let scope = Scope::new(config.scope);
+        let mut frontier = Frontier::open(Box::new(store.clone()), policy, scope, now).unwrap();
+        let fresh = frontier.stamp().is_empty();
+        let outputs = Outputs::open(folder.path(), frontier.stamp()).unwrap();
+        if fresh {
+            frontier.set_stamp(outputs.stamp()).unwrap();
+        }
+        frontier.add_seeds(&[url("http://h0.test/0")], now).unwrap();
+        let mut progress = |_: &Frontier, _: Option<&Row<'_>>| {};
+        let r = reader(StrategyKind::Link);
+        let mut handler = Crawl::new(r.clone(), outputs, Limits::default(), &mut progress);
+        let death = deaths.next();
+        let mut steps = 0;
+        while death.is_none_or(|(after, _)| steps < *after) {
+            let Some(task) = frontier.lease(now).unwrap() else {
+                match frontier.next_event() {
+                    Some(at) => now = now.max(at),
+                    None => break,
+                }
+                continue;
+            };
+            let (outcome, product) = match task.kind {
+                TaskKind::Robots | TaskKind::Sitemap | TaskKind::Tdmrep => (Outcome::Done, None),
+                TaskKind::Image => r.read(&task, fetched("image/png", &[], png.clone())),
+                TaskKind::Page => {
+                    let n = task.url.path()[1..].parse().unwrap();
+                    r.read(&task, fetched("text/html", &[], small_web(n)))
+                }
+            };
+            let completion = Completion::made(task, outcome, product);
+            handler.complete(&mut frontier, completion, now).unwrap();
+            steps += 1;
+        }
+        let Some((_, lost)) = death else {
+            assert!(frontier.is_exhausted());
+            break;
+        };
+        drop(frontier);
+        store.die(*lost);
+        // The next day, so that what was not taken back would lie beside its like.
+        now += 86_400_000;
+    }
+    summary(folder.path())
+}
+
+/// A path or a row without the date in it.
+fn undated(text: &str) -> String {
+    match text.find("images/2026-") {
+        Some(at) => format!(
+            "{}images/{}",
+            &text[..at],
+            &text[at + "images/2026-01-02/".len()..]
+        ),
+        None => text.to_owned(),
+    }
+}
+
+/// Everything in the outputs but times and order.
+fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let rows = std::fs::read_to_string(folder.join("images.tsv")).unwrap();
+    let rows: Vec<String> = rows.lines().map(undated).collect();
+    let different: BTreeSet<&String> = rows.iter().collect();
+    assert_eq!(different.len(), rows.len(), "a row is there twice");
+    // Whether an image came before or after its alt text was known for boilerplate is
+    // a matter of time, and then it has two rows on that page; the last one counts.
+    let cells = |row: &String| {
+        let mut cells = row.split('\t').map(str::to_owned);
+        (cells.nth(1), cells.nth(4))
+    };
+    let last: BTreeMap<_, _> = rows.iter().map(|row| (cells(row), row.clone())).collect();
+    all.insert("rows".to_owned(), last.into_values().collect());
+    let mut folders = vec![folder.join("images")];
+    while let Some(next) = folders.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let name = path.strip_prefix(folder).unwrap().to_str().unwrap();
+            let entries = all.entry(undated(name)).or_default();
+            entries.push("a file".to_owned());
+            if let Some(image) = name.strip_suffix(".json") {
+                let sidecar = crate::outputs::Sidecar::load(folder, image).unwrap();
+                entries.extend(sidecar.contexts().iter().map(|c| c.page.to_string()));
+            }
+        }
+    }
+    let done = lines(&folder.join("logs/crawl.jsonl"));
+    let done = done.iter().filter(|l| l["kind"] != "robots");
+    all.insert(
+        "log".to_owned(),
+        done.map(|l| format!("{} {}", l["url"], l["outcome"]))
+            .collect(),
+    );
+    let mut sentences = String::new();
+    for entry in std::fs::read_dir(folder.join("sentences")).unwrap() {
+        let file = std::fs::File::open(entry.unwrap().path()).unwrap();
+        let mut reader = flate2::read::MultiGzDecoder::new(file);
+        reader.read_to_string(&mut sentences).unwrap();
+    }
+    all.insert(
+        "sentences".to_owned(),
+        sentences.lines().map(str::to_owned).collect(),
+    );
+    for list in all.values_mut() {
+        list.sort();
+    }
+    all
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// However often the process dies, and however many of its last commits are
+    /// lost, the outputs end up as those of a crawl that never died: nothing
+    /// missing, nothing twice.
+    #[test]
+    fn a_crawl_that_dies_brings_home_what_one_that_lives_does(
+        deaths in proptest::collection::vec((0..25_usize, 0..12_usize), 0..6)
+    ) {
+        let whole = crawl_small_web(&[]);
+        prop_assert_eq!(whole["log"].len(), 25, "eighteen pages and seven images");
+        prop_assert_eq!(crawl_small_web(&deaths), whole);
+    }
+}

@@ -1,0 +1,304 @@
+//! The loop over real sockets.
+
+use super::super::leasing::{self, Capacity, Leased};
+use super::super::steer::Signal;
+use super::web::{Web, hosts, options};
+use super::*;
+use crate::clock::now;
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::{Effects, Frontier, RobotsAnswer, Settled, Written};
+use crate::lab::MemoryTree;
+use crate::page::{Outcome, Reason};
+use crate::web::fetch::Answer;
+
+/// A handler that counts, with a given processor.
+struct Plain<'a> {
+    processor: Processor<()>,
+    settled: Vec<(String, Settled, Option<String>)>,
+    after_each: &'a mut dyn FnMut(usize),
+}
+
+impl Handler for Plain<'_> {
+    type Product = ();
+    type Error = StoreError;
+
+    fn processor(&self) -> Processor<()> {
+        Arc::clone(&self.processor)
+    }
+
+    fn admission(&mut self, _: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
+        Ok(Admission::Lease)
+    }
+
+    fn complete(
+        &mut self,
+        f: &mut Frontier,
+        a: Completion<()>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        if a.task.kind == TaskKind::Robots {
+            let answer = RobotsAnswer::of(&a.outcome, None);
+            f.finish_robots(&a.task, answer, a.elapsed, now, |_| {
+                Ok::<_, StoreError>(vec![])
+            })?;
+            return Ok(());
+        }
+        let finished = f.finish(
+            &a.task,
+            a.outcome,
+            Effects::default(),
+            a.elapsed,
+            now,
+            |_| Ok::<_, StoreError>(Written::default()),
+        )?;
+        let address = a.task.url.as_str().to_owned();
+        self.settled.push((address, finished.settled, a.error));
+        (self.after_each)(self.settled.len());
+        Ok(())
+    }
+
+    fn round(&mut self, _: &Frontier) {}
+}
+
+#[test]
+fn a_panic_in_the_work_costs_one_address() {
+    let (tree, seeds) = hosts(3, 3);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let mut handler = Plain {
+        processor: Arc::new(|task: &Task, _| {
+            assert!(task.url.path() != "/2.html", "a defect");
+            (Outcome::Done, Some(()))
+        }),
+        settled: Vec::new(),
+        after_each: &mut |_| {},
+    };
+    assert!(!web.drive(&mut frontier, Control::default(), &mut handler));
+    assert_eq!(handler.settled.len(), seeds.len());
+    for (address, settled, error) in &handler.settled {
+        let reason = match address {
+            a if a.ends_with("/2.html") => Reason::Internal,
+            a if a.ends_with("/1.html") => Reason::ClientError,
+            _ => {
+                assert_eq!(settled, &Settled::Done, "{address}");
+                continue;
+            }
+        };
+        assert_eq!(settled, &Settled::Dropped { reason }, "{address}");
+        if reason == Reason::Internal {
+            assert!(error.as_deref().unwrap().contains("report"));
+        }
+    }
+    assert_eq!(frontier.counts().dropped[&Reason::Internal], 3);
+    assert_eq!(frontier.counts().documents, 3);
+}
+
+#[test]
+fn stopping_drains_what_is_in_flight_and_leases_nothing_more() {
+    let (tree, seeds) = hosts(4, 10);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let control = Control::default();
+    let stopper = control.stopper();
+    let started = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let count = Arc::clone(&started);
+    let mut handler = Plain {
+        processor: Arc::new(move |_, _| {
+            count.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+            (Outcome::Done, Some(()))
+        }),
+        settled: Vec::new(),
+        after_each: &mut |n| {
+            if n == 3 {
+                stopper.stop(Stop::Told);
+            }
+        },
+    };
+    assert!(web.drive(&mut frontier, control, &mut handler));
+    assert_eq!(frontier.leased(), 0);
+    let queued = usize::try_from(frontier.counts().queued_pages()).unwrap();
+    assert_eq!(handler.settled.len() + queued, seeds.len());
+    assert!(queued > 0, "40 addresses on 4 hosts, and stopped after 3");
+    let done = handler
+        .settled
+        .iter()
+        .filter(|s| s.1 == Settled::Done)
+        .count();
+    assert_eq!(done, started.load(std::sync::atomic::Ordering::SeqCst));
+    frontier.close().unwrap();
+}
+
+#[test]
+fn a_stop_does_not_wait_behind_completions() {
+    let (tree, seeds) = hosts(4, 10);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let control = Control::default();
+    for _ in 0..1_000 {
+        control.sender.send(Signal::Completed).unwrap();
+    }
+    control.stopper().stop(Stop::Told);
+    let mut handler = Plain {
+        processor: Arc::new(|_, _| (Outcome::Done, Some(()))),
+        settled: Vec::new(),
+        after_each: &mut |_| {},
+    };
+    assert!(web.drive(&mut frontier, control, &mut handler));
+    // What the first round leased: one address of each host.
+    assert!(
+        handler.settled.len() <= 4,
+        "{} settled",
+        handler.settled.len()
+    );
+    frontier.close().unwrap();
+}
+
+#[test]
+fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
+    let (tree, seeds) = hosts(3, 1);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let fetcher = web.fetcher();
+    let held = web
+        .runtime
+        .block_on(fetcher.fetch(&seeds[0], TaskKind::Page));
+    let Ok(Answer::Body { fetched, held }) = held else {
+        panic!("no body");
+    };
+    assert_eq!(fetcher.bytes_in_flight(), fetched.body.len() as u64);
+    let mut handler = Plain {
+        processor: Arc::new(|_, _| (Outcome::Done, None)),
+        settled: Vec::new(),
+        after_each: &mut |_| {},
+    };
+    let options = LoopOptions {
+        max_bytes: 10,
+        ..options()
+    };
+    let leased = |capacity| Leased {
+        admission: Admission::Lease,
+        capacity,
+    };
+    let mut spawned = Vec::new();
+    let mut lease = |frontier: &mut Frontier| {
+        let mut spawn = |task: Task| spawned.push(task);
+        let capacity = |f: &Frontier| Capacity::of(f, &fetcher, &options);
+        leasing::lease_all(frontier, &mut handler, capacity, now(), &mut spawn).unwrap()
+    };
+    assert_eq!(lease(&mut frontier), leased(Capacity::Full));
+    drop(held);
+    assert_eq!(lease(&mut frontier), leased(Capacity::Free));
+    assert_eq!(spawned.len(), 3);
+}
+
+/// A handler that sees how much is open.
+struct Watching<'a> {
+    plain: Plain<'a>,
+    /// The most that was open after a round by which this many were settled.
+    after: usize,
+    most: usize,
+}
+
+impl Handler for Watching<'_> {
+    type Product = ();
+    type Error = StoreError;
+
+    fn processor(&self) -> Processor<()> {
+        self.plain.processor()
+    }
+
+    fn admission(&mut self, f: &mut Frontier, now: u64) -> Result<Admission, StoreError> {
+        self.plain.admission(f, now)
+    }
+
+    fn complete(
+        &mut self,
+        f: &mut Frontier,
+        a: Completion<()>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        self.plain.complete(f, a, now)
+    }
+
+    fn round(&mut self, frontier: &Frontier) {
+        if self.plain.settled.len() >= self.after {
+            self.most = self.most.max(frontier.leased());
+        }
+    }
+}
+
+#[test]
+fn no_more_is_leased_than_can_be_processed() {
+    use sha2::{Digest, Sha256};
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let (hosts, pages) = (40 * cores, 4);
+    let (tree, seeds) = self::hosts(hosts, pages);
+    let web = Web::new(tree, vec![]);
+    let mut frontier = web.frontier(&seeds);
+    let mut handler = Watching {
+        plain: Plain {
+            // Far more than to fetch it from this machine.
+            processor: Arc::new(|_, _| {
+                std::hint::black_box(Sha256::digest(vec![7; 16 << 20]));
+                (Outcome::Done, Some(()))
+            }),
+            settled: Vec::new(),
+            after_each: &mut |_| {},
+        },
+        after: hosts * pages / 2,
+        most: 0,
+    };
+    let options = LoopOptions {
+        concurrency: 4_096,
+        ..options()
+    };
+    let handle = web.runtime.handle();
+    let control = Control::default();
+    drive(
+        handle,
+        &mut frontier,
+        &web.fetcher(),
+        &options,
+        control,
+        &mut handler,
+    )
+    .unwrap();
+    assert_eq!(handler.plain.settled.len(), seeds.len());
+    // Every host could be asked at once.
+    assert!(
+        (1..hosts / 2).contains(&handler.most),
+        "{} of {hosts} hosts",
+        handler.most
+    );
+    frontier.close().unwrap();
+}
+
+#[test]
+fn a_host_full_of_forbidden_addresses_does_not_hold_up_the_loop() {
+    let mut tree = MemoryTree::default();
+    tree.insert("bad.test", "/robots.txt", "User-agent: *\nDisallow: /\n");
+    let web = Web::new(tree, vec![]);
+    let seeds: Vec<_> = (0..500)
+        .map(|i| url(&format!("http://bad.test/{i}")))
+        .collect();
+    let mut frontier = web.frontier(&seeds);
+    let task = frontier.lease(now()).unwrap().unwrap();
+    let rules = RobotsAnswer::Rules("User-agent: *\nDisallow: /\n".into());
+    let stamp = |_: &Settled| Ok::<_, StoreError>(vec![]);
+    let settled = frontier.finish_robots(&task, rules, Duration::ZERO, now(), stamp);
+    assert_eq!(settled.unwrap(), Settled::Done);
+    let mut rounds = 0;
+    while !frontier.is_exhausted() {
+        let now = now();
+        assert_eq!(frontier.lease(now).unwrap(), None);
+        if !frontier.is_exhausted() {
+            assert_eq!(
+                leasing::until_next_lease(&frontier, Duration::MAX, now),
+                Duration::ZERO
+            );
+        }
+        rounds += 1;
+    }
+    assert_eq!(rounds, 3, "500 addresses, 200 at a time");
+    assert_eq!(frontier.counts().dropped[&Reason::Robots], 500);
+}
