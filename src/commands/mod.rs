@@ -11,6 +11,7 @@ pub mod exit;
 mod experiment;
 mod explain;
 mod export;
+mod frontier;
 mod help;
 mod init;
 mod lab;
@@ -25,7 +26,6 @@ mod schema;
 mod score;
 mod screen;
 mod steps;
-mod store;
 mod summary;
 mod takedown;
 mod train;
@@ -130,7 +130,8 @@ pub enum Command {
     #[command(subcommand)]
     Config(config::Config),
     /// Convert, compact, check, export or import a job's frontier.
-    Store(store::Upkeep),
+    #[command(alias = "store")]
+    Frontier(frontier::Upkeep),
     /// Serve and judge webs on this machine, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
@@ -233,7 +234,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Takedown(takedown) => takedown.run(),
         Command::Score(score) => score.run(),
         Command::Config(config) => config.run(),
-        Command::Store(store) => store.run(),
+        Command::Frontier(frontier) => frontier.run(),
         Command::Lab(lab) => lab.run(),
         Command::Licenses => licenses::run(),
         Command::Completions { shell } => {

@@ -355,7 +355,7 @@ section! {
 section! {
     /// What the frontier is kept in.
     pub struct FrontierSection = "frontier" {
-        /// The store. `fjall` is the better one for crawls of weeks and for machines that may lose power; a store is converted by `spoor store convert`.
+        /// The store. `fjall` is the better one for crawls of weeks and for machines that may lose power; a store is converted by `spoor frontier convert`.
         store: StoreKind = StoreKind::Sled;
     }
 }
@@ -367,7 +367,7 @@ section! {
         drain: Duration = minutes(2), within ms(1)..=hours(1);
         /// How often the frontier is flushed to disk.
         interval: Duration = secs(30), within secs(1)..=hours(1);
-        /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor store import` makes a frontier of one where the store is damaged.
+        /// How often the whole frontier is exported to the job's checkpoints folder while the crawl goes on; the last two exports are kept. `spoor frontier import` makes a frontier of one where the store is damaged.
         export: Duration = hours(6), within secs(1)..=days(30);
     }
 }

@@ -84,7 +84,7 @@ pub enum OutputError {
     /// A file is shorter than the frontier knows it to have been.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
-         after a loss of power, move the job's frontier folder away and `spoor store import` the newest \
+         after a loss of power, move the job's frontier folder away and `spoor frontier import` the newest \
          file in its checkpoints folder; where it was changed from outside, restore it, or move it away \
          if it is crawl.jsonl or images.tsv: the crawl goes on with a new one then",
         path.display()

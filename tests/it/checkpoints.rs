@@ -39,7 +39,7 @@ fn a_lost_store_costs_hours(store: StoreKind) {
 
     let file = job.file();
     let file = file.to_str().unwrap();
-    let command = |arguments: &[&str]| Ran::of(&mut spoor(&[&["store"], arguments].concat()));
+    let command = |arguments: &[&str]| Ran::of(&mut spoor(&[&["frontier"], arguments].concat()));
     let last = exports(&job).pop().unwrap();
     let folder = job.folder().join("frontier");
     // Its log alone is left: sled and fjall both find nothing to begin with.
@@ -51,7 +51,11 @@ fn a_lost_store_costs_hours(store: StoreKind) {
         std::fs::remove_dir_all(&folder).unwrap();
         refusal
     };
-    for part in ["it is empty", "spoor store import", last.to_str().unwrap()] {
+    for part in [
+        "it is empty",
+        "spoor frontier import",
+        last.to_str().unwrap(),
+    ] {
         assert!(refusal.contains(part), "{part} in {refusal}");
     }
     let whole = std::fs::read(&last).unwrap();

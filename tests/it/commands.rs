@@ -531,9 +531,9 @@ fn what_is_printed_for_programs_is_json() {
     );
     let exported = said(&["export", file, "--format", "jsonl", "--json"]);
     assert_eq!(exported["images"], 1);
-    let checked = said(&["store", "check", file, "--json"]);
+    let checked = said(&["frontier", "check", file, "--json"]);
     assert_eq!(checked["sound"], true);
-    let compacted = said(&["store", "--json", "compact", file]);
+    let compacted = said(&["frontier", "--json", "compact", file]);
     assert!(compacted["after"].as_u64().unwrap() > 0);
     let rated = said(&["score", "--json", "--model", model, "a text"]);
     assert!(rated["text"]["perplexity"].as_f64().unwrap() > 1.0);

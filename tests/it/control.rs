@@ -623,6 +623,6 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     assert_eq!(told, expected);
     drop(process);
     let file = job.file();
-    let check = Ran::of(&mut spoor(&["store", "check", file.to_str().unwrap()])).good();
+    let check = Ran::of(&mut spoor(&["frontier", "check", file.to_str().unwrap()])).good();
     assert!(check.contains("everything holds together"), "{check}");
 }

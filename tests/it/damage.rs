@@ -217,7 +217,10 @@ fn damage_is_told_or_harmless(store: StoreKind, times: usize) {
             if !repair.status.success() {
                 // Then an export of a checkpoint is the way out, and it says so.
                 let refusal = repair.refused();
-                assert!(refusal.contains("spoor store import"), "{what}: {refusal}");
+                assert!(
+                    refusal.contains("spoor frontier import"),
+                    "{what}: {refusal}"
+                );
                 continue;
             }
             repaired += 1;

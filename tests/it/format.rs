@@ -569,8 +569,8 @@ fn stores_and_exports_of_other_formats_are_refused() {
         let file = file.to_str().unwrap();
         let commands: [&[&str]; 6] = [
             &["crawl", job],
-            &["store", "check", job],
-            &["store", "check", "--repair", job],
+            &["frontier", "check", job],
+            &["frontier", "check", "--repair", job],
             &["store", "compact", job],
             &["store", "convert", job, "--to", "sled"],
             &["store", "export", job, file],

@@ -92,7 +92,7 @@ enum Ending {
 fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending {
     let file = job.file();
     let file = file.to_str().unwrap();
-    let check = Ran::of(&mut spoor(&["store", "check", file]));
+    let check = Ran::of(&mut spoor(&["frontier", "check", file]));
     if !check.status.success() {
         let said = check.out.clone() + &check.refused();
         println!("  {}", said.lines().last().unwrap_or_default());

@@ -437,7 +437,7 @@ impl Work<'_> {
         );
         if receipt.frontier.addresses + receipt.frontier.contexts > 0 {
             remains.push(
-                "what the store's files still hold of deleted records; `spoor store compact` \
+                "what the store's files still hold of deleted records; `spoor frontier compact` \
                  rewrites them"
                     .to_owned(),
             );

@@ -37,7 +37,7 @@ enum ExportError {
     Archive(#[from] ArchiveError),
     #[error(transparent)]
     Output(#[from] OutputError),
-    #[error("{damaged} records of the frontier cannot be read{}; stop the crawl and run `spoor store check`",
+    #[error("{damaged} records of the frontier cannot be read{}; stop the crawl and run `spoor frontier check`",
         why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default())]
     Damaged { damaged: u64, why: Option<String> },
     #[error("{}: {source}", path.display())]

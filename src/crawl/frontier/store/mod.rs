@@ -18,8 +18,8 @@ pub use self::sled::SledStore;
 use crate::config;
 
 /// What to do about damaged files, in every message that tells of them.
-const WAY_OUT: &str = "`spoor store check JOB.toml --repair` keeps what can be read; where nothing \
-    can, move that folder away and `spoor store import` the newest file in the job's checkpoints \
+const WAY_OUT: &str = "`spoor frontier check JOB.toml --repair` keeps what can be read; where nothing \
+    can, move that folder away and `spoor frontier import` the newest file in the job's checkpoints \
     folder, or start again: pages and images already saved are kept";
 
 /// Why the store cannot go on.
@@ -215,7 +215,7 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
             path: folder.to_owned(),
             why: format!(
                 "it is a {} store, and frontier.store asks for {}; convert it with \
-                 `spoor store convert`, or set frontier.store = \"{}\"",
+                 `spoor frontier convert`, or set frontier.store = \"{}\"",
                 found.name(),
                 kind.name(),
                 found.name()

@@ -31,7 +31,10 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     drop(f);
     let error = refusal(&path);
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
-    assert!(error.to_string().contains("spoor store import"), "{error}");
+    assert!(
+        error.to_string().contains("spoor frontier import"),
+        "{error}"
+    );
 
     let store = store::open(BACKEND.get(), &path).unwrap();
     let found = audit::audit(&*store).unwrap();

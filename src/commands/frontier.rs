@@ -1,9 +1,10 @@
-//! `spoor store convert|compact|check|export|import`
+//! `spoor frontier convert|compact|check|export|import`
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use spoor::config::{Config, StoreKind};
 use spoor::crawl::frontier::archive::Found;
@@ -16,7 +17,7 @@ use super::print_json;
 #[derive(Debug, Args)]
 pub struct Upkeep {
     #[command(subcommand)]
-    what: Store,
+    what: Work,
     /// Print what came of it as JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -24,14 +25,14 @@ pub struct Upkeep {
 
 /// What to do with it.
 #[derive(Debug, Subcommand)]
-enum Store {
+enum Work {
     /// Rewrite the frontier with another store.
     Convert {
         /// The job's TOML file.
         job: PathBuf,
         /// The store to convert to.
-        #[arg(long)]
-        to: Kind,
+        #[arg(long, value_parser = store())]
+        to: StoreKind,
         /// Leave the job file as it is; then change `frontier.store` in it by hand.
         #[arg(long)]
         keep_job_file: bool,
@@ -65,33 +66,29 @@ enum Store {
     },
 }
 
-/// A store.
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Kind {
-    /// sled 0.34.
-    Sled,
-    /// fjall 3.
-    Fjall,
+/// Reads the name of a store.
+fn store() -> impl TypedValueParser<Value = StoreKind> {
+    let names = StoreKind::ALL.iter().map(|kind| kind.name());
+    PossibleValuesParser::new(names).try_map(|name| {
+        let found = StoreKind::ALL.iter().find(|kind| kind.name() == name);
+        found.copied().ok_or("no such store")
+    })
 }
 
 impl Upkeep {
     pub fn run(self) -> Result<()> {
         let json = self.json;
         match self.what {
-            Store::Convert {
+            Work::Convert {
                 job,
                 to,
                 keep_job_file,
             } => {
-                let kind = match to {
-                    Kind::Sled => StoreKind::Sled,
-                    Kind::Fjall => StoreKind::Fjall,
-                };
                 let config = Config::load(&job)?;
-                let sizes = maintenance::convert(&config, kind)?;
+                let sizes = maintenance::convert(&config, to)?;
                 print_sizes(sizes, json)?;
-                let name = kind.name();
-                let says_so = config.frontier.store == kind;
+                let name = to.name();
+                let says_so = config.frontier.store == to;
                 if !says_so && !keep_job_file {
                     name_store(&job, name)?;
                 }
@@ -108,11 +105,9 @@ impl Upkeep {
                 }
                 Ok(())
             }
-            Store::Compact { job } => {
-                print_sizes(maintenance::compact(&Config::load(&job)?)?, json)
-            }
-            Store::Check { job, repair } => check(&Config::load(&job)?, repair, json),
-            Store::Export { job, file } => {
+            Work::Compact { job } => print_sizes(maintenance::compact(&Config::load(&job)?)?, json),
+            Work::Check { job, repair } => check(&Config::load(&job)?, repair, json),
+            Work::Export { job, file } => {
                 let found = maintenance::export(&Config::load(&job)?, &file)?;
                 if json {
                     print_json(&found_json(&found))?
@@ -125,11 +120,11 @@ impl Upkeep {
                     )
                 }
                 if found.damaged_count > 0 || found.cut_short.is_some() {
-                    bail!("some records could not be read; `spoor store check` names them");
+                    bail!("some records could not be read; `spoor frontier check` names them");
                 }
                 Ok(())
             }
-            Store::Import { job, file } => {
+            Work::Import { job, file } => {
                 let found = maintenance::import(&Config::load(&job)?, &file)?;
                 if json {
                     return print_json(&found_json(&found));
@@ -204,7 +199,7 @@ fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
             }
             if !repair {
                 bail!(
-                    "{} problems; `spoor store check --repair` keeps all it can",
+                    "{} problems; `spoor frontier check --repair` keeps all it can",
                     audit.count
                 );
             }
