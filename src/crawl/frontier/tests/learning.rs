@@ -7,13 +7,7 @@ use crate::crawl::frontier::{Learning, Rating, Score};
 use crate::page::{Clues, Heard, Nearness, Part};
 
 over_all! {
-    a_link_gains_by_every_page_of_the_topic_that_leads_there
     what_was_learned_is_there_after_a_restart
-    a_fetch_that_brings_no_page_teaches_that_it_was_lost
-    a_redirect_takes_what_is_known_along
-    what_became_worse_is_lowered_before_it_is_asked
-    a_page_is_corrected_by_what_its_targets_turned_out_to_be
-    a_poor_link_waits_while_the_host_of_a_good_one_rests
 }
 
 /// Links are the better the more pages of the topic lead to them, less what was lost at
@@ -192,6 +186,7 @@ fn score(f: &Frontier, address: &str) -> f64 {
     record.unwrap().score
 }
 
+#[test]
 fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -257,6 +252,7 @@ fn taught_to_wait(path: &Path, now: u64, patience: f64) -> (Frontier, Arc<Taught
     (f, taught)
 }
 
+#[test]
 fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -291,6 +287,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     check(&f);
 }
 
+#[test]
 fn a_redirect_takes_what_is_known_along() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -313,6 +310,7 @@ fn a_redirect_takes_what_is_known_along() {
     assert_eq!(examples[1].0.traits, [1]);
 }
 
+#[test]
 fn what_became_worse_is_lowered_before_it_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -331,6 +329,7 @@ fn what_became_worse_is_lowered_before_it_is_asked() {
     fetch(&mut f, "http://b.org/", 0.9, vec![], &mut now);
 }
 
+#[test]
 fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -360,6 +359,7 @@ fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     assert!(last < 0.15, "{last}");
 }
 
+#[test]
 fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
     for (patience, waits) in [(0.0, false), (0.3, false), (0.5, true), (1.0, true)] {
         let folder = tempfile::tempdir().unwrap();

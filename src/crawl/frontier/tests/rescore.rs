@@ -8,17 +8,7 @@ use super::*;
 use crate::crawl::frontier::rescore::{self, Scores};
 
 over_all! {
-    other_boundaries_move_raze_and_bring_back
-    the_razor_holds_before_anything_is_rated_anew
     a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash
-    an_import_goes_on_rating_where_the_export_was
-    links_of_pages_in_work_are_rated_by_the_rating_in_force
-    new_keywords_rate_the_anchors_that_are_kept
-    what_is_leased_moves_and_is_razored_when_it_would_be_leased_again
-    what_waits_is_rated_anew
-    images_follow_their_pages_into_focus_and_out
-    the_scope_goes_before_what_the_razor_gives_back
-    what_was_fetched_is_visited_again_whatever_the_razor
 }
 
 /// Scores are `(document + anchor) * weight * (1 - keyword)`, or 0 without focus.
@@ -177,6 +167,7 @@ fn with_ladder(path: &Path, n: usize) -> (Frontier, u64) {
     with_links(path, &links)
 }
 
+#[test]
 fn other_boundaries_move_raze_and_bring_back() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_ladder(folder.path(), 30);
@@ -218,6 +209,7 @@ fn other_boundaries_move_raze_and_bring_back() {
     assert_eq!(order.iter().collect::<Vec<_>>(), best_first);
 }
 
+#[test]
 fn the_razor_holds_before_anything_is_rated_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_ladder(folder.path(), 30);
@@ -295,6 +287,7 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     assert_eq!(rescore_all(&mut f, now).revived, 20);
 }
 
+#[test]
 fn an_import_goes_on_rating_where_the_export_was() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, now) = with_ladder(&folder.path().join("first"), 30);
@@ -323,6 +316,7 @@ fn an_import_goes_on_rating_where_the_export_was() {
     assert_eq!((came.seen, came.razored), (31 - 7, 20 - before.razored));
 }
 
+#[test]
 fn links_of_pages_in_work_are_rated_by_the_rating_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_links(folder.path(), &[("http://a.org/", 1.0)]);
@@ -358,6 +352,7 @@ fn links_of_pages_in_work_are_rated_by_the_rating_in_force() {
     );
 }
 
+#[test]
 fn new_keywords_rate_the_anchors_that_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -416,6 +411,7 @@ fn new_keywords_rate_the_anchors_that_are_kept() {
     check(&f);
 }
 
+#[test]
 fn what_is_leased_moves_and_is_razored_when_it_would_be_leased_again() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 50.0), ("http://a.org/2", 60.0)];
@@ -457,6 +453,7 @@ fn what_is_leased_moves_and_is_razored_when_it_would_be_leased_again() {
     assert_eq!(f.counts().queued, [0, 0, 0, 0, 1]);
 }
 
+#[test]
 fn what_waits_is_rated_anew() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 50.0), ("http://b.org/2", 60.0)];
@@ -487,6 +484,7 @@ fn what_waits_is_rated_anew() {
     );
 }
 
+#[test]
 fn images_follow_their_pages_into_focus_and_out() {
     let folder = tempfile::tempdir().unwrap();
     let unfocused = Rated {
@@ -533,6 +531,7 @@ fn images_follow_their_pages_into_focus_and_out() {
     );
 }
 
+#[test]
 fn the_scope_goes_before_what_the_razor_gives_back() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 2_000.0), ("http://b.org/2", 2_000.0)];
@@ -555,9 +554,10 @@ fn the_scope_goes_before_what_the_razor_gives_back() {
     assert_eq!(known(&f, "http://b.org/2").state, RAZORED);
 }
 
+#[test]
 fn what_was_fetched_is_visited_again_whatever_the_razor() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let text = "[job]\nname = \"test\"\n[recrawl]\nafter = \"1h\"";
     let config = Config::parse(text, "test.toml").unwrap();
     let policy = test_policy().with_recrawl(&config.recrawl);
@@ -620,9 +620,7 @@ proptest! {
             (0..7_usize, proptest::collection::vec((2..30_usize, 0..1_500_u32, 0..5_usize), 0..6)),
             1..50
         ),
-        fjall: bool,
     ) {
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let mut in_force = FIRST;
