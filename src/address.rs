@@ -616,6 +616,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn canonical_is_idempotent(text in "https?://[a-zA-Z0-9.%-]{1,20}(:[0-9]{1,4})?(/([ -~ü]{0,20}|[%0-4a]{0,20}))?") {
             if let Ok(url) = PageUrl::parse(&text) {

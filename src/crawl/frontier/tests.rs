@@ -945,7 +945,7 @@ fn address(n: usize) -> PageUrl {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// Any sequence of events leaves every URL in one state, the counters exact,
     /// one request a host, and the hosts' delays kept, over restarts too.
     #[test]

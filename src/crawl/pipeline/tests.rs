@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use bytes::Bytes;
 use image::{DynamicImage, ImageFormat};
-use proptest::prelude::{ProptestConfig, prop_assert_eq, proptest};
+use proptest::prelude::{prop_assert_eq, proptest};
 use tokio::runtime::Runtime;
 
 use super::drive::Room;
@@ -1110,7 +1110,7 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::tests::cases(64))]
 
     /// However often the process dies, and however many of its last commits are
     /// lost, the outputs end up as those of a crawl that never died: nothing

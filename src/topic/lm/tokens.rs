@@ -552,6 +552,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn tokens_are_clean_and_normalising_again_changes_nothing(text in "\\PC{0,60}|[a-zA-Z0-9'’_. \u{AD}\u{301}Σσカ猫हि\u{200D}ℹ]{0,40}") {
             let sentence = normalise(&text);

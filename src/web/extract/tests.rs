@@ -627,6 +627,8 @@ fn check(page: &Extracted) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn broken_markup_never_panics_and_keeps_the_promises(html in soup()) {
         check(&page(&html))?;

@@ -156,7 +156,7 @@ impl Readable for Holed {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::tests::cases(24))]
 
     /// Whatever lies before and behind the holes is exported, and nothing of what
     /// lies in them.

@@ -501,7 +501,7 @@ fn an_export_keeps_the_groups() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::tests::cases(24))]
 
     /// Whatever the hosts, addresses, scores and answers: the clocks hold and
     /// nobody is forgotten at a group.

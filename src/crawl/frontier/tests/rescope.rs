@@ -328,7 +328,7 @@ const SCOPES: [&str; 4] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::tests::cases(32))]
     /// However changes of the scope, slices, leases, links and crashes follow each
     /// other: at the end nothing is queued that the scope keeps out, and nothing is
     /// kept out by a scope that permits it.

@@ -609,7 +609,7 @@ const RATINGS: [Rated; 4] = [
 const ANCHORS: [&str; 5] = ["", "cat", "dog", "a cat and a dog", "neither"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// However other ratings, slices, leases, pages of former ratings and crashes follow
     /// each other: at the end every link has the score and the bucket that the rating in
     /// force gives its parts, these have the keyword score of its words, and it is queued

@@ -805,7 +805,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::tests::cases(32))]
     /// Whatever meets: every URL in one state, all counters exact, no number given
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]

@@ -614,7 +614,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// Whatever pages do and however the job is set: pauses within their bounds,
     /// an entry in the index exactly where a record says so (which `check` holds),
     /// documents never fewer, and no host asked too soon.
