@@ -1,5 +1,7 @@
 //! What the unit tests of all modules share.
 
+use std::time::Duration;
+
 use proptest::test_runner::{Config, FileFailurePersistence};
 
 /// Where the seeds of failures lie, below the checkout: the path of a module in `src` is
@@ -17,6 +19,22 @@ pub(crate) fn usual() -> Config {
 /// The same in so many cases.
 pub(crate) fn cases(cases: u32) -> Config {
     Config { cases, ..usual() }
+}
+
+/// How long the calling thread has worked. What else runs on the machine takes its share
+/// of the clock on the wall, and none of this.
+#[cfg(target_os = "linux")]
+pub(crate) fn worked() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let (seconds, nanos) = (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec));
+    Duration::new(seconds.unwrap(), nanos.unwrap())
+}
+
+/// Elsewhere the clock on the wall must do.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn worked() -> Duration {
+    static BEGUN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGUN.get_or_init(std::time::Instant::now).elapsed()
 }
 
 /// What is stored for a module that has moved would be passed over in silence.
