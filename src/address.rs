@@ -71,19 +71,6 @@ pub enum AddressError {
 /// the host; percent-encodings of unreserved characters are decoded and the rest
 /// written in upper case (RFC 3986 section 6.2.2). None of this changes what is
 /// fetched. Making a `PageUrl` of its own text gives an equal one.
-///
-/// ```
-/// use spoor::address::PageUrl;
-///
-/// let url = PageUrl::parse("HTTP://WWW.Example.org:80/a/../b%7e?#top")?;
-/// assert_eq!(url.as_str(), "http://www.example.org/b~");
-/// assert_eq!(PageUrl::parse(url.as_str())?, url);
-///
-/// let link = url.join("../c?page=2")?;
-/// assert_eq!(link.as_str(), "http://www.example.org/c?page=2");
-/// assert!(url.join("mailto:me@example.org").is_err());
-/// # Ok::<(), spoor::address::AddressError>(())
-/// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 pub struct PageUrl(Url);
 
@@ -105,6 +92,19 @@ impl Serialize for UrlId {
 
 impl PageUrl {
     /// Parses an absolute URL.
+    ///
+    /// ```
+    /// use spoor::address::PageUrl;
+    ///
+    /// let url = PageUrl::parse("HTTP://WWW.Example.org:80/a/../b%7e?#top")?;
+    /// assert_eq!(url.as_str(), "http://www.example.org/b~");
+    /// assert_eq!(PageUrl::parse(url.as_str())?, url);
+    ///
+    /// let link = url.join("../c?page=2")?;
+    /// assert_eq!(link.as_str(), "http://www.example.org/c?page=2");
+    /// assert!(url.join("mailto:me@example.org").is_err());
+    /// # Ok::<(), spoor::address::AddressError>(())
+    /// ```
     ///
     /// # Errors
     /// [`AddressError`] names what is wrong with `text`.
@@ -616,6 +616,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn canonical_is_idempotent(text in "https?://[a-zA-Z0-9.%-]{1,20}(:[0-9]{1,4})?(/([ -~ü]{0,20}|[%0-4a]{0,20}))?") {
             if let Ok(url) = PageUrl::parse(&text) {

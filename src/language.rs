@@ -322,6 +322,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn anything_is_in_a_language_or_in_none(blocks in proptest::collection::vec("\\PC{0,200}", 0..6)) {
             recognise(blocks.iter().map(String::as_str));

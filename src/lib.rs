@@ -98,5 +98,7 @@ pub mod page;
 pub mod picture;
 pub mod progress;
 pub mod sanitize;
+#[cfg(test)]
+mod tests;
 pub mod topic;
 pub mod web;

@@ -156,6 +156,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn json_means_the_same(text in "(\\PC|[\u{0}-\u{20}\u{7f}-\u{9f}\u{2028}-\u{202e}\u{2066}]){0,20}") {
             let plain = serde_json::to_string_pretty(&vec![&text]).unwrap();

@@ -377,6 +377,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_text_panics(text in "(alt\\.weighted|max|sqrt|width|[0-9.e]{1,4}|[-+*/^(), ]|\\PC){0,20}") {
             if let Ok(formula) = Formula::from_text(&text) {

@@ -383,6 +383,8 @@ fn tables_that_make_no_sense_are_refused_with_their_line() {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn no_target_leaves_the_host(target in "/([a-z.%/\\\\?]|%2e|%2f|\\.\\./|top\\.txt){0,12}") {
         let dir = folder();

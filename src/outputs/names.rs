@@ -231,6 +231,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn every_file_has_a_tame_name_and_one_url(
             tails in proptest::collection::vec((tails(), any::<bool>()), 1..12),

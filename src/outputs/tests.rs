@@ -692,7 +692,7 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::tests::cases(64))]
 
     /// Whatever was written after a stamp, cutting back gives what replaying up
     /// to the stamp gives; and going on from there what never stopping gives.

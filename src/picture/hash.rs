@@ -103,7 +103,7 @@ mod tests {
     fn copies_of_a_picture_are_near_and_others_are_not() {
         let mut hashes = Vec::new();
         let (mut copies, mut within_4) = (0, 0);
-        for n in 0..40 {
+        for n in 0..20 {
             let drawn = draw(&format!("http://a.test/{n}.png"), 600, 450).unwrap();
             let picture = decode(&drawn.bytes).unwrap();
             let own = hash_file(&drawn.bytes).unwrap();
@@ -122,7 +122,7 @@ mod tests {
             }
             hashes.push(own);
         }
-        // 193 of 200 when this was written; the others differ in 6 bits.
+        // 98 of 100 when this was written; the others differ in 6 bits.
         assert!(within_4 * 20 >= copies * 19, "{within_4} of {copies}");
         for (n, a) in hashes.iter().enumerate() {
             for b in hashes.iter().skip(n + 1) {

@@ -453,6 +453,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn the_order_of_pages_does_not_matter_and_tables_round_trip(
             positive in prop::collection::vec("([a-h]{1,2} ){0,12}", 0..6),

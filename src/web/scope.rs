@@ -517,6 +517,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn a_canonical_address_stays(
             path in "(/[a-z.%;=&]{0,3}(;(sid|jsessionid|v)=[0-9a-f./%]{0,4}){0,2}){0,4}",

@@ -527,6 +527,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn any_bytes_have_a_reading(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert!(read(&base(), &bytes).pages.len() <= 300);

@@ -88,7 +88,8 @@ fn a_clock_that_is_set_by_a_day_changes_no_pause(store: StoreKind) {
     last.good();
 
     assert_eq!(too_close(&wire.requests(), |_| PAUSE), [""; 0]);
-    assert!(took < Duration::from_secs(60), "{took:?}");
+    // One that believed the clock would wait for most of a day.
+    assert!(took < Duration::from_secs(3_600), "{took:?}");
     // Each run has the time it began with, and the rows are in order.
     let log = job.log();
     let times: Vec<&str> = log

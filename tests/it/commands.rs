@@ -8,6 +8,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use spoor::lab::{Behaviour, Lab, MemoryTree};
 
+use crate::support::process::GUARD;
 use crate::support::texts::{self, image, link, page, some, topical};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -320,17 +321,10 @@ fn limits_end_a_crawl() {
     let job = Job::new(&wire, &text("[limits]\ntime = 1"));
     let out = job.run();
     assert!(out.contains("limits.time is reached"), "{out}");
-    let (first, last) = (
-        wire.requests()[0].began,
-        wire.requests().last().unwrap().began,
-    );
-    // 122 requests of 40 ms and more would have taken five seconds.
-    assert!(
-        last - first <= Duration::from_millis(1010),
-        "{:?}",
-        last - first
-    );
+    // One after the other, 40 ms and more each: a busy machine asks for less within the
+    // second, and without the limit it would be 122.
     let asked = wire.requests().len();
+    assert!(asked <= 27, "{asked} requests");
     let out = job.run();
     assert!(out.contains("limits.time was reached before"), "{out}");
     assert_eq!(
@@ -482,9 +476,7 @@ fn lab_serve_says_where_and_serves() {
 fn get(addr: std::net::SocketAddr, host: &str, path: &str) -> String {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(addr).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    stream.set_read_timeout(Some(GUARD)).unwrap();
     write!(
         stream,
         "GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"

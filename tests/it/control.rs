@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use spoor::lab::{Behaviour, Lab, MemoryTree};
 
+use crate::support::process::GUARD;
 use crate::support::texts::{link, model, other, page, plain, some, topical, tree};
 use crate::support::{Job, JobText, Live, Ran, Wire, spoor};
 
@@ -553,7 +554,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     wire.wait_for("a.test/9");
     wire.wait_for("a.test/off");
     let settled = || explain(&job, "http://b.test/3").contains("page dropped: razor");
-    let deadline = std::time::Instant::now() + Duration::from_secs(20);
+    let deadline = std::time::Instant::now() + GUARD;
     while !settled() {
         assert!(
             std::time::Instant::now() < deadline,

@@ -695,8 +695,10 @@ fn two_hosts_that_ask_for_a_year_silence_no_neighbour() {
     let wire = Wire::serve(lab);
     let port = wire.addr.port();
     // Nobody listens at the port of these, who never answered.
-    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let closed = closed.local_addr().unwrap().port();
+    let closed = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
     let dead: Vec<String> = (0..6).map(|n| name("dead", n)).collect();
     let at = |host: &String, port: u16| format!("http://{host}:{port}/");
     let urls: Vec<String> = (bad.iter().map(|host| at(host, port)))

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use axum::extract::{Request, State};
@@ -439,10 +439,8 @@ fn limits_end_a_crawl_that_would_go_on() {
             ..text
         },
     );
-    let begin = Instant::now();
     let out = other.run();
     assert!(out.contains("limits.documents is reached"), "{out}");
-    assert!(begin.elapsed() < GUARD + Duration::from_secs(1));
     assert_eq!(web.of("a.test/same").len(), 6);
 }
 

@@ -11,8 +11,13 @@ use super::support::job::CONTACT;
 use super::support::texts::{self, plain, tree};
 use super::support::{Job, JobText, Live, Ran, Wire, spoor};
 
-/// The most that a crawl of the zoo may have in memory, in KiB.
-const MEMORY: u64 = 300 << 10;
+/// The most that a crawl of the zoo may have in memory, in KiB, where what it does not use
+/// is given back at once: 193 MB when this was written. As it ships it keeps that for a
+/// second, which came to 288 MB, and to more on a machine that has no time to give back.
+const MEMORY: u64 = 250 << 10;
+
+/// What the allocator is told for that: as `main.rs` does, but for the second.
+const AT_ONCE: &str = "narenas:2,dirty_decay_ms:0,muzzy_decay_ms:0";
 
 /// The longest line of the log, whatever a server says.
 const LINE: usize = 16 << 10;
@@ -77,7 +82,9 @@ fn a_crawl_of_the_whole_zoo_ends_with_every_case_as_stated() {
     let running = runtime.block_on(zoo::spawn(cases.clone(), any)).unwrap();
     let job = job(&running);
     let began = Instant::now();
-    let (ran, peak) = Live::start(&mut job.crawl()).ended_with_peak();
+    let mut command = job.crawl();
+    command.env("_RJEM_MALLOC_CONF", AT_ONCE);
+    let (ran, peak) = Live::start(&mut command).ended_with_peak();
     let took = began.elapsed();
     let said = ran.good();
     assert!(said.contains("nothing is left to fetch"), "{said}");

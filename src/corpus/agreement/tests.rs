@@ -316,6 +316,8 @@ fn same(a: &Variant, b: &Variant) -> bool {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn kappas_have_their_bounds(ballots in ballots()) {
         let figures = figures_of(&ballots, [0, 1, 2, 3], [0, 1, 2, 3]);

@@ -238,7 +238,7 @@ fn an_image_that_is_gone_is_asked_of_nobody() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
+    #![proptest_config(crate::tests::cases(128))]
 
     /// Whoever does what in whatever order: no question gets more votes than it
     /// needs, and in the end, when all have come back, each has exactly so many.

@@ -389,6 +389,8 @@ fn image(score: f64, n: usize, phash: Option<u64>) -> Ranked {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn of_near_pictures_the_best_is_kept(
         hashes in prop::collection::vec((0_usize..4, 0_u64.., 0_u32..8), 0..60),

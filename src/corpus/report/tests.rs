@@ -502,6 +502,8 @@ fn no_model_is_named_that_is_not_there() {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     /// However long the axis, nothing is lost and little is kept.
     #[test]
     fn steps_keep_every_sum(places in prop::collection::vec((0..u64::MAX / 4, 0u64..1000), 1..200)) {

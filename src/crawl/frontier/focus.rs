@@ -308,6 +308,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         /// The gain lies in its interval, and that of the inverse is its inverse.
         #[test]
         fn the_interval_of_a_gain_is_that_of_a_ratio(

@@ -444,6 +444,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn queue_keys_sort_as_ranks(
             a in (bucket(), 0.0..1e300_f64, any::<u64>()),

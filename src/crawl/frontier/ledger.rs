@@ -196,6 +196,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn any_share_is_kept(share in 0.0..1.0_f64, turns in 0_usize..500) {
             let images = images_of(share, turns) as f64;

@@ -1,4 +1,8 @@
-//! The frontier's promises, over the real store.
+//! The frontier's promises.
+//!
+//! They are held over a store in memory, as the frontier asks of any store only what the
+//! conformance suite in `store` holds over each. What depends on the one on the disk runs
+//! over both backends: restarts and crashes, damage, exports and one long history.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,30 +12,31 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::clock::test_policy;
+use super::store::tests::Backend;
 use super::*;
 use crate::config::{Config, StoreKind};
 use crate::page::{ImageScores, ImageTexts, Outcome, Reason, Task};
 
 thread_local! {
     /// The backend of the stores that a test opens; each test has its thread.
-    static BACKEND: Cell<StoreKind> = const { Cell::new(StoreKind::Sled) };
+    static BACKEND: Cell<Backend> = const { Cell::new(Backend::Memory) };
     /// The share of the control sample of the frontiers that it opens.
     static SHARE: Cell<f64> = const { Cell::new(0.0) };
 }
 
-/// Runs a check once for each backend, as two tests.
+/// Runs a check once for each backend on a disk, as two tests.
 macro_rules! over_all {
     ($($name:ident)*) => {$(
         mod $name {
             use super::*;
             #[test]
             fn sled() {
-                BACKEND.set(StoreKind::Sled);
+                BACKEND.set(Backend::Disk(StoreKind::Sled));
                 super::$name();
             }
             #[test]
             fn fjall() {
-                BACKEND.set(StoreKind::Fjall);
+                BACKEND.set(Backend::Disk(StoreKind::Fjall));
                 super::$name();
             }
         }
@@ -56,21 +61,7 @@ mod takedown;
 mod tdmrep;
 
 over_all! {
-    robots_first_then_the_best_over_all_hosts
-    a_better_link_lifts_and_a_worse_one_changes_nothing
-    what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all
-    a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first
-    failures_wait_and_are_given_up_in_the_end
     retry_after_survives_a_restart
-    redirects_re_enter_and_end
-    images_gather_contexts_until_and_after_they_are_kept
-    an_image_redirect_takes_its_contexts_along
-    the_host_budget_and_hops_hold
-    the_crawl_delay_of_either_scheme_holds_for_both
-    rules_are_asked_for_once_however_many_connections_a_host_has
-    a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end
-    images_that_are_refused_leave_no_words_behind
-    cached_rules_are_bounded_in_bytes
     another_format_is_refused
     an_export_holds_everything
     damage_is_found_and_repaired
@@ -84,10 +75,14 @@ fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
 }
 
+fn open_store(path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    BACKEND.get().open(path)
+}
+
 fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     let (share, seed) = (SHARE.get(), 1);
     let control = Control { share, seed };
     let policy = Policy {
@@ -255,7 +250,7 @@ fn exported(store: &dyn Store) -> (Vec<String>, archive::Found) {
 }
 
 fn imported(lines: &[String], path: &Path) -> Box<dyn Store> {
-    let mut store = store::open(BACKEND.get(), path).unwrap();
+    let mut store = open_store(path).unwrap();
     let text = lines.join("\n") + "\n";
     let file = Path::new("test.jsonl");
     archive::import(&mut *store, &mut text.as_bytes(), file).unwrap();
@@ -322,7 +317,7 @@ fn an_export_holds_everything() {
     assert_eq!(second.counts(), f.counts());
     check(&second);
     let broken = [lines[0].clone(), "{\"fact\":\"url\"}".to_owned()].join("\n");
-    let mut third = store::open(BACKEND.get(), &folder.path().join("third")).unwrap();
+    let mut third = open_store(&folder.path().join("third")).unwrap();
     let file = Path::new("broken.jsonl");
     let error = archive::import(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
     assert!(error.to_string().starts_with("broken.jsonl:2:"), "{error}");
@@ -332,7 +327,7 @@ fn an_export_holds_everything() {
         std::io::repeat(b'x'),
     );
     let mut endless = std::io::BufReader::new(endless);
-    let mut fourth = store::open(BACKEND.get(), &folder.path().join("fourth")).unwrap();
+    let mut fourth = open_store(&folder.path().join("fourth")).unwrap();
     let error = archive::import(&mut *fourth, &mut endless, file)
         .unwrap_err()
         .to_string();
@@ -386,6 +381,7 @@ fn url_kind(key: &[u8]) -> TaskKind {
     keys::url_of_key(key).unwrap().1
 }
 
+#[test]
 fn robots_first_then_the_best_over_all_hosts() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -433,6 +429,7 @@ fn robots_first_then_the_best_over_all_hosts() {
     check(&f);
 }
 
+#[test]
 fn a_better_link_lifts_and_a_worse_one_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -474,6 +471,7 @@ fn a_better_link_lifts_and_a_worse_one_changes_nothing() {
     assert!(matches!(s.state, State::Done { .. }));
 }
 
+#[test]
 fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -528,6 +526,7 @@ fn what_robots_forbid_is_dropped_and_unreachable_rules_forbid_all() {
     check(&f);
 }
 
+#[test]
 fn a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -551,6 +550,7 @@ fn a_robots_redirect_is_fetched_at_the_other_host_and_governs_the_first() {
     assert!(f.is_exhausted());
 }
 
+#[test]
 fn failures_wait_and_are_given_up_in_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -612,6 +612,7 @@ fn retry_after_survives_a_restart() {
     assert!(f.lease(now + 500_000).unwrap().is_some());
 }
 
+#[test]
 fn redirects_re_enter_and_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "reject = ['org,forbidden']", 0);
@@ -647,6 +648,7 @@ fn redirects_re_enter_and_end() {
     check(&f);
 }
 
+#[test]
 fn images_gather_contexts_until_and_after_they_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -696,6 +698,7 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
     check(&f);
 }
 
+#[test]
 fn an_image_redirect_takes_its_contexts_along() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -753,6 +756,7 @@ fn an_image_redirect_takes_its_contexts_along() {
     check(&f);
 }
 
+#[test]
 fn the_host_budget_and_hops_hold() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "host_documents = 2\nmax_hops = 1", 0);
@@ -772,6 +776,7 @@ fn the_host_budget_and_hops_hold() {
     check(&f);
 }
 
+#[test]
 fn the_crawl_delay_of_either_scheme_holds_for_both() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -794,6 +799,7 @@ fn the_crawl_delay_of_either_scheme_holds_for_both() {
     assert_eq!(host.crawl_delay, Some(50_000));
 }
 
+#[test]
 fn rules_are_asked_for_once_however_many_connections_a_host_has() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -811,6 +817,7 @@ fn rules_are_asked_for_once_however_many_connections_a_host_has() {
     assert_eq!(f.lease(100_000).unwrap(), None);
 }
 
+#[test]
 fn a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -830,6 +837,7 @@ fn a_host_that_wants_a_year_of_peace_does_not_hold_up_the_end() {
     assert!(f.lease(now + year).unwrap().is_some(), "but it is obeyed");
 }
 
+#[test]
 fn images_that_are_refused_leave_no_words_behind() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "reject = ['net,ads']", 0);
@@ -856,6 +864,7 @@ fn images_that_are_refused_leave_no_words_behind() {
     check(&f);
 }
 
+#[test]
 fn cached_rules_are_bounded_in_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -880,7 +889,7 @@ fn another_format_is_refused() {
     for other in [FORMAT - 1, FORMAT + 1] {
         let folder = tempfile::tempdir().unwrap();
         {
-            let mut store = store::open(BACKEND.get(), folder.path()).unwrap();
+            let mut store = open_store(folder.path()).unwrap();
             let mut batch = store::Batch::default();
             let meta = Meta {
                 format: other,
@@ -890,7 +899,7 @@ fn another_format_is_refused() {
             store.apply(batch).unwrap();
             store.flush().unwrap();
         }
-        let store = store::open(BACKEND.get(), folder.path()).unwrap();
+        let store = open_store(folder.path()).unwrap();
         let text = "[job]\nname = \"test\"\n";
         let scope = Scope::new(Config::parse(text, "test.toml").unwrap().scope);
         let error = Frontier::open(store, test_policy(), scope, 0)
@@ -936,13 +945,12 @@ fn address(n: usize) -> PageUrl {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// Any sequence of events leaves every URL in one state, the counters exact,
     /// one request a host, and the hosts' delays kept, over restarts too.
     #[test]
-    fn whatever_happens_the_promises_hold(moves in moves(), fjall: bool, control: bool) {
+    fn whatever_happens_the_promises_hold(moves in moves(), control: bool) {
         SHARE.set(if control { 0.5 } else { 0.0 });
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let mut f = open(folder.path(), now);

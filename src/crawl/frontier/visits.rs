@@ -469,6 +469,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         /// Within its bounds whatever happens, shorter after a change and longer
         /// after none as long as they allow it.
         #[test]

@@ -395,6 +395,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn proposals_ascend_whatever_was_measured(
             positive in vec(1.0..1e7_f64, 1..40),

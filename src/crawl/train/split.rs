@@ -133,6 +133,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_sentence_is_trained_on_and_held_out(
             words in proptest::collection::vec(proptest::collection::vec(0..12_usize, 0..8), 1..30),

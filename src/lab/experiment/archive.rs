@@ -447,6 +447,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_file_panics(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..400)) {
             let head = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: 20\r\n\r\n";

@@ -78,7 +78,7 @@ pub const CAP: u64 = 4 << 20;
 
 /// The longest exchange that [`JOB`] allows, in milliseconds, and what a busy
 /// machine may need besides.
-pub const LONGEST: u64 = 6_000 + 4_000;
+pub const LONGEST: u64 = 6_000 + 24_000;
 
 /// One hostile server.
 #[derive(Debug, Clone)]

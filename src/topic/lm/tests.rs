@@ -448,7 +448,7 @@ fn reference(corpus: &[Sentence], order: usize) -> Vec<BTreeMap<Vec<&str>, (f64,
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(crate::tests::cases(64))]
 
     #[test]
     fn every_ngram_is_as_the_formulas_say((corpus, order) in corpora()) {

@@ -217,6 +217,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn a_part_is_rated_as_by_itself_or_not_at_all(
             lines in proptest::collection::vec(

@@ -268,6 +268,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn a_likelihood_lies_in_its_range_and_falls(
             high in 1.0..1e6_f64,

@@ -469,6 +469,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn a_snapshot_goes_on_as_the_model_would_have(
             examples in proptest::collection::vec((0.0_f32..=1.0, proptest::collection::vec(any::<u32>(), 0..6), 0.0..=1.0), 0..40),

@@ -370,6 +370,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         /// So a block's words need not be cut into sentences first.
         #[test]
         fn words_are_the_same_whatever_sentences_they_stand_in(

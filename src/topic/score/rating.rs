@@ -88,6 +88,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn more_keywords_are_better_until_the_score_is_used_up(
             perplexity in perplexities(), few in 0.0..0.33, more in 0.0..0.33,

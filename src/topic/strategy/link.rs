@@ -177,6 +177,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn a_better_page_never_makes_a_worse_link(
             one in perplexities(), other in perplexities(), anchor in perplexities(), keyword in 0.0..1.0,

@@ -172,6 +172,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn scores_are_finite_and_not_negative(
             document in perplexities(), anchor in perplexities(), keyword in 0.0..5.0,

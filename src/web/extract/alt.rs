@@ -257,6 +257,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn every_text_but_a_blank_one_is_of_some_kind(
             alt in "\\PC{0,40}|[a-z0-9 ._-]{0,30}|[A-Z]{2,4}_[0-9]{0,6}",

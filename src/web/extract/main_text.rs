@@ -340,6 +340,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn any_markup_gives_clean_text_with_every_word(
             parts in proptest::collection::vec(prop_oneof![

@@ -223,6 +223,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn words_are_those_of_unicode(text in "[ -~é\u{301}\u{200D}हि\u{A0}]{0,60}|[a-c1 ._,'é\u{301}\u{93F}]{0,20}|\\PC{0,40}") {
             prop_assert!(words(&text).eq(text.unicode_words()));

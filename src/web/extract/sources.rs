@@ -490,6 +490,8 @@ mod tests {
     }
 
     proptest::proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn arbitrary_text_never_panics(
             text in "\\PC{0,60}",

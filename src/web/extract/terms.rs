@@ -257,6 +257,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_statement_panics(header in "[<>a;,= \"\\\\relicns]{0,40}|\\PC{0,30}", name in "robots|tdm-policy|dc\\.rights|\\PC{0,8}", value in "\\PC{0,20}") {
             let headers = TermsHeaders {

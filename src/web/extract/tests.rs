@@ -1,13 +1,14 @@
 //! Whole pages in, whole results out; and bounds on hostile input.
 
 use std::fmt::Write as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::*;
 use crate::page::{AltKind, Directives};
+use crate::tests::worked;
 
 fn url() -> PageUrl {
     PageUrl::parse("https://blog.example/2013/tom.html").unwrap()
@@ -131,18 +132,16 @@ fixtures!(
 
 /// Runs the extraction as a worker would, on a stack of 2 MB; an overflow aborts.
 fn bounded(name: &str, html: String) -> Extracted {
-    let started = Instant::now();
-    let page = std::thread::Builder::new()
+    let (page, took) = std::thread::Builder::new()
         .stack_size(2 << 20)
-        .spawn(move || page(&html))
+        .spawn(move || (page(&html), worked()))
         .unwrap()
         .join()
         .unwrap();
-    let elapsed = started.elapsed();
-    eprintln!("{name}: {} ms", elapsed.as_millis());
-    // Quadratic work on a megabyte takes minutes; this leaves room for a busy
-    // machine and a debug build.
-    assert!(elapsed < Duration::from_secs(10), "{name}: {elapsed:?}");
+    eprintln!("{name}: {} ms", took.as_millis());
+    // The slowest takes half a second in a debug build; quadratic work on half a megabyte
+    // takes tens of seconds.
+    assert!(took < Duration::from_secs(5), "{name}: {took:?}");
     page
 }
 
@@ -155,20 +154,20 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
     let cases: Vec<(&str, String)> = vec![
         ("nested div", "<div>".repeat(100_000)),
         ("nested tables", "<table><tr><td>".repeat(50_000)),
-        ("formatting soup", "<a><b>".repeat(330_000)),
-        ("unclosed p", "<p>".repeat(600_000)),
-        ("unclosed p with text", "<p>x ".repeat(200_000)),
-        ("misnested formatting", "<b><i><p></b></i>".repeat(50_000)),
+        ("formatting soup", "<a><b>".repeat(165_000)),
+        ("unclosed p", "<p>".repeat(310_000)),
+        ("unclosed p with text", "<p>x ".repeat(155_000)),
+        ("misnested formatting", "<b><i><p></b></i>".repeat(25_000)),
         (
             "adoption",
-            format!("{}{}", "<b>".repeat(250), "<p>x</b>".repeat(100_000)),
+            format!("{}{}", "<b>".repeat(250), "<p>x</b>".repeat(50_000)),
         ),
         (
             "reopened formatting",
             format!(
                 "<p>{}{}",
                 numbered(200, "<b id=", ">"),
-                "<p>x".repeat(150_000)
+                "<p>x".repeat(75_000)
             ),
         ),
         ("font in paragraphs", numbered(40_000, "<p><font id=", ">x")),
@@ -181,20 +180,20 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
         ("body attributes", numbered(55_000, "<body a", ">")),
         (
             "tags of many attributes",
-            format!("<b {}>", numbered(900, "a", " ")).repeat(300),
+            format!("<b {}>", numbered(900, "a", " ")).repeat(150),
         ),
         (
             "one long value",
             format!("<p title='{}'>x</p>", "y".repeat(2_000_000)),
         ),
-        ("entities", "&amp;&lt;&notit;&#x110000;".repeat(35_000)),
-        ("angle brackets", "a < b << c <".repeat(75_000)),
+        ("entities", "&amp;&lt;&notit;&#x110000;".repeat(18_000)),
+        ("angle brackets", "a < b << c <".repeat(38_000)),
         ("comments", "<!---->".repeat(140_000)),
-        ("table text", format!("<table>{}", "x<tr>".repeat(190_000))),
+        ("table text", format!("<table>{}", "x<tr>".repeat(95_000))),
         ("select", "<select><option><table>".repeat(40_000)),
         ("svg", "<svg><g>".repeat(120_000)),
         ("templates", "<template>".repeat(95_000)),
-        ("nul", "\0<p>\0".repeat(175_000)),
+        ("nul", "\0<p>\0".repeat(90_000)),
         ("links", numbered(40_000, "<a href=/", ">x</a> ")),
         (
             "gallery",
@@ -206,7 +205,7 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
         (
             "gallery with captions",
             numbered(
-                15_000,
+                8_000,
                 "<div><i>w</i><img src=/",
                 ".jpg><span>caption</span>word</div>",
             ),
@@ -270,7 +269,7 @@ fn hostile_markup_is_read_in_bounded_time_on_a_small_stack() {
         ),
         (
             "siblings",
-            format!("<div>{}", "<img src=a><i>x</i>".repeat(30_000)),
+            format!("<div>{}", "<img src=a><i>x</i>".repeat(15_000)),
         ),
     ];
     for (name, html) in cases {
@@ -627,6 +626,8 @@ fn check(page: &Extracted) -> Result<(), TestCaseError> {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn broken_markup_never_panics_and_keeps_the_promises(html in soup()) {
         check(&page(&html))?;

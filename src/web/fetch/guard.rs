@@ -245,6 +245,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         /// However an IPv4 address is wrapped, the verdict is its own.
         #[test]
         fn wrapping_changes_nothing(bits: u32) {

@@ -237,6 +237,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_header_panics(bytes in proptest::collection::vec(32u8..=255, 0..80)) {
             if let Ok(value) = HeaderValue::from_bytes(&bytes) {

@@ -228,6 +228,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn covers_as_a_regular_expression_would(pattern in "/?[ab*/]{0,8}[$]?", path in "/[ab/]{0,10}") {
             let parts = pattern.strip_suffix('$').unwrap_or(&pattern).split('*');

@@ -173,6 +173,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn no_file_panics(
             bytes in proptest::collection::vec(any::<u8>(), 0..60),

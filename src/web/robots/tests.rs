@@ -206,6 +206,8 @@ fn addresses() -> impl Strategy<Value = PageUrl> {
 }
 
 proptest! {
+    #![proptest_config(crate::tests::usual())]
+
     #[test]
     fn any_bytes_have_a_reading(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
         let url = PageUrl::parse("http://example.org/a%20b?c=%C3").unwrap();

@@ -107,6 +107,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn narrow_is_never_wide(path in "(/[a-z0-9*.;]{0,300}){0,6}(\\?[a-z*/=&]{0,20})?") {
             if let Ok(url) = PageUrl::parse(&format!("http://a.org{path}")) {

@@ -2,12 +2,10 @@
 //! that was damaged.
 
 use std::collections::BTreeMap;
-use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use spoor::config::Config;
-use spoor::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visit};
+use spoor::crawl::frontier::store::MemoryStore;
 use spoor::crawl::frontier::{Frontier, Policy, archive, audit};
 use spoor::web::scope::Scope;
 
@@ -33,72 +31,25 @@ const WORDS: &[&str] = &[
     "{\"meta\":{}}",
 ];
 
-/// A store in memory.
-#[derive(Clone, Default)]
-struct Memory(BTreeMap<Vec<u8>, Vec<u8>>);
-
-impl Readable for Memory {
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
-        Ok(self.0.get(key).cloned())
-    }
-
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        let start = prefix.max(from).to_vec();
-        for (key, value) in self.0.range(start..) {
-            if !key.starts_with(prefix) || visit(key, value) == ControlFlow::Break(()) {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn path(&self) -> &Path {
-        Path::new("memory")
-    }
-}
-
-impl Store for Memory {
-    fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        for (key, value) in batch.into_writes() {
-            match value {
-                Some(value) => drop(self.0.insert(key, value)),
-                None => drop(self.0.remove(&key)),
-            }
-        }
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), StoreError> {
-        Ok(())
-    }
-
-    fn size(&self) -> Result<u64, StoreError> {
-        Ok(self.0.values().map(|value| value.len() as u64).sum())
-    }
-
-    fn compact(&mut self) -> Result<bool, StoreError> {
-        Ok(true)
-    }
-
-    fn snapshot(&self) -> Box<dyn Readable> {
-        Box::new(self.clone())
-    }
-}
-
 fn fixture() -> Vec<u8> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/store/frontier.jsonl");
     std::fs::read(file).unwrap()
 }
 
-fn import(mut lines: &[u8]) -> Option<Memory> {
-    let mut store = Memory::default();
+/// A store whose frontier keeps no files beside it, as it is never flushed.
+fn holding(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> MemoryStore {
+    MemoryStore::holding(Path::new("memory"), pairs)
+}
+
+fn import(mut lines: &[u8]) -> Option<MemoryStore> {
+    let mut store = holding(BTreeMap::new());
     let found = archive::import(&mut store, &mut lines, Path::new("lines"));
     found.is_ok().then_some(store)
 }
 
 /// What spoor does with a store whose records may be damaged. It may refuse; what it
 /// exports it takes back.
-fn use_it(store: Memory) {
+fn use_it(store: MemoryStore) {
     if let Ok(audit) = audit::audit(&store) {
         drop(audit);
     }
@@ -147,9 +98,9 @@ pub(super) fn archive() -> Target {
 }
 
 pub(super) fn record() -> Target {
-    let base = Arc::new(import(&fixture()).unwrap());
+    let base = import(&fixture()).unwrap().pairs();
     // The number of the key, two bytes, and what lies under it.
-    let seeds = base.0.values().enumerate().map(|(number, value)| {
+    let seeds = base.values().enumerate().map(|(number, value)| {
         let number = u16::try_from(number).unwrap().to_be_bytes();
         [&number, value.as_slice()].concat()
     });
@@ -162,12 +113,12 @@ pub(super) fn record() -> Target {
             let Some((number, value)) = input.split_first_chunk::<2>() else {
                 return;
             };
-            let mut store = Memory::clone(&base);
-            let number = usize::from(u16::from_be_bytes(*number)) % store.0.len();
-            if let Some(record) = store.0.values_mut().nth(number) {
+            let mut pairs = BTreeMap::clone(&base);
+            let number = usize::from(u16::from_be_bytes(*number)) % pairs.len();
+            if let Some(record) = pairs.values_mut().nth(number) {
                 *record = value.to_vec();
             }
-            use_it(store);
+            use_it(holding(pairs));
         }),
     }
 }

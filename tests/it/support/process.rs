@@ -1,13 +1,78 @@
-//! The program as a process: its two outputs, how it ended, and never longer
-//! than the guard.
+//! The program as a process: its two outputs, how it ended, and no longer than it does
+//! something.
 
 use std::io::Read;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// The longest that any process of a test may take; a guard, not a measure.
-pub const GUARD: Duration = Duration::from_secs(90);
+/// How long nothing may move before a test gives up; a guard, not a measure. On a machine
+/// that does much else, a crawl takes many times as long as alone.
+pub const GUARD: Duration = Duration::from_secs(180);
+
+/// The longest that a test waits for a process, though that goes on working.
+const LONGEST: Duration = Duration::from_secs(1_200);
+
+/// Between two looks at what a process does.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// Waits for a process as long as that says something or works.
+#[derive(Debug)]
+struct Patience {
+    id: nix::unistd::Pid,
+    begun: Instant,
+    moved: Instant,
+    worked: u64,
+}
+
+impl Patience {
+    /// Ticks of a processor that count as work. A process that only waits uses some too:
+    /// less than this within [`GUARD`].
+    const WORK: u64 = 100;
+
+    fn with(id: nix::unistd::Pid) -> Self {
+        let now = Instant::now();
+        Self {
+            id,
+            begun: now,
+            moved: now,
+            worked: worked(id),
+        }
+    }
+
+    /// The next part of an output, or why there is none.
+    fn next(&mut self, from: &Receiver<Vec<u8>>) -> Result<Vec<u8>, RecvTimeoutError> {
+        loop {
+            let part = from.recv_timeout(LOOK);
+            match part {
+                Ok(_) => self.moved = Instant::now(),
+                Err(RecvTimeoutError::Timeout) if self.is_left() => continue,
+                Err(_) => {}
+            }
+            return part;
+        }
+    }
+
+    /// Whether it is worth to wait on.
+    fn is_left(&mut self) -> bool {
+        let worked = worked(self.id);
+        if worked >= self.worked + Self::WORK {
+            self.worked = worked;
+            self.moved = Instant::now();
+        }
+        self.moved.elapsed() < GUARD && self.begun.elapsed() < LONGEST
+    }
+}
+
+/// The time that a process has had of a processor, in ticks of 10 ms; 0 where that is not
+/// told.
+fn worked(id: nix::unistd::Pid) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+    let after_name = status.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    // Fields 14 and 15 of proc(5), the third being the first behind the name.
+    let times = after_name.split(' ').skip(11).take(2);
+    times.filter_map(|ticks| ticks.parse::<u64>().ok()).sum()
+}
 
 /// The program with arguments, in an environment that does not change what it
 /// says or where it connects.
@@ -108,10 +173,9 @@ impl Live {
 
     /// Waits until it has said so on its standard error.
     pub fn says(&mut self, words: &str) {
-        let deadline = Instant::now() + GUARD;
+        let mut patience = Patience::with(self.id());
         while !String::from_utf8_lossy(&self.said).contains(words) {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.err.recv_timeout(left) {
+            match patience.next(&self.err) {
                 Ok(part) => self.said.extend(part),
                 Err(error) => {
                     let said = String::from_utf8_lossy(&self.said);
@@ -124,12 +188,13 @@ impl Live {
     /// What follows `mark` in a whole line of its standard error, as soon as it is there.
     pub fn says_after(&mut self, mark: &str) -> String {
         self.says(mark);
+        let mut patience = Patience::with(self.id());
         loop {
             let text = String::from_utf8_lossy(&self.said).into_owned();
             let rest = text.split_once(mark).unwrap().1;
             match rest.split_once('\n') {
                 Some((line, _)) => return line.to_owned(),
-                None => self.said.extend(self.err.recv_timeout(GUARD).unwrap()),
+                None => self.said.extend(patience.next(&self.err).unwrap()),
             }
         }
     }
@@ -151,7 +216,7 @@ impl Live {
 
     /// What follows `mark` in the first line that has it.
     pub fn line_with(&mut self, mark: &str) -> String {
-        let deadline = Instant::now() + GUARD;
+        let mut patience = Patience::with(self.id());
         loop {
             let last = self.read.iter().rposition(|b| *b == b'\n');
             let whole = last.map_or(0, |at| at + 1);
@@ -160,8 +225,7 @@ impl Live {
             if let Some((_, rest)) = found {
                 return rest.to_owned();
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            match self.out.recv_timeout(left) {
+            match patience.next(&self.out) {
                 Ok(part) => self.read.extend(part),
                 Err(error) => panic!(
                     "no line on standard output ({error}), but {:?}, and on the other {:?}",
@@ -191,15 +255,18 @@ impl Live {
     /// Waits until it ends by itself; with the most memory that it had in RAM at any
     /// time, in KiB.
     pub fn ended_with_peak(mut self) -> (Ran, u64) {
-        const LOOK: Duration = Duration::from_millis(20);
+        const SOON: Duration = Duration::from_millis(20);
         let id = self.id().to_string();
-        let deadline = Instant::now() + GUARD;
+        let mut patience = Patience::with(self.id());
         let mut peak = 0;
         loop {
             // The system keeps the peak, so that nothing between two looks is missed.
             peak = peak_kib(&id).unwrap_or(peak);
-            assert!(Instant::now() < deadline, "the process did not end in time");
-            match self.out.recv_timeout(LOOK) {
+            assert!(
+                patience.is_left(),
+                "the process does nothing and does not end"
+            );
+            match self.out.recv_timeout(SOON) {
                 Ok(part) => self.read.extend(part),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return (self.ended(), peak),
@@ -209,15 +276,15 @@ impl Live {
 
     /// Waits until it ends by itself.
     pub fn ended(mut self) -> Ran {
-        let deadline = Instant::now() + GUARD;
+        let mut patience = Patience::with(self.id());
         let mut out = std::mem::take(&mut self.read);
         let mut err = std::mem::take(&mut self.said);
-        let whole =
-            collect(&self.out, &mut out, deadline) && collect(&self.err, &mut err, deadline);
+        let whole = collect(&self.out, &mut out, &mut patience)
+            && collect(&self.err, &mut err, &mut patience);
         let [out, err] = [out, err].map(|bytes| String::from_utf8(bytes).unwrap());
         assert!(
             whole,
-            "the process did not end in time; it said\n{out}\n{err}"
+            "the process does nothing and does not end; it said\n{out}\n{err}"
         );
         Ran {
             status: self.child.wait().unwrap(),
@@ -248,11 +315,10 @@ fn pump(mut from: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// Reads to the end; false where the deadline came first.
-fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, deadline: Instant) -> bool {
+/// Reads to the end; false where patience ended before.
+fn collect(from: &Receiver<Vec<u8>>, into: &mut Vec<u8>, patience: &mut Patience) -> bool {
     loop {
-        let left = deadline.saturating_duration_since(Instant::now());
-        match from.recv_timeout(left) {
+        match patience.next(from) {
             Ok(part) => into.extend(part),
             Err(RecvTimeoutError::Disconnected) => return true,
             Err(RecvTimeoutError::Timeout) => return false,

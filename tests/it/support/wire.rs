@@ -183,14 +183,17 @@ impl Wire {
         mut given_up: impl FnMut() -> bool,
     ) -> bool {
         const LOOK: Duration = Duration::from_millis(50);
-        let deadline = Instant::now() + GUARD;
         let mut notes = self.notes();
+        let mut moved = (Instant::now(), notes.events());
         loop {
             if wanted(&notes) {
                 return true;
             }
+            if notes.events() > moved.1 {
+                moved = (Instant::now(), notes.events());
+            }
             assert!(
-                Instant::now() < deadline,
+                moved.0.elapsed() < GUARD,
                 "what was waited for did not happen; {} requests were seen",
                 notes.requests.len()
             );

@@ -367,6 +367,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(crate::tests::usual())]
+
         #[test]
         fn paragraphs_that_stay_are_unchanged_and_in_order(
             pages in proptest::collection::vec(

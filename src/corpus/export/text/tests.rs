@@ -578,7 +578,7 @@ fn webs() -> impl Strategy<Value = Vec<Document>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
 
     #[test]
     fn paragraphs_that_stay_are_unchanged_and_a_second_export_is_equal(documents in webs()) {

@@ -7,6 +7,7 @@
 //! the frontier and the backends in this folder use a store crate at all.
 
 mod fjall;
+mod memory;
 mod sled;
 
 use std::ops::ControlFlow;
@@ -14,6 +15,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 pub use self::fjall::FjallStore;
+#[doc(hidden)]
+pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
 use crate::config;
 
@@ -278,4 +281,4 @@ impl Batch {
 }
 
 #[cfg(test)]
-mod tests;
+pub(in crate::crawl) mod tests;

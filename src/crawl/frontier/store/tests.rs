@@ -1,5 +1,6 @@
 //! What every backend must do, run over each of them.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -8,7 +9,43 @@ use super::sled::Write;
 use super::*;
 use crate::config::StoreKind;
 
-/// Runs a check once for each backend, as two tests.
+/// What a test keeps its frontier in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// For all that would be the same on a disk.
+    Memory,
+    /// For what must survive the process.
+    Disk(StoreKind),
+}
+
+thread_local! {
+    /// The stores in memory by their folders; each test has its thread.
+    static SHELF: RefCell<BTreeMap<PathBuf, MemoryStore>> = RefCell::default();
+}
+
+impl Backend {
+    /// Opens the store in a folder, or makes an empty one. One in memory is found again
+    /// by its folder until the test ends.
+    pub fn open(self, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
+        let kind = match self {
+            Self::Memory => {
+                std::fs::create_dir_all(folder).unwrap();
+                return Ok(SHELF.with_borrow_mut(|shelf| {
+                    let new = || MemoryStore::new(folder);
+                    let store = shelf.entry(folder.to_owned()).or_insert_with(new);
+                    Box::new(store.reopened()) as Box<dyn Store>
+                }));
+            }
+            Self::Disk(kind) => kind,
+        };
+        open(kind, folder)
+    }
+}
+
+const SLED: Backend = Backend::Disk(StoreKind::Sled);
+const FJALL: Backend = Backend::Disk(StoreKind::Fjall);
+
+/// Runs a check once for each backend on a disk, as two tests.
 macro_rules! over_all {
     ($($name:ident)*) => {$(
         mod $name {
@@ -21,12 +58,31 @@ macro_rules! over_all {
     )*};
 }
 
+// What is about files and their locks.
 over_all! {
-    batches_scans_and_reopening
     a_second_opening_is_refused_with_advice
     damaged_files_are_an_error_and_no_panic
-    a_store_does_what_a_map_does
     the_other_backend_is_refused_by_name
+}
+
+/// Runs a check once for each backend, that in memory too, as three tests.
+macro_rules! over_all_and_memory {
+    ($($name:ident)*) => {$(
+        mod $name {
+            use super::*;
+            #[test]
+            fn sled() { super::$name(SLED) }
+            #[test]
+            fn fjall() { super::$name(FJALL) }
+            #[test]
+            fn memory() { super::$name(Backend::Memory) }
+        }
+    )*};
+}
+
+over_all_and_memory! {
+    batches_scans_and_reopening
+    a_store_does_what_a_map_does
     a_store_that_was_just_closed_opens_again
     compacting_loses_nothing
     a_snapshot_shows_one_moment
@@ -43,11 +99,11 @@ fn pairs(store: &dyn Readable, prefix: &[u8], from: &[u8]) -> Vec<(Vec<u8>, Vec<
     found
 }
 
-fn batches_scans_and_reopening(kind: StoreKind) {
+fn batches_scans_and_reopening(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("frontier");
     {
-        let mut store = open(kind, &path).unwrap();
+        let mut store = backend.open(&path).unwrap();
         let mut batch = Batch::default();
         for (key, value) in [("a1", "x"), ("a3", "z"), ("b1", "q"), ("a2", "y")] {
             batch.put(key.into(), value.into());
@@ -60,7 +116,7 @@ fn batches_scans_and_reopening(kind: StoreKind) {
         store.apply(batch).unwrap();
         store.flush().unwrap();
     }
-    let store = open(kind, &path).unwrap();
+    let store = backend.open(&path).unwrap();
     let keys = |p: &[u8], f: &[u8]| -> Vec<Vec<u8>> {
         pairs(&*store, p, f).into_iter().map(|(k, _)| k).collect()
     };
@@ -81,10 +137,10 @@ fn a_second_opening_is_refused_with_advice(kind: StoreKind) {
     assert!(error.contains(&path.display().to_string()), "{error}");
 }
 
-fn a_store_that_was_just_closed_opens_again(kind: StoreKind) {
+fn a_store_that_was_just_closed_opens_again(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
     for n in 0..20_u32 {
-        let mut store = open(kind, folder.path()).unwrap();
+        let mut store = backend.open(folder.path()).unwrap();
         assert_eq!(pairs(&*store, b"k", b"").len(), n as usize);
         let mut batch = Batch::default();
         batch.put(format!("k{n:02}").into_bytes(), vec![1; 1_000]);
@@ -92,9 +148,9 @@ fn a_store_that_was_just_closed_opens_again(kind: StoreKind) {
     }
 }
 
-fn compacting_loses_nothing(kind: StoreKind) {
+fn compacting_loses_nothing(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = open(kind, folder.path()).unwrap();
+    let mut store = backend.open(folder.path()).unwrap();
     for round in 0..10_u8 {
         let mut batch = Batch::default();
         for i in 0..500_u32 {
@@ -108,15 +164,15 @@ fn compacting_loses_nothing(kind: StoreKind) {
     }
     let before = pairs(&*store, b"", b"");
     assert_eq!(before.len(), 400);
-    assert_eq!(store.compact().unwrap(), kind == StoreKind::Fjall);
+    assert_eq!(store.compact().unwrap(), backend != SLED);
     assert_eq!(pairs(&*store, b"", b""), before);
 }
 
 /// While one thread writes, another reads snapshots: each must show the store as
 /// it was between two batches, with all that was removed or replaced since.
-fn a_snapshot_shows_one_moment(kind: StoreKind) {
+fn a_snapshot_shows_one_moment(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = open(kind, folder.path()).unwrap();
+    let mut store = backend.open(folder.path()).unwrap();
     let (sender, snapshots) = std::sync::mpsc::channel::<(_, Box<dyn Readable>)>();
     let reader = std::thread::spawn(move || {
         let mut read = 0;
@@ -229,8 +285,8 @@ fn the_other_backend_is_refused_by_name(kind: StoreKind) {
 }
 
 /// Random batches, scans and reopenings against an ordinary map.
-fn a_store_does_what_a_map_does(kind: StoreKind) {
-    does_what_a_map_does(|path| open(kind, path));
+fn a_store_does_what_a_map_does(backend: Backend) {
+    does_what_a_map_does(|path| backend.open(path));
 }
 
 #[test]
@@ -249,7 +305,7 @@ fn does_what_a_map_does(open: impl Fn(&Path) -> Result<Box<dyn Store>, StoreErro
         any::<bool>(),
     );
     let steps = proptest::collection::vec(step, 1..12);
-    let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig::with_cases(24));
+    let mut runner = proptest::test_runner::TestRunner::new(crate::tests::cases(24));
     runner
         .run(&steps, |steps| {
             let folder = tempfile::tempdir().unwrap();

@@ -3,12 +3,6 @@
 use super::*;
 use crate::page::{AltKind, TextScore};
 
-over_all! {
-    what_a_host_repeats_is_marked_also_where_it_was_met_before
-    what_is_rare_on_its_host_or_belongs_to_one_image_stays
-    known_alts_survive_an_export
-}
-
 const UNKNOWN: f64 = 40_000.0;
 
 /// An image with an alt text of perplexity 4.
@@ -96,6 +90,7 @@ impl Site {
     }
 }
 
+#[test]
 fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     let folder = tempfile::tempdir().unwrap();
     let mut site = Site::new(folder.path());
@@ -139,6 +134,7 @@ fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     check(&site.f);
 }
 
+#[test]
 fn what_is_rare_on_its_host_or_belongs_to_one_image_stays() {
     let folder = tempfile::tempdir().unwrap();
     let mut site = Site::new(folder.path());
@@ -170,6 +166,7 @@ fn what_is_rare_on_its_host_or_belongs_to_one_image_stays() {
     check(&site.f);
 }
 
+#[test]
 fn known_alts_survive_an_export() {
     let folder = tempfile::tempdir().unwrap();
     let mut site = Site::new(&folder.path().join("a"));

@@ -10,7 +10,7 @@ over_all! {
 }
 
 fn refusal(path: &Path) -> StoreError {
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     let scope = Config::parse("[job]\nname = \"t\"\n", "t.toml").unwrap();
     Frontier::open(store, test_policy(), Scope::new(scope.scope), 0)
         .err()
@@ -36,7 +36,7 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
         "{error}"
     );
 
-    let store = store::open(BACKEND.get(), &path).unwrap();
+    let store = open_store(&path).unwrap();
     let found = audit::audit(&*store).unwrap();
     assert!(found.problems[0].contains("come back at"), "{found:?}");
     let (lines, _) = exported(&*store);
@@ -159,7 +159,7 @@ impl Readable for Holed {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::tests::cases(24))]
 
     /// Whatever lies before and behind the holes is exported, and nothing of what
     /// lies in them.

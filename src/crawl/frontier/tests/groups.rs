@@ -6,18 +6,7 @@ use super::*;
 use crate::crawl::frontier::groups::GroupKey;
 
 over_all! {
-    an_address_is_asked_at_its_own_pace_and_best_first
     several_troubled_hosts_make_the_address_back_off_and_it_lasts
-    a_few_hosts_silence_no_neighbours
-    an_address_whose_hosts_all_fail_rests_longer_and_longer
-    an_answer_that_was_under_way_ends_the_pause
-    what_a_host_answered_elsewhere_proves_nothing_here
-    a_year_that_an_older_store_holds_is_healed
-    a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answers
-    requests_that_had_to_wait_put_off_those_after_them
-    a_domain_is_asked_at_its_own_pace
-    an_address_is_found_out_anew_after_a_day
-    an_export_keeps_the_groups
 }
 
 const DELAY: u64 = 500;
@@ -33,7 +22,7 @@ fn policy(address_delay: u64, domain_delay: u64) -> Policy {
 
 fn open(path: &Path, policy: Policy, now: u64) -> Frontier {
     let config = Config::parse("[job]\nname = \"test\"\n", "test.toml").unwrap();
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     Frontier::open(store, policy, Scope::new(config.scope), now).unwrap()
 }
 
@@ -98,6 +87,7 @@ fn closest<K: Ord>(asked: &[(u64, Task)], key: impl Fn(&Task) -> K) -> u64 {
     pauses.min().unwrap()
 }
 
+#[test]
 fn an_address_is_asked_at_its_own_pace_and_best_first() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -196,7 +186,7 @@ fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     assert!(ask(&mut f, until - 1).is_none());
     assert_eq!(f.next_event(), Some(until));
     drop(f);
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let stored = view::View::new(&*store).groups(&second.host).unwrap();
     assert_eq!(stored, stored_groups);
     drop(store);
@@ -216,6 +206,7 @@ fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     assert!(ask(&mut f, until + 2_000).is_some());
 }
 
+#[test]
 fn a_few_hosts_silence_no_neighbours() {
     let year = 31_536_000;
     let refused = Outcome::Retry {
@@ -268,6 +259,7 @@ fn a_few_hosts_silence_no_neighbours() {
     }
 }
 
+#[test]
 fn an_address_whose_hosts_all_fail_rests_longer_and_longer() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -302,6 +294,7 @@ fn an_address_whose_hosts_all_fail_rests_longer_and_longer() {
     assert!(now <= next + 2_000, "{}", now - next);
 }
 
+#[test]
 fn an_answer_that_was_under_way_ends_the_pause() {
     for retries in [0, 3] {
         let folder = tempfile::tempdir().unwrap();
@@ -325,6 +318,7 @@ fn an_answer_that_was_under_way_ends_the_pause() {
     }
 }
 
+#[test]
 fn what_a_host_answered_elsewhere_proves_nothing_here() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -348,6 +342,7 @@ fn what_a_host_answered_elsewhere_proves_nothing_here() {
     }
 }
 
+#[test]
 fn a_year_that_an_older_store_holds_is_healed() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -355,7 +350,7 @@ fn a_year_that_an_older_store_holds_is_healed() {
     proven(&mut f, &mut now, 3);
     let host = neighbours(1)[0].host_key();
     drop(f);
-    let mut store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let mut store = open_store(folder.path()).unwrap();
     let key = keys::group(&GroupKey::Address([192, 0, 2, 0].into()));
     let record = GroupRecord {
         due: now + 31_536_000_000,
@@ -374,6 +369,7 @@ fn a_year_that_an_older_store_holds_is_healed() {
     assert_eq!(f.store.get(&key).unwrap(), None);
 }
 
+#[test]
 fn a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answers() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -422,6 +418,7 @@ fn a_request_is_booked_for_an_address_that_is_looked_up_again_where_nobody_answe
     assert_eq!(task.booking.address, Some(other));
 }
 
+#[test]
 fn requests_that_had_to_wait_put_off_those_after_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -440,6 +437,7 @@ fn requests_that_had_to_wait_put_off_those_after_them() {
     assert_eq!(shared(&f, &task.host).due, now + longest);
 }
 
+#[test]
 fn a_domain_is_asked_at_its_own_pace() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(0, 2_000), 0);
@@ -454,6 +452,7 @@ fn a_domain_is_asked_at_its_own_pace() {
     assert!(asked.last().unwrap().0 <= 10_000 + 13 * 2_000);
 }
 
+#[test]
 fn an_address_is_found_out_anew_after_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -474,6 +473,7 @@ fn an_address_is_found_out_anew_after_a_day() {
     assert!(!f.lease(tomorrow).unwrap().unwrap().locate);
 }
 
+#[test]
 fn an_export_keeps_the_groups() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
@@ -486,13 +486,13 @@ fn an_export_keeps_the_groups() {
     let due = shared(&f, &neighbours(1)[0].host_key()).due;
     assert_eq!(due, now + 30_000);
     drop(f);
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let mut lines = Vec::new();
     archive::export(&*store, &mut lines, folder.path()).unwrap();
     assert!(audit::audit(&*store).unwrap().problems.is_empty());
     drop(store);
     let other = tempfile::tempdir().unwrap();
-    let mut fresh = store::open(BACKEND.get(), other.path()).unwrap();
+    let mut fresh = open_store(other.path()).unwrap();
     archive::import(&mut *fresh, &mut lines.as_slice(), other.path()).unwrap();
     drop(fresh);
     let mut f = open(other.path(), policy(DELAY, 0), now);
@@ -501,7 +501,7 @@ fn an_export_keeps_the_groups() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(24))]
+    #![proptest_config(crate::tests::cases(24))]
 
     /// Whatever the hosts, addresses, scores and answers: the clocks hold and
     /// nobody is forgotten at a group.

@@ -150,7 +150,7 @@ fn other_sizes_survive_an_export() {
             .unwrap()
             .is_whole()
     );
-    let mut other = store::open(BACKEND.get(), &folder.path().join("two")).unwrap();
+    let mut other = open_store(&folder.path().join("two")).unwrap();
     archive::read_file(&mut *other, &file).unwrap();
     drop(other);
     let mut f = open(&folder.path().join("two"), now);

@@ -4,8 +4,6 @@ use super::*;
 use crate::crawl::frontier::{archive, audit};
 
 over_all! {
-    a_kept_file_is_known_by_its_bytes_from_the_commit_on
-    a_kept_file_is_forgotten_for_good
     an_export_and_a_copy_hold_the_kept_files
 }
 
@@ -43,6 +41,7 @@ fn keep(f: &mut Frontier, task: &Task, first_of: Option<String>) -> Result<Finis
     })
 }
 
+#[test]
 fn a_kept_file_is_known_by_its_bytes_from_the_commit_on() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, task) = with_image(folder.path());
@@ -76,6 +75,7 @@ fn a_kept_file_is_known_by_its_bytes_from_the_commit_on() {
     assert!(audit.is_sound(), "{audit:?}");
 }
 
+#[test]
 fn a_kept_file_is_forgotten_for_good() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, task) = with_image(folder.path());
@@ -104,9 +104,9 @@ fn an_export_and_a_copy_hold_the_kept_files() {
     );
     let text = String::from_utf8(lines.clone()).unwrap();
     assert_eq!(text.matches("\"fact\":\"kept\"").count(), 1, "{text}");
-    let mut imported = store::open(BACKEND.get(), &folder.path().join("b")).unwrap();
+    let mut imported = open_store(&folder.path().join("b")).unwrap();
     archive::import(&mut *imported, &mut lines.as_slice(), Path::new("x")).unwrap();
-    let mut copied = store::open(BACKEND.get(), &folder.path().join("c")).unwrap();
+    let mut copied = open_store(&folder.path().join("c")).unwrap();
     archive::copy(&*f.store, &mut *copied).unwrap();
     for (store, name) in [(imported, "b"), (copied, "c")] {
         let found = store.get(&keys::kept(&sha256(7))).unwrap();

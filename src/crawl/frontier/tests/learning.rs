@@ -8,13 +8,7 @@ use crate::page::{Clues, Heard, Nearness, Part};
 use crate::topic::strategy::{self, Learning, Score};
 
 over_all! {
-    a_link_gains_by_every_page_of_the_topic_that_leads_there
     what_was_learned_is_there_after_a_restart
-    a_fetch_that_brings_no_page_teaches_that_it_was_lost
-    a_redirect_takes_what_is_known_along
-    what_became_worse_is_lowered_before_it_is_asked
-    a_page_is_corrected_by_what_its_targets_turned_out_to_be
-    a_poor_link_waits_while_the_host_of_a_good_one_rests
 }
 
 /// Links are the better the more pages of the topic lead to them, less what was lost at
@@ -195,6 +189,7 @@ fn score(f: &Frontier, address: &str) -> f64 {
     record.unwrap().score
 }
 
+#[test]
 fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -260,6 +255,7 @@ fn taught_to_wait(path: &Path, now: u64, patience: f64) -> (Frontier, Arc<Taught
     (f, taught)
 }
 
+#[test]
 fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -294,6 +290,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     check(&f);
 }
 
+#[test]
 fn a_redirect_takes_what_is_known_along() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -316,6 +313,7 @@ fn a_redirect_takes_what_is_known_along() {
     assert_eq!(examples[1].0.traits, [1]);
 }
 
+#[test]
 fn what_became_worse_is_lowered_before_it_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -334,6 +332,7 @@ fn what_became_worse_is_lowered_before_it_is_asked() {
     fetch(&mut f, "http://b.org/", 0.9, vec![], &mut now);
 }
 
+#[test]
 fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path();
@@ -363,6 +362,7 @@ fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     assert!(last < 0.15, "{last}");
 }
 
+#[test]
 fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
     for (patience, waits) in [(0.0, false), (0.3, false), (0.5, true), (1.0, true)] {
         let folder = tempfile::tempdir().unwrap();

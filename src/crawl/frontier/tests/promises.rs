@@ -5,11 +5,7 @@ use super::*;
 
 over_all! {
     a_later_failure_does_not_shorten_the_wait
-    a_failed_lookup_does_not_shorten_the_wait
-    rules_that_another_host_withholds_do_not_shorten_the_wait
-    a_quick_answer_does_not_shorten_the_wait_of_a_slow_host
     a_wish_beside_an_answer_holds_for_the_host_and_outlives_a_crash
-    a_host_that_asks_for_endless_pauses_is_parked_until_its_rules_are_read_again
 }
 
 const MINUTE: u64 = 60_000;
@@ -59,6 +55,7 @@ fn a_later_failure_does_not_shorten_the_wait() {
     }
 }
 
+#[test]
 fn a_failed_lookup_does_not_shorten_the_wait() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -83,6 +80,7 @@ fn a_failed_lookup_does_not_shorten_the_wait() {
     rests(&mut f, 12_000, 11_500 + MINUTE);
 }
 
+#[test]
 fn rules_that_another_host_withholds_do_not_shorten_the_wait() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_by(folder.path(), "", two_at_once(0), 0);
@@ -104,6 +102,7 @@ fn rules_that_another_host_withholds_do_not_shorten_the_wait() {
     rests(&mut f, 13_000, 12_500 + MINUTE);
 }
 
+#[test]
 fn a_quick_answer_does_not_shorten_the_wait_of_a_slow_host() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -153,6 +152,7 @@ fn a_wish_beside_an_answer_holds_for_the_host_and_outlives_a_crash() {
     }
 }
 
+#[test]
 fn a_host_that_asks_for_endless_pauses_is_parked_until_its_rules_are_read_again() {
     for delay in ["1e30", "70000"] {
         let folder = tempfile::tempdir().unwrap();

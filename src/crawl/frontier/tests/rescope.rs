@@ -3,16 +3,7 @@
 use super::*;
 
 over_all! {
-    a_narrower_scope_drops_and_a_wider_one_brings_back
-    new_rules_hold_before_anything_is_judged_anew
     a_changed_scope_is_judged_at_opening_and_goes_on_after_a_crash
-    an_import_goes_on_where_the_export_was
-    what_comes_back_keeps_its_priority_and_the_razor_goes_first
-    a_better_link_to_what_is_kept_out_is_remembered
-    a_leased_address_stays_and_is_judged_when_it_would_be_leased_again
-    what_waits_is_dropped_though_it_was_lifted_meanwhile
-    images_come_back_with_their_words_only
-    a_greater_host_budget_brings_its_pages_back
 }
 
 fn scope(section: &str) -> Scope {
@@ -65,6 +56,7 @@ fn two_hosts() -> Vec<NewTask> {
     (0..20).map(|i| page(&address(i), f64::from(i))).collect()
 }
 
+#[test]
 fn a_narrower_scope_drops_and_a_wider_one_brings_back() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_links(folder.path(), "", two_hosts());
@@ -99,6 +91,7 @@ fn a_narrower_scope_drops_and_a_wider_one_brings_back() {
     check(&f);
 }
 
+#[test]
 fn new_rules_hold_before_anything_is_judged_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_links(folder.path(), "", two_hosts());
@@ -153,6 +146,7 @@ fn a_changed_scope_is_judged_at_opening_and_goes_on_after_a_crash() {
     assert_eq!(rescope_all(&mut f, now).revived, 10);
 }
 
+#[test]
 fn an_import_goes_on_where_the_export_was() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, now) = with_links(&folder.path().join("first"), "", two_hosts());
@@ -167,6 +161,7 @@ fn an_import_goes_on_where_the_export_was() {
     assert_eq!((came.seen, came.dropped), (21 - 7, 3));
 }
 
+#[test]
 fn what_comes_back_keeps_its_priority_and_the_razor_goes_first() {
     let folder = tempfile::tempdir().unwrap();
     let links = vec![
@@ -196,6 +191,7 @@ fn what_comes_back_keeps_its_priority_and_the_razor_goes_first() {
     assert_eq!(state(&f, "http://a.org/none"), State::Dropped { reason });
 }
 
+#[test]
 fn a_better_link_to_what_is_kept_out_is_remembered() {
     let folder = tempfile::tempdir().unwrap();
     let out = "reject = ['host:a.org']";
@@ -226,6 +222,7 @@ fn a_better_link_to_what_is_kept_out_is_remembered() {
     );
 }
 
+#[test]
 fn a_leased_address_stays_and_is_judged_when_it_would_be_leased_again() {
     let folder = tempfile::tempdir().unwrap();
     let links = vec![page("http://a.org/1", 1.0), page("http://a.org/2", 2.0)];
@@ -247,6 +244,7 @@ fn a_leased_address_stays_and_is_judged_when_it_would_be_leased_again() {
     check(&f);
 }
 
+#[test]
 fn what_waits_is_dropped_though_it_was_lifted_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
     let links = vec![page("http://a.org/1", 50.0), page("http://b.org/", 60.0)];
@@ -270,6 +268,7 @@ fn what_waits_is_dropped_though_it_was_lifted_meanwhile() {
     assert_eq!(rest(&mut f, &mut now), ["http://a.org/1"]);
 }
 
+#[test]
 fn images_come_back_with_their_words_only() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "reject = ['host:old.net']", 0);
@@ -305,6 +304,7 @@ fn images_come_back_with_their_words_only() {
     assert_eq!(f.counts().queued_images, 2);
 }
 
+#[test]
 fn a_greater_host_budget_brings_its_pages_back() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_links(folder.path(), "host_documents = 4", two_hosts());
@@ -328,7 +328,7 @@ const SCOPES: [&str; 4] = [
 ];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::tests::cases(32))]
     /// However changes of the scope, slices, leases, links and crashes follow each
     /// other: at the end nothing is queued that the scope keeps out, and nothing is
     /// kept out by a scope that permits it.
@@ -337,9 +337,7 @@ proptest! {
         moves in proptest::collection::vec(
             (0..6_usize, proptest::collection::vec((0..30_usize, 0..40_000_u32), 0..6)), 1..50
         ),
-        fjall: bool,
     ) {
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let mut in_force = SCOPES[0];

@@ -9,17 +9,7 @@ use crate::crawl::frontier::rescore::{self, Scores};
 use crate::topic::strategy::{self, Score};
 
 over_all! {
-    other_boundaries_move_raze_and_bring_back
-    the_razor_holds_before_anything_is_rated_anew
     a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash
-    an_import_goes_on_rating_where_the_export_was
-    links_of_pages_in_work_are_rated_by_the_rating_in_force
-    new_keywords_rate_the_anchors_that_are_kept
-    what_is_leased_moves_and_is_razored_when_it_would_be_leased_again
-    what_waits_is_rated_anew
-    images_follow_their_pages_into_focus_and_out
-    the_scope_goes_before_what_the_razor_gives_back
-    what_was_fetched_is_visited_again_whatever_the_razor
 }
 
 /// Scores are `(document + anchor) * weight * (1 - keyword)`, or 0 without focus.
@@ -181,6 +171,7 @@ fn with_ladder(path: &Path, n: usize) -> (Frontier, u64) {
     with_links(path, &links)
 }
 
+#[test]
 fn other_boundaries_move_raze_and_bring_back() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_ladder(folder.path(), 30);
@@ -222,6 +213,7 @@ fn other_boundaries_move_raze_and_bring_back() {
     assert_eq!(order.iter().collect::<Vec<_>>(), best_first);
 }
 
+#[test]
 fn the_razor_holds_before_anything_is_rated_anew() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_ladder(folder.path(), 30);
@@ -299,6 +291,7 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     assert_eq!(rescore_all(&mut f, now).revived, 20);
 }
 
+#[test]
 fn an_import_goes_on_rating_where_the_export_was() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, now) = with_ladder(&folder.path().join("first"), 30);
@@ -327,6 +320,7 @@ fn an_import_goes_on_rating_where_the_export_was() {
     assert_eq!((came.seen, came.razored), (31 - 7, 20 - before.razored));
 }
 
+#[test]
 fn links_of_pages_in_work_are_rated_by_the_rating_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_links(folder.path(), &[("http://a.org/", 1.0)]);
@@ -362,6 +356,7 @@ fn links_of_pages_in_work_are_rated_by_the_rating_in_force() {
     );
 }
 
+#[test]
 fn new_keywords_rate_the_anchors_that_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -420,6 +415,7 @@ fn new_keywords_rate_the_anchors_that_are_kept() {
     check(&f);
 }
 
+#[test]
 fn what_is_leased_moves_and_is_razored_when_it_would_be_leased_again() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 50.0), ("http://a.org/2", 60.0)];
@@ -461,6 +457,7 @@ fn what_is_leased_moves_and_is_razored_when_it_would_be_leased_again() {
     assert_eq!(f.counts().queued, [0, 0, 0, 0, 1]);
 }
 
+#[test]
 fn what_waits_is_rated_anew() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 50.0), ("http://b.org/2", 60.0)];
@@ -491,6 +488,7 @@ fn what_waits_is_rated_anew() {
     );
 }
 
+#[test]
 fn images_follow_their_pages_into_focus_and_out() {
     let folder = tempfile::tempdir().unwrap();
     let unfocused = Rated {
@@ -537,6 +535,7 @@ fn images_follow_their_pages_into_focus_and_out() {
     );
 }
 
+#[test]
 fn the_scope_goes_before_what_the_razor_gives_back() {
     let folder = tempfile::tempdir().unwrap();
     let links = [("http://a.org/1", 2_000.0), ("http://b.org/2", 2_000.0)];
@@ -559,9 +558,10 @@ fn the_scope_goes_before_what_the_razor_gives_back() {
     assert_eq!(known(&f, "http://b.org/2").state, RAZORED);
 }
 
+#[test]
 fn what_was_fetched_is_visited_again_whatever_the_razor() {
     let folder = tempfile::tempdir().unwrap();
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let text = "[job]\nname = \"test\"\n[recrawl]\nafter = \"1h\"";
     let config = Config::parse(text, "test.toml").unwrap();
     let policy = test_policy().with_recrawl(&config.recrawl);
@@ -613,7 +613,7 @@ const RATINGS: [Rated; 4] = [
 const ANCHORS: [&str; 5] = ["", "cat", "dog", "a cat and a dog", "neither"];
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// However other ratings, slices, leases, pages of former ratings and crashes follow
     /// each other: at the end every link has the score and the bucket that the rating in
     /// force gives its parts, these have the keyword score of its words, and it is queued
@@ -624,9 +624,7 @@ proptest! {
             (0..7_usize, proptest::collection::vec((2..30_usize, 0..1_500_u32, 0..5_usize), 0..6)),
             1..50
         ),
-        fjall: bool,
     ) {
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let mut in_force = FIRST;

@@ -5,18 +5,12 @@ use crate::crawl::frontier::change::Change;
 use crate::crawl::frontier::sample::Drawn;
 
 over_all! {
-    what_is_drawn_is_asked_first_and_marked
-    draws_are_uniform_and_stay_so
     a_draw_outlives_the_process
-    a_redirect_is_followed_to_its_end
-    dead_hosts_give_their_draws_back
-    an_export_carries_the_sample
-    nothing_is_written_where_it_is_off
 }
 
 pub(super) fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
     let scope = Scope::new(Config::default().scope);
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     let control = Control { share, seed: 7 };
     let policy = Policy {
         control,
@@ -92,6 +86,7 @@ fn frequencies(f: &Frontier, draws: u64, now: u64) -> BTreeMap<String, u64> {
     counts
 }
 
+#[test]
 fn what_is_drawn_is_asked_first_and_marked() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.25, links(0..200));
@@ -129,6 +124,7 @@ fn what_is_drawn_is_asked_first_and_marked() {
     check(&f);
 }
 
+#[test]
 fn draws_are_uniform_and_stay_so() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.5, links(0..60));
@@ -226,6 +222,7 @@ fn a_draw_outlives_the_process() {
     check(&f);
 }
 
+#[test]
 fn a_redirect_is_followed_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.5, links(0..20));
@@ -271,6 +268,7 @@ fn a_redirect_is_followed_to_its_end() {
     check(&f);
 }
 
+#[test]
 fn dead_hosts_give_their_draws_back() {
     let folder = tempfile::tempdir().unwrap();
     let dead = (0..50).map(|n| page(&format!("http://dead.org/{n}"), 50_000.0));
@@ -302,6 +300,7 @@ fn dead_hosts_give_their_draws_back() {
     check(&f);
 }
 
+#[test]
 fn an_export_carries_the_sample() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(&folder.path().join("a"), 0.5, links(0..40));
@@ -331,6 +330,7 @@ fn an_export_carries_the_sample() {
     assert!(!audit::audit(&*f.store).unwrap().is_sound());
 }
 
+#[test]
 fn nothing_is_written_where_it_is_off() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.0, links(0..40));

@@ -3,18 +3,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
+use rand::{RngExt, SeedableRng};
+
 use super::*;
 use crate::page::{BlockPrint, Prints, Validators};
 
 over_all! {
-    to_look_up_a_name_ends_no_back_off
-    a_group_that_is_given_up_holds_nobody
-    a_seed_that_the_scope_drops_keeps_its_schedule
-    a_schedule_is_for_the_address_without_its_session
-    what_another_page_stood_for_gets_a_number_of_its_own
-    a_copy_with_a_schedule_is_charged_once
-    a_page_that_is_to_be_visited_again_is_not_stood_for
-    an_address_is_judged_by_the_best_of_all_paths
+    a_long_history_holds_together
 }
 
 const HOSTS: usize = 4;
@@ -140,7 +135,7 @@ impl World {
             recrawl: self.recrawl.then_some(recrawl),
             ..test_policy()
         };
-        let store = store::open(BACKEND.get(), &self.path()).unwrap();
+        let store = open_store(&self.path()).unwrap();
         let mut f = Frontier::open(store, policy, self.scope(), self.now).unwrap();
         f.watch(&self.watched, self.now).unwrap();
         self.f = Some(f);
@@ -533,7 +528,7 @@ fn brought(task: &Task, r: usize) -> Effects {
 }
 
 pub(super) fn open_by(path: &Path, scope: &str, policy: Policy, now: u64) -> Frontier {
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     Frontier::open(store, policy, scope_of(scope), now).unwrap()
 }
 
@@ -545,6 +540,7 @@ pub(super) fn overloaded(seconds: u64) -> Outcome {
     }
 }
 
+#[test]
 fn to_look_up_a_name_ends_no_back_off() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -574,6 +570,7 @@ fn to_look_up_a_name_ends_no_back_off() {
     assert!(f.lease(71_500).unwrap().is_some());
 }
 
+#[test]
 fn a_group_that_is_given_up_holds_nobody() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -622,6 +619,7 @@ fn a_group_that_is_given_up_holds_nobody() {
     assert!(f.lease(now + 100_000).unwrap().is_some());
 }
 
+#[test]
 fn a_seed_that_the_scope_drops_keeps_its_schedule() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_by(folder.path(), "", test_policy(), 0);
@@ -646,6 +644,7 @@ fn scope_of(section: &str) -> Scope {
     Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
 }
 
+#[test]
 fn a_schedule_is_for_the_address_without_its_session() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -675,6 +674,7 @@ fn page_of(f: &Frontier, address: &str) -> UrlRecord {
     f.look_up(&url(address), TaskKind::Page).unwrap().unwrap()
 }
 
+#[test]
 fn what_another_page_stood_for_gets_a_number_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -697,6 +697,7 @@ fn what_another_page_stood_for_gets_a_number_of_its_own() {
     check(&f);
 }
 
+#[test]
 fn a_copy_with_a_schedule_is_charged_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -722,6 +723,7 @@ fn a_copy_with_a_schedule_is_charged_once() {
     check(&f);
 }
 
+#[test]
 fn a_page_that_is_to_be_visited_again_is_not_stood_for() {
     let folder = tempfile::tempdir().unwrap();
     let policy = Policy {
@@ -753,6 +755,7 @@ fn a_page_that_is_to_be_visited_again_is_not_stood_for() {
     check(&f);
 }
 
+#[test]
 fn an_address_is_judged_by_the_best_of_all_paths() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "max_hops = 2", 0);
@@ -783,17 +786,31 @@ fn an_address_is_judged_by_the_best_of_all_paths() {
     check(&f);
 }
 
+/// Some 600 steps with twenty restarts, closings, exports and imports among them, on a
+/// real disk: what the property below holds over a store in memory.
+fn a_long_history_holds_together() {
+    let mut world = World::new(2);
+    let seeds = [0, 1, 2].map(|n| url(&place(n)));
+    let now = world.now;
+    world.f().add_seeds(&seeds, now).unwrap();
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    for _ in 0..600 {
+        world.step(random.random_range(0..100), random.random::<u32>() as usize);
+    }
+    world.drain();
+}
+
 fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
     proptest::collection::vec((0..100_u8, any::<u32>()), 1..200)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(crate::tests::cases(32))]
     /// Whatever meets: every URL in one state, all counters exact, no number given
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]
-    fn everything_at_once_holds_together(steps in steps(), fjall: bool, two: bool) {
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
+    fn everything_at_once_holds_together(steps in steps(), _between: bool, two: bool) {
+        // One draw lies between, as it did when the stored seeds were found.
         let mut world = World::new(1 + usize::from(two));
         let seeds = [0, 1, 2].map(|n| url(&place(n)));
         let now = world.now;

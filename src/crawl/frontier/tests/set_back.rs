@@ -4,7 +4,6 @@ use super::*;
 
 over_all! {
     pauses_follow_a_clock_that_was_set_back
-    a_slight_step_and_a_clock_set_forward_change_nothing
 }
 
 const DAY: u64 = 86_400_000;
@@ -64,6 +63,7 @@ fn pauses_follow_a_clock_that_was_set_back() {
     }
 }
 
+#[test]
 fn a_slight_step_and_a_clock_set_forward_change_nothing() {
     for later in [10 * DAY + 500, 11 * DAY] {
         let folder = tempfile::tempdir().unwrap();

@@ -3,17 +3,13 @@
 use super::*;
 
 over_all! {
-    robots_txt_names_sitemaps_and_they_list_pages
-    a_sitemap_is_judged_like_everything_else
-    indexes_end_and_redirects_are_followed
     a_long_sitemap_is_added_in_parts_and_again_after_a_crash
-    a_host_lists_as_much_as_its_pages_have_earned
 }
 
 fn open_reading(path: &Path, scope: &str, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     let policy = Policy {
         sitemaps: true,
         ..test_policy()
@@ -53,6 +49,7 @@ fn listed(address: &str) -> NewTask {
     }
 }
 
+#[test]
 fn robots_txt_names_sitemaps_and_they_list_pages() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_reading(folder.path(), "", 0);
@@ -100,7 +97,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
     );
     f.close().unwrap();
     // It is remembered as read, and carried by an export.
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let (lines, found) = exported(&*store);
     assert_eq!((found.urls, found.damaged_count), (5, 0));
     drop(store);
@@ -130,6 +127,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
     check(&f);
 }
 
+#[test]
 fn a_sitemap_is_judged_like_everything_else() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_reading(folder.path(), "accept = ['org,a', 'org,b']", 0);
@@ -163,6 +161,7 @@ fn a_sitemap_is_judged_like_everything_else() {
     assert_eq!(next_sitemap(&mut f, rules, &mut now), None);
 }
 
+#[test]
 fn indexes_end_and_redirects_are_followed() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_reading(folder.path(), "", 0);
@@ -239,6 +238,7 @@ fn a_long_sitemap_is_added_in_parts_and_again_after_a_crash() {
     assert_eq!(sitemap.state, State::Done { id });
 }
 
+#[test]
 fn a_host_lists_as_much_as_its_pages_have_earned() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_reading(folder.path(), "", 0);

@@ -5,9 +5,6 @@ use crate::web::scope::{Order, Takedowns, Target};
 
 over_all! {
     records_leave_every_list_and_never_come_back
-    words_of_a_page_leave_the_images_that_wait
-    a_copy_is_not_measured_against_what_is_gone
-    a_page_that_was_taken_down_is_named_to_nobody
 }
 
 fn scope(targets: &[Target]) -> Scope {
@@ -144,6 +141,7 @@ fn records_leave_every_list_and_never_come_back() {
     assert_eq!(lease(&mut f, &mut now).map(|t| t.url), None);
 }
 
+#[test]
 fn a_page_that_was_taken_down_is_named_to_nobody() {
     for taken in [false, true] {
         let folder = tempfile::tempdir().unwrap();
@@ -173,6 +171,7 @@ fn a_page_that_was_taken_down_is_named_to_nobody() {
     }
 }
 
+#[test]
 fn words_of_a_page_leave_the_images_that_wait() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -217,6 +216,7 @@ fn words_of_a_page_leave_the_images_that_wait() {
     assert_eq!(state(&f, kept[1].as_str(), TaskKind::Image), None);
 }
 
+#[test]
 fn a_copy_is_not_measured_against_what_is_gone() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);

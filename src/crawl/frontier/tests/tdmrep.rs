@@ -4,15 +4,7 @@ use super::*;
 use crate::page::Obeyed;
 
 over_all! {
-    it_is_asked_before_the_first_page_and_once
-    whatever_goes_wrong_says_nothing_and_is_not_asked_again_soon
-    what_was_reserved_stays_so_while_the_host_is_in_trouble
-    redirects_on_the_host_are_followed_and_end
-    robots_rules_govern_the_request_for_it
     a_crash_while_it_is_asked_asks_again
-    images_are_dropped_where_their_host_forbids_them
-    an_address_that_cannot_be_found_asks_again
-    an_export_carries_it
 }
 
 const DAY: u64 = 86_400_000;
@@ -29,7 +21,7 @@ fn open_obeying(path: &Path, obeyed: Obeyed, now: u64) -> Frontier {
         obeyed,
         ..test_policy()
     };
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     Frontier::open(store, policy, scope, now).unwrap()
 }
 
@@ -56,6 +48,7 @@ fn asked(path: &Path, now: &mut u64) -> (Frontier, Task) {
     (f, task)
 }
 
+#[test]
 fn it_is_asked_before_the_first_page_and_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
@@ -110,6 +103,7 @@ fn it_is_asked_before_the_first_page_and_once() {
     check(&f);
 }
 
+#[test]
 fn whatever_goes_wrong_says_nothing_and_is_not_asked_again_soon() {
     let retry = |reason, host_backs_off| Outcome::Retry {
         reason,
@@ -155,6 +149,7 @@ fn whatever_goes_wrong_says_nothing_and_is_not_asked_again_soon() {
     }
 }
 
+#[test]
 fn what_was_reserved_stays_so_while_the_host_is_in_trouble() {
     let trouble = |reason| Outcome::Retry {
         reason,
@@ -193,6 +188,7 @@ fn what_was_reserved_stays_so_while_the_host_is_in_trouble() {
     }
 }
 
+#[test]
 fn redirects_on_the_host_are_followed_and_end() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
@@ -224,6 +220,7 @@ fn redirects_on_the_host_are_followed_and_end() {
     check(&f);
 }
 
+#[test]
 fn robots_rules_govern_the_request_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_asking(folder.path(), 0);
@@ -263,6 +260,7 @@ fn a_crash_while_it_is_asked_asks_again() {
     check(&f);
 }
 
+#[test]
 fn images_are_dropped_where_their_host_forbids_them() {
     for (obeyed, fetched) in [
         (Obeyed::default(), vec!["http://i.org/free/x.png"]),
@@ -314,6 +312,7 @@ fn images_are_dropped_where_their_host_forbids_them() {
     }
 }
 
+#[test]
 fn an_address_that_cannot_be_found_asks_again() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
@@ -351,13 +350,14 @@ fn an_address_that_cannot_be_found_asks_again() {
     check(&f);
 }
 
+#[test]
 fn an_export_carries_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
     let (mut f, task) = asked(folder.path(), &mut now);
     answer(&mut f, &task, Outcome::Done, RESERVED, now);
     f.close().unwrap();
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     assert!(audit::audit(&*store).unwrap().is_sound());
     let (lines, _) = exported(&*store);
     let found = lines

@@ -2,26 +2,11 @@
 
 use super::super::*;
 use super::{
-    BACKEND, SECOND, check, done, exported, finish, imported, lease, open, open_with, page, url,
+    SECOND, check, done, exported, finish, imported, lease, open, open_store, open_with, page, url,
 };
-use crate::config::StoreKind;
 use crate::crawl::frontier::traps::Budget;
 use crate::crawl::frontier::view::View;
 use crate::page::{BlockPrint, Outcome, Prints, Reason, Task};
-
-over_all! {
-    a_calendar_ends_and_an_archive_does_not
-    a_maze_of_filters_ends_as_one
-    known_targets_cost_images_earn_and_what_is_gone_does_neither
-    near_copies_feed_no_links
-    a_canonical_address_that_was_not_fetched_is_not_fetched
-    the_copy_of_a_fetched_page_brings_nothing
-    claims_that_are_not_believed
-    a_domain_has_one_budget
-    sessions_are_known_by_one_address
-    a_circle_of_redirects_ends_at_once
-    an_export_holds_budgets_and_simhashes
-}
 
 /// A page of one block, which is the same for the same `text`.
 fn prints(text: u32, simhash: Option<u64>) -> Option<Prints> {
@@ -77,6 +62,7 @@ fn drain(
     asked
 }
 
+#[test]
 fn a_calendar_ends_and_an_archive_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -117,7 +103,7 @@ fn a_calendar_ends_and_an_archive_does_not() {
     assert!(wiki.left >= 80, "{wiki:?}");
     // It is spent after a restart, and for whoever only looks; another host's is not.
     f.close().unwrap();
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     assert_eq!(View::new(&*store).budget(&url(&trapped)).unwrap(), budget);
     drop(store);
     let mut f = open(folder.path(), now);
@@ -127,6 +113,7 @@ fn a_calendar_ends_and_an_archive_does_not() {
     assert_eq!(lease(&mut f, &mut now).unwrap().url.path(), "/cal/77/");
 }
 
+#[test]
 fn a_maze_of_filters_ends_as_one() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -148,6 +135,7 @@ fn a_maze_of_filters_ends_as_one() {
     assert!(asked.len() >= 12, "{}", asked.len());
 }
 
+#[test]
 fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -189,6 +177,7 @@ fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
     assert_eq!((asked[0], asked[2], asked[3]), (40, 40, 40));
 }
 
+#[test]
 fn near_copies_feed_no_links() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -250,6 +239,7 @@ fn claims(f: &mut Frontier, task: &Task, canonical: &str, simhash: Option<u64>) 
     brings(f, task, effects, 1)
 }
 
+#[test]
 fn a_canonical_address_that_was_not_fetched_is_not_fetched() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -294,6 +284,7 @@ fn a_canonical_address_that_was_not_fetched_is_not_fetched() {
     check(&f);
 }
 
+#[test]
 fn the_copy_of_a_fetched_page_brings_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -325,6 +316,7 @@ fn the_copy_of_a_fetched_page_brings_nothing() {
     check(&f);
 }
 
+#[test]
 fn claims_that_are_not_believed() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_with(folder.path(), "reject = ['org,a)/private']", 0);
@@ -381,6 +373,7 @@ fn claims_that_are_not_believed() {
     check(&f);
 }
 
+#[test]
 fn a_domain_has_one_budget() {
     let folder = tempfile::tempdir().unwrap();
     let scope = "domain_documents = 3";
@@ -401,12 +394,13 @@ fn a_domain_has_one_budget() {
     is_dropped(&f, "http://w5.a.co.uk/", Reason::DomainBudget);
     assert!(matches!(state(&f, "http://b.co.uk/"), State::Done { .. }));
     drop(f);
-    let store = store::open(BACKEND.get(), folder.path()).unwrap();
+    let store = open_store(folder.path()).unwrap();
     let view = View::new(&*store);
     let key = url("http://any.a.co.uk/").host_key();
     assert_eq!(view.domain_documents(&key).unwrap(), 3);
 }
 
+#[test]
 fn sessions_are_known_by_one_address() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -431,6 +425,7 @@ fn sessions_are_known_by_one_address() {
     check(&f);
 }
 
+#[test]
 fn a_circle_of_redirects_ends_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -456,6 +451,7 @@ fn a_circle_of_redirects_ends_at_once() {
     check(&f);
 }
 
+#[test]
 fn an_export_holds_budgets_and_simhashes() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(&folder.path().join("first"), 0);

@@ -5,20 +5,7 @@ use super::*;
 use crate::page::Validators;
 
 over_all! {
-    words_are_taken_back_from_images_of_a_page_that_forbids_them_later
-    a_page_that_changes_is_visited_sooner_and_one_that_does_not_later
-    without_recrawl_a_page_is_fetched_once
-    downtime_does_not_cost_a_page_and_its_end_does
-    a_crawl_that_watches_waits_for_a_parked_host
-    rules_that_forbid_a_visit_postpone_it
-    a_schedule_is_kept_whatever_the_page_does
-    a_schedule_goes_where_the_page_points
-    pages_that_point_at_each_other_come_to_an_end
-    schedules_come_and_go_with_the_list
     dates_survive_and_rest_while_recrawl_is_off
-    what_is_due_after_weeks_comes_at_the_pace_of_its_host
-    a_budget_of_pages_counts_no_visits_and_ends_them
-    visits_are_exported_audited_and_repaired
 }
 
 const HOUR: u64 = 3_600_000;
@@ -31,7 +18,7 @@ const RECRAWL: Recrawl = Recrawl {
 fn open_again(path: &Path, scope: &str, recrawl: Option<Recrawl>, now: u64) -> Frontier {
     let text = format!("[job]\nname = \"test\"\n[scope]\n{scope}");
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
-    let store = store::open(BACKEND.get(), path).unwrap();
+    let store = open_store(path).unwrap();
     let policy = Policy {
         recrawl,
         ..test_policy()
@@ -74,6 +61,7 @@ fn visit(f: &Frontier, address: &str) -> Visit {
     record(f, address).visit.unwrap()
 }
 
+#[test]
 fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(folder.path(), 0);
@@ -144,6 +132,7 @@ fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
     check(&f);
 }
 
+#[test]
 fn without_recrawl_a_page_is_fetched_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
@@ -175,6 +164,7 @@ fn retry(host_backs_off: bool) -> Outcome {
     }
 }
 
+#[test]
 fn downtime_does_not_cost_a_page_and_its_end_does() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(folder.path(), 0);
@@ -243,6 +233,7 @@ fn downtime_does_not_cost_a_page_and_its_end_does() {
     check(&f);
 }
 
+#[test]
 fn a_crawl_that_watches_waits_for_a_parked_host() {
     for recrawl in [None, Some(RECRAWL)] {
         let folder = tempfile::tempdir().unwrap();
@@ -266,6 +257,7 @@ fn a_crawl_that_watches_waits_for_a_parked_host() {
     }
 }
 
+#[test]
 fn rules_that_forbid_a_visit_postpone_it() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(folder.path(), 0);
@@ -289,6 +281,7 @@ fn rules_that_forbid_a_visit_postpone_it() {
     assert!(lease(&mut f, &mut now).is_some());
 }
 
+#[test]
 fn a_schedule_is_kept_whatever_the_page_does() {
     let folder = tempfile::tempdir().unwrap();
     let page = "http://a.org/";
@@ -339,6 +332,7 @@ fn a_schedule_is_kept_whatever_the_page_does() {
     check(&f);
 }
 
+#[test]
 fn a_schedule_goes_where_the_page_points() {
     let folder = tempfile::tempdir().unwrap();
     let (seed, middle, page) = ("http://a.org/", "http://b.org/", "http://c.org/");
@@ -377,6 +371,7 @@ fn a_schedule_goes_where_the_page_points() {
     assert_eq!(f.counts().documents, 1);
 }
 
+#[test]
 fn pages_that_point_at_each_other_come_to_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (url("http://a.org/"), url("http://b.org/"));
@@ -401,6 +396,7 @@ fn pages_that_point_at_each_other_come_to_an_end() {
     }
 }
 
+#[test]
 fn schedules_come_and_go_with_the_list() {
     let folder = tempfile::tempdir().unwrap();
     let (a, b) = (url("http://a.org/"), url("http://b.org/"));
@@ -483,6 +479,7 @@ fn dates_survive_and_rest_while_recrawl_is_off() {
     assert!(watching(folder.path(), now).next_event().is_some());
 }
 
+#[test]
 fn what_is_due_after_weeks_comes_at_the_pace_of_its_host() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(folder.path(), 0);
@@ -528,6 +525,7 @@ fn what_is_due_after_weeks_comes_at_the_pace_of_its_host() {
     check(&f);
 }
 
+#[test]
 fn a_budget_of_pages_counts_no_visits_and_ends_them() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = open_again(folder.path(), "host_documents = 1", Some(RECRAWL), 0);
@@ -552,6 +550,7 @@ fn a_budget_of_pages_counts_no_visits_and_ends_them() {
     check(&f);
 }
 
+#[test]
 fn visits_are_exported_audited_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(&folder.path().join("a"), 0);
@@ -615,13 +614,12 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(crate::tests::cases(48))]
     /// Whatever pages do and however the job is set: pauses within their bounds,
     /// an entry in the index exactly where a record says so (which `check` holds),
     /// documents never fewer, and no host asked too soon.
     #[test]
-    fn visits_keep_their_bounds_and_their_index(moves in moves(), fjall: bool) {
-        BACKEND.set(if fjall { StoreKind::Fjall } else { StoreKind::Sled });
+    fn visits_keep_their_bounds_and_their_index(moves in moves()) {
         let folder = tempfile::tempdir().unwrap();
         let mut now = 1_000_000;
         let every = Duration::from_secs(1_800);
@@ -683,6 +681,7 @@ proptest! {
     }
 }
 
+#[test]
 fn words_are_taken_back_from_images_of_a_page_that_forbids_them_later() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = watching(folder.path(), 0);

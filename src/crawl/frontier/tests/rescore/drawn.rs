@@ -3,13 +3,6 @@
 use super::super::sample::sampling;
 use super::*;
 
-over_all! {
-    what_is_drawn_is_asked_whatever_the_razor
-    what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force
-    a_drawn_link_above_the_razor_is_followed_through_its_redirect
-    a_strategy_without_a_sample_draws_no_more
-}
-
 /// A frontier that is rated by [`FIRST`], knows one link with this score, and has drawn it.
 fn with_drawn(path: &Path, score: f64) -> (Frontier, u64) {
     let mut f = sampling(path, 0.5, 0);
@@ -45,6 +38,7 @@ const NARROW: Rated = Rated {
     ..FIRST
 };
 
+#[test]
 fn what_is_drawn_is_asked_whatever_the_razor() {
     for rated_before in [false, true] {
         let folder = tempfile::tempdir().unwrap();
@@ -90,6 +84,7 @@ fn what_is_drawn_is_asked_whatever_the_razor() {
     }
 }
 
+#[test]
 fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 5_000.0);
@@ -141,6 +136,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     check(&f);
 }
 
+#[test]
 fn a_drawn_link_above_the_razor_is_followed_through_its_redirect() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 5_000.0);
@@ -163,6 +159,7 @@ fn a_drawn_link_above_the_razor_is_followed_through_its_redirect() {
     assert_eq!((found.fetches, found.on_topic), (1, 1));
 }
 
+#[test]
 fn a_strategy_without_a_sample_draws_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 500.0);
