@@ -133,11 +133,12 @@ impl PageUrl {
 
     /// The same, where no label of the host is empty.
     fn with_labels(self) -> Result<Self, AddressError> {
-        match self.host().split('.').any(str::is_empty) {
-            true => Err(AddressError::EmptyLabel {
+        if self.host().split('.').any(str::is_empty) {
+            Err(AddressError::EmptyLabel {
                 host: self.host().chars().take(200).collect(),
-            }),
-            false => Ok(self),
+            })
+        } else {
+            Ok(self)
         }
     }
 
@@ -367,9 +368,10 @@ fn syntax(text: &str, why: &url::ParseError) -> AddressError {
 fn short_enough(text: &str) -> Result<&str, AddressError> {
     let text = text.trim();
     let bytes = text.len();
-    match bytes > MAX_TEXT_BYTES {
-        true => Err(AddressError::TooLong { bytes }),
-        false => Ok(text),
+    if bytes > MAX_TEXT_BYTES {
+        Err(AddressError::TooLong { bytes })
+    } else {
+        Ok(text)
     }
 }
 

@@ -31,12 +31,13 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
             daemon::runtime()?.block_on(client.explain(&url))?
         }
     };
-    match json {
-        true => println!(
+    if json {
+        println!(
             "{}",
             sanitize::json(&serde_json::to_string_pretty(&explanation)?)
-        ),
-        false => print(&explanation, &terms.agent),
+        )
+    } else {
+        print(&explanation, &terms.agent)
     }
     Ok(())
 }
@@ -54,12 +55,13 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
             daemon::runtime()?.block_on(client.host(&key))?
         }
     };
-    match json {
-        true => println!(
+    if json {
+        println!(
             "{}",
             sanitize::json(&serde_json::to_string_pretty(&report)?)
-        ),
-        false => print_report(&report),
+        )
+    } else {
+        print_report(&report)
     }
     Ok(())
 }
@@ -193,9 +195,10 @@ fn print_known(known: &Known, host: &HostReport) {
                 timestamp(visit.last)
             );
         }
-        let rule = match visit.scheduled {
-            true => "by its schedule",
-            false => "by [recrawl]",
+        let rule = if visit.scheduled {
+            "by its schedule"
+        } else {
+            "by [recrawl]"
         };
         match visit.due {
             Some(due) => println!(
@@ -232,12 +235,13 @@ fn print_known(known: &Known, host: &HostReport) {
 fn judged_text(judged: Judged) -> String {
     let percent = |likely: Likelihood| format!("{:.0} %", likely.get() * 100.0);
     let text = format!("{} likely on topic by its text", percent(judged.text));
-    match judged.text == judged.on_topic {
-        true => text,
-        false => format!(
+    if judged.text == judged.on_topic {
+        text
+    } else {
+        format!(
             "{text}, corrected to {} by what its links led to",
             percent(judged.on_topic)
-        ),
+        )
     }
 }
 

@@ -138,9 +138,10 @@ impl Told<'_> {
                     _ => None,
                 };
                 let value = value.map_or(String::new(), |value| format!(" ({value})"));
-                match self.is_idle() {
-                    true => format!("{key} was reached before{value}"),
-                    false => format!("{key} is reached{value}"),
+                if self.is_idle() {
+                    format!("{key} was reached before{value}")
+                } else {
+                    format!("{key} is reached{value}")
                 }
             }
             (End::Exhausted, _) => {

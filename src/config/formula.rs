@@ -241,9 +241,10 @@ impl<'t> Reader<'t> {
     }
 
     fn close(&mut self) -> Result<(), String> {
-        match self.eat(')') {
-            true => Ok(()),
-            false => Err("`)` is missing".to_owned()),
+        if self.eat(')') {
+            Ok(())
+        } else {
+            Err("`)` is missing".to_owned())
         }
     }
 

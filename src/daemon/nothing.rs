@@ -105,9 +105,10 @@ impl Troubles {
                 }
                 State::Queued | State::Waiting { .. } => self.unanswered(&explanation, page.due),
             };
-            return Ok(match at == *url {
-                true => why,
-                false => format!("it redirects to {at}: {why}"),
+            return Ok(if at == *url {
+                why
+            } else {
+                format!("it redirects to {at}: {why}")
             });
         }
         Ok("it redirects again and again".to_owned())

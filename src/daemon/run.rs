@@ -100,14 +100,15 @@ pub fn crawl(
     let before = frontier.counts().clone();
     let active_before = Duration::from_millis(frontier.active());
     observer.opened(&folder)?;
-    observer.say(&match resumed {
-        true => format!(
+    observer.say(&if resumed {
+        format!(
             "resuming {}: {} pages done, {} queued",
             folder.display(),
             frontier.counts().documents,
             frontier.counts().queued_pages()
-        ),
-        false => format!("beginning {}", folder.display()),
+        )
+    } else {
+        format!("beginning {}", folder.display())
     });
     frontier.set_rating(reading.now())?;
     desk.set_ratings(Ratings::new(

@@ -182,9 +182,10 @@ mod tests {
 
     impl Disk {
         fn key(&self, file: &str) -> String {
-            match self.ignores_case {
-                true => file.to_ascii_lowercase(),
-                false => file.to_owned(),
+            if self.ignores_case {
+                file.to_ascii_lowercase()
+            } else {
+                file.to_owned()
             }
         }
 

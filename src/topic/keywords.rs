@@ -176,9 +176,12 @@ impl KeywordTable {
             if line.trim().is_empty() {
                 continue;
             }
-            let row = parse(line).and_then(|(token, weight)| match seen.insert(token) {
-                true => Ok((token.to_owned(), weight)),
-                false => Err(format!("`{token}` stands there twice")),
+            let row = parse(line).and_then(|(token, weight)| {
+                if seen.insert(token) {
+                    Ok((token.to_owned(), weight))
+                } else {
+                    Err(format!("`{token}` stands there twice"))
+                }
             });
             rows.push(row.map_err(|why| KeywordError::Line {
                 path: path.to_owned(),

@@ -305,9 +305,10 @@ impl Scope {
                 .iter()
                 .any(|kind| kind.covers(&media))
         };
-        match media.is_empty() || accepted() {
-            true => Ok(()),
-            false => Err(media.chars().take(200).collect()),
+        if media.is_empty() || accepted() {
+            Ok(())
+        } else {
+            Err(media.chars().take(200).collect())
         }
     }
 

@@ -82,9 +82,10 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     }
     let text = text_of(bytes);
     let text = text.trim_start_matches('\u{feff}').trim_start();
-    let trouble = match text.starts_with('<') {
-        true => xml(base, text, &mut sitemap),
-        false => plain(text, &mut sitemap),
+    let trouble = if text.starts_with('<') {
+        xml(base, text, &mut sitemap)
+    } else {
+        plain(text, &mut sitemap)
     };
     // Where the bytes end too early, so does what stands in them.
     let trouble = sitemap.trouble.take().or(trouble);
@@ -117,9 +118,10 @@ impl Sitemap {
     /// Keeps an entry; says why no further one is taken, if so.
     fn push(&mut self, entry: Entry, index: bool) -> Option<String> {
         self.address_bytes += entry.url.as_str().len();
-        match index {
-            true => self.sitemaps.push(entry),
-            false => self.pages.push(entry),
+        if index {
+            self.sitemaps.push(entry)
+        } else {
+            self.pages.push(entry)
         }
         if self.sitemaps.len() + self.pages.len() >= MAX_ENTRIES {
             return Some(format!("it lists more than {MAX_ENTRIES} addresses"));
@@ -198,9 +200,10 @@ impl Draft {
             Field::Address => &mut self.address,
             Field::Modified => &mut self.modified,
         };
-        match field.len() + text.len() > MAX_FIELD_BYTES {
-            true => self.too_long = true,
-            false => field.push_str(text),
+        if field.len() + text.len() > MAX_FIELD_BYTES {
+            self.too_long = true
+        } else {
+            field.push_str(text)
         }
     }
 

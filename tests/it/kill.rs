@@ -138,9 +138,12 @@ fn plan(hosts: usize) -> Plan {
             (false, 0) => some(other(), i * 3 + n, 3),
             (false, _) => some(topical(), i * 3 + n, 3),
         };
-        let label = |n: usize| match i == nonsense {
-            true => "Wibbet gyre".to_owned(),
-            false => some(topical(), i + n, 1),
+        let label = |n: usize| {
+            if i == nonsense {
+                "Wibbet gyre".to_owned()
+            } else {
+                some(topical(), i + n, 1)
+            }
         };
         if i == nonsense {
             links = vec!["http://beyond.test/".to_owned()];

@@ -96,9 +96,10 @@ fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending 
     if !check.status.success() {
         let said = check.out.clone() + &check.refused();
         println!("  {}", said.lines().last().unwrap_or_default());
-        return match said.contains("come back at commit") {
-            true => Ending::Older,
-            false => Ending::Refused,
+        return if said.contains("come back at commit") {
+            Ending::Older
+        } else {
+            Ending::Refused
         };
     }
     let export = job.folder().join("export.jsonl.gz");
@@ -148,9 +149,10 @@ fn after_the_cut(job: &Job, flushes: &Flushes, rest: &small::Harvest) -> Ending 
         println!("  {refusal}");
         return Ending::Outputs;
     }
-    match small::harvest(job) == *rest {
-        true => Ending::Fine,
-        false => Ending::Silent("the resumed crawl ended as another".to_owned()),
+    if small::harvest(job) == *rest {
+        Ending::Fine
+    } else {
+        Ending::Silent("the resumed crawl ended as another".to_owned())
     }
 }
 

@@ -174,12 +174,13 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
     drop(view);
     if ended || !found.is_whole() {
         std::fs::remove_file(&unfinished).map_err(io(&unfinished))?;
-        return Err(match ended {
-            true => ExportError::Ended,
-            false => ExportError::Damaged {
+        return Err(if ended {
+            ExportError::Ended
+        } else {
+            ExportError::Damaged {
                 damaged: found.damaged_count,
                 why: found.cut_short,
-            },
+            }
         });
     }
     // The outputs had grown to the stamp before the snapshot was taken.
@@ -227,14 +228,13 @@ impl Readable for Until {
     }
 
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
-        self.view.scan(
-            prefix,
-            from,
-            &mut |key, value| match self.ended.load(Ordering::Relaxed) {
-                true => ControlFlow::Break(()),
-                false => visit(key, value),
-            },
-        )
+        self.view.scan(prefix, from, &mut |key, value| {
+            if self.ended.load(Ordering::Relaxed) {
+                ControlFlow::Break(())
+            } else {
+                visit(key, value)
+            }
+        })
     }
 
     fn path(&self) -> &Path {

@@ -133,11 +133,11 @@ impl Policy {
     /// than its delay, or there would be no time between them for anything else; but
     /// of a host that is parked for its delay nothing else is asked.
     pub(super) fn holds(&self, record: &HostRecord) -> u64 {
-        match self.is_too_slow(record) {
-            true => self.robots_max_age,
-            false => self
-                .robots_max_age
-                .max(self.delay(record).saturating_mul(2)),
+        if self.is_too_slow(record) {
+            self.robots_max_age
+        } else {
+            self.robots_max_age
+                .max(self.delay(record).saturating_mul(2))
         }
     }
 
@@ -153,9 +153,10 @@ impl Policy {
     /// seconds, or twice as long as the host took last where that is more, and twice as
     /// long again after each failure. So a slow host that means well is heard in the end.
     pub(super) fn patience(&self, record: &HostRecord) -> Duration {
-        let took = match self.delay_factor > 0.0 {
-            true => record.delay as f64 / self.delay_factor / 1000.0,
-            false => 0.0,
+        let took = if self.delay_factor > 0.0 {
+            record.delay as f64 / self.delay_factor / 1000.0
+        } else {
+            0.0
         };
         let least = LEAST_PATIENCE.as_secs_f64().max(2.0 * took);
         let doublings = record.failures.min(4);

@@ -155,9 +155,10 @@ impl Focus {
 
     /// Counts one more link, and what is said of the page where it brought one.
     pub(crate) fn count(&mut self, control: bool, page: Option<Judged>) {
-        match control {
-            true => self.control.count(page),
-            false => self.focused.count(page),
+        if control {
+            self.control.count(page)
+        } else {
+            self.focused.count(page)
         }
     }
 

@@ -207,10 +207,7 @@ impl Policy {
             News::Troubled if !proven || group.failing.contains(host) => Failing::Same,
             News::Troubled => {
                 let over = now > record.due.saturating_add(MAX_PAUSE);
-                let before = match over {
-                    true => 0,
-                    false => group.failing.len(),
-                };
+                let before = if over { 0 } else { group.failing.len() };
                 if before == 0 {
                     record.troubled = Some(host.clone());
                 }
@@ -224,10 +221,7 @@ impl Policy {
                     record.due = record.due.max(now.saturating_add(pause));
                     record.parked = record.failures > self.retries;
                 }
-                match over {
-                    true => Failing::Anew,
-                    false => Failing::More,
-                }
+                if over { Failing::Anew } else { Failing::More }
             }
         };
         Booked {

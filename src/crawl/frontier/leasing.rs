@@ -218,9 +218,12 @@ impl Frontier {
         image: bool,
         now: u64,
     ) -> Result<Option<Task>, StoreError> {
-        let of = |host: &Host| match image {
-            true => host.image.clone(),
-            false => host.head.clone(),
+        let of = |host: &Host| {
+            if image {
+                host.image.clone()
+            } else {
+                host.head.clone()
+            }
         };
         let Some((head, key)) = self
             .schedule

@@ -62,9 +62,10 @@ pub struct ImagesLeft {
 
 /// What is owed after a request for a page or an image.
 pub(super) fn booked(owed: f64, share: f64, is_image: bool) -> f64 {
-    let owed = match is_image {
-        true => owed - (1.0 - share),
-        false => owed + share,
+    let owed = if is_image {
+        owed - (1.0 - share)
+    } else {
+        owed + share
     };
     owed.clamp(-MAX_OWED, MAX_OWED)
 }

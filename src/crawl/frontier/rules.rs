@@ -276,9 +276,10 @@ impl Frontier {
             .schedule
             .host(slot)
             .is_some_and(|h| matches!(h.record.robots(other), RobotsState::Known { .. }));
-        match known {
-            true => Ok(self.rules_of(slot, other)?.crawl_delay()),
-            false => Ok(None),
+        if known {
+            Ok(self.rules_of(slot, other)?.crawl_delay())
+        } else {
+            Ok(None)
         }
     }
 

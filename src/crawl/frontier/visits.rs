@@ -52,9 +52,10 @@ impl Recrawl {
     /// twice the rate of its changes at most, and one that never changes costs a
     /// visit every `max`.
     pub(super) fn next(&self, interval: u64, changed: bool) -> u64 {
-        let next = match changed {
-            true => interval / 2,
-            false => interval.saturating_add(interval.div_ceil(2)),
+        let next = if changed {
+            interval / 2
+        } else {
+            interval.saturating_add(interval.div_ceil(2))
         };
         next.max(self.min).min(self.max)
     }
@@ -434,9 +435,10 @@ impl Frontier {
                     return ControlFlow::Break(());
                 }
                 found.push((entry.to_vec(), key.to_vec()));
-                match found.len() < limit {
-                    true => ControlFlow::Continue(()),
-                    false => ControlFlow::Break(()),
+                if found.len() < limit {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
                 }
             })?;
         Ok(found)
@@ -485,10 +487,7 @@ mod tests {
             for changed in visits {
                 let next = rule.next(pause, changed);
                 prop_assert!((min..=max).contains(&next));
-                match changed {
-                    true => prop_assert!(next < pause || next == min),
-                    false => prop_assert!(next > pause || next == max),
-                }
+                if changed { prop_assert!(next < pause || next == min) } else { prop_assert!(next > pause || next == max) }
                 pause = next;
             }
         }

@@ -111,9 +111,10 @@ impl Concurrency {
         let under_way = steps.request.value.max(age) / slowest;
         let ready = READY_PER_CORE * steps.cores;
         // Infinite or not a number before the first answer was processed.
-        match under_way.is_finite() {
-            true => ready.saturating_add(under_way.ceil() as usize),
-            false => usize::MAX,
+        if under_way.is_finite() {
+            ready.saturating_add(under_way.ceil() as usize)
+        } else {
+            usize::MAX
         }
     }
 

@@ -150,9 +150,10 @@ impl<P> Outage<P> {
 
     /// The unsent tasks, once they may be tried again.
     pub fn resend(&mut self, now: u64) -> Vec<Completion<P>> {
-        match now >= self.resend {
-            true => std::mem::take(&mut self.unsent),
-            false => Vec::new(),
+        if now >= self.resend {
+            std::mem::take(&mut self.unsent)
+        } else {
+            Vec::new()
         }
     }
 

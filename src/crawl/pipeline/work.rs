@@ -220,9 +220,10 @@ impl Reader {
             }) => {
                 let is_new =
                     task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
-                let nearness = match is_new {
-                    true => nearness.of_seed(&sentences),
-                    false => nearness,
+                let nearness = if is_new {
+                    nearness.of_seed(&sentences)
+                } else {
+                    nearness
                 };
                 (Some(on_topic), Some(nearness), clues)
             }
@@ -258,9 +259,10 @@ impl Reader {
         });
         let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
         let may_keep = keeps_text && !off_language;
-        let kept = match may_keep && self.documents {
-            true => documents::of_page(url, &mut extracted, &document, contrast),
-            false => None,
+        let kept = if may_keep && self.documents {
+            documents::of_page(url, &mut extracted, &document, contrast)
+        } else {
+            None
         };
         let page = PageProduct {
             document,
@@ -270,15 +272,17 @@ impl Reader {
             nearness,
             links,
             images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
-            svgs: match self.images.enabled {
-                true => extracted.svgs,
-                false => 0,
+            svgs: if self.images.enabled {
+                extracted.svgs
+            } else {
+                0
             },
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
-            sentences: match may_keep && self.sentences {
-                true => sentences,
-                false => String::new(),
+            sentences: if may_keep && self.sentences {
+                sentences
+            } else {
+                String::new()
             },
             title: extracted.title,
             text: extracted.text,
@@ -401,12 +405,11 @@ fn digest(blocks: &[String]) -> u64 {
     let mut letters = String::new();
     for block in blocks {
         letters.clear();
-        match block.is_ascii() {
-            true => {
-                let bytes = block.bytes().filter(u8::is_ascii_alphabetic);
-                letters.extend(bytes.map(char::from));
-            }
-            false => letters.extend(block.chars().filter(|c| c.is_alphabetic())),
+        if block.is_ascii() {
+            let bytes = block.bytes().filter(u8::is_ascii_alphabetic);
+            letters.extend(bytes.map(char::from));
+        } else {
+            letters.extend(block.chars().filter(|c| c.is_alphabetic()))
         }
         sha.update(&letters);
     }

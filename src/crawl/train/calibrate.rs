@@ -235,10 +235,7 @@ fn fit(positive: &[f64], neutral: &[f64]) -> OnTopic {
     // A curve that rises, or hardly falls, would come of a model that cannot tell the
     // kinds apart; then the widest stands, around their middle.
     let width = (1.0 / a.max(0.1)).max(MIN_WIDTH);
-    let middle = match a > 0.1 {
-        true => centre - b / a,
-        false => centre,
-    };
+    let middle = if a > 0.1 { centre - b / a } else { centre };
     OnTopic {
         midpoint: middle.clamp(0.0, 600.0).exp(),
         width,

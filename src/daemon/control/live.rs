@@ -110,9 +110,10 @@ impl Desk {
         later.retain(|key| !ELSEWHERE.iter().any(|section| key.starts_with(section)));
         let (changed, rates) = self.put(&mut held, wanted, who).await?;
         drop(held);
-        let (rescored, rated) = match rates {
-            true => self.rescored().await,
-            false => (None, true),
+        let (rescored, rated) = if rates {
+            self.rescored().await
+        } else {
+            (None, true)
         };
         Ok(Changes {
             changed,

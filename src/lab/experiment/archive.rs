@@ -101,9 +101,10 @@ impl Archive {
             let file = File::open(path).map_err(failed(path, "opening"))?;
             let mut file = BufReader::new(file);
             let begin = file.fill_buf().map_err(failed(path, "reading"))?;
-            let mut records: Box<dyn BufRead> = match begin.starts_with(&[0x1F, 0x8B]) {
-                true => Box::new(BufReader::new(MultiGzDecoder::new(file))),
-                false => Box::new(file),
+            let mut records: Box<dyn BufRead> = if begin.starts_with(&[0x1F, 0x8B]) {
+                Box::new(BufReader::new(MultiGzDecoder::new(file)))
+            } else {
+                Box::new(file)
             };
             let mut number = 0_u64;
             while let Some(record) = {
@@ -119,11 +120,12 @@ impl Archive {
                 }
             }
         }
-        match kept.is_empty() {
-            true => Err(ArchiveError::Empty {
+        if kept.is_empty() {
+            Err(ArchiveError::Empty {
                 path: path.to_owned(),
-            }),
-            false => Ok(Self(kept)),
+            })
+        } else {
+            Ok(Self(kept))
         }
     }
 
@@ -207,9 +209,10 @@ fn next(file: &mut dyn BufRead) -> io::Result<Option<Record>> {
 fn read_line(file: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let before = line.len();
     let read = file.take(MAX_HEAD as u64).read_until(b'\n', line)?;
-    match before + read > MAX_HEAD {
-        true => Err(wrong("its header is longer than any")),
-        false => Ok(read),
+    if before + read > MAX_HEAD {
+        Err(wrong("its header is longer than any"))
+    } else {
+        Ok(read)
     }
 }
 

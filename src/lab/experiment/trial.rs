@@ -149,9 +149,10 @@ impl Handler for Trial<'_> {
     }
 
     fn admission(&mut self, frontier: &mut Frontier, _: u64) -> Result<Admission, StoreError> {
-        Ok(match frontier.counts().fetches < self.fetches {
-            true => Admission::Lease,
-            false => Admission::End,
+        Ok(if frontier.counts().fetches < self.fetches {
+            Admission::Lease
+        } else {
+            Admission::End
         })
     }
 

@@ -46,9 +46,10 @@ impl<'s> Around<'s> {
         if sum < page.flow.len().max(1) {
             return None;
         }
-        let text = match page.flow_is_blocks() {
-            true => of_blocks.clone(),
-            false => Rc::new(Tokens::of(page.flow.split('\n'))),
+        let text = if page.flow_is_blocks() {
+            of_blocks.clone()
+        } else {
+            Rc::new(Tokens::of(page.flow.split('\n')))
         };
         let running = lm.read(&mut text.iter())?;
         let weights = text.iter().enumerate();

@@ -173,9 +173,10 @@ impl OnTopic {
     /// As [`Calibration::on_topic`].
     pub fn likelihood(&self, perplexity: f64) -> f64 {
         let off = (perplexity.ln() - self.midpoint.ln()) / self.width;
-        match off.is_nan() {
-            true => 0.0,
-            false => 1.0 / (1.0 + off.exp()),
+        if off.is_nan() {
+            0.0
+        } else {
+            1.0 / (1.0 + off.exp())
         }
     }
 }

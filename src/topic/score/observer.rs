@@ -179,9 +179,10 @@ impl<'a> Seen<'a> {
             let (mean, best) = observer.mean(&words, &self.adopted);
             (mean, best, traits_of(1, &words))
         });
-        let (sees_words, mut traits) = match observer.sees(Clue::Words) {
-            true => (true, traits.clone()),
-            false => (false, Vec::new()),
+        let (sees_words, mut traits) = if observer.sees(Clue::Words) {
+            (true, traits.clone())
+        } else {
+            (false, Vec::new())
         };
         if sees_words {
             traits.extend(traits_of(2, &address));
@@ -208,15 +209,16 @@ impl<'a> Seen<'a> {
         traits.sort_unstable();
         traits.dedup();
         Clues {
-            words: match sees_words {
-                true => Words {
+            words: if sees_words {
+                Words {
                     anchor: *anchor,
                     best: *best,
                     address: observer.mean(&address, &self.adopted).0,
                     near,
                     heading,
-                },
-                false => Words::default(),
+                }
+            } else {
+                Words::default()
             },
             traits,
             ..Clues::default()

@@ -28,9 +28,10 @@ pub(super) fn text(
     page.prints = prints;
     let (chosen, share) = choice(page, layout, &words, extractor);
     page.main = documents.map(|wanted| {
-        let (kept, share) = match wanted == extractor {
-            true => (chosen.clone(), share),
-            false => choice(page, layout, &words, wanted),
+        let (kept, share) = if wanted == extractor {
+            (chosen.clone(), share)
+        } else {
+            choice(page, layout, &words, wanted)
         };
         let kept = |number: usize| match &kept {
             Some(kept) => kept.get(number).copied().unwrap_or(false),

@@ -161,9 +161,10 @@ fn part(out: &mut String, begun: usize, flow: &str, range: std::ops::Range<usize
 /// What was cut out of a line may leave two spaces.
 fn push(out: &mut String, begun: usize, text: &str) {
     let is_spaced = out.len() == begun || out.ends_with([' ', '\n']);
-    out.push_str(match is_spaced {
-        true => text.trim_start_matches(' '),
-        false => text,
+    out.push_str(if is_spaced {
+        text.trim_start_matches(' ')
+    } else {
+        text
     });
 }
 

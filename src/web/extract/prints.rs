@@ -81,9 +81,10 @@ fn words(block: &str) -> impl Iterator<Item = &str> {
     let is_end = |pair: &[u8]| matches!(pair, [b' ', next] if next.is_ascii() && *next != b' ');
     let parts = std::iter::from_fn(move || {
         let bytes = rest.as_bytes();
-        let other = match bytes.is_ascii() {
-            true => None,
-            false => bytes.iter().position(|b| !b.is_ascii()),
+        let other = if bytes.is_ascii() {
+            None
+        } else {
+            bytes.iter().position(|b| !b.is_ascii())
         };
         let end = other.map(|at| {
             let (ascii, other) = bytes.split_at(at);

@@ -237,10 +237,10 @@ pub(super) fn background(attributes: &impl Attributes) -> Option<(String, &'stat
     }
     let lazy = LAZY_BACKGROUNDS.iter().find_map(|name| {
         let value = attributes.get(name)?.trim();
-        let address = match value.contains('(') {
-            true => css_url(value, false),
-            // A path and no colour or switch.
-            false => (value.contains('/') || value.contains('.')).then(|| value.to_owned()),
+        let address = if value.contains('(') {
+            css_url(value, false)
+        } else {
+            (value.contains('/') || value.contains('.')).then(|| value.to_owned())
         };
         address.filter(|a| usable(a))
     });

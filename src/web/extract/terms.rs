@@ -68,9 +68,10 @@ pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str) 
 /// A licence as a text that may be its address or its name.
 pub(super) fn license(base: &PageUrl, text: &str) -> Option<String> {
     let text = text.trim();
-    match text.starts_with('/') {
-        true => address(base, text),
-        false => absolute(text).or_else(|| fold_some(text, MAX_NAME_CHARS)),
+    if text.starts_with('/') {
+        address(base, text)
+    } else {
+        absolute(text).or_else(|| fold_some(text, MAX_NAME_CHARS))
     }
 }
 

@@ -115,9 +115,10 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
     if block.is_some() || bits >> 125 != GLOBAL_UNICAST {
         return block.or(Some("no global unicast, RFC 4291"));
     }
-    match ISATAP.contains(&(bits >> 32 & 0xffff_ffff)) {
-        true => special_v4(Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32)),
-        false => None,
+    if ISATAP.contains(&(bits >> 32 & 0xffff_ffff)) {
+        special_v4(Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32))
+    } else {
+        None
     }
 }
 

@@ -35,10 +35,10 @@ pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<Pag
         return Err("its Location header is empty".to_owned());
     }
     let to = from.join(&location).map_err(|e| e.to_string())?;
-    match to == *from {
-        // It would only end with cookies, which are not kept.
-        true => Err("it points at itself".to_owned()),
-        false => Ok(to),
+    if to == *from {
+        Err("it points at itself".to_owned())
+    } else {
+        Ok(to)
     }
 }
 
@@ -121,9 +121,10 @@ pub(super) fn text(value: &HeaderValue) -> String {
 fn escaped(value: &HeaderValue) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.as_bytes() {
-        match byte.is_ascii() {
-            true => out.push(char::from(*byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
+        if byte.is_ascii() {
+            out.push(char::from(*byte))
+        } else {
+            out.push_str(&format!("%{byte:02X}"))
         }
     }
     out

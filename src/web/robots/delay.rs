@@ -20,9 +20,10 @@ pub(super) fn delay(value: &str) -> Option<Duration> {
         Ok(seconds) => seconds,
         Err(_) => leading_number(value)?,
     };
-    match seconds.is_nan() || seconds < 0.0 {
-        true => None,
-        false => Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)),
+    if seconds.is_nan() || seconds < 0.0 {
+        None
+    } else {
+        Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
     }
 }
 

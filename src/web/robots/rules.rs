@@ -103,9 +103,10 @@ impl Rule {
                 None => return false,
             }
         }
-        match anchored {
-            true => rest.ends_with(last),
-            false => rest.contains(last),
+        if anchored {
+            rest.ends_with(last)
+        } else {
+            rest.contains(last)
         }
     }
 }
@@ -163,9 +164,10 @@ fn rewrite(text: &str, decode: impl Fn(u8) -> bool) -> String {
         at += if escape.is_some() { 3 } else { 1 };
         let bare = escape.map_or(byte.is_ascii(), &decode);
         let byte = escape.unwrap_or(byte);
-        match bare {
-            true => out.push(char::from(byte)),
-            false => out.push_str(&format!("%{byte:02X}")),
+        if bare {
+            out.push(char::from(byte))
+        } else {
+            out.push_str(&format!("%{byte:02X}"))
         }
     }
     out

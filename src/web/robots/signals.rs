@@ -40,9 +40,10 @@ impl Signals {
     /// Reads the value of a line; what is no signal is passed over.
     pub fn read(&mut self, number: u32, value: &str) {
         let value = value.trim();
-        let (pattern, list) = match value.starts_with('/') {
-            true => value.split_once([' ', '\t']).unwrap_or((value, "")),
-            false => ("/", value),
+        let (pattern, list) = if value.starts_with('/') {
+            value.split_once([' ', '\t']).unwrap_or((value, ""))
+        } else {
+            ("/", value)
         };
         let signals: Vec<_> = list
             .split(',')

@@ -60,15 +60,16 @@ pub fn prefixes(url: &PageUrl) -> Prefixes {
 /// A segment with digits is a number whatever the letters between: `2031-03`,
 /// `x7f3a9`. Without digits it stays as it is.
 fn without_digits(segment: &str) -> String {
-    match segment.bytes().any(|b| b.is_ascii_digit()) {
-        true => match segment.rsplit_once('.') {
+    if segment.bytes().any(|b| b.is_ascii_digit()) {
+        match segment.rsplit_once('.') {
             // `page2.php` is the script `#.php`.
             Some((_, extension)) if !extension.bytes().any(|b| b.is_ascii_digit()) => {
                 format!("#.{extension}")
             }
             _ => "#".to_owned(),
-        },
-        false => segment.to_owned(),
+        }
+    } else {
+        segment.to_owned()
     }
 }
 

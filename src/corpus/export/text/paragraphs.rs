@@ -66,9 +66,10 @@ fn print(paragraph: &str) -> u64 {
     let numbers_only = words.iter().all(is_number);
     let mut normal = String::with_capacity(paragraph.len());
     for (at, word) in words.iter().enumerate() {
-        let left_out = match plain >= PLAIN {
-            true => beside(at),
-            false => number(at) && !numbers_only,
+        let left_out = if plain >= PLAIN {
+            beside(at)
+        } else {
+            number(at) && !numbers_only
         };
         if !left_out {
             normal.extend(word.chars().flat_map(char::to_lowercase));

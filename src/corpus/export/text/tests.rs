@@ -103,9 +103,10 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        match path.is_dir() {
-            true => found.extend(files(&path)),
-            false => drop(found.insert(path.clone(), fs::read(&path).unwrap())),
+        if path.is_dir() {
+            found.extend(files(&path))
+        } else {
+            drop(found.insert(path.clone(), fs::read(&path).unwrap()))
         }
     }
     found

@@ -24,9 +24,10 @@ fn at_rest(folder: &Path, mut now: u64, clean: bool) {
         };
         finish(&mut f, &task, outcome, Effects::default(), now);
     }
-    match clean {
-        true => f.close().unwrap(),
-        false => f.flush().unwrap(),
+    if clean {
+        f.close().unwrap()
+    } else {
+        f.flush().unwrap()
     }
 }
 

@@ -692,9 +692,10 @@ fn words_are_taken_back_from_images_of_a_page_that_forbids_them_later() {
     let all = ["kept", "shared", "own", "waiting", "leased"];
     for _ in 0..2 {
         let task = lease(&mut f, &mut now).unwrap();
-        let names: &[&str] = match task.url.as_str() == one {
-            true => &all,
-            false => &["shared"],
+        let names: &[&str] = if task.url.as_str() == one {
+            &all
+        } else {
+            &["shared"]
         };
         let images = names.iter().map(|name| {
             let address = of(name);
