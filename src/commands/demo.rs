@@ -21,7 +21,7 @@ const JOB: &str = include_str!("../../config/demo.toml");
 /// Train and crawl the built-in web.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Begin anew: remove what an earlier demo left.
+    /// Start over: remove what an earlier demo left.
     #[arg(long)]
     fresh: bool,
 }

@@ -27,7 +27,7 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
     }
     print_changes(&changes.changed);
     if changes.changed.iter().any(|c| c.key.starts_with("scope.")) {
-        println!("what is queued is judged anew by the changed [scope]");
+        println!("the queue is being checked against the changed [scope]");
     }
     if let Some(came) = changes.rescored {
         let so_far = if changes.rated {
@@ -36,7 +36,7 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
             " so far, and it goes on"
         };
         println!(
-            "rated anew: {} addresses seen, {} links with another score, {} of them in another \
+            "re-rated: {} addresses seen, {} links with another score, {} of them in another \
              class, {} now above the razor, {} back from above it{so_far}",
             came.seen, came.rescored, came.moved, came.razored, came.revived
         );

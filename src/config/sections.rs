@@ -181,7 +181,7 @@ section! {
         back_off: Duration = secs(30), within ms(1)..=days(1);
         /// The longest such pause. A server's Retry-After is obeyed whatever its length.
         max_back_off: Duration = days(1), within ms(1)..=days(30);
-        /// How long robots.txt rules are used before they are fetched anew; no longer than a day (RFC 9309 section 2.4).
+        /// How long robots.txt rules are used before they are fetched again; no longer than a day (RFC 9309 section 2.4).
         robots_max_age: Duration = hours(24), within secs(1)..=hours(24);
     }
 }
@@ -217,7 +217,7 @@ section! {
 }
 
 section! {
-    /// Which addresses are followed. These rules may be changed while the crawl runs, with `spoor reload`: what is queued is judged anew, and what they had kept out comes back where they no longer do.
+    /// Which addresses are followed. These rules may be changed while the crawl runs, with `spoor reload`: the queue is checked again, and addresses that they had kept out come back if they no longer do.
     pub struct Scope = "scope" {
         /// Only addresses that one of these rules covers; empty for all. A rule is a SURT prefix (the host backwards: `org,example` covers example.org and everything below it), a URL (`https://example.org/cats/` covers what begins so, `https://example.org` the host and everything below it), `host:www.example.org` for this host alone, or `regex:` and a pattern that is searched in the whole address.
         accept: Vec<ScopeRule> = Vec::new();
@@ -271,7 +271,7 @@ section! {
         parents: usize = 5, within 0..=20;
         /// How many sibling elements with text are kept.
         siblings: usize = 5, within 0..=20;
-        /// The share of the requests that go to images while both pages and images wait, so that whoever stops early has both; the best images come first. At 0 images wait until no page may be asked for, at 1 they go before all pages. Nobody waits for a turn: images on hosts of their own come as fast as these permit. No limit of pages counts them.
+        /// The share of the requests that go to images while both pages and images wait, so that a crawl that is stopped early has both; the best images come first. At 0 images wait until no page may be asked for, at 1 they go before all pages. Nobody waits for a turn: images on hosts of their own come as fast as these permit. No limit of pages counts them.
         share: f64 = 0.33, within 0.0..=1.0;
         /// Whether the images of fetched pages are still brought home after limits.documents is reached.
         after_limit: bool = true;

@@ -24,7 +24,9 @@ pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
     };
     runtime.spawn(async move {
         if let Some(why) = signals.which().await {
-            tracing::info!("stopping: what is in flight is finished; once more to end at once");
+            tracing::info!(
+                "stopping: open requests are finished; a second signal ends the process at once"
+            );
             service::stopping();
             stopper.stop(why);
             if let Some(again) = signals.which().await {

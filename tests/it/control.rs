@@ -376,7 +376,7 @@ fn new_rules_are_taken_while_the_job_runs() {
         "reject = [\"host:b.test\"]\n[limits]\ndocuments = 1000\n[text]\nsentences = false",
     );
     let out = command(&job, "reload", &[]).good();
-    assert!(out.contains("judged anew"), "{out}");
+    assert!(out.contains("checked against the changed [scope]"), "{out}");
     assert!(out.contains("limits.documents = 1000 (was none)"), "{out}");
     assert!(out.contains("at the next start: text.sentences"), "{out}");
     let before = asked(&wire);

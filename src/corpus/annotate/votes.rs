@@ -109,7 +109,7 @@ pub enum VotesError {
     #[error("{}: another `spoor annotate` works on this job; use its page, or stop it first", .0.display())]
     Busy(PathBuf),
     /// An earlier write failed and could not be taken back.
-    #[error("{}: an earlier write failed; free space and start `spoor annotate` anew", .0.display())]
+    #[error("{}: an earlier write failed; free space and start `spoor annotate` again", .0.display())]
     Broken(PathBuf),
 }
 

@@ -261,7 +261,7 @@ fn read(
 ) -> Result<(Sidecar, Option<Vec<u8>>), String> {
     let sidecar = Sidecar::load(folder, &image.file).map_err(|e| e.to_string())?;
     if sidecar.sha256() != image.sha256 {
-        return Err("it was fetched anew since the ranking".to_owned());
+        return Err("it was fetched again since the ranking".to_owned());
     }
     if urls_only {
         return Ok((sidecar, None));

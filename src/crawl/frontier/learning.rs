@@ -143,7 +143,7 @@ impl Frontier {
         let Some(scores) = &self.scores else {
             return Ok(None);
         };
-        let scores = scores.begun_anew();
+        let scores = scores.restarted();
         change.write(keys::SCORES.to_vec(), &scores)?;
         Ok(Some(scores))
     }

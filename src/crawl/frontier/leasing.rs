@@ -40,7 +40,7 @@ impl Frontier {
     /// While pages and images wait, images have their share of the leases.
     ///
     /// A learning crawl leases no page while one is to be had in a moment that is much
-    /// more likely on topic ([`Learning::patience`](super::Learning::patience)).
+    /// more likely on topic ([`Learning::patience`](crate::topic::strategy::Learning::patience)).
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.

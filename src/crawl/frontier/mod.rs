@@ -278,14 +278,14 @@ pub struct Frontier {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
     /// What `rules` takes in memory.
     rules_bytes: usize,
-    /// What judging anew has come to so far.
+    /// Progress of the current re-scoping.
     rescoped: Rescoped,
     /// By what links are rated, where somebody said so.
     rating: Option<Arc<dyn Rating>>,
     /// By what all links were rated, and how far rating them anew has come; `None`
     /// where nobody said by what.
     scores: Option<Scores>,
-    /// What rating anew has come to so far.
+    /// Progress of the current re-rating.
     rescored: Rescored,
 }
 

@@ -1,4 +1,4 @@
-//! Judging anew: what a changed scope makes of everything that is known.
+//! Re-scoping: a changed scope is applied to everything that is known.
 //!
 //! New rules hold from the moment they are set: every link is added and every
 //! task leased by them. What is stored is gone through in slices, so that the
@@ -26,7 +26,7 @@ const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };
 /// Records with their keys, and the key at which to go on.
 type Slice = (Vec<(Vec<u8>, UrlRecord)>, Option<Vec<u8>>);
 
-/// What judging anew came to.
+/// Totals of a re-scoping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rescoped {
     /// Addresses that were gone through.
@@ -38,9 +38,8 @@ pub struct Rescoped {
 }
 
 impl Frontier {
-    /// Sets other rules, from now on, and begins to judge anew what is stored by
-    /// them; [`Frontier::rescope_slice`] goes on with it. False where the rules are
-    /// the same as before.
+    /// Replaces the scope. Stored addresses are checked against it in the background by
+    /// [`Frontier::rescope_slice`]. Returns false where nothing differs.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; the rules are as before then.
@@ -55,13 +54,12 @@ impl Frontier {
         Ok(true)
     }
 
-    /// Whether something that is stored is still to be judged anew.
+    /// Whether stored addresses are still to be checked against the scope.
     pub fn is_rescoping(&self) -> bool {
         self.meta.rescope.is_some()
     }
 
-    /// Judges the next addresses anew, a bounded number; says what all came to
-    /// when it is at the end.
+    /// Checks the next slice of addresses. Returns the totals when the last one is done.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing of this slice is done then.
@@ -104,7 +102,7 @@ impl Frontier {
         Ok((records.collect::<Result<_, StoreError>>()?, next))
     }
 
-    /// Commits what judging a slice anew has changed.
+    /// Commits the changes of one slice.
     pub(super) fn commit_slice(&mut self, change: Gathered, now: u64) -> Result<(), StoreError> {
         let booked = change.visit.is_some();
         self.commit_change(change, now)?;

@@ -1,28 +1,25 @@
-//! Rating anew: what other boundaries, weights or keywords make of everything that is
-//! known.
+//! Re-rating: other boundaries, weights or keywords are applied to everything that is known.
 //!
-//! A [`Rating`] is set from outside and may be replaced at any moment between two
-//! calls. From then on whatever is added is rated by it, also links of pages that were
-//! worked on while the former one held, and what is leased is held against its razor.
-//! What is stored is gone through in slices like those of `rescope`, so that the crawl
-//! goes on meanwhile. The digest of the rating and the place reached lie in the store
-//! under a key of their own, written with each slice's effects: a crash costs nothing,
-//! and a job that is started with another rating than it was left with is rated anew
-//! at once.
+//! A [`Rating`] is set from outside and may be replaced between any two calls. From then on it
+//! rates everything that is added, including links of pages that were in work under the former
+//! rating, and its razor applies to everything that is leased. Stored links are re-rated in
+//! slices, like those of `rescope`, while the crawl goes on. The store holds the digest of the
+//! rating and the place reached under a key of their own, written with each slice. So a crash
+//! costs nothing, and a job that is started with another rating is re-rated at once.
 //!
-//! A link keeps the parts of its score, so any weights can be tried on it; of its
-//! keyword score only the outcome, so the words of its anchor are kept with it, up to
-//! [`MAX_ANCHOR`] bytes and until it is fetched. Longer anchors keep the keyword score
-//! they were met with. A record keeps the best of the paths that led to it by the
-//! rating of that time, and it is that path which is rated anew.
+//! A link keeps the parts of its score, so any weights can be applied to it. Of its keyword score
+//! it keeps only the result; the words of its anchor are therefore kept with it until it is
+//! fetched, up to [`MAX_ANCHOR`] bytes. Longer anchors keep the keyword score they were met with.
+//! A record keeps the best of the paths that led to it by the rating of that time, and that path
+//! is re-rated.
 //!
-//! Seeds and sitemaps have no score and stay. What was fetched is never dropped by the
-//! razor; where it is to be visited again it takes its place by the new rating.
+//! Seeds and sitemaps have no score and stay. The razor never drops what was fetched; where it is
+//! to be visited again, it takes its place by the new rating.
 //!
-//! What the control sample has drawn is asked whatever the razor: it stays where it is,
-//! and is known to lie above the razor for the time when it is not asked after all.
+//! What the control sample has drawn is fetched whatever the razor. It stays where it is, marked
+//! as above the razor in case it is not fetched after all.
 //!
-//! The formulas are not known here: a rating is asked.
+//! The formulas are not known here; the rating computes them.
 
 use serde::{Deserialize, Serialize};
 
@@ -52,7 +49,7 @@ pub trait Rating: Strategy {
     fn keyword(&self, anchor: &str) -> f64;
 }
 
-/// What rating anew came to.
+/// What a re-rating came to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rescored {
     /// Addresses that were gone through.
@@ -67,16 +64,16 @@ pub struct Rescored {
     pub revived: u64,
 }
 
-/// By what all links were rated, or are being rated anew.
+/// The rating of all stored links, or the progress towards it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Scores {
     /// [`Rating::digest`].
     rating: u64,
     /// [`Rating::keywords`].
     keywords: u64,
-    /// The first key that is not rated anew yet, while that is under way.
+    /// The first key that is not re-rated yet, while that is under way.
     next: Option<Vec<u8>>,
-    /// Whether anchors are rated anew as well.
+    /// Whether anchors are re-rated as well.
     anchors: bool,
 }
 
@@ -104,8 +101,8 @@ impl Worth {
 }
 
 impl Scores {
-    /// The state in which all links are to be rated anew by the same rating.
-    pub fn begun_anew(&self) -> Self {
+    /// The state in which all links are to be re-rated by the same rating.
+    pub fn restarted(&self) -> Self {
         Self {
             anchors: self.next.is_some() && self.anchors,
             next: Some(keys::URLS.to_vec()),
@@ -115,9 +112,8 @@ impl Scores {
 }
 
 impl Frontier {
-    /// Sets by what links are rated from now on, and begins to rate anew what is stored
-    /// where that was rated otherwise; [`Frontier::rescore_slice`] goes on with it.
-    /// False where it was rated by the same.
+    /// Replaces the rating. Stored links that were rated by a different one are re-rated in the
+    /// background by [`Frontier::rescore_slice`]. Returns false where nothing differs.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; the rating is as before then.
@@ -158,24 +154,22 @@ impl Frontier {
         Ok(begins)
     }
 
-    /// By what links are rated, where somebody said so.
+    /// The rating in force, if one was set.
     pub fn rating(&self) -> Option<&std::sync::Arc<dyn Rating>> {
         self.rating.as_ref()
     }
 
-    /// Whether something that is stored is still to be rated anew.
+    /// Whether stored links are still to be re-rated.
     pub fn is_rescoring(&self) -> bool {
         self.scores.as_ref().is_some_and(|s| s.next.is_some())
     }
 
-    /// What rating anew has come to so far, or came to when it was last done, in this
-    /// process.
+    /// Progress of the current re-rating, or the totals of the last one in this process.
     pub fn rescored(&self) -> Rescored {
         self.rescored
     }
 
-    /// Rates the next addresses anew, a bounded number; says what all came to when it is
-    /// at the end.
+    /// Re-rates the next slice of addresses. Returns the totals when the last one is done.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing of this slice is done then.
@@ -294,12 +288,12 @@ impl Frontier {
         let Some(rating) = self.rating.as_ref().filter(|_| !record.was_fetched()) else {
             return Ok(false);
         };
-        let anchors = self.rates_anchors_anew();
+        let anchors = self.rerates_anchors();
         let worth = worth(&**rating, &*self.store, kind, key, record, anchors)?;
         Ok(worth.is_some_and(|worth| worth.bucket.is_none()))
     }
 
-    fn rates_anchors_anew(&self) -> bool {
+    fn rerates_anchors(&self) -> bool {
         self.scores
             .as_ref()
             .is_some_and(|s| s.next.is_some() && s.anchors)
@@ -318,7 +312,7 @@ impl Frontier {
                 .as_ref()
                 .is_some_and(|r| r.keywords() != keywords)
         };
-        change.other_keywords = effects.keywords.is_some_and(other) || self.rates_anchors_anew();
+        change.other_keywords = effects.keywords.is_some_and(other) || self.rerates_anchors();
     }
 }
 

@@ -165,7 +165,12 @@ impl<H: Handler> Drive<'_, H> {
                 dropped,
                 revived,
             } = rescoped;
-            tracing::info!(seen, dropped, revived, "judged anew by the changed scope");
+            tracing::info!(
+                seen,
+                dropped,
+                revived,
+                "checked all stored addresses against the changed scope"
+            );
         }
         if let Some(rescored) = self.frontier.rescore_slice(now)? {
             let Rescored {
@@ -175,7 +180,14 @@ impl<H: Handler> Drive<'_, H> {
                 razored,
                 revived,
             } = rescored;
-            tracing::info!(seen, rescored, moved, razored, revived, "rated anew");
+            tracing::info!(
+                seen,
+                rescored,
+                moved,
+                razored,
+                revived,
+                "re-rated all stored links"
+            );
         }
         Ok(())
     }

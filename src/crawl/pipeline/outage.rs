@@ -141,7 +141,7 @@ impl<P> Outage<P> {
         self.next = now.saturating_add(millis(self.pause));
         let last = self.held.last().and_then(|last| last.error.as_deref());
         tracing::warn!(
-            "pausing: {HOSTS} hosts that had answered are silent and nobody else answers; the \
+            "pausing: {HOSTS} hosts that had answered are silent and no other host answers; the \
              last: {}. Is the network there? Nothing is lost; one request at a time is \
              tried, and the crawl goes on by itself",
             last.unwrap_or_default()
@@ -187,7 +187,7 @@ impl<P> Outage<P> {
                 Released::GiveBack(std::mem::take(&mut self.held))
             }
             Some(_) => {
-                tracing::warn!("nobody has answered for a day; taking the hosts to be down");
+                tracing::warn!("no host has answered for a day; the hosts are taken to be down");
                 self.since = None;
                 self.names = Names::default();
                 self.end(now)

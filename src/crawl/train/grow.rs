@@ -106,7 +106,7 @@ pub(super) fn harvest(
         return Err(nothing(format!(
             "no row of logs/crawl.jsonl names the sentences of a page ({} pages done are \
              without: text.sentences is false, their terms forbid it, or the crawl is of \
-             before this was recorded); crawl anew with text.sentences = true",
+             before this was recorded); crawl again with text.sentences = true",
             found.without
         )));
     }
@@ -211,7 +211,7 @@ fn judge<'a>(
         tracing::warn!(
             pages = others,
             of = judged.len(),
-            "the log has other perplexities: the model was trained anew since these pages were \
+            "the log has other perplexities: the model was trained again since these pages were \
              crawled; they are rated by the model as it is now"
         );
     }

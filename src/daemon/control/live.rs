@@ -24,7 +24,7 @@ use crate::web::scope::Scope;
 /// What may change, in words for those who tried something else.
 const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
     address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
-    file and start the crawl anew for the rest";
+    file and restart the crawl for the rest";
 
 /// How long an answer waits for all links to be rated anew.
 const MAX_WAIT: Duration = Duration::from_secs(3);
