@@ -19,7 +19,7 @@ use crate::crawl::frontier::{
     Budget, Example, GroupRecord, HostRecord, Instead, RobotsState, State, UrlRecord,
 };
 use crate::page::{LinkParts, Obeyed, Reason, TaskKind, Use};
-use crate::topic::score::contrast::logistic;
+use crate::topic::score::topicality::logistic;
 use crate::topic::strategy::Strategy;
 use crate::web::robots::Rule;
 use crate::web::scope::Scope;

@@ -11,7 +11,7 @@ use super::corpus::Document;
 use crate::language::{self, Language};
 use crate::topic::keywords::{self, KeywordTable, Stopword};
 use crate::topic::neutral::Words;
-use crate::topic::score::contrast::Lump;
+use crate::topic::score::topicality::Lump;
 
 /// Documents that are drawn of words, and the tokens of each.
 const DRAWN: usize = 400;

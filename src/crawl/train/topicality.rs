@@ -12,7 +12,8 @@ use super::corpus::Document;
 use super::neutral::Neutral;
 use super::split::Split;
 use crate::topic::lm::{LanguageModel, Sentence, perplexity};
-use crate::topic::score::contrast::{Adopted, Lump, Measured as Contrasts};
+use crate::topic::score::contrast::{Adopted, Measured as Contrasts};
+use crate::topic::score::topicality::Lump;
 use crate::topic::score::{Contrast, Counts, Topicality};
 
 /// Parts that each are measured with the words of the others.

@@ -26,7 +26,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::contrast::{ABOVE_NEUTRAL, Adopted, Contrast, Lump, Topicality, logistic};
+use super::contrast::{Adopted, Contrast};
+use super::topicality::{ABOVE_NEUTRAL, Lump, Topicality, logistic};
 use crate::page::{Heard, Nearness, WordCounts};
 
 /// Seeds whose pages are heard, the first that come.

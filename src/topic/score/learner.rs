@@ -26,7 +26,7 @@
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::contrast::logistic;
+use super::topicality::logistic;
 use crate::config::Clue;
 use crate::page::{Clues, Part};
 

@@ -4,7 +4,8 @@
 //! functions of numbers, [`boundaries`] the step from a score to a priority class,
 //! [`calibration`] what the perplexities of one model mean, and [`scorer`] applies them
 //! to an extracted page with a language model and a keyword table, the words around images
-//! by `around`. [`contrast`] tells how far a document is on topic by the given texts,
+//! by `around`. [`contrast`] compares the words of a document with the given texts, [`topicality`]
+//! makes of that how far it is on topic,
 //! [`judge`] what a crawl makes of that with its seeds and what it has met, [`observer`] what
 //! a link is known by, and [`learner`] learns from both, while a crawl runs, which links lead
 //! there. Perplexities and all scores made of them are better the lower they are;
@@ -24,12 +25,14 @@ pub mod learner;
 pub mod observer;
 pub mod rating;
 pub mod scorer;
+pub mod topicality;
 
 pub use boundaries::{Boundaries, BoundariesError};
 pub use calibration::{Calibration, CalibrationError};
-pub use contrast::{Contrast, Counts, Topicality};
+pub use contrast::{Contrast, Counts};
 pub use judge::Judge;
 pub use learner::Learner;
 pub use observer::{PageObserver, Verdict};
 pub use rating::{Weights, weighted};
 pub use scorer::Scorer;
+pub use topicality::Topicality;

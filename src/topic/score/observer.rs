@@ -7,8 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock};
 use percent_encoding::percent_decode_str;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::contrast::{Adopted, Contrast, Topicality};
+use super::contrast::{Adopted, Contrast};
 use super::judge::Judge;
+use super::topicality::Topicality;
 use crate::address::PageUrl;
 use crate::config::Clue;
 use crate::page::{Clues, Extracted, Link, Nearness, Words};

@@ -14,7 +14,7 @@ use super::{Learning, Score, Strategy, Terms};
 use crate::address::PageUrl;
 use crate::config::StrategySection;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
-use crate::topic::score::contrast::{SURE, logistic};
+use crate::topic::score::topicality::{SURE, logistic};
 use crate::topic::score::{Contrast, Judge, Learner, Topicality};
 
 /// Digits of a score that count: those beyond say nothing, and links would change their
