@@ -62,6 +62,10 @@ impl strategy::Strategy for Rated {
     fn formula(&self, _: &PageUrl, parts: &LinkParts) -> String {
         format!("{parts:?}")
     }
+
+    fn prefers(&self) -> bool {
+        self.focused
+    }
 }
 
 impl Rating for Rated {
