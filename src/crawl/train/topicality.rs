@@ -46,7 +46,7 @@ pub(super) fn measure(
     split: &Split<'_>,
 ) -> Measured {
     let easier = neutral.easier();
-    let (words, documents) = (neutral.words(), neutral.documents());
+    let documents = neutral.documents();
     let unseen: HashSet<&str> = split.held_out().map(Sentence::as_str).collect();
     // A few pages are few documents, but their pieces are enough to see how they scatter.
     let held_out = &split.held_out;
@@ -62,15 +62,7 @@ pub(super) fn measure(
             let seen = document.as_ref().iter();
             counts.add_positive(seen.filter(|s| !unseen.contains(s.as_str())));
         }
-        match words {
-            Some(words) => counts.add_neutral_words(words.counts()),
-            None => {
-                let others = documents.iter().enumerate();
-                for (_, document) in others.filter(|(i, _)| i % FOLDS != fold) {
-                    counts.add_neutral(document.as_ref());
-                }
-            }
-        }
+        add_neutral(&mut counts, neutral, |i| i % FOLDS != fold);
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
@@ -94,14 +86,7 @@ pub(super) fn measure(
     for document in positive {
         counts.add_positive(document.as_ref());
     }
-    match words {
-        Some(words) => counts.add_neutral_words(words.counts()),
-        None => {
-            for document in documents {
-                counts.add_neutral(document.as_ref());
-            }
-        }
-    }
+    add_neutral(&mut counts, neutral, |_| true);
     let sentences = positive.iter().flat_map(|document| document.as_ref());
     let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
     let tokens = positive.iter().flat_map(|document| document.as_ref());
@@ -128,5 +113,19 @@ pub(super) fn measure(
             by_model: by_model(&other).zip(by_model(&topic)).filter(|_| whole),
             ..curve
         }),
+    }
+}
+
+/// Adds the neutral words: the built-in ones, or those of the documents whose number `counts_in`
+/// takes.
+fn add_neutral(counts: &mut Counts, neutral: &Neutral, counts_in: impl Fn(usize) -> bool) {
+    match neutral.words() {
+        Some(words) => counts.add_neutral_words(words.counts()),
+        None => {
+            let documents = neutral.documents().iter().enumerate();
+            for (_, document) in documents.filter(|(i, _)| counts_in(*i)) {
+                counts.add_neutral(document.as_ref());
+            }
+        }
     }
 }

@@ -43,13 +43,14 @@ pub fn weighted(perplexity: f64, keyword: f64, gamma_keyword: f64) -> f64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::{Just, prop_assert, prop_assert_eq, prop_oneof, proptest};
     use serde_json::Value;
 
     use super::*;
 
-    fn cases(part: &str) -> Vec<Value> {
+    /// The published cases of one formula.
+    pub(crate) fn cases(part: &str) -> Vec<Value> {
         let thesis: Value =
             serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
                 .unwrap();
@@ -58,7 +59,7 @@ mod tests {
         cases
     }
 
-    fn number(case: &Value, key: &str) -> f64 {
+    pub(crate) fn number(case: &Value, key: &str) -> f64 {
         case[key].as_f64().unwrap()
     }
 
@@ -77,7 +78,7 @@ mod tests {
         }
     }
 
-    fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
+    pub(crate) fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
         prop_oneof![
             1.0..50_000.0,
             1.0..1e12,

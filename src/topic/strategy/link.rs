@@ -88,23 +88,10 @@ fn link_formula(parts: &LinkParts, weights: &Weights) -> String {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Just, prop_assert, prop_oneof, proptest};
-    use serde_json::Value;
+    use proptest::prelude::{prop_assert, proptest};
 
     use super::*;
-
-    fn cases(part: &str) -> Vec<Value> {
-        let thesis: Value =
-            serde_json::from_str(include_str!("../../../tests/fixtures/thesis/thesis.json"))
-                .unwrap();
-        let cases = thesis[part]["cases"].as_array().unwrap().clone();
-        assert!(!cases.is_empty());
-        cases
-    }
-
-    fn number(case: &Value, key: &str) -> f64 {
-        case[key].as_f64().unwrap()
-    }
+    use crate::topic::score::rating::tests::{cases, number, perplexities};
 
     #[test]
     fn formulas_show_their_numbers() {
@@ -164,16 +151,6 @@ mod tests {
         assert_eq!(score(5_000.0, 3_000.0), 0.7 * 5_000.0 + 0.3 * 3_000.0);
         assert_eq!(score(5_000.0, 3_000.1), 5_000.0);
         assert_eq!(score(500.0, 501.0), 500.0);
-    }
-
-    fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
-        prop_oneof![
-            1.0..50_000.0,
-            1.0..1e12,
-            Just(f64::MAX),
-            Just(1.0),
-            Just(3_000.0)
-        ]
     }
 
     proptest! {

@@ -106,9 +106,10 @@ pub fn prefers(kind: StrategyKind) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::{Just, prop_assert, prop_oneof, proptest};
+    use proptest::prelude::{prop_assert, proptest};
 
     use super::*;
+    use crate::topic::score::rating::tests::perplexities;
 
     const PARTS: LinkParts = LinkParts {
         document: 900.0,
@@ -159,16 +160,6 @@ mod tests {
         ];
         assert_eq!(digests[0], Terms::default().digest(StrategyKind::Link));
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
-    }
-
-    fn perplexities() -> impl proptest::strategy::Strategy<Value = f64> {
-        prop_oneof![
-            1.0..50_000.0,
-            1.0..1e12,
-            Just(f64::MAX),
-            Just(1.0),
-            Just(3_000.0)
-        ]
     }
 
     proptest! {
