@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::config::{Config, StoreKind};
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::crawl::frontier::archive::{self, ArchiveError, Found};
-use crate::crawl::frontier::audit::{Audit, audit};
 use crate::crawl::frontier::check_format;
+use crate::crawl::frontier::consistency::{self, Consistency};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::fs::IoError;
 
@@ -86,9 +86,9 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
 ///
 /// # Errors
 /// [`MaintenanceError`] where it cannot be read at all.
-pub fn check(config: &Config) -> Result<Audit, MaintenanceError> {
+pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
     let place = Place::lock(config)?;
-    Ok(audit(&*place.open()?)?)
+    Ok(consistency::check(&*place.open()?)?)
 }
 
 /// Rebuilds a job's frontier from all of its records that can be read; queues and

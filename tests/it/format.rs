@@ -25,7 +25,7 @@ use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch, Store};
 use spoor::crawl::frontier::{
     Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit, archive,
-    audit,
+    consistency,
 };
 use spoor::page::{Bucket, LinkParts, Reason, TaskKind, Validators};
 
@@ -134,7 +134,7 @@ fn every_field_is_read(kind: StoreKind) {
         assert_eq!(found, wanted);
     }
     assert_eq!(found.len(), wanted.len());
-    let audit = audit::audit(&*opened).unwrap();
+    let audit = consistency::check(&*opened).unwrap();
     assert!(audit.is_sound(), "{:#?}", audit.problems);
 
     // A group has no other door.
@@ -523,7 +523,7 @@ fn the_export_of_the_fixture_makes_either_store() {
         assert_eq!(made_meta["clean"], false);
         made_meta["clean"] = true.into();
         assert_eq!(made_meta, facts()[0], "counted anew, and the same");
-        assert!(audit::audit(&*made).unwrap().is_sound());
+        assert!(consistency::check(&*made).unwrap().is_sound());
     }
 }
 

@@ -7,9 +7,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::crawl::frontier::audit::audit;
+use crate::crawl::frontier::consistency;
 use crate::crawl::frontier::store as stores;
-use crate::crawl::frontier::{Effects, NewImage, NewTask, RobotsAnswer, State, Written};
+use crate::crawl::frontier::{
+    Effects, NewImage, NewTask, OutputEdit, RobotsAnswer, State, Written,
+};
 use crate::fs::beneath::JobPath;
 use crate::outputs::sentences_at;
 use crate::outputs::{Document, NewImageFile, Row, TextPlace, document_at, documents};
@@ -162,7 +164,7 @@ impl Job {
         open.frontier.close().unwrap();
         drop((open.outputs, open.lock));
         let store = stores::open(self.config.frontier.store, &self.folder().join("frontier"));
-        let audit = audit(&*store.unwrap()).unwrap();
+        let audit = consistency::check(&*store.unwrap()).unwrap();
         assert!(audit.is_sound(), "{:?}", audit.problems);
     }
 
@@ -293,8 +295,11 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
     let keeps = is_image && outcome == Outcome::Done;
     frontier
         .finish(task, outcome, effects, SECOND, now, |finished| {
-            for (file, context) in &finished.extend {
-                outputs.extend_image(file, context.clone())?;
+            for edit in &finished.edits {
+                let OutputEdit::AddContext { note, context } = edit else {
+                    continue;
+                };
+                outputs.extend_image(note, context.clone())?;
             }
             let mut note = None;
             let (mut sentences, mut document) = (None, None);

@@ -3,7 +3,10 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::keys;
 use super::store::{Store, StoreError};
+use crate::address::PageUrl;
+use crate::page::TaskKind;
 
 pub(super) fn encode<T: Serialize>(store: &dyn Store, value: &T) -> Result<Vec<u8>, StoreError> {
     postcard::to_stdvec(value).map_err(|why| StoreError::Io {
@@ -26,6 +29,20 @@ pub(super) fn read<T: DeserializeOwned>(
     bytes: Option<Vec<u8>>,
 ) -> Result<Option<T>, StoreError> {
     bytes.map(|b| decode(store, key, &b)).transpose()
+}
+
+/// The record under a key, if there is one.
+pub(super) fn get<T: DeserializeOwned>(
+    store: &dyn Store,
+    key: &[u8],
+) -> Result<Option<T>, StoreError> {
+    read(store, key, store.get(key)?)
+}
+
+/// The address and the kind of task that a `U` key stands for.
+pub(super) fn address_of(store: &dyn Store, key: &[u8]) -> Result<(PageUrl, TaskKind), StoreError> {
+    let why = || corrupt(store, key, "names no address".to_owned());
+    keys::url_of_key(key).ok_or_else(why)
 }
 
 pub(super) fn corrupt(store: &dyn Store, key: &[u8], why: String) -> StoreError {

@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use serde::{Deserialize, Serialize};
 
 use super::store::{Store, StoreError};
+use super::transaction::Transaction;
 use super::{codec, keys};
 use crate::address::PageUrl;
 use crate::page::ImageContext;
@@ -53,6 +54,21 @@ pub(super) fn keys_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Vec<u8>>, S
         ControlFlow::Continue(())
     })?;
     Ok(found)
+}
+
+/// Keeps words until the image's bytes are there.
+pub(super) fn put(tx: &mut Transaction<'_>, image: &[u8], words: &Words) -> Result<(), StoreError> {
+    let packed = pack(tx.store(), image, words)?;
+    tx.put(keys::context(image, &words.context.page), packed);
+    Ok(())
+}
+
+/// Forgets the stored words around an image.
+pub(super) fn forget(tx: &mut Transaction<'_>, image: &[u8]) -> Result<(), StoreError> {
+    for key in keys_of(tx.store(), image)? {
+        tx.delete(key);
+    }
+    Ok(())
 }
 
 /// The bytes that are stored of a context of `image`.

@@ -2,132 +2,21 @@
 
 use std::time::Duration;
 
-use super::change::Change;
-use super::groups::{Booked, Failing, News};
-use super::record::UrlRecord;
-use super::schedule::Slot;
-use super::step::Step;
+use super::draws;
+use super::leases::{Errand, Lease};
+use super::outcome::{Effects, Finished, Settled, Written};
+use super::parts::Frontier;
+use super::ratings::learning::Lesson;
+use super::record::{HostRecord, Meta, UrlRecord};
+use super::schedule::{Booked, Failing, News, Slot};
 use super::store::StoreError;
-use super::{Errand, Frontier, HostRecord, Lease, NewImage, NewTask};
-use crate::address::PageUrl;
+use super::transaction::Transaction;
+use super::transition::Transition;
+use super::traps::listing;
+use super::{codec, keys};
+use crate::address::HostKey;
 use crate::clock::millis;
-use crate::page::{
-    ImageContext, Judged, Nearness, Outcome, Prints, Reason, Task, TaskKind, Validators,
-};
-
-/// What a page or a sitemap brought; empty for everything else.
-#[derive(Debug, Default)]
-pub struct Effects {
-    /// Its links.
-    pub links: Vec<NewTask>,
-    /// Its images.
-    pub images: Vec<NewImage>,
-    /// Images that were left out because they are SVGs by name.
-    pub svgs: u32,
-    /// Images that it embeds and does not allow to use.
-    pub withheld: Vec<PageUrl>,
-    /// The sitemaps that an index of them lists.
-    pub sitemaps: Vec<PageUrl>,
-    /// The perplexity that stands for an alt text of `images` that turns out to say
-    /// nothing.
-    pub unknown: f64,
-    /// Body bytes received, for the counters.
-    pub bytes: u64,
-    /// Digest of a page's text: where it is that of the visit before, the page
-    /// has not changed.
-    pub digest: Option<u64>,
-    /// What the server calls this version of the page.
-    pub validators: Validators,
-    /// The address that it calls its own.
-    pub canonical: Option<PageUrl>,
-    /// Digest of the keyword table by which the links were rated
-    /// ([`Rating::keywords`](super::Rating::keywords)); `None` where there was none.
-    pub keywords: Option<u64>,
-    /// What its text is known again by; without it no copies are looked for and no
-    /// budget is charged.
-    pub prints: Option<Prints>,
-    /// How likely the page is on topic by its own text, 0 to 1; `None` where no page came.
-    pub on_topic: Option<f64>,
-    /// Whether that is a guess.
-    pub guessed: bool,
-    /// What its text says for a learning crawl; `None` where no page came.
-    pub nearness: Option<Nearness>,
-}
-
-/// What became of a finished task.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Settled {
-    /// Done; asked again only where pages are visited again.
-    Done,
-    /// Visited again, and the server says that nothing has changed.
-    Unchanged,
-    /// Done, and its target added.
-    Redirected,
-    /// To be tried again.
-    Retrying {
-        /// What went wrong.
-        reason: Reason,
-        /// Not before this time, in milliseconds since 1970.
-        due: u64,
-    },
-    /// Not to be had at this visit. What is known of the page stays, and it is
-    /// asked again at its next one.
-    Postponed {
-        /// What went wrong.
-        reason: Reason,
-    },
-    /// Not asked again, but for a seed with a schedule of its own.
-    Dropped {
-        /// Why.
-        reason: Reason,
-    },
-}
-
-/// What the outputs may need to know before they write.
-#[derive(Debug)]
-pub struct Finished {
-    /// What became of the task.
-    pub settled: Settled,
-    /// Its number among the finished, where it got one.
-    pub id: Option<u64>,
-    /// Whether the text is another one than at the visit before; `None` where
-    /// there was none or no text came.
-    pub changed: Option<bool>,
-    /// The note that was given with the page at an earlier visit.
-    pub earlier: Option<String>,
-    /// Whether the page is visited again, so that a note may be wanted then.
-    pub comes_again: bool,
-    /// Contexts on this page of images that are kept already, with the note that
-    /// was given when they were.
-    pub extend: Vec<(String, ImageContext)>,
-    /// Images that are kept already, by their note, with pages whose alt text turned
-    /// out to be boilerplate.
-    pub boilerplate: Vec<(String, PageUrl)>,
-    /// Images that are kept already, by their note, whose use this page does not
-    /// allow any more.
-    pub withheld: Vec<String>,
-    /// The page that it names as its canonical address and that was fetched before:
-    /// nothing of this one was taken.
-    pub duplicate_of: Option<PageUrl>,
-    /// The page that its text is a near copy of: its links were not taken.
-    pub near_copy_of: Option<PageUrl>,
-    /// How likely the page is on topic; `None` where no page came.
-    pub judged: Option<Judged>,
-    /// Why not all of a sitemap was taken.
-    pub said: Option<String>,
-}
-
-/// What the outputs say when they have written.
-#[derive(Debug, Default)]
-pub struct Written {
-    /// Where they stand now.
-    pub stamp: Vec<u8>,
-    /// Where they keep what the task brought, if anywhere; heeded where it is done.
-    pub note: Option<String>,
-    /// SHA-256 in lower-case hexadecimal, where the note names the first file with
-    /// these bytes; later ones find it by [`Frontier::kept_file`].
-    pub first_of: Option<String>,
-}
+use crate::page::{Judged, Outcome, Task, TaskKind};
 
 impl Frontier {
     /// Takes back a leased page or image. `write` writes the outputs, told what
@@ -147,129 +36,102 @@ impl Frontier {
         now: u64,
         write: impl FnOnce(&Finished) -> Result<Written, E>,
     ) -> Result<Finished, E> {
-        let Some(Lease {
-            slot,
-            value,
-            errand: Errand::Url { key },
-            number,
-            beyond,
-        }) = self.leases.get(&task.lease).cloned()
-        else {
-            return Err(unknown_lease(self, task).into());
-        };
-        let mut host = self.record_of(slot);
+        let (lease, key) = self.lease_of_url(task)?;
+        let slot = lease.slot;
         let news = News::of(&outcome, elapsed);
-        let backs_off = matches!(
-            outcome,
-            Outcome::Retry {
-                host_backs_off: true,
-                ..
-            }
-        );
         let gave = !matches!(outcome, Outcome::Retry { .. });
-        match &outcome {
-            Outcome::Retry {
-                retry_after,
-                host_backs_off: true,
-                ..
-            } => self.policy.failed(&mut host, *retry_after, now),
-            _ => self.policy.answered(&mut host, elapsed, now),
-        }
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        self.rate_by_what_is_in_force(&mut change, &effects);
-        let Some(record) = change.record(&key)? else {
-            let why = "a leased address has no record".to_owned();
-            return Err(super::codec::corrupt(&*self.store, &key, why).into());
-        };
-        let counts = &mut change.meta.counts;
-        counts.bytes = counts.bytes.saturating_add(effects.bytes);
-        if task.kind == TaskKind::Page {
-            counts.fetches += 1;
-        }
+        let mut tx = self.ledger.begin();
+        let record = leased_record(&tx, &key)?;
         let known = record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let first = !known && !record.was_fetched();
+
+        // Politeness.
+        let mut host = self.record_of(slot);
+        let backs_off = self.policy.book(&mut host, &outcome, elapsed, now);
+        let groups = self.book_groups(&mut tx, slot, &task.host, news, now)?;
+        count_request(&mut tx, task, effects.bytes);
+
+        // Learning.
         let own = effects.on_topic;
-        let rerates = self.learn(&mut change, task, &key, &record, &outcome, &mut effects)?;
-        let corrected = effects.on_topic;
-        change.judged = own.zip(corrected).map(|(own, corrected)| Judged {
+        let lesson = Lesson {
+            task,
+            key: &key,
+            record: &record,
+            outcome: &outcome,
+            scope: &self.scope,
+        };
+        let rerates = self.ratings.learn(&mut tx, &lesson, &mut effects)?;
+        let judged = own.zip(effects.on_topic).map(|(own, corrected)| Judged {
             text: own.into(),
             on_topic: corrected.into(),
             guessed: effects.guessed,
         });
-        let judged = change.judged;
-        let step = Step {
+
+        // The next state, traps, links and images, the next visit.
+        let intake = self.intake(self.ratings.in_force(effects.keywords));
+        let transition = Transition {
             task,
             key: &key,
             record,
-            number,
-            beyond,
+            judged,
+            number: lease.number,
+            beyond: lease.beyond,
             policy: &self.policy,
             visits: &self.visits,
+            intake,
             now,
         };
-        let (settled, id) = step.take(&mut change, outcome, effects, &mut host)?;
-        change.book_fetch(task, first, judged, &settled)?;
-        change.book_turn(task.kind, self.policy.image_share, self.pages_closed);
-        change.put_host(&task.host, &host)?;
-        let groups = self.book_groups(&mut change, slot, &task.host, news, now)?;
-        let finished = Finished {
-            settled,
-            id,
-            changed: change.changed,
-            earlier: change.earlier.take(),
-            comes_again: change.comes_again,
-            extend: std::mem::take(&mut change.extend),
-            boilerplate: std::mem::take(&mut change.boilerplate),
-            withheld: std::mem::take(&mut change.withheld),
-            duplicate_of: change.duplicate_of.take(),
-            near_copy_of: change.near_copy_of.take(),
-            judged,
-            said: change.said.take(),
-        };
+        let mut finished = transition.make(&mut tx, outcome, effects, &mut host)?;
+        tx.put_host(&task.host, &host)?;
+
+        // The control sample and the account of the images.
+        draws::book_fetch(&mut tx, &intake, task, first, judged, &finished.settled)?;
+        let Meta { images, counts, .. } = &mut tx.meta;
+        let share = self.policy.image_share;
+        images.book(task.kind, counts, share, self.gate.pages_closed);
+
+        // The outputs.
+        finished.edits = std::mem::take(&mut tx.edits);
         let written = write(&finished)?;
-        change.meta.stamp = written.stamp;
-        if let (Some(sha256), Some(file)) = (&written.first_of, &written.note) {
-            let file = file.clone().into_bytes();
-            change.batch.put(super::keys::kept(sha256), file);
+        note_written(&mut tx, &key, &finished.settled, written)?;
+
+        // All of it is committed, or nothing.
+        let mut effect = self.ledger.commit(tx.prepare())?;
+
+        // Memory.
+        if let Some(scores) = rerates {
+            self.ratings.set_scores(scores);
         }
-        if written.note.is_some()
-            && finished.settled == Settled::Done
-            && let Some(record) = change.record(&key)?
-        {
-            let note = written.note;
-            change.put_record(&key, &UrlRecord { note, ..record })?;
-        }
-        let Change {
-            batch,
-            meta,
-            mut touched,
-            visit,
-            ..
-        } = change;
-        self.commit(batch, meta)?;
-        if rerates.is_some() {
-            self.scores = rerates;
-            self.rescored = super::Rescored::default();
-        }
-        self.expect_visit(visit);
+        self.visits.expect(effect.visit);
         if let Settled::Retrying { due, .. } = finished.settled
             && !backs_off
         {
-            self.next_waiting = Some(self.next_waiting.map_or(due, |d| d.min(due)));
+            self.retries.expect(due);
         }
-        touched.remove(&task.host);
         if let Some(host) = self.schedule.host_mut(slot) {
             host.gave |= gave;
         }
         self.set_clocks(slot, groups, now);
-        self.release(task.lease, slot, &value, host, now)?;
-        self.refresh_hosts(touched, now)?;
+        self.release(task.lease, &lease, host, now)?;
+        effect.touched.remove(&task.host);
+        self.refresh_hosts(effect.touched, now)?;
         if backs_off {
-            // A promise to a struggling host must not be lost with the last
-            // half second of an unflushed log.
-            self.store.flush()?;
+            self.ledger.flush_promise()?;
         }
         Ok(finished)
+    }
+
+    /// The lease of a page, an image or a sitemap, and its `U` key.
+    fn lease_of_url(&self, task: &Task) -> Result<(Lease, Vec<u8>), StoreError> {
+        let lease = self.leases.of(task).cloned();
+        let lease = lease.ok_or_else(|| self.unknown_lease(task))?;
+        match &lease.errand {
+            Errand::Url { key } => {
+                let key = key.clone();
+                Ok((lease, key))
+            }
+            _ => Err(self.unknown_lease(task)),
+        }
     }
 
     /// Books how long the host of a leased task asks to be left alone, beside an answer
@@ -279,20 +141,17 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is booked then.
     pub fn rest(&mut self, task: &Task, wait: Duration, now: u64) -> Result<(), StoreError> {
-        let Some(slot) = self.leases.get(&task.lease).map(|lease| lease.slot) else {
-            return Err(unknown_lease(self, task));
+        let Some(slot) = self.leases.of(task).map(|lease| lease.slot) else {
+            return Err(self.unknown_lease(task));
         };
         let mut record = self.record_of(slot);
         self.policy.rest(&mut record, millis(wait), now);
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        change.put_host(&task.host, &record)?;
-        let Change { batch, meta, .. } = change;
-        self.commit(batch, meta)?;
+        self.commit_host(&task.host, &record)?;
         if let Some(host) = self.schedule.host_mut(slot) {
             host.record = record;
         }
         self.refresh(slot, now)?;
-        self.store.flush()
+        self.ledger.flush_promise()
     }
 
     /// Adds a part of what a leased sitemap lists (its links and sitemaps), as a
@@ -303,17 +162,16 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is added then.
     pub fn add_listed(&mut self, task: &Task, part: Effects, now: u64) -> Result<(), StoreError> {
-        let Some(lease) = self.leases.get(&task.lease) else {
-            return Err(unknown_lease(self, task));
+        let Some(lease) = self.leases.of(task) else {
+            return Err(self.unknown_lease(task));
         };
-        let taken = lease.number;
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        self.rate_by_what_is_in_force(&mut change, &part);
-        let id = taken.unwrap_or_else(|| change.number(&task.url));
-        let beyond = change.add_listing(&task.host, part, id, task.hops)?;
-        let change = change.gathered();
-        self.commit_change(change, now)?;
-        if let Some(lease) = self.leases.get_mut(&task.lease) {
+        let mut tx = self.ledger.begin();
+        let id = lease.number.unwrap_or_else(|| tx.number(&task.url));
+        let intake = self.intake(self.ratings.in_force(part.keywords));
+        let beyond = listing::add(&mut tx, &intake, &task.host, part, id, task.hops)?;
+        let prepared = tx.prepare();
+        self.commit(prepared, now)?;
+        if let Some(lease) = self.leases.of_mut(task) {
             lease.number = Some(id);
             lease.beyond = lease.beyond.saturating_add(beyond);
         }
@@ -325,17 +183,17 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn abandon(&mut self, task: &Task, now: u64) -> Result<(), StoreError> {
-        let Some(lease) = self.leases.get(&task.lease).cloned() else {
-            return Err(unknown_lease(self, task));
+        let Some(lease) = self.leases.of(task).cloned() else {
+            return Err(self.unknown_lease(task));
         };
         let record = self.record_of(lease.slot);
-        self.release(task.lease, lease.slot, &lease.value, record, now)
+        self.release(task.lease, &lease, record, now)
     }
 
     /// Whether the host of a leased task has answered before, and was not found silent
     /// more than once since: an outage may have cut its last answer.
     pub fn has_answered(&self, task: &Task) -> bool {
-        let Some(lease) = self.leases.get(&task.lease) else {
+        let Some(lease) = self.leases.of(task) else {
             return false;
         };
         let record = self.record_of(lease.slot);
@@ -370,26 +228,59 @@ impl Frontier {
         }
     }
 
+    /// Writes the record of a host at once: after a crash it must hold.
+    pub(super) fn commit_host(
+        &mut self,
+        host: &HostKey,
+        record: &HostRecord,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        tx.put_host(host, record)?;
+        let prepared = tx.prepare();
+        self.ledger.commit(prepared).map(drop)
+    }
+
+    /// What an answer makes of the clocks of a host's groups. Those that back off are
+    /// written, as they must survive a restart.
+    pub(super) fn book_groups(
+        &self,
+        tx: &mut Transaction<'_>,
+        slot: Slot,
+        host: &HostKey,
+        news: News,
+        now: u64,
+    ) -> Result<Vec<Booked>, StoreError> {
+        let (groups, proven) = self.schedule.shared(slot);
+        let mut all = Vec::with_capacity(groups.len());
+        for (key, group) in groups {
+            let booked = self
+                .policy
+                .book_group(key, group, (host, proven), news, now);
+            match (booked.record.failures > 0, group.record.failures > 0) {
+                (true, _) => tx.write(keys::group(key), &booked.record)?,
+                (false, true) => tx.delete(keys::group(key)),
+                (false, false) => {}
+            }
+            all.push(booked);
+        }
+        Ok(all)
+    }
+
     /// Ends a lease in memory, with the host's new record.
     pub(super) fn release(
         &mut self,
-        lease: u64,
-        slot: Slot,
-        value: &[u8],
+        number: u64,
+        lease: &Lease,
         record: HostRecord,
         now: u64,
     ) -> Result<(), StoreError> {
-        let ended = self.leases.remove(&lease);
-        if ended.as_ref().is_some_and(Lease::is_image) {
-            self.open_images = self.open_images.saturating_sub(1);
-        }
+        self.leases.close(number);
+        let slot = lease.slot;
         if let Some(host) = self.schedule.host_mut(slot) {
-            let of_host =
-                |l: Lease| matches!(l.errand, Errand::Robots { .. } | Errand::Tdmrep { .. });
-            if ended.is_some_and(of_host) {
+            if lease.is_for_host_file() {
                 host.asking = None;
             }
-            if let Some(at) = host.leased.iter().position(|l| l == value) {
+            if let Some(at) = host.leased.iter().position(|l| *l == lease.value) {
                 host.leased.swap_remove(at);
             }
             host.record = record;
@@ -397,15 +288,53 @@ impl Frontier {
         let host = self.schedule.host(slot);
         let answered = host.is_some_and(|host| host.record.failures == 0);
         let gave = host.is_some_and(|host| !host.is_newcomer());
-        self.newcomers.ended(lease, answered, gave);
+        self.leases.newcomers.ended(number, answered, gave);
         self.refresh(slot, now)
+    }
+
+    /// The error of a task whose lease is not open.
+    pub(super) fn unknown_lease(&self, task: &Task) -> StoreError {
+        codec::corrupt(
+            self.ledger.store(),
+            task.url.as_str().as_bytes(),
+            format!("lease {} is not open; a defect of spoor", task.lease),
+        )
     }
 }
 
-pub(super) fn unknown_lease(frontier: &Frontier, task: &Task) -> StoreError {
-    super::codec::corrupt(
-        &*frontier.store,
-        task.url.as_str().as_bytes(),
-        format!("lease {} is not open; a defect of spoor", task.lease),
-    )
+fn leased_record(tx: &Transaction<'_>, key: &[u8]) -> Result<UrlRecord, StoreError> {
+    let missing = || {
+        let why = "a leased address has no record".to_owned();
+        codec::corrupt(tx.store(), key, why)
+    };
+    tx.record(key)?.ok_or_else(missing)
+}
+
+fn count_request(tx: &mut Transaction<'_>, task: &Task, bytes: u64) {
+    let counts = &mut tx.meta.counts;
+    counts.bytes = counts.bytes.saturating_add(bytes);
+    counts.fetches += u64::from(task.kind == TaskKind::Page);
+}
+
+/// Notes where the outputs stand, and where they keep what the task brought.
+fn note_written(
+    tx: &mut Transaction<'_>,
+    key: &[u8],
+    settled: &Settled,
+    written: Written,
+) -> Result<(), StoreError> {
+    tx.meta.stamp = written.stamp;
+    let Some(note) = written.note else {
+        return Ok(());
+    };
+    if let Some(sha256) = &written.first_of {
+        tx.put(keys::kept(sha256), note.clone().into_bytes());
+    }
+    if *settled == Settled::Done
+        && let Some(record) = tx.record(key)?
+    {
+        let note = Some(note);
+        tx.put_record(key, &UrlRecord { note, ..record })?;
+    }
+    Ok(())
 }

@@ -22,12 +22,12 @@
 //! | `S` | [`Sample`](super::sample::Sample): the control sample |
 //! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
 //! | `K U-key` | nothing; that link was drawn |
-//! | `L` | [`Scores`](super::rescore::Scores): by what all links were rated |
+//! | `L` | [`Scores`](super::ratings::Scores): by what all links were rated |
 //! | `E U-key` | [`Clues`](crate::page::Clues) of a link that a learning crawl knows, and how far on topic it was where it was fetched |
 //! | `X` | what was learned, up to some example |
-//! | `O image-U-key` | [`Instead`](super::spares::Instead): which address of the same picture an image is asked for in place of |
-//! | `Z` | [`ImageLedger`](super::ledger::ImageLedger): what share of the requests goes to images |
-//! | `Y number` | [`Example`](super::learning::Example) since then |
+//! | `O image-U-key` | [`Instead`](super::images::Instead): which address of the same picture an image is asked for in place of |
+//! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
+//! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
 //! | `j place` | what the judge of a learning crawl goes by: its seeds and the pages it saw last |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
@@ -39,14 +39,14 @@
 //! Everything about a host lies under that host's name; what hosts have in common
 //! (`A`, `G`) adds up, and of what was kept twice (`I`) either is the first.
 
-use super::groups::GroupKey;
+use super::record::GroupKey;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, TaskKind};
 
 /// Sort key of a queued task: bucket, then score, then age. Its byte form sorts
 /// the same way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Rank {
+pub struct Rank {
     pub bucket: Bucket,
     /// Bits of a score of at least 0, which sort as the number does.
     score: u64,

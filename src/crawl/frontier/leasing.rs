@@ -1,17 +1,19 @@
 //! Leasing: the choice of what is asked next, and the last look before it is.
 
 use std::net::IpAddr;
-use std::ops::ControlFlow;
 use std::time::Duration;
 
-use super::change::Change;
-use super::finish::unknown_lease;
-use super::groups::{Booked, GroupKey, GroupRecord, News};
+use super::codec;
+use super::image_ledger;
+use super::images::spares;
+use super::intake::verdict;
 use super::keys::{self, class};
-use super::record::Located;
+use super::leases::{Errand, Lease};
+use super::parts::Frontier;
+use super::record::{GroupKey, Located, UrlRecord};
 use super::schedule::{Head, Host, Slot};
-use super::store::{Batch, StoreError};
-use super::{Errand, Frontier, Lease, State, UrlRecord, codec, ledger, listing, rescope, traps};
+use super::store::StoreError;
+use super::traps::{budgets, listing};
 use crate::address::{HostKey, PageUrl};
 use crate::clock::millis;
 use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
@@ -19,9 +21,6 @@ use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
 /// full of forbidden addresses does not hold up the others.
 const MAX_DROPS: usize = 200;
-
-/// Keys read ahead with every lease after a restart: a fraction of a millisecond.
-const WARM_KEYS: usize = 1_000;
 
 /// A lease that was granted.
 pub(super) struct Granted {
@@ -59,7 +58,7 @@ impl Frontier {
     /// Whether [`Frontier::lease`] gave nothing last though something may be asked for,
     /// because something better is to be had in a moment.
     pub fn is_patient(&self) -> bool {
-        self.is_patient
+        self.gate.is_patient
     }
 
     /// Whether a host that has given nothing yet could be asked, were not enough of these
@@ -69,17 +68,14 @@ impl Frontier {
     }
 
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
-        self.latest = self.latest.max(now);
-        self.store.warm(WARM_KEYS)?;
-        self.wake_waiting(now)?;
-        self.recheck(now)?;
-        self.wake_visits(now)?;
-        self.draw_control(now)?;
+        self.process.latest = self.process.latest.max(now);
+        self.ledger.warm()?;
+        self.wake(now)?;
         self.schedule.wake(now, self.policy.connections);
-        self.is_patient = false;
-        self.newcomers.look(now);
+        self.gate.is_patient = false;
+        self.leases.newcomers.look(now);
         for _ in 0..MAX_DROPS {
-            let one = self.newcomers.room() > 0;
+            let one = self.leases.newcomers.room() > 0;
             self.schedule.let_in(one, now, self.policy.connections);
             let Some((slot, image)) = self.choose(patient, now) else {
                 return Ok(None);
@@ -95,8 +91,8 @@ impl Frontier {
     fn choose(&mut self, patient: bool, now: u64) -> Option<(Slot, bool)> {
         let connections = self.policy.connections;
         let share = self.policy.image_share;
-        let is_due = |owed| ledger::is_due(owed, share);
-        if self.pages_held {
+        let is_due = |owed| image_ledger::is_due(owed, share);
+        if self.gate.pages_held {
             let slot = self.schedule.best_image(false, is_due, now, connections)?;
             return Some((slot, true));
         }
@@ -117,7 +113,7 @@ impl Frontier {
         if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
             return Some((slot, true));
         }
-        self.is_patient = page.is_some();
+        self.gate.is_patient = page.is_some();
         None
     }
 
@@ -125,23 +121,23 @@ impl Frontier {
     /// finished before. `None` where only finishing, or the return of a parked
     /// host that is not waited for, can bring more.
     pub fn next_event(&self) -> Option<u64> {
-        let rejudging = self.rechecking || self.is_rescoping() || self.is_rescoring();
+        let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
         let images = self.schedule.is_ready_for_images();
-        let is_ready = images || (!self.pages_held && self.schedule.is_ready());
-        let newcomer = self.schedule.keeps_back() && self.newcomers.room() > 0;
-        if rejudging || newcomer || (is_ready && !self.is_patient) {
+        let is_ready = images || (!self.gate.pages_held && self.schedule.is_ready());
+        let newcomer = self.schedule.keeps_back() && self.leases.newcomers.room() > 0;
+        if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
             return Some(0);
         }
-        let (mut visit, mut parked) = (self.next_visit, self.schedule.next_parked());
+        let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
         // Once the budget of pages is spent no visit is made, and none waited for.
-        if self.pages_closed {
+        if self.gate.pages_closed {
             visit = None;
         }
         // A crawl that watches pages outlives the downtime of their hosts.
-        if self.pages_closed || !self.visits.are_made() {
+        if self.gate.pages_closed || !self.visits.are_made() {
             parked = None;
         }
-        let events = [self.schedule.next_due(), self.next_waiting, visit, parked];
+        let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
         // Those that were waited for may be gone meanwhile.
         let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
         events.into_iter().flatten().min().or(otherwise)
@@ -160,8 +156,8 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if !self.pages_closed {
-            self.pages_closed = true;
+        if !self.gate.pages_closed {
+            self.gate.pages_closed = true;
             for slot in self.schedule.slots() {
                 self.refresh(slot, now)?;
             }
@@ -171,13 +167,13 @@ impl Frontier {
 
     /// Whether only images are fetched any more, as the budget of pages is spent.
     pub fn pages_are_closed(&self) -> bool {
-        self.pages_closed
+        self.gate.pages_closed
     }
 
     /// While this is set only images and robots.txt are leased, as what is open may be all
     /// that the budget of pages permits.
     pub fn hold_pages(&mut self, held: bool) {
-        self.pages_held = held;
+        self.gate.pages_held = held;
     }
 
     /// Takes [`Frontier::close_pages`] back.
@@ -185,8 +181,8 @@ impl Frontier {
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.pages_closed {
-            self.pages_closed = false;
+        if self.gate.pages_closed {
+            self.gate.pages_closed = false;
             // Hosts of which only pages are left were forgotten.
             self.load_hosts(now)?;
         }
@@ -196,7 +192,7 @@ impl Frontier {
     /// Whether the page that a host is to be asked for is not much less likely on topic
     /// than the best one whose host only rests for a moment.
     fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
-        let learning = self.rating.as_ref().and_then(|rating| rating.learning());
+        let learning = self.ratings.learning();
         let host = self.schedule.host(slot);
         let head = host.and_then(|h| h.head.as_ref());
         let (Some(learning), Some(head)) = (learning, head) else {
@@ -237,23 +233,24 @@ impl Frontier {
             return self.lease_robots_errand(slot, &key, &head, now);
         }
         let scheme = keys::scheme_of_key(&head.value);
-        let Some((url, kind)) = keys::url_of_key(&head.value) else {
-            let why = "names no address".to_owned();
-            return Err(codec::corrupt(&*self.store, &head.queue_key, why));
-        };
-        let bytes = self.store.get(&head.value)?;
-        let Some(record) = codec::read::<UrlRecord>(&*self.store, &head.value, bytes)? else {
+        let store = self.ledger.store();
+        let (url, kind) = codec::address_of(store, &head.value)?;
+        let Some(record) = self.ledger.read::<UrlRecord>(&head.value)? else {
             let why = "names an address that has no record".to_owned();
-            return Err(codec::corrupt(&*self.store, &head.queue_key, why));
+            return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
         };
         // The scope may have changed since it was queued; a host of which nothing is
         // wanted any more is not asked for its rules either.
-        if let Err(reason) = rescope::judge(&self.scope, &url, kind, record.hops) {
+        if let Err(reason) = verdict(&self.scope, &url, kind, record.hops) {
             self.drop_queued(slot, &head, kind, record, reason, now)?;
             return Ok(None);
         }
-        let control = kind == TaskKind::Page && self.meta.sample.is_pending(&url);
-        if !control && self.is_above_razor(&head.value, kind, &record)? {
+        let control = kind == TaskKind::Page && self.ledger.meta().sample.is_pending(&url);
+        if !control
+            && self
+                .ratings
+                .is_above_razor(store, &head.value, kind, &record)?
+        {
             self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
             return Ok(None);
         }
@@ -316,16 +313,15 @@ impl Frontier {
         errand: Errand,
         now: u64,
     ) -> Result<Granted, StoreError> {
-        self.last_lease += 1;
+        let lease = Lease::new(slot, value, errand);
         let mut locate = false;
+        let mut newcomer = false;
         if let Some(host) = self.schedule.host_mut(slot) {
-            host.leased.push(value.clone());
-            if let Errand::Robots { scheme } | Errand::Tdmrep { scheme, .. } = &errand {
+            host.leased.push(lease.value.clone());
+            if let Errand::Robots { scheme } | Errand::Tdmrep { scheme, .. } = &lease.errand {
                 host.asking = Some(scheme);
             }
-            if host.is_newcomer() {
-                self.newcomers.asked(self.last_lease, now);
-            }
+            newcomer = host.is_newcomer();
             host.asked = now;
             locate = self.policy.must_locate(&host.record, now);
             // To look up a name asks nothing of the host.
@@ -336,25 +332,28 @@ impl Frontier {
         if !locate {
             self.schedule.occupy(slot, now);
         }
-        let lease = Lease {
-            slot,
-            value,
-            errand,
-            number: None,
-            beyond: 0,
-        };
         if matches!(lease.errand, Errand::Url { .. }) {
             self.book_at_host(slot, lease.is_image());
         }
-        self.open_images += usize::from(lease.is_image());
-        self.leases.insert(self.last_lease, lease);
+        let lease = self.leases.open(lease, newcomer, now);
         let booking = self.booking(slot);
         self.refresh(slot, now)?;
         Ok(Granted {
-            lease: self.last_lease,
+            lease,
             locate,
             booking,
         })
+    }
+
+    /// Books a request at its host, where pages and images of that host wait.
+    fn book_at_host(&mut self, slot: Slot, is_image: bool) {
+        let share = self.policy.image_share;
+        if let Some(host) = self.schedule.host_mut(slot)
+            && host.head.is_some()
+            && host.image.is_some()
+        {
+            host.image_owed = image_ledger::booked(host.image_owed, share, is_image);
+        }
     }
 
     /// Where a request to a host may go, and the clocks that it shares with others.
@@ -382,7 +381,7 @@ impl Frontier {
     /// A leased request has waited for so long at its clocks before it was sent: as many
     /// are under way as the clocks let go, so no more are leased for that long.
     pub fn waited(&mut self, task: &Task, wait: Duration, now: u64) {
-        let Some(slot) = self.leases.get(&task.lease).map(|lease| lease.slot) else {
+        let Some(slot) = self.leases.of(task).map(|lease| lease.slot) else {
             return;
         };
         let wait = millis(wait).min(self.policy.longest_group_pause());
@@ -401,8 +400,8 @@ impl Frontier {
         address: Option<IpAddr>,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Some(lease) = self.leases.get(&task.lease).cloned() else {
-            return Err(unknown_lease(self, task));
+        let Some(lease) = self.leases.of(task).cloned() else {
+            return Err(self.unknown_lease(task));
         };
         let mut record = self.record_of(lease.slot);
         let before = record.located.as_ref().and_then(|l| l.address);
@@ -412,81 +411,9 @@ impl Frontier {
         }
         record.located = Some(Located { address, at: now });
         // At once: after a crash an older address would be taken for this one.
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        change.put_host(&task.host, &record)?;
-        let Change { batch, meta, .. } = change;
-        self.commit(batch, meta)?;
-        self.release(task.lease, lease.slot, &lease.value, record, now)?;
+        self.commit_host(&task.host, &record)?;
+        self.release(task.lease, &lease, record, now)?;
         self.join_groups(lease.slot, now)
-    }
-
-    /// Puts a host into the groups that its record and name say.
-    pub(super) fn join_groups(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
-        let Some(host) = self.schedule.host(slot) else {
-            return Ok(());
-        };
-        let groups = self.policy.groups_of(&host.key, &host.record);
-        let known = self.schedule.groups_of(slot);
-        if groups.iter().eq(known.iter().map(|(key, _)| key)) {
-            return Ok(());
-        }
-        let mut unsound = Vec::new();
-        let told = now.max(self.latest);
-        let Self {
-            schedule,
-            store,
-            policy,
-            opened,
-            ..
-        } = self;
-        let record = |group: &GroupKey| {
-            let key = keys::group(group);
-            let stored: Option<GroupRecord> = codec::read(&**store, &key, store.get(&key)?)?;
-            let mut record = stored.unwrap_or_default();
-            if !policy.is_sound(&record, told) {
-                unsound.push(key);
-                record = GroupRecord::default();
-            }
-            let least = policy.group_delay(group);
-            record.delay = record.delay.min(policy.max_delay).max(least);
-            // Somebody may have been asked just before this process began.
-            record.due = record.due.max(opened.saturating_add(record.delay));
-            Ok(record)
-        };
-        schedule.join(slot, groups, record, now, policy.connections)?;
-        if unsound.is_empty() {
-            return Ok(());
-        }
-        let mut batch = Batch::default();
-        unsound.into_iter().for_each(|key| batch.delete(key));
-        self.commit(batch, self.meta.clone())
-    }
-
-    /// What an answer makes of the clocks of a host's groups; those that back off are
-    /// written, as they must survive a restart.
-    pub(super) fn book_groups(
-        &self,
-        change: &mut Change<'_>,
-        slot: Slot,
-        host: &HostKey,
-        news: News,
-        now: u64,
-    ) -> Result<Vec<Booked>, StoreError> {
-        let (groups, proven) = self.schedule.shared(slot);
-        let mut all = Vec::with_capacity(groups.len());
-        for (key, group) in groups {
-            let booked = self.policy.book(key, group, (host, proven), news, now);
-            match (booked.record.failures > 0, group.record.failures > 0) {
-                (true, _) => {
-                    let bytes = codec::encode(&*self.store, &booked.record)?;
-                    change.batch.put(keys::group(key), bytes);
-                }
-                (false, true) => change.batch.delete(keys::group(key)),
-                (false, false) => {}
-            }
-            all.push(booked);
-        }
-        Ok(all)
     }
 
     /// Why a queued address is not asked for after all, judged at the last moment.
@@ -501,7 +428,7 @@ impl Frontier {
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
         }
-        if kind == TaskKind::Sitemap && listing::is_spent(&*self.store, &url.host_key())? {
+        if kind == TaskKind::Sitemap && listing::is_spent(self.ledger.store(), &url.host_key())? {
             return Ok(Some(Reason::ListBudget));
         }
         // Budgets count pages, and one that was had before was counted then.
@@ -514,13 +441,13 @@ impl Frontier {
             return Ok(Some(Reason::HostBudget));
         }
         if let Some(budget) = self.scope.domain_documents()
-            && traps::domain_documents(&*self.store, &host.key)? >= budget
+            && budgets::domain_documents(self.ledger.store(), &host.key)? >= budget
         {
             return Ok(Some(Reason::DomainBudget));
         }
         if host.record.barren > 0
             && record.bucket != Bucket::Seed
-            && traps::budget(&*self.store, url)?.left == 0
+            && budgets::budget(self.ledger.store(), url)?.left == 0
         {
             return Ok(Some(Reason::PrefixBudget));
         }
@@ -539,71 +466,68 @@ impl Frontier {
         let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
             return Ok(());
         };
-        let mut change = Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-        change.dequeue(kind, &host, &record);
+        let mut tx = self.ledger.begin();
+        tx.dequeue(kind, &host, &record);
         // Rules may be lifted again: a page that is known is not lost to them.
         let passing = reason == Reason::Robots;
         let known = record.clone();
         self.visits
-            .fail(&mut change, &head.value, record, reason, passing, now)?;
+            .fail(&mut tx, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
         if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
-            change.rating = self.rating.as_deref();
-            let (url, _) = rescope::address_of(&*self.store, &head.value)?;
-            change.pass_on(&head.value, &url, &known, reason)?;
+            let (url, _) = codec::address_of(self.ledger.store(), &head.value)?;
+            let intake = self.intake(self.ratings.of_images());
+            spares::pass_on(&mut tx, &intake, &head.value, &url, &known, reason)?;
         }
-        let change = change.gathered();
-        self.commit_change(change, now)
+        let prepared = tx.prepare();
+        self.commit(prepared, now)
+    }
+
+    /// Whether what stands first at a host is worse than its place by what was learned
+    /// since; it is given the place that it is due then.
+    fn lower(
+        &mut self,
+        head: &Head,
+        host: &HostKey,
+        kind: TaskKind,
+        record: &UrlRecord,
+        now: u64,
+    ) -> Result<bool, StoreError> {
+        let store = self.ledger.store();
+        let lowered = self.ratings.lowered(store, &head.value, kind, record)?;
+        let Some(lowered) = lowered else {
+            return Ok(false);
+        };
+        let mut tx = self.ledger.begin();
+        tx.move_in_queue(&head.value, kind, host, record, &lowered)?;
+        let prepared = tx.prepare();
+        self.commit(prepared, now)?;
+        Ok(true)
+    }
+
+    /// Whether the next page is one to explore by, with a number drawn for it.
+    fn explores(&self) -> Option<u64> {
+        let learning = self.ratings.learning()?;
+        let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);
+        let fetches = self.ledger.meta().counts.fetches;
+        learning.explores(fetches.saturating_add(open))
+    }
+
+    /// Whether the next request should be for an image.
+    fn is_image_turn(&self) -> bool {
+        let (pages, images) = (self.leases.pages(), self.leases.images());
+        let share = self.policy.image_share;
+        self.ledger
+            .meta()
+            .images
+            .is_image_turn(pages, images, share)
     }
 
     fn document(&self, id: Option<u64>) -> Result<Option<PageUrl>, StoreError> {
         let Some(id) = id else { return Ok(None) };
-        let bytes = self.store.get(&keys::document(id))?;
+        let bytes = self.ledger.store().get(&keys::document(id))?;
         Ok(bytes
             .and_then(|b| String::from_utf8(b).ok())
             .and_then(|text| PageUrl::parse(&text).ok()))
-    }
-
-    pub(super) fn first_waiting(&self) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
-        let mut found = None;
-        self.store.scan(keys::WAITING, &[], &mut |key, _| {
-            found = keys::due_of_waiting_key(key).map(|due| (due, key.to_vec()));
-            ControlFlow::Break(())
-        })?;
-        Ok(found)
-    }
-
-    /// Queues the waiting URLs whose time has come.
-    fn wake_waiting(&mut self, now: u64) -> Result<(), StoreError> {
-        while self.next_waiting.is_some_and(|due| due <= now) {
-            let Some((due, waiting_key)) = self.first_waiting()? else {
-                self.next_waiting = None;
-                return Ok(());
-            };
-            self.next_waiting = Some(due);
-            if due > now {
-                return Ok(());
-            }
-            let mut change =
-                Change::new(&*self.store, &self.scope, &self.schedule, self.meta.clone());
-            let key = change.get(&waiting_key)?;
-            change.batch.delete(waiting_key);
-            if let Some(key) = key {
-                change.meta.counts.waiting = change.meta.counts.waiting.saturating_sub(1);
-                if let (Some(record), Some((url, kind))) =
-                    (change.record(&key)?, keys::url_of_key(&key))
-                {
-                    let record = UrlRecord {
-                        state: State::Queued,
-                        ..record
-                    };
-                    change.enqueue(&key, kind, &url.host_key(), &record)?;
-                }
-            }
-            let change = change.gathered();
-            self.commit_change(change, now)?;
-            self.next_waiting = self.first_waiting()?.map(|(due, _)| due);
-        }
-        Ok(())
     }
 }

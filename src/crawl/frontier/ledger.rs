@@ -1,208 +1,165 @@
-//! What share of the requests goes to images, and what is still to be had of them.
-//!
-//! Images share the crawl with the pages from its beginning, as who stops early wants
-//! both. While pages and images wait, `[images] share` of the requests go to images. This
-//! is an account: a page that is fetched while images wait puts the share into it, an
-//! image that is fetched while pages wait takes the rest of one out of it, and it is the
-//! turn of an image when there is enough. What is open counts as if it were done, so the
-//! share holds among a hundred open requests as well. The account is committed with every
-//! task, so it survives any end; it never grows beyond a few requests, so images that
-//! could not be asked for do not hold up the pages afterwards.
-//!
-//! Nobody waits for a turn: where no image may be asked for now, pages go on, and the
-//! other way round. So images of hosts of their own come as fast as these hosts permit,
-//! and the share decides where both want the same: the room for open requests, and the
-//! clock of a host that has both. A host that is the best for pages has an account of its
-//! own in memory, or its images would take all its requests.
+//! The ledger: the store, the filter before it, and the counters. Only the ledger commits.
 
-use std::collections::HashMap;
-use std::ops::ControlFlow;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
 
-use super::change::Change;
-use super::keys::{self, class};
-use super::schedule::Slot;
-use super::store::StoreError;
-use super::{Frontier, codec};
-use crate::page::TaskKind;
+use super::record::{FORMAT, Meta};
+use super::seen::{Questions, Seen};
+use super::store::{Readable, Store, StoreError};
+use super::transaction::{Booked, Prepared, Transaction};
+use super::{clock_skew, codec, flush_marker, keys};
+use crate::address::HostKey;
 
-/// What an account holds at most, in requests, either way.
-const MAX_OWED: f64 = 3.0;
+/// Keys that are read ahead with every lease after a restart: a fraction of a millisecond.
+const WARM_KEYS: usize = 1_000;
 
-/// Sums of shares are not exact.
-const TINY: f64 = 1e-9;
-
-/// The account of the images; a record of its own, beside the counters.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct ImageLedger {
-    /// Requests that images are owed; less than 0 where they had more than their share.
-    pub owed: f64,
-    /// Addresses that were tried because there was no image at another of the same picture.
-    pub tried: u64,
-    /// Images that were kept from such an address.
-    pub stood_in: u64,
-    /// Images that were left out because they are SVGs by name.
-    pub svgs: u64,
+/// Refuses a store whose records are laid out as another version of spoor does.
+/// The format is the first field of its first record, and readable in any layout.
+/// Where it cannot be read, the reader of that record reports it.
+///
+/// # Errors
+/// [`StoreError::Version`].
+pub fn check_format(store: &dyn Readable) -> Result<(), StoreError> {
+    let meta = store.get(keys::META).ok().flatten().unwrap_or_default();
+    match postcard::take_from_bytes::<u32>(&meta) {
+        Ok((found, _)) if found != FORMAT => Err(StoreError::Version {
+            path: store.path().to_owned(),
+            found,
+            expected: FORMAT,
+        }),
+        _ => Ok(()),
+    }
 }
 
-/// What of the images is still to be had.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ImagesLeft {
-    /// Images that are queued.
-    pub images: u64,
-    /// Hosts that they are to be had from.
-    pub hosts: u64,
-    /// Those of the images whose hosts are given up for now.
-    pub parked: u64,
-    /// About how long the others take at the present pauses, in milliseconds: as long as
-    /// the host that takes longest.
-    pub millis: u64,
+/// What a commit means for what is kept in memory.
+#[derive(Debug, Default)]
+#[must_use]
+pub(super) struct Effect {
+    /// Hosts whose queues have changed.
+    pub touched: BTreeSet<HostKey>,
+    /// The last visit that was booked.
+    pub visit: Option<Booked>,
 }
 
-/// What is owed after a request for a page or an image.
-pub(super) fn booked(owed: f64, share: f64, is_image: bool) -> f64 {
-    let owed = if is_image {
-        owed - (1.0 - share)
-    } else {
-        owed + share
-    };
-    owed.clamp(-MAX_OWED, MAX_OWED)
+/// See the module's documentation.
+pub(super) struct Ledger {
+    store: Box<dyn Store>,
+    questions: Arc<Questions>,
+    meta: Meta,
 }
 
-/// Whether so much is owed that an image is due.
-pub(super) fn is_due(owed: f64, share: f64) -> bool {
-    share > 0.0 && owed >= 1.0 - share - TINY
-}
+impl Ledger {
+    /// Opens the ledger in a store; an empty one begins with the counters `first`.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails, is damaged, older than its last flush, or of
+    /// another format.
+    pub fn open(store: Box<dyn Store>, first: Meta) -> Result<Self, StoreError> {
+        check_format(&*store)?;
+        let mut meta: Meta = codec::get(&*store, keys::META)?.unwrap_or(first);
+        flush_marker::check(store.path(), meta.commits)?;
+        meta.sample = codec::get(&*store, keys::SAMPLE)?.unwrap_or_default();
+        meta.images = codec::get(&*store, keys::IMAGES)?.unwrap_or_default();
+        let seen = Seen::over(store, keys::URLS);
+        Ok(Self {
+            questions: seen.questions(),
+            store: Box::new(seen),
+            meta,
+        })
+    }
 
-impl Change<'_> {
-    /// Books a request for a page or an image that is settled.
-    pub(super) fn book_turn(&mut self, kind: TaskKind, share: f64, pages_closed: bool) {
-        let counts = &self.meta.counts;
-        let (is_image, others_wait) = match kind {
-            TaskKind::Image => (true, counts.queued_pages() > 0 && !pages_closed),
-            TaskKind::Page => (false, counts.queued_images > 0),
-            TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => return,
-        };
-        if others_wait {
-            self.meta.images.owed = booked(self.meta.images.owed, share, is_image);
+    /// What was committed.
+    pub fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The store itself, to damage it.
+    #[cfg(test)]
+    pub fn store_mut(&mut self) -> &mut dyn Store {
+        &mut *self.store
+    }
+
+    /// The counters as of the last commit.
+    pub fn meta(&self) -> &Meta {
+        &self.meta
+    }
+
+    /// The counters, to be changed in memory; the next commit writes them.
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        &mut self.meta
+    }
+
+    /// How often it was asked whether an address is known, and what answered.
+    pub fn questions(&self) -> &Questions {
+        &self.questions
+    }
+
+    /// The record of any kind under a key.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or the record is damaged.
+    pub fn read<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, StoreError> {
+        codec::get(&*self.store, key)
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&self) -> Transaction<'_> {
+        Transaction::new(&*self.store, self.meta.clone())
+    }
+
+    /// Commits a transaction: all of it is written, or nothing.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; the counters are as before then.
+    pub fn commit(&mut self, prepared: Prepared) -> Result<Effect, StoreError> {
+        let Prepared {
+            mut batch,
+            mut meta,
+            touched,
+            visit,
+        } = prepared;
+        meta.commits = self.meta.commits.saturating_add(1);
+        batch.put(keys::META.to_vec(), codec::encode(&*self.store, &meta)?);
+        if meta.sample != self.meta.sample {
+            let sample = codec::encode(&*self.store, &meta.sample)?;
+            batch.put(keys::SAMPLE.to_vec(), sample);
         }
+        if meta.images != self.meta.images {
+            let images = codec::encode(&*self.store, &meta.images)?;
+            batch.put(keys::IMAGES.to_vec(), images);
+        }
+        self.store.apply(batch)?;
+        self.meta = meta;
+        Ok(Effect { touched, visit })
     }
-}
 
-impl Frontier {
-    /// The account of the images.
-    pub fn images(&self) -> &ImageLedger {
-        &self.meta.images
-    }
-
-    /// What of the images is still to be had, and how long that takes. Every queued image
-    /// is looked at.
+    /// Makes everything that was committed survive the death of the process. `now` is noted
+    /// as the time of the flush.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
-    pub fn images_left(&self) -> Result<ImagesLeft, StoreError> {
-        let mut left = ImagesLeft::default();
-        let mut shared: HashMap<String, u64> = HashMap::new();
-        for slot in self.schedule.slots() {
-            let Some(host) = self.schedule.host(slot) else {
-                continue;
-            };
-            let mut images = 0_u64;
-            let queue = keys::queue_class(&host.key, class::IMAGE);
-            self.store.scan(&queue, &[], &mut |_, _| {
-                images += 1;
-                ControlFlow::Continue(())
-            })?;
-            if images == 0 {
-                continue;
-            }
-            left.images += images;
-            left.hosts += 1;
-            if host
-                .record
-                .parked_until
-                .is_some_and(|until| until > self.latest)
-            {
-                left.parked += images;
-                continue;
-            }
-            let pause = self.policy.delay(&host.record);
-            left.millis = left.millis.max(images.saturating_mul(pause));
-            for (group, record) in self.schedule.groups_of(slot) {
-                let together = shared.entry(group.to_string()).or_default();
-                *together += images;
-                left.millis = left.millis.max(together.saturating_mul(record.delay));
-            }
-        }
-        Ok(left)
+    pub fn flush(&mut self, now: u64) -> Result<(), StoreError> {
+        self.store.flush()?;
+        clock_skew::write(self.store.path(), now)?;
+        flush_marker::write(self.store.path(), self.meta.commits)
     }
 
-    /// Takes the account into memory.
-    pub(super) fn load_ledger(&mut self) -> Result<(), StoreError> {
-        let stored = self.store.get(keys::IMAGES)?;
-        let known: Option<ImageLedger> = codec::read(&*self.store, keys::IMAGES, stored)?;
-        self.meta.images = known.unwrap_or_default();
-        Ok(())
+    /// The same without a note of the time: for a promise to one host, which must not be
+    /// lost with the last half second of an unflushed log.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn flush_promise(&mut self) -> Result<(), StoreError> {
+        self.store.flush()
     }
 
-    /// Whether the next request should be for an image.
-    pub(super) fn is_image_turn(&self) -> bool {
-        let share = self.policy.image_share;
-        let images = self.open_images as f64;
-        let pages = self.leases.len().saturating_sub(self.open_images) as f64;
-        let open = share * pages - (1.0 - share) * images;
-        is_due(self.meta.images.owed + open, share)
-    }
-
-    /// Books a request at its host, where pages and images of that host wait.
-    pub(super) fn book_at_host(&mut self, slot: Slot, is_image: bool) {
-        let share = self.policy.image_share;
-        if let Some(host) = self.schedule.host_mut(slot)
-            && host.head.is_some()
-            && host.image.is_some()
-        {
-            host.image_owed = booked(host.image_owed, share, is_image);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    /// What `turns` requests go to while both wait.
-    fn images_of(share: f64, turns: usize) -> usize {
-        let mut owed = 0.0;
-        let is_image = |_| {
-            let due = is_due(owed, share);
-            owed = booked(owed, share, due);
-            due
-        };
-        (0..turns).map(is_image).filter(|due| *due).count()
-    }
-
-    #[test]
-    fn the_share_is_kept() {
-        for (share, expected) in [
-            (0.0, 0),
-            (1.0 / 3.0, 100),
-            (0.5, 150),
-            (0.9, 270),
-            (1.0, 300),
-        ] {
-            assert_eq!(images_of(share, 300), expected, "{share}");
-        }
-    }
-
-    proptest! {
-        #![proptest_config(crate::tests::usual())]
-
-        #[test]
-        fn any_share_is_kept(share in 0.0..1.0_f64, turns in 0_usize..500) {
-            let images = images_of(share, turns) as f64;
-            prop_assert!((images - share * turns as f64).abs() <= 1.0);
-        }
+    /// Reads some keys ahead where a restart emptied the filter.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn warm(&mut self) -> Result<(), StoreError> {
+        self.store.warm(WARM_KEYS)
     }
 }

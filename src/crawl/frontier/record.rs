@@ -4,13 +4,16 @@
 //! layout raises it, and a store of another format is refused at opening.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ledger::ImageLedger;
-use super::sample::Sample;
-use super::traps::Memory;
+use super::block_filter::Memory;
+use super::control_sample::Sample;
+use super::image_ledger::ImageLedger;
+use crate::address::HostKey;
 use crate::page::{Bucket, Judged, LinkParts, Reason, Validators};
 
 /// Version of the layout of keys and records.
@@ -47,6 +50,23 @@ pub enum State {
         /// Why.
         reason: Reason,
     },
+}
+
+impl State {
+    /// Whether a sitemap waits until its host may list more.
+    pub(super) fn is_put_off(&self) -> bool {
+        let reason = Reason::ListBudget;
+        *self == Self::Dropped { reason }
+    }
+}
+
+/// Whether a reason to drop a URL rests on the path by which it was met, so that another path
+/// may lift it.
+pub(super) fn depends_on_path(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::Razor | Reason::Hops | Reason::Scope | Reason::Trap
+    )
 }
 
 /// All that is known of one URL.
@@ -194,6 +214,40 @@ impl HostRecord {
     pub(super) fn robots_mut(&mut self, scheme: &str) -> &mut RobotsState {
         &mut self.robots[usize::from(scheme == "https")]
     }
+}
+
+/// What the hosts of a group share.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum GroupKey {
+    /// The address their names resolve to.
+    Address(IpAddr),
+    /// The domain they were registered under.
+    Domain(Arc<str>),
+}
+
+impl fmt::Display for GroupKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => write!(f, "address {address}"),
+            Self::Domain(domain) => write!(f, "domain {domain}"),
+        }
+    }
+}
+
+/// A group's clock. In the store while the group backs off.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct GroupRecord {
+    /// No request to any host of the group before this time, in milliseconds
+    /// since 1970.
+    pub due: u64,
+    /// Pause between requests, in milliseconds.
+    pub delay: u64,
+    /// The first host that failed, where none has answered since.
+    pub troubled: Option<HostKey>,
+    /// Pauses so far, where none has answered since.
+    pub failures: u32,
+    /// Given up until it is due: the crawl does not wait for it.
+    pub parked: bool,
 }
 
 /// How a prefix of a host has spent its budget.

@@ -11,12 +11,14 @@ use std::ops::ControlFlow;
 
 use serde::{Deserialize, Serialize};
 
-use super::alts::AltRecord;
-use super::change::{Change, count_dropped, uncount_dropped};
 use super::contexts::{self, Words};
+use super::images::Instead;
+use super::images::alts::AltRecord;
+use super::parts::Frontier;
 use super::record::{State, UrlRecord};
-use super::store::StoreError;
-use super::{Frontier, Instead, codec, keys};
+use super::store::{Store, StoreError};
+use super::transaction::Transaction;
+use super::{codec, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Reason, TaskKind};
 use crate::web::scope::{HostRange, Scope, Target};
@@ -62,38 +64,33 @@ impl Frontier {
         now: u64,
         dry: bool,
     ) -> Result<TakenDown, StoreError> {
-        let key = |url| keys::url(url, TaskKind::Image);
-        let mut steps: Vec<Step> = Vec::new();
-        let mut dropped = self.keys_of(scope)?;
-        dropped.extend(images.iter().map(key));
-        let words = self.contexts_of_pages(scope, &dropped)?;
-        steps.extend(dropped.into_iter().map(Step::Drop));
-        steps.extend(words);
-        steps.extend(bare.iter().map(|url| Step::Forget(key(url))));
-        steps.extend(self.alts_of(scope, images)?);
-        steps.extend(self.stand_ins_of(scope, images)?);
+        let search = Search {
+            store: self.ledger.store(),
+            scope,
+            images,
+        };
+        let steps = search.steps(bare)?;
         let mut done = TakenDown::default();
         for slice in steps.chunks(SLICE) {
-            let meta = self.meta.clone();
-            let mut change = Change::new(&*self.store, &self.scope, &self.schedule, meta);
+            let mut tx = self.ledger.begin();
             for step in slice {
-                self.take(&mut change, step, &mut done)?;
+                take(&mut tx, step, &mut done)?;
             }
-            let change = change.gathered();
+            let prepared = tx.prepare();
             if !dry {
-                self.commit_change(change, now)?;
+                self.commit(prepared, now)?;
             }
         }
         if !dry {
-            self.next_visit = self.first_visit()?;
-            self.next_waiting = self.first_waiting()?.map(|(due, _)| due);
+            self.visits.look_up_next(self.ledger.store())?;
+            self.retries.look_up_next(self.ledger.store())?;
             self.flush()?;
         }
         Ok(done)
     }
 
     /// Applies what was taken down already to a frontier that was not judged by it:
-    /// one that was imported from an earlier export still has the words of pages. What
+    /// one that was imported from an earlier dump still has the words of pages. What
     /// was taken down by its bytes is only known when they come.
     ///
     /// # Errors
@@ -106,14 +103,57 @@ impl Frontier {
         Ok(())
     }
 
+    /// Forgets the files that were first kept with these bytes: the next image that
+    /// has them is the first again. Flushed at once, as the files may be removed next.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn forget_files<'a>(
+        &mut self,
+        sha256s: impl Iterator<Item = &'a str>,
+    ) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        for sha256 in sha256s {
+            tx.delete(keys::kept(sha256));
+        }
+        let prepared = tx.prepare();
+        let _ = self.ledger.commit(prepared)?;
+        self.flush()
+    }
+}
+
+/// What is to be taken down in a store.
+struct Search<'a> {
+    store: &'a dyn Store,
+    scope: &'a Scope,
+    /// Images whose bytes were taken down.
+    images: &'a [PageUrl],
+}
+
+impl Search<'_> {
+    /// All steps of the work. `bare` are images without words left.
+    fn steps(&self, bare: &[PageUrl]) -> Result<Vec<Step>, StoreError> {
+        let key = |url| keys::url(url, TaskKind::Image);
+        let mut steps: Vec<Step> = Vec::new();
+        let mut dropped = self.addresses()?;
+        dropped.extend(self.images.iter().map(key));
+        let words = self.contexts(&dropped)?;
+        steps.extend(dropped.into_iter().map(Step::Drop));
+        steps.extend(words);
+        steps.extend(bare.iter().map(|url| Step::Forget(key(url))));
+        steps.extend(self.alts()?);
+        steps.extend(self.stand_ins()?);
+        Ok(steps)
+    }
+
     /// The keys of all records that were taken down by their address.
-    fn keys_of(&self, scope: &Scope) -> Result<BTreeSet<Vec<u8>>, StoreError> {
+    fn addresses(&self) -> Result<BTreeSet<Vec<u8>>, StoreError> {
         let mut found = BTreeSet::new();
-        for order in scope.takedowns().orders() {
+        for order in self.scope.takedowns().orders() {
             match &order.target {
                 Target::Url(url) => {
-                    for url in [url.clone(), scope.canonical(url)] {
-                        self.keys_of_address(scope, &url, &mut found)?;
+                    for url in [url.clone(), self.scope.canonical(url)] {
+                        self.keys_of_address(&url, &mut found)?;
                     }
                 }
                 Target::Host(HostRange::Exact(host)) => {
@@ -133,7 +173,6 @@ impl Frontier {
     /// Those of one address in all its roles, with either scheme.
     fn keys_of_address(
         &self,
-        scope: &Scope,
         url: &PageUrl,
         found: &mut BTreeSet<Vec<u8>>,
     ) -> Result<(), StoreError> {
@@ -145,7 +184,7 @@ impl Frontier {
             };
             for kind in [TaskKind::Page, TaskKind::Image, TaskKind::Sitemap] {
                 let key = keys::url(&url, kind);
-                if scope.taken_down(&url, kind).is_some() && self.store.get(&key)?.is_some() {
+                if self.scope.taken_down(&url, kind).is_some() && self.store.get(&key)?.is_some() {
                     found.insert(key);
                 }
             }
@@ -173,10 +212,7 @@ impl Frontier {
                 ControlFlow::Break(())
             })?;
             let Some(key) = next else { return Ok(hosts) };
-            let Some((url, _)) = keys::url_of_key(&key) else {
-                let why = "names no address".to_owned();
-                return Err(codec::corrupt(&*self.store, &key, why));
-            };
+            let (url, _) = codec::address_of(self.store, &key)?;
             from = keys::urls_of(&url.host_key());
             if let Some(nul) = from.last_mut() {
                 *nul = 1;
@@ -187,11 +223,7 @@ impl Frontier {
 
     /// The contexts that wait on pages that were taken down; where an image has no
     /// others, the image instead. Those of images in `dropped` go with these.
-    fn contexts_of_pages(
-        &self,
-        scope: &Scope,
-        dropped: &BTreeSet<Vec<u8>>,
-    ) -> Result<Vec<Step>, StoreError> {
+    fn contexts(&self, dropped: &BTreeSet<Vec<u8>>) -> Result<Vec<Step>, StoreError> {
         let mut steps = Vec::new();
         // The image at hand, its contexts that go, and whether another one stays.
         let mut image = Vec::new();
@@ -214,12 +246,12 @@ impl Frontier {
                 end(before, std::mem::take(&mut going), stays);
                 stays = false;
             }
-            match scope.taken_down(&page, TaskKind::Page) {
+            match self.scope.taken_down(&page, TaskKind::Page) {
                 Some(_) => going.push(key.to_vec()),
                 None => {
                     stays = true;
                     let words = contexts::unpack(value).ok();
-                    let words = words.and_then(|words| without(scope, words));
+                    let words = words.and_then(|words| without(self.scope, words));
                     rewritten.extend(words.map(|w| Step::Words(of.to_vec(), Box::new(w))));
                 }
             }
@@ -227,7 +259,7 @@ impl Frontier {
         })?;
         if let Some(key) = corrupt {
             let why = "names no image and page".to_owned();
-            return Err(codec::corrupt(&*self.store, &key, why));
+            return Err(codec::corrupt(self.store, &key, why));
         }
         end(image, going, stays);
         // What is dropped below takes its words with it.
@@ -237,14 +269,14 @@ impl Frontier {
 
     /// What says which address of a picture stands for which, without those that were
     /// taken down.
-    fn stand_ins_of(&self, scope: &Scope, images: &[PageUrl]) -> Result<Vec<Step>, StoreError> {
+    fn stand_ins(&self) -> Result<Vec<Step>, StoreError> {
         let is_gone = |url: &PageUrl| {
-            scope.taken_down(url, TaskKind::Image).is_some() || images.contains(url)
+            self.scope.taken_down(url, TaskKind::Image).is_some() || self.images.contains(url)
         };
         let mut steps = Vec::new();
         let mut failed = None;
         self.store.scan(keys::INSTEAD, &[], &mut |key, value| {
-            let known: Instead = match codec::decode(&*self.store, key, value) {
+            let known: Instead = match codec::decode(self.store, key, value) {
                 Ok(record) => record,
                 Err(error) => {
                     failed = Some(error);
@@ -277,11 +309,11 @@ impl Frontier {
 
     /// The alt texts that were seen at images or on pages that were taken down, without
     /// these sights.
-    fn alts_of(&self, scope: &Scope, images: &[PageUrl]) -> Result<Vec<Step>, StoreError> {
+    fn alts(&self) -> Result<Vec<Step>, StoreError> {
         let mut steps = Vec::new();
         let mut failed = None;
         self.store.scan(keys::ALTS, &[], &mut |key, value| {
-            let mut record: AltRecord = match codec::decode(&*self.store, key, value) {
+            let mut record: AltRecord = match codec::decode(self.store, key, value) {
                 Ok(record) => record,
                 Err(error) => {
                     failed = Some(error);
@@ -290,9 +322,12 @@ impl Frontier {
             };
             let before = record.sights.len();
             record.sights.retain(|sight| {
-                scope.taken_down(&sight.page, TaskKind::Page).is_none()
-                    && scope.taken_down(&sight.image, TaskKind::Image).is_none()
-                    && !images.contains(&sight.image)
+                self.scope.taken_down(&sight.page, TaskKind::Page).is_none()
+                    && self
+                        .scope
+                        .taken_down(&sight.image, TaskKind::Image)
+                        .is_none()
+                    && !self.images.contains(&sight.image)
             });
             if record.sights.len() < before {
                 steps.push(Step::Alt(key.to_vec(), record));
@@ -301,132 +336,104 @@ impl Frontier {
         })?;
         failed.map_or(Ok(steps), Err)
     }
+}
 
-    fn take(
-        &self,
-        change: &mut Change<'_>,
-        step: &Step,
-        done: &mut TakenDown,
-    ) -> Result<(), StoreError> {
-        let (key, keep) = match step {
-            Step::Context(key) => {
-                done.contexts += 1;
-                change.batch.delete(key.clone());
-                return Ok(());
-            }
-            Step::Words(image, words) => return change.put_words(image, words),
-            Step::Alt(key, record) => return change.write(key.clone(), record),
-            Step::Instead(key, record) => return change.write(key.clone(), record),
-            Step::Erase(key) => {
-                change.batch.delete(key.clone());
-                return Ok(());
-            }
-            Step::Drop(key) => (key, true),
-            Step::Forget(key) => (key, false),
-        };
-        let Some(record) = change.record(key)? else {
-            return Ok(());
-        };
-        let Some((url, kind)) = keys::url_of_key(key) else {
-            let why = "names no address".to_owned();
-            return Err(codec::corrupt(&*self.store, key, why));
-        };
-        let reason = Reason::Takedown;
-        let taken = record.state == State::Dropped { reason };
-        if taken && (!keep || record.note.is_none() && record.visit.is_none()) {
+/// Does one step of the work.
+fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(), StoreError> {
+    let (key, keep) = match step {
+        Step::Context(key) => {
+            done.contexts += 1;
+            tx.delete(key.clone());
             return Ok(());
         }
-        let left = self.withdraw(change, key, &url, kind, record)?;
-        if kind == TaskKind::Image {
-            for context in contexts::keys_of(&*self.store, key)? {
-                done.contexts += 1;
-                change.batch.delete(context);
-            }
+        Step::Words(image, words) => return contexts::put(tx, image, words),
+        Step::Alt(key, record) => return tx.write(key.clone(), record),
+        Step::Instead(key, record) => return tx.write(key.clone(), record),
+        Step::Erase(key) => {
+            tx.delete(key.clone());
+            return Ok(());
         }
-        if keep {
-            done.addresses += u64::from(!taken);
-            count_dropped(&mut change.meta.counts, reason);
-            let state = State::Dropped { reason };
-            change.put_record(key, &UrlRecord { state, ..left })
-        } else {
-            done.forgotten += 1;
-            change.batch.delete(key.clone());
-            Ok(())
+        Step::Drop(key) => (key, true),
+        Step::Forget(key) => (key, false),
+    };
+    let Some(record) = tx.record(key)? else {
+        return Ok(());
+    };
+    let (url, kind) = codec::address_of(tx.store(), key)?;
+    let reason = Reason::Takedown;
+    let taken = record.state == State::Dropped { reason };
+    if taken && (!keep || record.note.is_none() && record.visit.is_none()) {
+        return Ok(());
+    }
+    let left = withdraw(tx, key, &url, kind, record)?;
+    if kind == TaskKind::Image {
+        for context in contexts::keys_of(tx.store(), key)? {
+            done.contexts += 1;
+            tx.delete(context);
         }
     }
-
-    /// Takes a record out of every list and count that it is in. What is left of
-    /// it says nothing of what was fetched.
-    fn withdraw(
-        &self,
-        change: &mut Change<'_>,
-        key: &[u8],
-        url: &PageUrl,
-        kind: TaskKind,
-        mut record: UrlRecord,
-    ) -> Result<UrlRecord, StoreError> {
-        let host = url.host_key();
-        change.unrest(&mut record);
-        match record.state {
-            State::Queued => change.dequeue(kind, &host, &record),
-            State::Waiting { due } => super::rescope::leave_waiting(change, due, key)?,
-            State::Dropped { reason } => uncount_dropped(&mut change.meta.counts, reason),
-            State::Done { id } => self.forget_simhash(change, &host, record.simhash, id)?,
-            State::Redirected { .. } => {}
-        }
-        if record.was_fetched() {
-            let counts = &mut change.meta.counts;
-            let count = match kind {
-                TaskKind::Image => &mut counts.images,
-                TaskKind::Sitemap => &mut counts.sitemaps,
-                TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => &mut counts.documents,
-            };
-            *count = count.saturating_sub(1);
-        }
-        Ok(UrlRecord {
-            note: None,
-            visit: None,
-            simhash: None,
-            judged: None,
-            ..record
-        })
-    }
-
-    fn forget_simhash(
-        &self,
-        change: &mut Change<'_>,
-        host: &HostKey,
-        simhash: Option<u64>,
-        id: u64,
-    ) -> Result<(), StoreError> {
-        let Some(simhash) = simhash else {
-            return Ok(());
-        };
-        for band in 0..4 {
-            let key = keys::simhash(host, band, simhash);
-            if change.read::<u64>(&key)? == Some(id) {
-                change.batch.delete(key);
-            }
-        }
+    if keep {
+        done.addresses += u64::from(!taken);
+        tx.put_dropped(key, left, reason)
+    } else {
+        done.forgotten += 1;
+        tx.delete(key.clone());
         Ok(())
     }
+}
 
-    /// Where an image was sent when it was asked for: the last address of the
-    /// chain, if there is one.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn image_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
-        target(self, url, TaskKind::Image)
+/// Takes a record out of every list and count that it is in. What is left of
+/// it says nothing of what was fetched.
+fn withdraw(
+    tx: &mut Transaction<'_>,
+    key: &[u8],
+    url: &PageUrl,
+    kind: TaskKind,
+    mut record: UrlRecord,
+) -> Result<UrlRecord, StoreError> {
+    let host = url.host_key();
+    tx.cancel_visit(&mut record);
+    match record.state {
+        State::Queued => tx.dequeue(kind, &host, &record),
+        State::Waiting { due } => tx.leave_waiting(key, due)?,
+        State::Dropped { reason } => tx.uncount_dropped(reason),
+        State::Done { id } => forget_simhash(tx, &host, record.simhash, id)?,
+        State::Redirected { .. } => {}
     }
+    if record.was_fetched() {
+        let counts = &mut tx.meta.counts;
+        let count = match kind {
+            TaskKind::Image => &mut counts.images,
+            TaskKind::Sitemap => &mut counts.sitemaps,
+            TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => &mut counts.documents,
+        };
+        *count = count.saturating_sub(1);
+    }
+    Ok(UrlRecord {
+        note: None,
+        visit: None,
+        simhash: None,
+        judged: None,
+        ..record
+    })
+}
 
-    /// The same for a page, or the address that it calls its own.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn page_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
-        target(self, &self.scope.canonical(url), TaskKind::Page)
+fn forget_simhash(
+    tx: &mut Transaction<'_>,
+    host: &HostKey,
+    simhash: Option<u64>,
+    id: u64,
+) -> Result<(), StoreError> {
+    let Some(simhash) = simhash else {
+        return Ok(());
+    };
+    for band in 0..4 {
+        let key = keys::simhash(host, band, simhash);
+        if tx.read::<u64>(&key)? == Some(id) {
+            tx.delete(key);
+        }
     }
+    Ok(())
 }
 
 /// Words without the addresses that were taken down; `None` where they have none.
@@ -439,28 +446,4 @@ fn without(scope: &Scope, mut words: Words) -> Option<Words> {
         words.instead_of = None;
     }
     (of_gone || words.spares.len() < before).then_some(words)
-}
-
-/// Redirects that are followed at most, as stored records may form a ring.
-const MAX_CHAIN: usize = 20;
-
-fn target(
-    frontier: &Frontier,
-    url: &PageUrl,
-    kind: TaskKind,
-) -> Result<Option<PageUrl>, StoreError> {
-    let mut last = None;
-    let mut at = url.clone();
-    for _ in 0..MAX_CHAIN {
-        let Some(record) = frontier.look_up(&at, kind)? else {
-            break;
-        };
-        let State::Redirected { to, .. } = record.state else {
-            break;
-        };
-        let Ok(to) = PageUrl::parse(&to) else { break };
-        last = Some(to.clone());
-        at = to;
-    }
-    Ok(last.filter(|to| to != url))
 }

@@ -6,16 +6,25 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::clock::test_policy;
+use super::keys::Rank;
+use super::policy::test_policy;
+use super::record::{FORMAT, Meta};
 use super::store::tests::Backend;
+use super::store::{Store, StoreError};
 use super::*;
+use crate::address::{HostKey, PageUrl};
 use crate::config::{Config, StoreKind};
-use crate::page::{ImageScores, ImageTexts, Outcome, Reason, Task};
+use crate::page::{
+    Bucket, ImageContext, ImageScores, ImageTexts, LinkParts, Outcome, Reason, Task, TaskKind,
+};
+use crate::web::robots::Robots;
+use crate::web::scope::Scope;
 
 thread_local! {
     /// The backend of the stores that a test opens; each test has its thread.
@@ -44,19 +53,19 @@ macro_rules! over_all {
 }
 
 mod alts;
+mod clock_skew;
+mod content_index;
+mod control_sample;
 mod damage;
-mod groups;
 mod images;
-mod kept;
 mod learning;
 mod promises;
-mod recheck;
 mod rescope;
 mod rescore;
-mod sample;
-mod seams;
-mod set_back;
+mod robots_recheck;
+mod shared_limits;
 mod sitemaps;
+mod state_machine;
 mod takedown;
 mod tdmrep;
 
@@ -67,7 +76,7 @@ over_all! {
     damage_is_found_and_repaired
 }
 
-mod visits;
+mod recrawl;
 
 const SECOND: Duration = Duration::from_millis(100);
 
@@ -185,7 +194,8 @@ fn check(f: &Frontier) {
     let mut queued = BTreeSet::new();
     let mut waiting = BTreeSet::new();
     let each = |prefix: &[u8], visit: &mut dyn FnMut(&[u8], &[u8])| {
-        f.store
+        f.ledger
+            .store()
             .scan(prefix, &[], &mut |k, v| {
                 visit(k, v);
                 ControlFlow::Continue(())
@@ -228,7 +238,7 @@ fn check(f: &Frontier) {
             State::Dropped { reason } => *counts.dropped.entry(*reason).or_default() += 1,
         }
     }
-    let audit = audit::audit(&*f.store).unwrap();
+    let audit = consistency::check(f.ledger.store()).unwrap();
     assert!(audit.is_sound(), "{audit:?}");
     assert_eq!(audit.urls, states.len() as u64);
     let mut known = f.counts().clone();
@@ -303,14 +313,14 @@ fn busy(path: &Path) -> Frontier {
 fn an_export_holds_everything() {
     let folder = tempfile::tempdir().unwrap();
     let f = busy(&folder.path().join("first"));
-    let (lines, found) = exported(&*f.store);
+    let (lines, found) = exported(f.ledger.store());
     assert_eq!((found.damaged_count, found.cut_short), (0, None));
     for fact in ["meta", "host", "url", "context", "document", "errand"] {
         let tag = format!("{{\"fact\":\"{fact}\"");
         assert!(lines.iter().any(|l| l.starts_with(&tag)), "no {fact}");
     }
     let store = imported(&lines, &folder.path().join("second"));
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     assert_eq!(exported(&*store).0[1..], lines[1..]);
     drop(store);
     let second = open(&folder.path().join("second"), 1);
@@ -350,8 +360,8 @@ fn damage_is_found_and_repaired() {
     );
     batch.put(stray, key);
     batch.put(b"M".to_vec(), vec![0xff; 40]);
-    f.store.apply(batch).unwrap();
-    let audit = audit::audit(&*f.store).unwrap();
+    f.ledger.store_mut().apply(batch).unwrap();
+    let audit = consistency::check(f.ledger.store()).unwrap();
     let named = audit.problems.join("\n");
     for part in [
         "counters cannot be read",
@@ -360,10 +370,10 @@ fn damage_is_found_and_repaired() {
     ] {
         assert!(named.contains(part), "{part} in {named}");
     }
-    let (lines, found) = exported(&*f.store);
+    let (lines, found) = exported(f.ledger.store());
     assert_eq!(found.damaged_count, 2, "{found:?}");
     let store = imported(&lines, &folder.path().join("second"));
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     drop(store);
     let mut mended = open(&folder.path().join("second"), 1);
     check(&mended);
@@ -674,7 +684,7 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
     let address = url("http://i.org/a.jpg");
     embed(&mut f, 90_000.0);
     assert_eq!(f.counts().queued_images, 0, "razored");
-    assert!(embed(&mut f, 100.0).extend.is_empty());
+    assert!(embed(&mut f, 100.0).edits.is_empty());
     assert_eq!(
         f.contexts(&address).unwrap().len(),
         2,
@@ -690,11 +700,13 @@ fn images_gather_contexts_until_and_after_they_are_kept() {
         "the sidecar has them now"
     );
     assert_eq!(f.lease(later + 99_000).unwrap(), None, "pages are closed");
-    f.pages_closed = false;
+    f.gate.pages_closed = false;
     f.refresh_hosts([url(seeds[0]).host_key()], later).unwrap();
     let finished = embed(&mut f, 50.0);
-    assert_eq!(finished.extend.len(), 1);
-    assert_eq!(finished.extend[0].0, "here");
+    let [OutputEdit::AddContext { note, .. }] = finished.edits.as_slice() else {
+        panic!("{finished:?}");
+    };
+    assert_eq!(note, "here");
     check(&f);
 }
 
@@ -730,7 +742,7 @@ fn an_image_redirect_takes_its_contexts_along() {
         now,
     );
     assert_eq!(f.contexts(&to).unwrap().len(), 1);
-    f.pages_closed = false;
+    f.gate.pages_closed = false;
     f.refresh_hosts([url("http://s.org/").host_key()], now)
         .unwrap();
     let task = loop {
@@ -876,13 +888,8 @@ fn cached_rules_are_bounded_in_bytes() {
     let long = format!("User-agent: *\n{long}");
     while let Some(task) = f.lease(0).unwrap() {
         robots(&mut f, &task, RobotsAnswer::Rules(long.clone().into()), 0);
-        assert!(f.rules_bytes <= MAX_CACHED_RULES);
+        assert!(f.files.is_within_bound());
     }
-    let held: usize = f.rules.values().map(|r| r.size()).sum();
-    assert_eq!(held, f.rules_bytes);
-    assert!(f.rules.len() < 20);
-    let task = f.lease(10_000).unwrap().unwrap();
-    assert_eq!(task.kind, TaskKind::Page, "forgotten rules are read again");
 }
 
 fn another_format_is_refused() {

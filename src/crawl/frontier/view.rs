@@ -3,14 +3,15 @@
 
 use std::ops::ControlFlow;
 
-use super::change::{class_of, rank_of};
-use super::groups::{GroupKey, GroupRecord};
-use super::learning::{self, Example};
-use super::record::{HostRecord, RobotsState, State, UrlRecord};
+use super::host_files::TdmRecord;
+use super::images::{Instead, spares};
+use super::ratings::clues::{self, Example};
+use super::record::{GroupKey, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use super::schedule::Schedule;
 use super::store::{Store, StoreError};
-use super::tdmrep::TdmRecord;
-use super::{Budget, Frontier, Instead, Listing, codec, contexts, keys, listing, spares, traps};
+use super::transaction::{class_of, rank_of};
+use super::traps::{Budget, Listing, budgets, listing};
+use super::{codec, contexts, keys};
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
 use crate::web::robots::{Robots, tdm_terms};
@@ -18,6 +19,9 @@ use crate::web::robots::{Robots, tdm_terms};
 /// Pages between an address and its seed that are shown at most; scores and
 /// redirects could otherwise make a chain turn back on itself.
 const MAX_CHAIN: usize = 100;
+
+/// Redirects that are followed at most, as stored records may form a ring.
+const MAX_REDIRECTS: usize = 20;
 
 /// Queue entries that are counted at most; a long queue is as good as endless.
 pub const MAX_AHEAD: u64 = 1_000;
@@ -38,30 +42,16 @@ pub struct View<'a> {
     schedule: Option<&'a Schedule>,
 }
 
-impl Frontier {
-    /// This frontier, as of now.
-    pub fn view(&self) -> View<'_> {
-        View {
-            store: &*self.store,
-            schedule: Some(&self.schedule),
-        }
-    }
-}
-
-impl Frontier {
-    /// The pause between two requests to a host that is at work, in milliseconds:
-    /// back-offs and what `Retry-After` asks for not counted. `None` where no task of
-    /// it is queued or leased.
-    pub fn delay(&self, host: &HostKey) -> Option<u64> {
-        let host = self.schedule.host(self.schedule.slot(host)?)?;
-        Some(self.policy.delay(&host.record))
-    }
-}
-
 impl<'a> View<'a> {
     /// The frontier in a store on which no crawl works.
     pub fn new(store: &'a dyn Store) -> Self {
         let schedule = None;
+        Self { store, schedule }
+    }
+
+    /// A frontier at work.
+    pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule) -> Self {
+        let schedule = Some(schedule);
         Self { store, schedule }
     }
 
@@ -76,7 +66,7 @@ impl<'a> View<'a> {
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn url(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
         let key = keys::url(url, kind);
-        codec::read(self.store, &key, self.store.get(&key)?)
+        codec::get(self.store, &key)
     }
 
     /// All that is known of a host, if anything is.
@@ -93,7 +83,7 @@ impl<'a> View<'a> {
             }));
         }
         let key = keys::host(host);
-        codec::read(self.store, &key, self.store.get(&key)?)
+        codec::get(self.store, &key)
     }
 
     /// The clocks that a host shares with others, each by the name of what they
@@ -115,7 +105,7 @@ impl<'a> View<'a> {
         let mut found = Vec::new();
         for group in both {
             let key = keys::group(&group);
-            let record = codec::read(self.store, &key, self.store.get(&key)?)?;
+            let record = codec::get(self.store, &key)?;
             found.extend(record.map(|record| (group.to_string(), record)));
         }
         Ok(found)
@@ -136,7 +126,7 @@ impl<'a> View<'a> {
         if kind != TaskKind::Page {
             return Ok(None);
         }
-        learning::stored(self.store, &keys::url(url, kind))
+        clues::stored(self.store, &keys::url(url, kind))
     }
 
     /// What a learning crawl has learned.
@@ -146,7 +136,7 @@ impl<'a> View<'a> {
     pub fn learned(&self) -> Result<Learned, StoreError> {
         Ok(Learned {
             snapshot: self.store.get(keys::LEARNED)?,
-            examples: learning::examples(self.store)?,
+            examples: clues::examples(self.store)?,
         })
     }
 
@@ -215,7 +205,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
     pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
-        traps::budget(self.store, url)
+        budgets::budget(self.store, url)
     }
 
     /// What the sitemaps of a host have listed, or those of its domain if it has less left.
@@ -231,7 +221,7 @@ impl<'a> View<'a> {
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn domain_documents(&self, host: &HostKey) -> Result<u64, StoreError> {
-        traps::domain_documents(self.store, host)
+        budgets::domain_documents(self.store, host)
     }
 
     /// The pages through which an address was reached, nearest first, the seed
@@ -268,6 +258,28 @@ impl<'a> View<'a> {
         Ok(chain)
     }
 
+    /// Where an image was sent when it was asked for: the last address of the
+    /// chain, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails or a record is damaged.
+    pub fn target(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<PageUrl>, StoreError> {
+        let mut last = None;
+        let mut at = url.clone();
+        for _ in 0..MAX_REDIRECTS {
+            let Some(record) = self.url(&at, kind)? else {
+                break;
+            };
+            let State::Redirected { to, .. } = record.state else {
+                break;
+            };
+            let Ok(to) = PageUrl::parse(&to) else { break };
+            last = Some(to.clone());
+            at = to;
+        }
+        Ok(last.filter(|to| to != url))
+    }
+
     /// What the robots.txt and the tdmrep.json of its host say of the use of what lies
     /// at an address, for the product token `agent`, as far as they are known.
     ///
@@ -275,7 +287,7 @@ impl<'a> View<'a> {
     /// [`StoreError`] where the store fails or a record is damaged.
     pub fn terms(&self, url: &PageUrl, agent: &str) -> Result<Terms, StoreError> {
         let key = keys::tdmrep(&url.host_key(), url.scheme());
-        let file: Option<TdmRecord> = codec::read(self.store, &key, self.store.get(&key)?)?;
+        let file: Option<TdmRecord> = codec::get(self.store, &key)?;
         let mut terms = file.map_or_else(Terms::default, |file| tdm_terms(&file.rules, url));
         if let Some(robots) = self.robots(url, agent)? {
             terms.content_signals = robots.content_signals(url);

@@ -3,7 +3,7 @@
 use super::completion::Completion;
 use super::documents;
 use super::product::Product;
-use crate::crawl::frontier::{Finished, Settled};
+use crate::crawl::frontier::{Finished, OutputEdit, Settled};
 use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace};
 use crate::page::ImageContext;
 use crate::picture::ImageInfo;
@@ -39,20 +39,8 @@ pub(super) fn write(
     // The visit before has written the same text. Alt texts, images and terms of use may
     // have changed all the same.
     let is_written = finished.changed == Some(false);
-    for (file, context) in &finished.extend {
-        match finished.changed {
-            None => outputs.extend_image_first(file, context.clone())?,
-            Some(false) => outputs.extend_image_again(file, context.clone())?,
-            Some(true) => outputs.extend_image(file, context.clone())?,
-        }
-    }
-    if let Some(Product::Page(page)) = &completion.product {
-        for file in &finished.withheld {
-            outputs.restate_terms(file, &completion.task.url, &page.terms)?;
-        }
-        for (file, on) in &finished.boilerplate {
-            outputs.mark_boilerplate(file, on, page.unknown)?;
-        }
+    for edit in &finished.edits {
+        apply(outputs, completion, edit, finished.changed)?;
     }
     let mut places = Places::default();
     if finished.settled != Settled::Done {
@@ -99,5 +87,30 @@ pub(super) fn write(
             | Product::Tdmrep(_),
         )
         | None => Ok((places, None)),
+    }
+}
+
+/// Changes what was written before. `changed` is whether the page of the task has another text
+/// than at the visit before.
+fn apply(
+    outputs: &mut Outputs,
+    completion: &Completion<Product>,
+    edit: &OutputEdit,
+    changed: Option<bool>,
+) -> Result<(), OutputError> {
+    match (edit, &completion.product) {
+        (OutputEdit::AddContext { note, context }, _) => match changed {
+            None => outputs.extend_image_first(note, context.clone()),
+            Some(false) => outputs.extend_image_again(note, context.clone()),
+            Some(true) => outputs.extend_image(note, context.clone()),
+        },
+        (OutputEdit::MarkBoilerplate { note, page: on }, Some(Product::Page(page))) => {
+            outputs.mark_boilerplate(note, on, page.unknown)
+        }
+        (OutputEdit::Withhold { note }, Some(Product::Page(page))) => {
+            outputs.restate_terms(note, &completion.task.url, &page.terms)
+        }
+        // Only a page changes what is said of other images.
+        (OutputEdit::MarkBoilerplate { .. } | OutputEdit::Withhold { .. }, _) => Ok(()),
     }
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use spoor::config::Config;
 use spoor::crawl::frontier::store::MemoryStore;
-use spoor::crawl::frontier::{Frontier, Policy, archive, audit};
+use spoor::crawl::frontier::{Frontier, Policy, archive, consistency};
 use spoor::web::scope::Scope;
 
 use super::Target;
@@ -50,7 +50,7 @@ fn import(mut lines: &[u8]) -> Option<MemoryStore> {
 /// What spoor does with a store whose records may be damaged. It may refuse; what it
 /// exports it takes back.
 fn use_it(store: MemoryStore) {
-    if let Ok(audit) = audit::audit(&store) {
+    if let Ok(audit) = consistency::check(&store) {
         drop(audit);
     }
     let mut lines = Vec::new();

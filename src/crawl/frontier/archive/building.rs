@@ -3,14 +3,14 @@
 
 use super::{ArchiveError, Fact, Found};
 use crate::address::PageUrl;
-use crate::crawl::frontier::change::{class_of, rank_of};
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::contexts::{Words, pack};
+use crate::crawl::frontier::control_sample::Sample;
 use crate::crawl::frontier::keys::{self, Rank, class};
 use crate::crawl::frontier::record::{Counts, Meta, State, UrlRecord};
-use crate::crawl::frontier::sample::Sample;
 use crate::crawl::frontier::store::{Batch, Store, StoreError};
-use crate::crawl::frontier::visits::entry_of;
+use crate::crawl::frontier::transaction::visit_entry;
+use crate::crawl::frontier::transaction::{class_of, rank_of};
 use crate::page::{Bucket, Reason, TaskKind};
 
 /// A store in the making; `batch` is what is not written yet.
@@ -177,7 +177,7 @@ impl Building {
             State::Redirected { id, .. } => self.highest_id = self.highest_id.max(*id),
             State::Dropped { .. } => {}
         }
-        if let Some(entry) = entry_of(&record) {
+        if let Some(entry) = visit_entry(&record) {
             self.batch.put(entry, key.clone());
         }
         if let Some(sample) = &mut self.sample
@@ -228,7 +228,7 @@ pub(in crate::crawl::frontier) fn tally(counts: &mut Counts, record: &UrlRecord,
             TaskKind::Page | TaskKind::Robots | TaskKind::Tdmrep => counts.documents += 1,
         }
     }
-    counts.watched += u64::from(entry_of(record).is_some());
+    counts.watched += u64::from(visit_entry(record).is_some());
     match &record.state {
         State::Queued if kind == TaskKind::Image => counts.queued_images += 1,
         State::Queued => counts.queued[record.bucket as usize] += 1,

@@ -73,8 +73,11 @@ impl Site {
             .finish(&task, Outcome::Done, effects, SECOND, now, |_| {
                 Ok::<_, StoreError>(written)
             });
-        let marked = finished.unwrap().boilerplate.into_iter();
-        let marked = marked.map(|(file, page)| (file, page.as_str().to_owned()));
+        let edits = finished.unwrap().edits.into_iter();
+        let marked = edits.filter_map(|edit| match edit {
+            OutputEdit::MarkBoilerplate { note, page } => Some((note, page.as_str().to_owned())),
+            _ => None,
+        });
         self.marked.extend(marked);
     }
 
@@ -174,7 +177,7 @@ fn known_alts_survive_an_export() {
         let image = format!("http://i.org/{n}");
         site.page("a.org", n, &[(&image, "Photo of the day")]);
     }
-    let (lines, found) = exported(&*site.f.store);
+    let (lines, found) = exported(site.f.ledger.store());
     assert!(found.is_whole());
     drop(site.f);
     drop(imported(&lines, &folder.path().join("b")));

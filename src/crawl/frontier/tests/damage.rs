@@ -21,13 +21,13 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("first");
     let mut f = busy(&path);
-    let old = f.store.get(keys::META).unwrap().unwrap();
+    let old = f.ledger.store().get(keys::META).unwrap().unwrap();
     f.add_seeds(&[url("http://late.org/")], 9).unwrap();
     f.flush().unwrap();
     // What sled does where the end of its log was lost.
     let mut batch = store::Batch::default();
     batch.put(keys::META.to_vec(), old);
-    f.store.apply(batch).unwrap();
+    f.ledger.store_mut().apply(batch).unwrap();
     drop(f);
     let error = refusal(&path);
     assert!(matches!(error, StoreError::Older { .. }), "{error}");
@@ -37,7 +37,7 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     );
 
     let store = open_store(&path).unwrap();
-    let found = audit::audit(&*store).unwrap();
+    let found = consistency::check(&*store).unwrap();
     assert!(found.problems[0].contains("come back at"), "{found:?}");
     let (lines, _) = exported(&*store);
     drop(imported(&lines, &folder.path().join("second")));
@@ -53,12 +53,13 @@ fn scores_that_are_no_numbers_are_told() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = busy(folder.path());
     let of_store = |f: &Frontier| {
-        let found = audit::audit(&*f.store).unwrap();
+        let found = consistency::check(f.ledger.store()).unwrap();
         let told = |p: &&String| p.contains("infinite");
         found.problems.iter().filter(told).count()
     };
     let (mut key, mut value) = (Vec::new(), Vec::new());
-    f.store
+    f.ledger
+        .store()
         .scan(b"U", &[], &mut |k, v| {
             let record: UrlRecord = postcard::from_bytes(v).unwrap();
             if matches!(record.state, State::Queued) {
@@ -87,7 +88,7 @@ fn scores_that_are_no_numbers_are_told() {
         };
         let mut batch = store::Batch::default();
         batch.put(key.clone(), postcard::to_stdvec(&bad).unwrap());
-        f.store.apply(batch).unwrap();
+        f.ledger.store_mut().apply(batch).unwrap();
         assert_eq!(of_store(&f), told, "{score} {parts:?}");
     }
 }
@@ -95,11 +96,12 @@ fn scores_that_are_no_numbers_are_told() {
 fn records_of_every_kind_are_read_by_the_audit() {
     let folder = tempfile::tempdir().unwrap();
     let mut f = busy(folder.path());
-    let (lines, _) = exported(&*f.store);
-    assert!(audit::audit(&*f.store).unwrap().is_sound());
+    let (lines, _) = exported(f.ledger.store());
+    assert!(consistency::check(f.ledger.store()).unwrap().is_sound());
     for prefix in [b"U", b"H", b"C", b"D", b"Q"] {
         let mut first = None;
-        f.store
+        f.ledger
+            .store()
             .scan(prefix, &[], &mut |key, value| {
                 first = Some((key.to_vec(), value.to_vec()));
                 ControlFlow::Break(())
@@ -109,20 +111,20 @@ fn records_of_every_kind_are_read_by_the_audit() {
         let mut put = |value: &[u8]| {
             let mut batch = store::Batch::default();
             batch.put(key.clone(), value.to_vec());
-            f.store.apply(batch).unwrap();
+            f.ledger.store_mut().apply(batch).unwrap();
         };
         put(&[0xff, 0xff]);
-        let found = audit::audit(&*f.store).unwrap();
+        let found = consistency::check(f.ledger.store()).unwrap();
         assert!(!found.is_sound(), "{}", key.escape_ascii());
         let mut put = |value: &[u8]| {
             let mut batch = store::Batch::default();
             batch.put(key.clone(), value.to_vec());
-            f.store.apply(batch).unwrap();
+            f.ledger.store_mut().apply(batch).unwrap();
         };
         put(&value);
     }
-    assert!(audit::audit(&*f.store).unwrap().is_sound());
-    assert_eq!(exported(&*f.store).0, lines);
+    assert!(consistency::check(f.ledger.store()).unwrap().is_sound());
+    assert_eq!(exported(f.ledger.store()).0, lines);
 }
 
 /// A store of which some ranges of keys cannot be read, as where blocks of an
@@ -174,7 +176,8 @@ proptest! {
             .collect();
         f.add_seeds(&seeds, 0).unwrap();
         let mut pairs = BTreeMap::new();
-        f.store
+        f.ledger
+            .store()
             .scan(&[], &[], &mut |k, v| {
                 pairs.insert(k.to_vec(), v.to_vec());
                 ControlFlow::Continue(())

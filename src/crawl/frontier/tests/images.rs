@@ -79,9 +79,11 @@ fn words_move_on_to_the_next_size_also_after_a_kill() {
     let finished = f.finish(&task, Outcome::Done, effects, SECOND, now, |_| {
         Ok::<_, StoreError>(written)
     });
-    let extend = finished.unwrap().extend;
-    assert_eq!(extend.len(), 1);
-    assert_eq!(extend[0].1.page.as_str(), "http://b.org/");
+    let edits = finished.unwrap().edits;
+    let [OutputEdit::AddContext { context, .. }] = edits.as_slice() else {
+        panic!("{edits:?}");
+    };
+    assert_eq!(context.page.as_str(), "http://b.org/");
     assert!(f.is_exhausted());
     check(&f);
 }

@@ -233,7 +233,7 @@ fn what_was_learned_is_there_after_a_restart() {
         (6, before.1)
     );
     // And after an export.
-    let (lines, found) = exported(&*f.store);
+    let (lines, found) = exported(f.ledger.store());
     assert!(found.damaged.is_empty(), "{found:?}");
     let other = tempfile::tempdir().unwrap();
     let store = imported(&lines, other.path());
@@ -285,7 +285,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
     let again = vec![link("http://gone.org/", 1)];
     fetch(&mut f, "http://more.org/", 0.9, again, &mut now);
     let gone = keys::url(&url("http://gone.org/"), TaskKind::Page);
-    let known = crate::crawl::frontier::learning::stored(&*f.store, &gone);
+    let known = crate::crawl::frontier::ratings::clues::stored(f.ledger.store(), &gone);
     assert_eq!(known.unwrap(), None);
     check(&f);
 }

@@ -1,6 +1,6 @@
 //! A host that asked to be left alone is, whatever else was open when it did.
 
-use super::seams::{open_by, overloaded};
+use super::state_machine::{open_by, overloaded};
 use super::*;
 
 over_all! {

@@ -153,7 +153,7 @@ fn an_import_goes_on_where_the_export_was() {
     let narrow = "accept = ['org,b']";
     f.set_scope(scope(narrow)).unwrap();
     assert_eq!(f.rescope_slice(now).unwrap(), None);
-    let (lines, _) = exported(&*f.store);
+    let (lines, _) = exported(f.ledger.store());
     let second = folder.path().join("second");
     drop(imported(&lines, &second));
     let mut f = open_with(&second, narrow, now);
@@ -386,7 +386,7 @@ proptest! {
         }
         let rules = scope(in_force);
         let mut wrong = Vec::new();
-        f.store.scan(b"U", &[], &mut |key, value| {
+        f.ledger.store().scan(b"U", &[], &mut |key, value| {
             let record: UrlRecord = postcard::from_bytes(value).unwrap();
             let (url, _) = keys::url_of_key(key).unwrap();
             let verdict = rules.page(&url, record.hops);

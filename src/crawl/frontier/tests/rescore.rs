@@ -5,7 +5,7 @@ mod drawn;
 use std::sync::Arc;
 
 use super::*;
-use crate::crawl::frontier::rescore::{self, Scores};
+use crate::crawl::frontier::ratings::{self, Scores};
 use crate::topic::strategy::{self, Score};
 
 over_all! {
@@ -290,7 +290,7 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     // A store of which is not known by what it was rated is rated at once.
     let mut batch = store::Batch::default();
     batch.delete(keys::SCORES.to_vec());
-    f.store.apply(batch).unwrap();
+    f.ledger.store_mut().apply(batch).unwrap();
     assert!(f.set_rating(Arc::new(FIRST)).unwrap());
     assert_eq!(rescore_all(&mut f, now).revived, 20);
 }
@@ -306,7 +306,7 @@ fn an_import_goes_on_rating_where_the_export_was() {
     };
     f.set_rating(Arc::new(narrow)).unwrap();
     assert_eq!(f.rescore_slice(now).unwrap(), None);
-    let (lines, found) = exported(&*f.store);
+    let (lines, found) = exported(f.ledger.store());
     assert!(found.is_whole());
     assert!(lines.iter().any(|l| l.starts_with("{\"fact\":\"scores\"")));
     let second = folder.path().join("second");
@@ -314,7 +314,7 @@ fn an_import_goes_on_rating_where_the_export_was() {
     let mut g = open(&second, now);
     g.set_rating(Arc::new(narrow)).unwrap();
     let stored = |f: &Frontier| -> Scores {
-        let bytes = f.store.get(keys::SCORES).unwrap().unwrap();
+        let bytes = f.ledger.store().get(keys::SCORES).unwrap().unwrap();
         postcard::from_bytes(&bytes).unwrap()
     };
     assert_eq!(stored(&f), stored(&g));
@@ -696,7 +696,7 @@ proptest! {
         }
         let mut wrong = Vec::new();
         let mut records = Vec::new();
-        f.store.scan(b"U", &[], &mut |key, value| {
+        f.ledger.store().scan(b"U", &[], &mut |key, value| {
             records.push((key.to_vec(), postcard::from_bytes::<UrlRecord>(value).unwrap()));
             ControlFlow::Continue(())
         }).unwrap();
@@ -705,7 +705,7 @@ proptest! {
             if record.bucket == Bucket::Seed || record.was_fetched() {
                 continue;
             }
-            let worth = rescore::worth(&in_force, &*f.store, kind, &key, &record, true).unwrap();
+            let worth = ratings::worth(&in_force, f.ledger.store(), kind, &key, &record, true).unwrap();
             let Some(worth) = worth else {
                 // An image that redirected, whose words went on with it.
                 prop_assert!(matches!(record.state, State::Redirected { .. }), "{}", url);

@@ -103,7 +103,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
     drop(store);
     let other = tempfile::tempdir().unwrap();
     let store = imported(&lines, other.path());
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     assert_eq!(exported(&*store).0[1..], lines[1..]);
     let view = view::View::new(&*store);
     let record = view

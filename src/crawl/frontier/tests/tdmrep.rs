@@ -358,7 +358,7 @@ fn an_export_carries_it() {
     answer(&mut f, &task, Outcome::Done, RESERVED, now);
     f.close().unwrap();
     let store = open_store(folder.path()).unwrap();
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     let (lines, _) = exported(&*store);
     let found = lines
         .iter()
@@ -367,12 +367,12 @@ fn an_export_carries_it() {
     assert_eq!(found, 1, "{lines:?}");
     let other = tempfile::tempdir().unwrap();
     let mut store = imported(&lines, other.path());
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     let host = HostKey::from_stored("a.org");
     let mut batch = store::Batch::default();
     batch.put(keys::tdmrep(&host, "https"), vec![0xFF]);
     store.apply(batch).unwrap();
-    assert_eq!(audit::audit(&*store).unwrap().count, 1);
+    assert_eq!(consistency::check(&*store).unwrap().count, 1);
     drop(store);
     let mut f = open_asking(other.path(), now);
     now += 10_000;

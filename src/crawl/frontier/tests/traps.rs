@@ -1,12 +1,9 @@
 //! Copies and budgets: what a site cannot get by making addresses without end.
 
-use super::super::*;
-use super::{
-    SECOND, check, done, exported, finish, imported, lease, open, open_store, open_with, page, url,
-};
+use super::*;
 use crate::crawl::frontier::traps::Budget;
 use crate::crawl::frontier::view::View;
-use crate::page::{BlockPrint, Outcome, Prints, Reason, Task};
+use crate::page::{BlockPrint, Prints};
 
 /// A page of one block, which is the same for the same `text`.
 fn prints(text: u32, simhash: Option<u64>) -> Option<Prints> {
@@ -461,7 +458,7 @@ fn an_export_holds_budgets_and_simhashes() {
         prints: prints(1, Some(task.lease << 30)),
         ..Effects::default()
     });
-    let (lines, found) = exported(&*f.store);
+    let (lines, found) = exported(f.ledger.store());
     assert_eq!(found.damaged_count, 0);
     for fact in ["prefix", "domain"] {
         let tag = format!("{{\"fact\":\"{fact}\"");
@@ -480,19 +477,19 @@ fn an_export_holds_budgets_and_simhashes() {
     };
     assert_eq!(exported(&*store).0[1..], lines[1..]);
     for class in [b"P", b"G"] {
-        assert_eq!(pairs(&*store, class), pairs(&*f.store, class));
+        assert_eq!(pairs(&*store, class), pairs(f.ledger.store(), class));
     }
     // Whatever is compared before is compared after.
     let after = pairs(&*store, b"F");
-    let before = pairs(&*f.store, b"F");
+    let before = pairs(f.ledger.store(), b"F");
     assert!(!before.is_empty() && before.iter().all(|pair| after.contains(pair)));
-    assert!(audit::audit(&*store).unwrap().is_sound());
+    assert!(consistency::check(&*store).unwrap().is_sound());
     let mut batch = store::Batch::default();
     batch.put(b"Pa.org\0/x/".to_vec(), vec![0xff]);
     batch.put(b"Gorg".to_vec(), vec![0xff]);
     batch.put(b"Fa.org\0".to_vec(), vec![]);
-    f.store.apply(batch).unwrap();
-    assert_eq!(audit::audit(&*f.store).unwrap().count, 3);
+    f.ledger.store_mut().apply(batch).unwrap();
+    assert_eq!(consistency::check(f.ledger.store()).unwrap().count, 3);
     let unknown: Budget = f.budget(&url("http://q.org/")).unwrap();
     assert_eq!((unknown.left, unknown.fetched), (24, (0, 0)));
 }

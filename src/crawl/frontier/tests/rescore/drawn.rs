@@ -1,6 +1,6 @@
 //! What another rating makes of links that the control sample has drawn.
 
-use super::super::sample::sampling;
+use super::super::control_sample::sampling;
 use super::*;
 
 /// A frontier that is rated by [`FIRST`], knows one link with this score, and has drawn it.
@@ -12,15 +12,15 @@ fn with_drawn(path: &Path, score: f64) -> (Frontier, u64) {
     let task = lease(&mut f, &mut now).unwrap();
     let links = vec![link(&FIRST, "http://a.org/", score, "")];
     finish(&mut f, &task, Outcome::Done, effects(&FIRST, links), now);
-    f.meta.sample.owed = 1.0;
+    f.ledger.meta_mut().sample.owed = 1.0;
     f.draw_control(now).unwrap();
-    f.meta.sample.owed = 0.0;
+    f.ledger.meta_mut().sample.owed = 0.0;
     assert_eq!(f.control_pending(), 1);
     (f, now)
 }
 
 fn razored(f: &Frontier) -> Vec<Option<f64>> {
-    let pending = f.meta.sample.pending.iter();
+    let pending = f.ledger.meta().sample.pending.iter();
     pending.map(|drawn| drawn.razored).collect()
 }
 
@@ -106,7 +106,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     assert_eq!((came.rescored, came.razored, came.revived), (1, 0, 0));
     assert_eq!(razored(&f), [Some(2_500.0)]);
     now += 1;
-    f.meta.sample.owed = 1.0;
+    f.ledger.meta_mut().sample.owed = 1.0;
     assert_eq!(f.lease(now).unwrap(), None);
     assert_eq!((f.control_pending(), above(&f)), (0, 1));
     assert_eq!(known(&f, "http://a.org/").state, RAZORED);
@@ -129,7 +129,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     };
     robots(&mut f, &task, dead, now);
     now += 1;
-    f.meta.sample.owed = 1.0;
+    f.ledger.meta_mut().sample.owed = 1.0;
     assert_eq!(f.lease(now).unwrap(), None);
     assert_eq!((f.control_pending(), above(&f)), (0, 0));
     assert_eq!(known(&f, "http://a.org/").state, State::Queued);
@@ -147,7 +147,7 @@ fn a_drawn_link_above_the_razor_is_followed_through_its_redirect() {
     finish(&mut f, &task, redirect, effects(&FIRST, vec![]), now);
     assert_eq!((razored(&f), above(&f)), (vec![Some(5_000.0)], 0));
     check(&f);
-    f.meta.sample.owed = 0.0;
+    f.ledger.meta_mut().sample.owed = 0.0;
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!((&task.url, task.control), (&to, true));
     let effects = Effects {
@@ -180,6 +180,6 @@ fn a_strategy_without_a_sample_draws_no_more() {
         assert!(!task.control);
         done(&mut f, &task, vec![], now);
     }
-    assert_eq!(f.meta.sample.owed, 0.0);
+    assert_eq!(f.ledger.meta().sample.owed, 0.0);
     check(&f);
 }

@@ -1,0 +1,118 @@
+//! A system clock that was set back between two runs.
+//!
+//! The times in the store are of the wall clock, because they must mean the same
+//! after a restart. Where the clock was ahead and has been mended since, or was set
+//! back, every host would rest for as long as that. So each flush leaves the time
+//! in a file beside the backend's, and where opening finds it in the future, all
+//! pauses that were under way move back by as much. When a page is to be visited
+//! again is a date and no pause; it stays.
+//!
+//! A clock that was set forward cannot be told from time that has passed.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use super::ledger::Ledger;
+use super::record::{GroupRecord, HostRecord, State, UrlRecord};
+use super::store::{Store, StoreError};
+use super::{codec, keys};
+use crate::fs::beneath;
+
+const NAME: &str = "clock";
+
+/// Less than this is how clocks are kept right, in milliseconds.
+const SLIGHT: u64 = 1_000;
+
+/// A key and its value.
+type Pair = (Vec<u8>, Vec<u8>);
+
+/// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
+pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
+    let part = "clock.part";
+    let written = beneath::create(folder, part).and_then(|mut file| {
+        file.write_all(now.to_string().as_bytes())?;
+        beneath::rename(folder, part, NAME)
+    });
+    written.map_err(|error| StoreError::Io {
+        path: folder.to_owned(),
+        why: format!("the file `{NAME}`: {error}"),
+    })
+}
+
+/// The time of the last flush; `None` where it is not known, which costs no more
+/// than the time that hosts then rest.
+fn last(folder: &Path) -> Option<u64> {
+    let text = beneath::read_to_string(folder, NAME).ok()?;
+    text.parse().ok()
+}
+
+/// Moves what is due later than `now` back by as much as the clock was set back
+/// since the last flush.
+pub(super) fn follow(ledger: &mut Ledger, now: u64) -> Result<(), StoreError> {
+    let path = ledger.store().path().to_owned();
+    let back = last(&path).map_or(0, |last| last.saturating_sub(now));
+    if back < SLIGHT {
+        return Ok(());
+    }
+    tracing::warn!(
+        "the system's clock was set back by {} s since the last run; the pauses of hosts \
+         go on from the new time",
+        back / 1_000
+    );
+    let moved = |due: u64| {
+        if due > now {
+            due.saturating_sub(back).max(now)
+        } else {
+            due
+        }
+    };
+    let mut tx = ledger.begin();
+    let store = tx.store();
+    for (key, value) in all(store, keys::HOSTS)? {
+        let old: HostRecord = codec::decode(store, &key, &value)?;
+        let new = HostRecord {
+            due: moved(old.due),
+            parked_until: old.parked_until.map(moved),
+            ..old.clone()
+        };
+        if new != old {
+            tx.write(key, &new)?;
+        }
+    }
+    for (key, value) in all(store, keys::GROUPS)? {
+        let old: GroupRecord = codec::decode(store, &key, &value)?;
+        let due = moved(old.due);
+        tx.write(key, &GroupRecord { due, ..old })?;
+    }
+    for (waiting, key) in all(store, keys::WAITING)? {
+        let Some(record) = tx.record(&key)? else {
+            continue;
+        };
+        let State::Waiting { due } = record.state else {
+            continue;
+        };
+        let due = moved(due);
+        let rank = waiting.get(keys::waiting_until(0).len()..);
+        let again = [&keys::waiting_until(due), rank.unwrap_or_default()].concat();
+        let state = State::Waiting { due };
+        tx.delete(waiting);
+        tx.put(again, key.clone());
+        let record = UrlRecord { state, ..record };
+        tx.put_record(&key, &record)?;
+    }
+    // All at once, so that nothing is moved twice.
+    let prepared = tx.prepare();
+    let _ = ledger.commit(prepared)?;
+    write(&path, now)
+}
+
+/// All pairs below a prefix, in memory: this happens once in the life of a clock.
+fn all(store: &dyn Store, prefix: &[u8]) -> Result<Vec<Pair>, StoreError> {
+    let mut found = Vec::new();
+    store.scan(prefix, &[], &mut |key, value| {
+        found.push((key.to_vec(), value.to_vec()));
+        ControlFlow::Continue(())
+    })?;
+    Ok(found)
+}

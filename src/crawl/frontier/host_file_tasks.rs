@@ -1,0 +1,331 @@
+//! Requests for the files that speak for a host: leasing them, and their outcomes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::host_files::{RobotsAnswer, RobotsTask, TdmRecord};
+use super::leases::Errand;
+use super::leasing::Granted;
+use super::outcome::Settled;
+use super::parts::Frontier;
+use super::ratings::InForce;
+use super::record::{RobotsErrand, RobotsState};
+use super::schedule::{Head, News, Slot};
+use super::store::StoreError;
+use super::{codec, keys};
+use crate::address::{HostKey, PageUrl};
+use crate::page::{Outcome, Task, TaskKind, Terms, Use};
+use crate::web::robots::{Robots, tdm_terms};
+
+impl Frontier {
+    /// Takes back a leased robots.txt; `write` as in [`Frontier::finish`].
+    ///
+    /// # Errors
+    /// As [`Frontier::finish`].
+    pub fn finish_robots<E: From<StoreError>>(
+        &mut self,
+        task: &Task,
+        answer: RobotsAnswer,
+        elapsed: Duration,
+        now: u64,
+        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
+    ) -> Result<Settled, E> {
+        let Some(lease) = self.leases.of(task).cloned() else {
+            return Err(self.unknown_lease(task).into());
+        };
+        let (owner, scheme, redirects) = match &lease.errand {
+            Errand::Url { .. } | Errand::Tdmrep { .. } => {
+                return Err(self.unknown_lease(task).into());
+            }
+            Errand::Robots { scheme } => (task.host.clone(), *scheme, 0),
+            Errand::Redirected { errand, .. } => (
+                HostKey::from_stored(&errand.for_host),
+                keys::scheme_name(&errand.for_scheme),
+                errand.redirects,
+            ),
+        };
+        let owner_slot = self.activate(&owner)?;
+        let is_owner = owner == task.host;
+        let mut asked = self.record_of(lease.slot);
+        let mut own = self.record_of(owner_slot);
+        let agent = &self.policy.agent;
+        let store = self.ledger.store();
+        let other_delay = self
+            .files
+            .other_delay(store, agent, (&owner, &own), scheme)?;
+        let before = self.files.rules(store, agent, &owner, scheme)?;
+
+        let mut tx = self.ledger.begin();
+        let step = RobotsTask {
+            url: &task.url,
+            owner: &owner,
+            scheme,
+            redirects,
+            other_delay,
+            policy: &self.policy,
+            intake: self.intake(InForce::default()),
+            now,
+        };
+        let news = answer.news(elapsed);
+        step.book(&mut asked, is_owner, &answer, elapsed);
+        if is_owner {
+            own = asked.clone();
+        }
+        let (settled, rules) = step.settle(&mut tx, answer, &mut own)?;
+        // Rules that forbade nothing have dropped nothing.
+        let changed = rules.as_ref().is_some_and(|rules| {
+            !before.same_rules(&Robots::allow_all()) && !before.same_rules(rules)
+        });
+        if changed {
+            tx.put(keys::rechecked(&owner, scheme), Vec::new());
+        }
+        if let Errand::Redirected { queue_key, .. } = &lease.errand {
+            tx.delete(queue_key.clone());
+        }
+        if is_owner {
+            asked = own.clone();
+        } else {
+            tx.put_host(&owner, &own)?;
+        }
+        tx.put_host(&task.host, &asked)?;
+        let groups = self.book_groups(&mut tx, lease.slot, &task.host, news, now)?;
+        tx.meta.stamp = write(&settled)?;
+        let mut effect = self.ledger.commit(tx.prepare())?;
+
+        if changed {
+            self.files.expect_recheck();
+        }
+        if !is_owner && let Some(host) = self.schedule.host_mut(owner_slot) {
+            host.record = own;
+        }
+        self.files.replace(&owner, scheme, rules.map(Arc::new));
+        self.set_clocks(lease.slot, groups, now);
+        self.release(task.lease, &lease, asked, now)?;
+        effect.touched.insert(owner);
+        self.refresh_hosts(effect.touched, now)?;
+        if matches!(settled, Settled::Retrying { .. }) {
+            self.ledger.flush_promise()?;
+        }
+        Ok(settled)
+    }
+
+    /// Takes back a leased `tdmrep.json`, with the body of a 2xx; `write` as in
+    /// [`Frontier::finish_robots`].
+    ///
+    /// # Errors
+    /// As [`Frontier::finish`].
+    pub fn finish_tdmrep<E: From<StoreError>>(
+        &mut self,
+        task: &Task,
+        outcome: &Outcome,
+        body: Option<Bytes>,
+        elapsed: Duration,
+        now: u64,
+        write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
+    ) -> Result<Settled, E> {
+        let lease = self.leases.of(task).cloned();
+        let Some((lease, (scheme, redirects))) = lease.and_then(|lease| {
+            let Errand::Tdmrep { scheme, redirects } = lease.errand else {
+                return None;
+            };
+            Some((lease, (scheme, redirects)))
+        }) else {
+            return Err(self.unknown_lease(task).into());
+        };
+        let body = body.unwrap_or_default();
+        let mut host = self.record_of(lease.slot);
+        let backs_off = if task.locate && !is_back_off(outcome) {
+            // The host was not asked, and its next request must find the same trouble.
+            self.policy.failed(&mut host, None, now);
+            true
+        } else {
+            self.policy.book(&mut host, outcome, elapsed, now)
+        };
+        let known = TdmRecord::of(self.ledger.store(), &task.host, scheme)?;
+        let asked = (&task.host, scheme, redirects);
+        let (settled, known) = known.unwrap_or_default().after(asked, outcome, &body, now);
+        let mut tx = self.ledger.begin();
+        if !task.locate {
+            tx.write(keys::tdmrep(&task.host, scheme), &known)?;
+        }
+        let bytes = &mut tx.meta.counts.bytes;
+        *bytes = bytes.saturating_add(body.len() as u64);
+        tx.put_host(&task.host, &host)?;
+        let news = News::of(outcome, elapsed);
+        let groups = self.book_groups(&mut tx, lease.slot, &task.host, news, now)?;
+        tx.meta.stamp = write(&settled)?;
+        let prepared = tx.prepare();
+        let _ = self.ledger.commit(prepared)?;
+        self.set_clocks(lease.slot, groups, now);
+        self.release(task.lease, &lease, host, now)?;
+        if backs_off {
+            self.ledger.flush_promise()?;
+        }
+        Ok(settled)
+    }
+
+    /// Whether the rules of a host are known and fresh.
+    pub(super) fn rules_hold(&self, slot: Slot, scheme: &str, now: u64) -> bool {
+        let record = self.schedule.host(slot).map(|h| &h.record);
+        record.is_some_and(|record| match record.robots(scheme) {
+            RobotsState::Known { at, .. } => now < at.saturating_add(self.policy.holds(record)),
+            _ => false,
+        })
+    }
+
+    /// The rules of an active host.
+    pub(super) fn rules_of(
+        &mut self,
+        slot: Slot,
+        scheme: &'static str,
+    ) -> Result<Arc<Robots>, StoreError> {
+        let Some(host) = self.schedule.host(slot) else {
+            return Ok(Arc::new(Robots::allow_all()));
+        };
+        let agent = &self.policy.agent;
+        self.files
+            .rules(self.ledger.store(), agent, &host.key, scheme)
+    }
+
+    /// Leases the robots.txt of a host.
+    pub(super) fn lease_robots(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        head: &Head,
+        scheme: &'static str,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        let Ok(url) = PageUrl::parse(&format!("{scheme}://{host}/robots.txt")) else {
+            let why = "names no host".to_owned();
+            return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
+        };
+        // Only one request for the rules: the host's heads are hidden while it is open.
+        let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
+        Ok(Some(file_task(TaskKind::Robots, lease, url, host, head, 0)))
+    }
+
+    /// Leases a robots.txt that lies at this host for another one.
+    pub(super) fn lease_robots_errand(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        head: &Head,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        let store = self.ledger.store();
+        let errand: RobotsErrand = codec::decode(store, &head.queue_key, &head.value)?;
+        let url = PageUrl::parse(&errand.url)
+            .map_err(|e| codec::corrupt(store, &head.queue_key, e.to_string()))?;
+        let redirects = errand.redirects;
+        let queue_key = head.queue_key.clone();
+        let what = Errand::Redirected { queue_key, errand };
+        let lease = self.grant(slot, head.value.clone(), what, now)?;
+        let kind = TaskKind::Robots;
+        Ok(Some(file_task(kind, lease, url, host, head, redirects)))
+    }
+
+    /// Leases the `tdmrep.json` of a host, where it must be asked before what is at its head.
+    pub(super) fn lease_tdmrep(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        head: &Head,
+        kind: TaskKind,
+        now: u64,
+    ) -> Result<Option<Task>, StoreError> {
+        if !self.policy.tdmrep || kind == TaskKind::Sitemap {
+            return Ok(None);
+        }
+        let scheme = keys::scheme_of_key(&head.value);
+        let known = TdmRecord::of(self.ledger.store(), host, scheme)?;
+        let next = TdmRecord::next_request(known, host, scheme, &self.policy, now);
+        let Some((address, redirects)) = next else {
+            return Ok(None);
+        };
+        let Ok(url) = PageUrl::parse(&address) else {
+            let why = "names no host".to_owned();
+            return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
+        };
+        if !self.rules_of(slot, scheme)?.allows(&url) {
+            return Ok(None);
+        }
+        // Only this is asked: the host's heads are hidden while it is open.
+        let errand = Errand::Tdmrep { scheme, redirects };
+        let lease = self.grant(slot, head.value.clone(), errand, now)?;
+        let kind = TaskKind::Tdmrep;
+        Ok(Some(file_task(kind, lease, url, host, head, redirects)))
+    }
+
+    /// What the host's files say of the use of what lies at an address, and whether
+    /// that forbids to ask for it: the bytes of an image are of no other use, while
+    /// the links of a page are followed.
+    pub(super) fn terms_of(
+        &mut self,
+        slot: Slot,
+        host: &HostKey,
+        url: &PageUrl,
+        kind: TaskKind,
+    ) -> Result<(Terms, bool), StoreError> {
+        if kind == TaskKind::Sitemap {
+            return Ok((Terms::default(), false));
+        }
+        let scheme = keys::scheme_name(url.scheme());
+        let known = if self.policy.tdmrep {
+            TdmRecord::of(self.ledger.store(), host, scheme)?
+        } else {
+            None
+        };
+        let mut terms = known.map_or_else(Terms::default, |known| tdm_terms(&known.rules, url));
+        terms.content_signals = self.rules_of(slot, scheme)?.content_signals(url);
+        let forbidden =
+            kind == TaskKind::Image && !terms.forbids(Use::Images, &self.policy.obeyed).is_empty();
+        Ok((terms, forbidden))
+    }
+}
+
+fn is_back_off(outcome: &Outcome) -> bool {
+    matches!(
+        outcome,
+        Outcome::Retry {
+            host_backs_off: true,
+            ..
+        }
+    )
+}
+
+/// The task for a file that is asked on behalf of what stands at the head.
+fn file_task(
+    kind: TaskKind,
+    granted: Granted,
+    url: PageUrl,
+    host: &HostKey,
+    head: &Head,
+    redirects: u8,
+) -> Task {
+    let Granted {
+        lease,
+        locate,
+        booking,
+    } = granted;
+    Task {
+        lease,
+        locate,
+        booking,
+        kind,
+        url,
+        host: host.clone(),
+        via: None,
+        hops: 0,
+        redirects,
+        attempts: 0,
+        bucket: head.rank.bucket,
+        score: 0.0,
+        parts: None,
+        validators: Default::default(),
+        terms: Default::default(),
+        control: false,
+    }
+}

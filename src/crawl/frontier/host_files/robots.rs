@@ -1,0 +1,253 @@
+//! robots.txt as a matter of the frontier: when it is asked, what each answer
+//! means for the host, and the parsed rules in memory (RFC 9309 section 2.3).
+//!
+//! | answer | means |
+//! |---|---|
+//! | 2xx | these are the rules, for a day at most |
+//! | 3xx | the rules lie there; followed over hosts, five times in a row |
+//! | 4xx | there are none: everything is allowed |
+//! | all else | everything is forbidden until it answers |
+//!
+//! Where the RFC leaves a choice, the stricter way is taken:
+//! - A sixth redirect makes the rules unreachable (it might make them missing), and
+//!   so does a redirect that cannot be followed (section 2.3.1.2).
+//! - 429 is no word about rules but a plea for patience, so it makes them
+//!   unreachable though it is a 4xx. 408, 421 and 425 were not answers either and are
+//!   asked again (`web/fetch/outcome.rs`). `Retry-After` is obeyed whatever the status.
+//! - Rules that are older than a day are not used while new ones cannot be had, and
+//!   a host that stays unreachable is never taken for one without rules (sections
+//!   2.3.1.4 and 2.4). It is parked, and asked again when that ends.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::address::{HostKey, PageUrl};
+use crate::clock::millis;
+use crate::crawl::frontier::added::Origin;
+use crate::crawl::frontier::intake::Intake;
+use crate::crawl::frontier::keys::{self, Rank};
+use crate::crawl::frontier::outcome::Settled;
+use crate::crawl::frontier::policy::Policy;
+use crate::crawl::frontier::record::{HostRecord, RobotsErrand, RobotsState};
+use crate::crawl::frontier::schedule::{News, is_trouble};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::transaction::Transaction;
+use crate::page::{Bucket, Outcome, Reason};
+use crate::web::robots::{MAX_ROBOTS_BYTES, Robots};
+
+/// Redirects in a row that a robots.txt may take (RFC 9309 section 2.3.1.2).
+const MAX_REDIRECTS: u8 = 5;
+
+/// What came back when a robots.txt was asked for.
+#[derive(Debug, Clone)]
+pub enum RobotsAnswer {
+    /// Status 2xx: the rules.
+    Rules(Bytes),
+    /// Status 4xx: there are none, everything is allowed.
+    Missing,
+    /// Status 3xx: they lie elsewhere.
+    Redirect(PageUrl),
+    /// Status 5xx, a timeout, no connection, no such name: everything is
+    /// forbidden until it answers.
+    Unreachable {
+        /// What went wrong.
+        reason: Reason,
+        /// What the server asked for.
+        retry_after: Option<Duration>,
+    },
+}
+
+impl RobotsAnswer {
+    /// The answer that the outcome of a fetch amounts to; `body` is what a 2xx
+    /// brought.
+    pub fn of(outcome: &Outcome, body: Option<Bytes>) -> Self {
+        match (outcome, body) {
+            (Outcome::Redirect { to }, _) => Self::Redirect(to.clone()),
+            (Outcome::Done, Some(body)) => Self::Rules(body),
+            (Outcome::Done, None) => Self::Missing,
+            // Rules are asked for without a condition, so this is no answer.
+            (Outcome::Unchanged, _) => Self::Unreachable {
+                reason: Reason::Protocol,
+                retry_after: None,
+            },
+            (
+                Outcome::Retry {
+                    reason,
+                    retry_after,
+                    ..
+                },
+                _,
+            ) => Self::Unreachable {
+                reason: *reason,
+                retry_after: *retry_after,
+            },
+            (Outcome::Drop { reason }, _) => Self::Unreachable {
+                reason: *reason,
+                retry_after: None,
+            },
+        }
+    }
+}
+
+impl RobotsAnswer {
+    /// What it says of the machine behind the host.
+    pub fn news(&self, elapsed: Duration) -> News {
+        match self {
+            Self::Unreachable { reason, .. } if is_trouble(*reason) => News::Troubled,
+            Self::Unreachable { .. } => News::None,
+            _ => News::Answered(elapsed),
+        }
+    }
+}
+
+/// A robots.txt that was asked for.
+pub struct RobotsTask<'a> {
+    /// Where it was asked.
+    pub url: &'a PageUrl,
+    /// The host whose rules it gives.
+    pub owner: &'a HostKey,
+    pub scheme: &'static str,
+    /// Redirects so far.
+    pub redirects: u8,
+    /// What the rules of the owner's other scheme ask for: both share one clock.
+    pub other_delay: Option<Duration>,
+    pub policy: &'a Policy,
+    pub intake: Intake<'a>,
+    pub now: u64,
+}
+
+impl RobotsTask<'_> {
+    /// Books an answer at the host that gave it. The host that owns the rules books its own
+    /// failure when the answer is settled.
+    pub fn book(
+        &self,
+        asked: &mut HostRecord,
+        is_owner: bool,
+        answer: &RobotsAnswer,
+        elapsed: Duration,
+    ) {
+        match answer {
+            RobotsAnswer::Unreachable { .. } if is_owner => {}
+            RobotsAnswer::Unreachable { retry_after, .. } => {
+                self.policy.failed(asked, *retry_after, self.now);
+            }
+            RobotsAnswer::Redirect(_) => {
+                // Whether the rules can be had is not known yet. Were failures
+                // forgotten here, a chain that leads nowhere would be followed
+                // again and again, and the host never be given up.
+                let failures = asked.failures;
+                self.policy.answered(asked, elapsed, self.now);
+                asked.failures = failures;
+            }
+            RobotsAnswer::Rules(_) | RobotsAnswer::Missing => {
+                self.policy.answered(asked, elapsed, self.now);
+            }
+        }
+    }
+
+    /// Takes an answer into the record of the owner. Returns what became of the task, and the
+    /// rules if they are known now.
+    pub fn settle(
+        &self,
+        tx: &mut Transaction<'_>,
+        answer: RobotsAnswer,
+        owner: &mut HostRecord,
+    ) -> Result<(Settled, Option<Robots>), StoreError> {
+        match answer {
+            RobotsAnswer::Rules(body) => {
+                let rules = self.read(tx, &body, owner)?;
+                Ok((Settled::Done, Some(rules)))
+            }
+            RobotsAnswer::Missing => {
+                let delay = self.other_delay;
+                self.policy
+                    .rules_known(owner, self.scheme, delay, true, self.now);
+                tx.delete(keys::robots_body(self.owner, self.scheme));
+                Ok((Settled::Done, Some(Robots::allow_all())))
+            }
+            RobotsAnswer::Redirect(to) if self.redirects < MAX_REDIRECTS => {
+                *owner.robots_mut(self.scheme) = RobotsState::Awaiting;
+                self.redirect(tx, &to)?;
+                Ok((Settled::Redirected, None))
+            }
+            RobotsAnswer::Redirect(_) => Ok((self.fail(owner, Reason::RedirectLimit, None), None)),
+            RobotsAnswer::Unreachable {
+                reason,
+                retry_after,
+            } => Ok((self.fail(owner, reason, retry_after), None)),
+        }
+    }
+
+    fn read(
+        &self,
+        tx: &mut Transaction<'_>,
+        body: &Bytes,
+        owner: &mut HostRecord,
+    ) -> Result<Robots, StoreError> {
+        let rules = Robots::parse(&self.policy.agent, body);
+        let delay = rules.crawl_delay().max(self.other_delay);
+        self.policy
+            .rules_known(owner, self.scheme, delay, false, self.now);
+        let cut = &body[..body.len().min(MAX_ROBOTS_BYTES)];
+        tx.put(keys::robots_body(self.owner, self.scheme), cut.to_vec());
+        tx.meta.counts.bytes += body.len() as u64;
+        if self.policy.sitemaps {
+            for text in rules.sitemaps() {
+                // What is no address names nothing that could be read.
+                if let Ok(url) = self.url.join(text) {
+                    self.intake.add_sitemap(tx, url, Origin::default())?;
+                }
+            }
+        }
+        Ok(rules)
+    }
+
+    /// Queues the address that the rules lie at, at its host.
+    fn redirect(&self, tx: &mut Transaction<'_>, to: &PageUrl) -> Result<(), StoreError> {
+        let errand = RobotsErrand {
+            url: to.as_str().to_owned(),
+            for_host: self.owner.as_str().to_owned(),
+            for_scheme: self.scheme.to_owned(),
+            redirects: self.redirects + 1,
+        };
+        let target = to.host_key();
+        let rank = Rank::new(Bucket::Seed, 0.0, tx.discovered());
+        tx.write(keys::queue(&target, keys::class::ROBOTS, &rank), &errand)?;
+        tx.touch(target);
+        Ok(())
+    }
+
+    fn fail(
+        &self,
+        owner: &mut HostRecord,
+        reason: Reason,
+        retry_after: Option<Duration>,
+    ) -> Settled {
+        *owner.robots_mut(self.scheme) = RobotsState::Unreachable;
+        self.policy.failed(owner, retry_after, self.now);
+        let due = owner.due;
+        Settled::Retrying { reason, due }
+    }
+}
+
+impl Policy {
+    fn rules_known(
+        &self,
+        record: &mut HostRecord,
+        scheme: &str,
+        crawl_delay: Option<Duration>,
+        missing: bool,
+        now: u64,
+    ) {
+        *record.robots_mut(scheme) = RobotsState::Known { at: now, missing };
+        record.crawl_delay = crawl_delay.map(millis);
+        record.failures = 0;
+        record.parked_until = record.parked_until.filter(|until| *until > now);
+        if self.is_too_slow(record) {
+            let until = now.saturating_add(self.robots_max_age);
+            record.parked_until = record.parked_until.max(Some(until));
+        }
+        record.due = record.due.max(now.saturating_add(self.delay(record)));
+    }
+}

@@ -1,0 +1,142 @@
+//! `/.well-known/tdmrep.json` as a matter of the frontier: when it is asked, and what
+//! is kept of it (TDM Reservation Protocol, W3C Community Group).
+//!
+//! It is asked before a host's first page or image, for each scheme by itself, and
+//! again when it is as old as robots rules may become. It stands under the host's
+//! clock like everything else, and where robots.txt forbids it, it is not asked.
+//!
+//! | answer | means |
+//! |---|---|
+//! | 2xx | these are the rules; none, where it cannot be read |
+//! | 3xx to the same host and scheme | it lies there; followed five times in a row |
+//! | none, or trouble that may pass (5xx, 429) | what was known holds on; at first nothing |
+//! | all else | nothing is said |
+//!
+//! A redirect to another host is not followed: what lies there has a file of its own,
+//! and pages that moved there are asked there. The protocol fails open, so unlike
+//! robots.txt no host ever waits for this file longer than for one answer. Only where
+//! the host's very address could not be found nothing was asked, and it will be.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::HostKey;
+use crate::config;
+use crate::crawl::frontier::codec;
+use crate::crawl::frontier::keys;
+use crate::crawl::frontier::outcome::Settled;
+use crate::crawl::frontier::policy::Policy;
+use crate::crawl::frontier::store::{Store, StoreError};
+use crate::page::{Obeyed, Outcome, Reason};
+use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep};
+
+/// Redirects in a row that are followed; the protocol names no number, so it is that
+/// of robots.txt.
+const MAX_REDIRECTS: u8 = 5;
+
+/// What is known of a host's file, for one scheme.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TdmRecord {
+    /// When it was asked, in milliseconds since 1970.
+    pub at: u64,
+    /// Where on the host it lies instead, while that is still to be asked.
+    pub moved: Option<String>,
+    /// Redirects so far.
+    pub redirects: u8,
+    /// Its rules, in the order of the file.
+    pub rules: Vec<TdmRule>,
+}
+
+impl Policy {
+    /// The same, with the signals obeyed that `section` says. `keeps` is whether the
+    /// job keeps anything that a reservation could speak of.
+    pub fn with_consent(self, section: &config::Consent, keeps: bool) -> Self {
+        Self {
+            tdmrep: section.tdmrep && keeps,
+            obeyed: obeyed(section),
+            ..self
+        }
+    }
+}
+
+/// Which terms of use the section says to obey.
+pub fn obeyed(section: &config::Consent) -> Obeyed {
+    let obeys = |signal| section.obey.contains(&signal);
+    Obeyed {
+        robots: obeys(config::Signal::Robots),
+        tdm: obeys(config::Signal::Tdm),
+        content_signals: obeys(config::Signal::ContentSignal),
+    }
+}
+
+impl TdmRecord {
+    /// What is stored of a host's file. Read with every page and image: most hosts have no file,
+    /// and its record is of a few bytes.
+    pub fn of(store: &dyn Store, host: &HostKey, scheme: &str) -> Result<Option<Self>, StoreError> {
+        codec::get(store, &keys::tdmrep(host, scheme))
+    }
+
+    /// The file after an outcome, and what becomes of the task. `self` is what was known,
+    /// `asked` where it was asked and after how many redirects.
+    pub fn after(
+        self,
+        (host, scheme, redirects): (&HostKey, &str, u8),
+        outcome: &Outcome,
+        body: &[u8],
+        now: u64,
+    ) -> (Settled, Self) {
+        // A reservation is not lifted by a server that is down for an hour.
+        let earlier = self.rules;
+        let known = Self {
+            at: now,
+            ..Self::default()
+        };
+        match outcome {
+            Outcome::Done => {
+                let rules = parse_tdmrep(body);
+                (Settled::Done, Self { rules, ..known })
+            }
+            Outcome::Redirect { to }
+                if redirects < MAX_REDIRECTS && to.host_key() == *host && to.scheme() == scheme =>
+            {
+                let known = Self {
+                    moved: Some(to.as_str().to_owned()),
+                    redirects: redirects + 1,
+                    rules: earlier,
+                    ..known
+                };
+                (Settled::Redirected, known)
+            }
+            Outcome::Redirect { .. } => (dropped(Reason::BadRedirect), known),
+            Outcome::Unchanged => (dropped(Reason::Protocol), known),
+            Outcome::Retry { reason, .. } => {
+                let rules = earlier;
+                (dropped(*reason), Self { rules, ..known })
+            }
+            Outcome::Drop { reason } => (dropped(*reason), known),
+        }
+    }
+
+    /// Where the file is to be asked next, with the redirects so far; `None` while what is known
+    /// holds. `known` is what is stored.
+    pub fn next_request(
+        known: Option<Self>,
+        host: &HostKey,
+        scheme: &str,
+        policy: &Policy,
+        now: u64,
+    ) -> Option<(String, u8)> {
+        match known {
+            Some(Self {
+                moved: Some(moved),
+                redirects,
+                ..
+            }) => Some((moved, redirects)),
+            Some(known) if now < known.at.saturating_add(policy.robots_max_age) => None,
+            _ => Some((format!("{scheme}://{host}{TDMREP_PATH}"), 0)),
+        }
+    }
+}
+
+fn dropped(reason: Reason) -> Settled {
+    Settled::Dropped { reason }
+}

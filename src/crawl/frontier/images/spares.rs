@@ -1,0 +1,258 @@
+//! Other addresses of the same picture: which one is asked for when there is no image at
+//! the best.
+//!
+//! A page offers a picture in several sizes. The best of them is queued as an image like
+//! any other, and the rest lies beside the words that the page has around it. Where the
+//! server says that there is nothing at that address (404 or 410), the words move on to
+//! the next one in the same batch, which is queued in its turn: under the clock of its own
+//! host, and judged by scope, robots rules and terms of use like everything else. So
+//! whatever kills the process, the words lie at exactly one address.
+//!
+//! Each page's words follow what that page offers. An address that is known already is
+//! never asked for twice: the words are given to the image that came from there, or go on
+//! to the next address where none did.
+//!
+//! Only an address that is gone is replaced. One that rules keep out, or that brings
+//! something else than a picture, ends the search, as the operator or the server has
+//! spoken about this picture; but while a replacement is looked for, an address that
+//! robots rules or the scope keep out is passed over.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::PageUrl;
+use crate::crawl::frontier::added::{NewImage, NewTask, Origin};
+use crate::crawl::frontier::contexts::{self, Words};
+use crate::crawl::frontier::intake::Intake;
+use crate::crawl::frontier::outcome::OutputEdit;
+use crate::crawl::frontier::record::{State, UrlRecord};
+use crate::crawl::frontier::store::{Store, StoreError};
+use crate::crawl::frontier::transaction::Transaction;
+use crate::crawl::frontier::{codec, keys};
+use crate::page::{Reason, TaskKind};
+use crate::topic::strategy::Score;
+
+/// Addresses that are named as those in the place of another at most: every page may
+/// offer others.
+const MAX_NAMED: usize = 8;
+
+/// Which address of the same picture stands for which.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instead {
+    /// It was asked for because there was no image at this one.
+    pub of: Option<PageUrl>,
+    /// There was no image at it, so these were asked for, or had come already.
+    pub by: Vec<PageUrl>,
+}
+
+/// What is known of an image in this respect.
+pub fn instead(store: &dyn Store, image: &PageUrl) -> Result<Instead, StoreError> {
+    let key = keys::instead(&keys::url(image, TaskKind::Image));
+    let stored = codec::get(store, &key)?;
+    Ok(stored.unwrap_or_default())
+}
+
+/// Whether another address is tried where one was dropped for `reason`; `is_spare` where
+/// it was itself tried in place of another.
+fn passes_on(reason: Reason, is_spare: bool) -> bool {
+    match reason {
+        Reason::Gone => true,
+        Reason::Robots | Reason::Scope | Reason::ClientError => is_spare,
+        _ => false,
+    }
+}
+
+/// Adds an image with one context, or adds the context to what is known.
+pub fn add_image(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    new: &NewImage,
+    origin: Origin,
+) -> Result<(), StoreError> {
+    let words = Words {
+        context: new.context.clone(),
+        spares: new.spares.clone(),
+        instead_of: None,
+    };
+    add_words(tx, intake, &new.url, words, (new.score, new.bucket), origin)
+}
+
+/// Adds words to the image at an address, or to the first of their other addresses
+/// where there is none.
+pub fn add_words(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    url: &PageUrl,
+    words: Words,
+    rated: Score,
+    origin: Origin,
+) -> Result<(), StoreError> {
+    match add_at(tx, intake, url, words, rated, origin)? {
+        None => Ok(()),
+        Some(words) => try_next(tx, intake, url, words, rated, origin),
+    }
+}
+
+/// Gives the words around an image that was dropped for `reason` to the next of their
+/// addresses, where that reason permits it, and forgets them here.
+pub fn pass_on(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    key: &[u8],
+    url: &PageUrl,
+    record: &UrlRecord,
+    reason: Reason,
+) -> Result<(), StoreError> {
+    let origin = Origin {
+        via: record.via,
+        hops: record.hops,
+        redirects: 0,
+    };
+    contexts::forget(tx, key)?;
+    let rated = (record.score, Some(record.bucket));
+    for words in contexts::words_of(tx.store(), key)? {
+        if passes_on(reason, words.instead_of.is_some()) {
+            try_next(tx, intake, url, words, rated, origin)?;
+        }
+    }
+    Ok(())
+}
+
+/// What is known of an image in this respect, what is pending included.
+pub fn instead_of(tx: &Transaction<'_>, image: &PageUrl) -> Result<Instead, StoreError> {
+    let key = keys::instead(&keys::url(image, TaskKind::Image));
+    Ok(tx.read(&key)?.unwrap_or_default())
+}
+
+/// An image and all that stand in its place, in no order.
+pub fn stand_ins(tx: &Transaction<'_>, image: &PageUrl) -> Result<Vec<PageUrl>, StoreError> {
+    let mut found = vec![image.clone()];
+    let mut next = 0;
+    while let Some(url) = found.get(next).filter(|_| found.len() <= MAX_NAMED) {
+        for by in instead_of(tx, url)?.by {
+            if !found.contains(&by) {
+                found.push(by);
+            }
+        }
+        next += 1;
+    }
+    Ok(found)
+}
+
+fn try_next(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    gone: &PageUrl,
+    mut words: Words,
+    rated: Score,
+    origin: Origin,
+) -> Result<(), StoreError> {
+    let mut gone = gone.clone();
+    while !words.spares.is_empty() {
+        let next = words.spares.remove(0);
+        words.instead_of = Some(gone);
+        match add_at(tx, intake, &next, words, rated, origin)? {
+            None => return Ok(()),
+            Some(back) => words = back,
+        }
+        gone = next;
+    }
+    Ok(())
+}
+
+/// Adds words to the image at this very address. They come back where there is none,
+/// so that another address may be tried.
+fn add_at(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    at: &PageUrl,
+    words: Words,
+    (score, bucket): Score,
+    origin: Origin,
+) -> Result<Option<Words>, StoreError> {
+    let Some((url, known)) = super::follow(tx, at)? else {
+        return Ok(None);
+    };
+    let is_spare = words.instead_of.is_some();
+    let verdict = intake.scope.image(&url);
+    if let Err(reason) = verdict
+        && is_spare
+    {
+        return Ok(passes_on(reason, is_spare).then_some(words));
+    }
+    match known.as_ref().map(|r| &r.state) {
+        Some(State::Done { .. }) => {
+            name_instead(tx, &words, &url, false)?;
+            let context = words.context;
+            let note = known.and_then(|record| record.note);
+            let edit = note.map(|note| OutputEdit::AddContext { note, context });
+            tx.edits.extend(edit);
+            return Ok(None);
+        }
+        // What only the scope kept out is judged by the one in force.
+        Some(State::Dropped { reason })
+            if *reason != Reason::Scope && passes_on(*reason, is_spare) =>
+        {
+            return Ok(Some(words));
+        }
+        Some(State::Dropped { reason }) if !matches!(reason, Reason::Razor | Reason::Scope) => {
+            return Ok(None);
+        }
+        _ => {}
+    }
+    let key = keys::url(&url, TaskKind::Image);
+    // What is refused for good needs no words kept.
+    if verdict.is_ok() && !has_better(tx, &key, &words)? {
+        contexts::put(tx, &key, &words)?;
+    }
+    name_instead(tx, &words, &url, known.is_none())?;
+    let (score, bucket) = match intake.rating.rating() {
+        Some(rating) => rating.image(words.context.document_perplexity),
+        None => (score, bucket),
+    };
+    let task = NewTask::rated(url, (score, bucket));
+    intake.add(tx, &key, TaskKind::Image, &task, origin)?;
+    Ok(None)
+}
+
+/// Whether the page of words that were moved here has better ones around this very
+/// address.
+fn has_better(tx: &Transaction<'_>, key: &[u8], words: &Words) -> Result<bool, StoreError> {
+    if words.instead_of.is_none() {
+        return Ok(false);
+    }
+    let Some(packed) = tx.get(&keys::context(key, &words.context.page))? else {
+        return Ok(false);
+    };
+    let known = contexts::unpack(&packed);
+    let known = known.map_err(|why| codec::corrupt(tx.store(), key, why))?;
+    Ok(known.context.rank <= words.context.rank)
+}
+
+/// Notes which address stands for which. One that was met for its own sake is not
+/// asked for in the place of another.
+fn name_instead(
+    tx: &mut Transaction<'_>,
+    words: &Words,
+    url: &PageUrl,
+    new: bool,
+) -> Result<(), StoreError> {
+    let Some(gone) = &words.instead_of else {
+        return Ok(());
+    };
+    let mut of_gone = instead_of(tx, gone)?;
+    if !of_gone.by.contains(url) && of_gone.by.len() < MAX_NAMED {
+        of_gone.by.push(url.clone());
+        let key = keys::instead(&keys::url(gone, TaskKind::Image));
+        tx.write(key, &of_gone)?;
+    }
+    if new {
+        tx.meta.images.tried += 1;
+        let of = Some(gone.clone());
+        let own = Instead {
+            of,
+            ..instead_of(tx, url)?
+        };
+        tx.write(keys::instead(&keys::url(url, TaskKind::Image)), &own)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,258 @@
+//! What a frontier at work tells of itself, and the numbers that are set from outside.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use super::codec;
+use super::contexts;
+use super::control_sample::{Curve, Focus};
+use super::image_ledger::{ImageLedger, ImagesLeft};
+use super::images::{Instead, spares};
+use super::keys::{self, class};
+use super::parts::Frontier;
+use super::policy::Policy;
+use super::record::{Counts, HostRecord, UrlRecord};
+use super::schedule::{HostStates, HostTurn, Slot};
+use super::seen::Questions;
+use super::store::{Readable, StoreError};
+use super::traps::{Budget, budgets};
+use super::view::View;
+use crate::address::{HostKey, PageUrl};
+use crate::page::{ImageContext, TaskKind};
+
+impl Frontier {
+    /// Replaces pauses and numbers of attempts. A pause that a host has begun
+    /// ends as it would have. Which clocks hosts share, and whether pages are visited
+    /// again, stays as it was at opening.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.policy = Policy {
+            address_delay: self.policy.address_delay,
+            domain_delay: self.policy.domain_delay,
+            ..policy
+        };
+        // Another strategy may have no control sample.
+        self.policy
+            .apply_control(&mut self.ledger.meta_mut().sample);
+    }
+
+    /// Sets how many requests may be open at the same time. Once any host has given
+    /// something, at most three quarters of them are for hosts that have given nothing yet or
+    /// failed last, and a quarter while such hosts keep silent.
+    pub fn set_most_open(&mut self, most: usize) {
+        self.leases.newcomers.set_most(most);
+    }
+
+    /// Adds to the time spent crawling; written with the next commit.
+    pub fn add_active(&mut self, millis: u64) {
+        let active = &mut self.ledger.meta_mut().active;
+        *active = active.saturating_add(millis);
+    }
+
+    /// Time spent crawling over all runs, as of the last commit, in milliseconds.
+    pub fn active(&self) -> u64 {
+        self.ledger.meta().active
+    }
+
+    /// How much of everything there is.
+    pub fn counts(&self) -> &Counts {
+        &self.ledger.meta().counts
+    }
+
+    /// Where the outputs stood at the last commit; empty before the first.
+    pub fn stamp(&self) -> &[u8] {
+        &self.ledger.meta().stamp
+    }
+
+    /// Hosts in memory by what they wait for.
+    pub fn hosts_by_state(&self) -> HostStates {
+        self.schedule.states()
+    }
+
+    /// The hosts whose turn comes next, `most` of each state.
+    pub fn turns(&self, most: usize) -> Vec<HostTurn> {
+        self.schedule.turns(most)
+    }
+
+    /// Hosts in memory, and how many of them are given up for now.
+    pub fn hosts(&self) -> (usize, usize) {
+        (self.schedule.active(), self.schedule.parked())
+    }
+
+    /// The pause between two requests to a host that is at work, in milliseconds:
+    /// back-offs and what `Retry-After` asks for not counted. `None` where no task of
+    /// it is queued or leased.
+    pub fn delay(&self, host: &HostKey) -> Option<u64> {
+        let host = self.schedule.host(self.schedule.slot(host)?)?;
+        Some(self.policy.delay(&host.record))
+    }
+
+    /// Number of open leases.
+    pub fn leased(&self) -> usize {
+        self.leases.len()
+    }
+
+    /// Those of them that are not for images.
+    pub fn leased_pages(&self) -> usize {
+        self.leases.pages()
+    }
+
+    /// How often it was asked whether an address is known, and what answered.
+    pub fn questions(&self) -> &Questions {
+        self.ledger.questions()
+    }
+
+    /// What was found by score, and what by chance, over all runs.
+    pub fn focus(&self) -> Focus {
+        self.focus_curve().total()
+    }
+
+    /// The same over the course of the crawl.
+    pub fn focus_curve(&self) -> &Curve {
+        &self.ledger.meta().sample.curve
+    }
+
+    /// Links of the control sample that wait for their hosts.
+    pub fn control_pending(&self) -> usize {
+        self.ledger.meta().sample.pending.len()
+    }
+
+    /// The account of the images.
+    pub fn images(&self) -> &ImageLedger {
+        &self.ledger.meta().images
+    }
+
+    /// What of the images is still to be had, and how long that takes. Every queued image
+    /// is looked at.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn images_left(&self) -> Result<ImagesLeft, StoreError> {
+        let mut left = ImagesLeft::default();
+        let mut shared: HashMap<String, u64> = HashMap::new();
+        for slot in self.schedule.slots() {
+            let images = self.queued_images(slot)?;
+            let Some(host) = self.schedule.host(slot).filter(|_| images > 0) else {
+                continue;
+            };
+            left.images += images;
+            left.hosts += 1;
+            let until = host.record.parked_until;
+            if until.is_some_and(|until| until > self.process.latest) {
+                left.parked += images;
+                continue;
+            }
+            let pause = self.policy.delay(&host.record);
+            left.millis = left.millis.max(images.saturating_mul(pause));
+            for (group, record) in self.schedule.groups_of(slot) {
+                let together = shared.entry(group.to_string()).or_default();
+                *together += images;
+                left.millis = left.millis.max(together.saturating_mul(record.delay));
+            }
+        }
+        Ok(left)
+    }
+
+    fn queued_images(&self, slot: Slot) -> Result<u64, StoreError> {
+        let mut images = 0;
+        if let Some(host) = self.schedule.host(slot) {
+            let queue = keys::queue_class(&host.key, class::IMAGE);
+            self.ledger.store().scan(&queue, &[], &mut |_, _| {
+                images += 1;
+                ControlFlow::Continue(())
+            })?;
+        }
+        Ok(images)
+    }
+
+    /// This frontier, as of now.
+    pub fn view(&self) -> View<'_> {
+        View::live(self.ledger.store(), &self.schedule)
+    }
+
+    /// All that is known of an address, if anything is.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn look_up(&self, url: &PageUrl, kind: TaskKind) -> Result<Option<UrlRecord>, StoreError> {
+        self.view().url(url, kind)
+    }
+
+    /// All that is known of a host, if anything is.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn look_up_host(&self, host: &HostKey) -> Result<Option<HostRecord>, StoreError> {
+        self.view().host(host)
+    }
+
+    /// What the prefixes that an address belongs to have spent, and what is left.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn budget(&self, url: &PageUrl) -> Result<Budget, StoreError> {
+        budgets::budget(self.ledger.store(), url)
+    }
+
+    /// Which address of the same picture an image is asked for in place of, and which are
+    /// asked for in its place.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn instead(&self, image: &PageUrl) -> Result<Instead, StoreError> {
+        spares::instead(self.ledger.store(), image)
+    }
+
+    /// The contexts in which an image was met so far that no sidecar holds yet.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn contexts(&self, image: &PageUrl) -> Result<Vec<ImageContext>, StoreError> {
+        contexts::of(self.ledger.store(), &keys::url(image, TaskKind::Image))
+    }
+
+    /// Where an image was sent when it was asked for: the last address of the
+    /// chain, if there is one.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn image_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
+        self.view().target(url, TaskKind::Image)
+    }
+
+    /// The same for a page, or the address that it calls its own.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn page_target(&self, url: &PageUrl) -> Result<Option<PageUrl>, StoreError> {
+        let url = self.scope.canonical(url);
+        self.view().target(&url, TaskKind::Page)
+    }
+
+    /// The file that was first kept with these bytes, as the outputs named it;
+    /// `sha256` in lower-case hexadecimal. An entry is committed with the image that it names, so
+    /// it never names one that was taken back after a crash. Whether the file is still there is
+    /// for the outputs to find out.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn kept_file(&self, sha256: &str) -> Result<Option<String>, StoreError> {
+        let key = keys::kept(sha256);
+        let store = self.ledger.store();
+        let name = store.get(&key)?.map(String::from_utf8).transpose();
+        name.map_err(|why| codec::corrupt(store, &key, why.to_string()))
+    }
+
+    /// Everything as of the last commit, to be read on any thread while the crawl
+    /// goes on. To be dropped before the store is opened again.
+    pub fn snapshot(&self) -> Box<dyn Readable> {
+        self.ledger.store().snapshot()
+    }
+
+    /// Bytes the store takes on disk.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn size(&self) -> Result<u64, StoreError> {
+        self.ledger.store().size()
+    }
+}

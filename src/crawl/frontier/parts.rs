@@ -1,0 +1,339 @@
+//! The frontier as its parts: opening, closing, and how a commit reaches memory.
+
+use std::ops::ControlFlow;
+
+use super::added::{NewTask, Origin};
+use super::draws;
+use super::host_files::HostFiles;
+use super::intake::Intake;
+use super::keys::{self, Rank, class};
+use super::leases::Leases;
+use super::ledger::Ledger;
+use super::policy::Policy;
+use super::ratings::{InForce, Ratings};
+use super::record::{GroupKey, GroupRecord, HostRecord, Meta, RobotsState};
+use super::recrawl::Visits;
+use super::rejudge::{self, Rescoped};
+use super::retries::Retries;
+use super::schedule::{Head, Host, Schedule, Slot};
+use super::store::{Store, StoreError};
+use super::transaction::Prepared;
+use super::{clock_skew, codec};
+use crate::address::{HostKey, PageUrl};
+use crate::web::scope::Scope;
+
+/// The frontier of one crawl. See the module's documentation.
+pub struct Frontier {
+    pub(super) ledger: Ledger,
+    pub(super) policy: Policy,
+    pub(super) scope: Scope,
+    pub(super) schedule: Schedule,
+    pub(super) leases: Leases,
+    pub(super) files: HostFiles,
+    pub(super) ratings: Ratings,
+    pub(super) visits: Visits,
+    pub(super) retries: Retries,
+    /// Progress of the current re-scoping.
+    pub(super) rescoped: Rescoped,
+    pub(super) gate: Gate,
+    pub(super) process: Process,
+}
+
+/// Whether pages are leased.
+#[derive(Debug, Default)]
+pub(super) struct Gate {
+    /// The budget of pages is spent: only images and robots.txt are leased.
+    pub pages_closed: bool,
+    /// As many pages are open as the budget permits: for now only images and robots.txt are
+    /// leased.
+    pub pages_held: bool,
+    /// When a task was last to be leased, the pages that might be asked for were not worth it.
+    pub is_patient: bool,
+}
+
+/// The times of this process, in milliseconds since 1970.
+#[derive(Debug)]
+pub(super) struct Process {
+    /// When it opened the store.
+    pub opened: u64,
+    /// The same, if the last process did not close the store.
+    pub unclean_since: Option<u64>,
+    /// The last time that it was told.
+    pub latest: u64,
+}
+
+impl Frontier {
+    /// Opens the frontier that lies in `store`, or begins an empty one.
+    /// `now` is milliseconds since 1970, here and in every other call.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails, is damaged or of another format.
+    pub fn open(
+        store: Box<dyn Store>,
+        policy: Policy,
+        scope: Scope,
+        now: u64,
+    ) -> Result<Self, StoreError> {
+        let first = Meta {
+            scope: scope.digest(),
+            ..Meta::default()
+        };
+        let mut ledger = Ledger::open(store, first)?;
+        let meta = ledger.meta_mut();
+        rejudge::begin_where_changed(meta, &scope);
+        let clean = meta.clean;
+        policy.apply_control(&mut meta.sample);
+        let mut frontier = Self {
+            ledger,
+            visits: Visits::new(policy.recrawl.clone()),
+            policy,
+            scope,
+            schedule: Schedule::default(),
+            leases: Leases::default(),
+            files: HostFiles::default(),
+            ratings: Ratings::default(),
+            retries: Retries::default(),
+            rescoped: Rescoped::default(),
+            gate: Gate::default(),
+            process: Process {
+                opened: now,
+                unclean_since: (!clean).then_some(now),
+                latest: now,
+            },
+        };
+        clock_skew::follow(&mut frontier.ledger, now)?;
+        frontier.mark_clean(false)?;
+        frontier.load_hosts(now)?;
+        let store = frontier.ledger.store();
+        frontier.retries.look_up_next(store)?;
+        frontier.files.look_up_rechecks(store)?;
+        frontier.visits.look_up_next(store)?;
+        Ok(frontier)
+    }
+
+    /// Ends in good order. Where leases are open it is not called a clean end,
+    /// so that the next opening keeps its distance from their hosts.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn close(mut self) -> Result<(), StoreError> {
+        let clean = self.leases.is_empty();
+        self.mark_clean(clean)
+    }
+
+    /// Makes everything committed so far survive the death of the process.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn flush(&mut self) -> Result<(), StoreError> {
+        self.ledger.flush(self.process.latest)
+    }
+
+    /// Adds the operator's own addresses. Those that are known already stay as
+    /// they are, but for their priority.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails; nothing is added then.
+    pub fn add_seeds(&mut self, seeds: &[PageUrl], now: u64) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        let intake = self.intake(InForce::default());
+        for url in seeds {
+            intake.add_page(&mut tx, &NewTask::seed(url), Origin::default())?;
+        }
+        let prepared = tx.prepare();
+        self.commit(prepared, now)
+    }
+
+    /// Records where the outputs stand, before the first task is leased.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
+        self.commit_meta(|meta| meta.stamp = stamp)?;
+        self.flush()
+    }
+
+    fn mark_clean(&mut self, clean: bool) -> Result<(), StoreError> {
+        self.commit_meta(|meta| meta.clean = clean)?;
+        self.flush()
+    }
+
+    /// Commits a change of the counters alone.
+    pub(super) fn commit_meta(&mut self, change: impl FnOnce(&mut Meta)) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        change(&mut tx.meta);
+        let prepared = tx.prepare();
+        self.ledger.commit(prepared).map(drop)
+    }
+
+    /// What URLs are judged by that are added now.
+    pub(super) fn intake<'a>(&'a self, rating: InForce<'a>) -> Intake<'a> {
+        Intake {
+            scope: &self.scope,
+            schedule: &self.schedule,
+            rating,
+        }
+    }
+
+    /// Commits a transaction, and puts the hosts that it touched in their places.
+    pub(super) fn commit(&mut self, prepared: Prepared, now: u64) -> Result<(), StoreError> {
+        let effect = self.ledger.commit(prepared)?;
+        self.visits.expect(effect.visit);
+        self.refresh_hosts(effect.touched, now)
+    }
+
+    /// Finds the hosts that have a queue by skipping from each to the next.
+    pub(super) fn load_hosts(&mut self, now: u64) -> Result<(), StoreError> {
+        let mut from = keys::QUEUES.to_vec();
+        loop {
+            let mut found = None;
+            let store = self.ledger.store();
+            store.scan(keys::QUEUES, &from, &mut |key, _| {
+                found = Some(key.to_vec());
+                ControlFlow::Break(())
+            })?;
+            let Some(key) = found else { return Ok(()) };
+            let Some(host) = keys::host_of_queue_key(&key) else {
+                let why = "not a queue key".to_owned();
+                return Err(codec::corrupt(store, &key, why));
+            };
+            from = keys::after_queues_of(&host);
+            let slot = self.activate(&host)?;
+            self.refresh(slot, now)?;
+        }
+    }
+
+    /// The slot of a host, which is read from the store where it is not active.
+    pub(super) fn activate(&mut self, host: &HostKey) -> Result<Slot, StoreError> {
+        if let Some(slot) = self.schedule.slot(host) {
+            return Ok(slot);
+        }
+        let mut record: HostRecord = self.ledger.read(&keys::host(host))?.unwrap_or_default();
+        if let Some(opened) = self.process.unclean_since {
+            let delay = self.policy.delay(&record);
+            record.due = record.due.max(opened.saturating_add(delay));
+        }
+        let slot = self.schedule.insert(host.clone(), record);
+        self.join_groups(slot, self.process.opened)?;
+        Ok(slot)
+    }
+
+    /// Puts a host into the groups that its record and name say.
+    pub(super) fn join_groups(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
+        let Some(host) = self.schedule.host(slot) else {
+            return Ok(());
+        };
+        let groups = self.policy.groups_of(&host.key, &host.record);
+        let known = self.schedule.groups_of(slot);
+        if groups.iter().eq(known.iter().map(|(key, _)| key)) {
+            return Ok(());
+        }
+        let mut unsound = Vec::new();
+        let latest = now.max(self.process.latest);
+        let Self {
+            schedule,
+            ledger,
+            policy,
+            process,
+            ..
+        } = self;
+        let record = |group: &GroupKey| {
+            let key = keys::group(group);
+            let stored: Option<GroupRecord> = ledger.read(&key)?;
+            let mut record = stored.unwrap_or_default();
+            if !policy.is_sound(&record, latest) {
+                unsound.push(key);
+                record = GroupRecord::default();
+            }
+            let least = policy.group_delay(group);
+            record.delay = record.delay.min(policy.max_delay).max(least);
+            // A host of the group may have been asked just before this process began.
+            let since_opened = process.opened.saturating_add(record.delay);
+            record.due = record.due.max(since_opened);
+            Ok::<_, StoreError>(record)
+        };
+        schedule.join(slot, groups, record, now, policy.connections)?;
+        if unsound.is_empty() {
+            return Ok(());
+        }
+        let mut tx = self.ledger.begin();
+        unsound.into_iter().for_each(|key| tx.delete(key));
+        let prepared = tx.prepare();
+        self.ledger.commit(prepared).map(drop)
+    }
+
+    /// Looks at hosts again whose queues have changed.
+    pub(super) fn refresh_hosts(
+        &mut self,
+        hosts: impl IntoIterator<Item = HostKey>,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        for host in hosts {
+            let slot = self.activate(&host)?;
+            self.refresh(slot, now)?;
+        }
+        Ok(())
+    }
+
+    /// Reads a host's head from its queues and puts it in its place.
+    pub(super) fn refresh(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
+        let Some(host) = self.schedule.host(slot) else {
+            return Ok(());
+        };
+        let mut head = self.first_of(host, class::ROBOTS)?;
+        let mut image = None;
+        if head.is_none() {
+            // Nothing else is asked while the rules are under way.
+            let may_be_asked = |h: &Head| {
+                let scheme = keys::scheme_of_key(&h.value);
+                host.asking != Some(scheme) && *host.record.robots(scheme) != RobotsState::Awaiting
+            };
+            if !self.gate.pages_closed {
+                head = draws::head_of(&self.ledger, host)?;
+                if head.is_none() {
+                    head = self.first_of(host, class::PAGE)?;
+                }
+            }
+            head = head.filter(may_be_asked);
+            image = self.first_of(host, class::IMAGE)?.filter(may_be_asked);
+        }
+        let connections = self.policy.connections;
+        if let Some(host) = self.schedule.host_mut(slot) {
+            host.head = head;
+            host.image = image;
+        }
+        self.schedule.settle(slot, now, connections);
+        Ok(())
+    }
+
+    fn first_of(&self, host: &Host, class: u8) -> Result<Option<Head>, StoreError> {
+        let mut found = None;
+        let mut broken = None;
+        let store = self.ledger.store();
+        store.scan(
+            &keys::queue_class(&host.key, class),
+            &[],
+            &mut |key, value| {
+                if host.leased.iter().any(|l| l == value) {
+                    return ControlFlow::Continue(());
+                }
+                match Rank::of_key(key) {
+                    Some(rank) => {
+                        found = Some(Head {
+                            rank,
+                            class,
+                            queue_key: key.to_vec(),
+                            value: value.to_vec(),
+                        });
+                    }
+                    None => broken = Some(key.to_vec()),
+                }
+                ControlFlow::Break(())
+            },
+        )?;
+        match broken {
+            Some(key) => Err(codec::corrupt(store, &key, "no rank".to_owned())),
+            None => Ok(found),
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What a host is asked for next, and by what number a host is known in memory.
+
+use crate::crawl::frontier::keys::Rank;
+
+/// The next thing to ask a host for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Head {
+    /// Its place among all hosts' heads.
+    pub rank: Rank,
+    /// The queue that it stands in.
+    pub class: u8,
+    /// Key of the queue entry.
+    pub queue_key: Vec<u8>,
+    /// Value of the queue entry: a `U` key, or a robots errand for class 0.
+    pub value: Vec<u8>,
+}
+
+/// Index of a host in the schedule.
+pub type Slot = usize;

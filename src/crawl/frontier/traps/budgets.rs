@@ -1,0 +1,176 @@
+//! Budgets of prefixes: a part of a site that brings nothing new is not followed for ever.
+//!
+//! Every finished page is *fruitful* or *barren* for its [`Prefixes`]. It is
+//! fruitful where it brings an image that was not known, or blocks of text that the
+//! wide prefix has not shown yet: [`NEW_WORDS`] words of them, or one word in
+//! [`NEW_SHARE`]. No language model has a say in this, since a trap may well be on
+//! topic. A page that is the copy of another is barren, and so is a redirect from an
+//! address with a query to what is known. What is missing (404) is not judged: it leads nowhere, so it cannot go on
+//! without end, and much of the honest web is gone.
+//!
+//! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the
+//! square of the share of fruitful pages in its wide prefix: where siblings were
+//! barren, there is less patience with the next. A barren page costs one, a
+//! fruitful one earns [`GAIN`], up to [`MAX_BALANCE`]. So a calendar ends after some
+//! fifteen pages, a maze of filters, which has as many prefixes as combinations of
+//! filters, after some fifty, and a folder in which every third page brings
+//! something new never does. An address whose prefix has nothing left is dropped
+//! when its turn comes; seeds are not.
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::{HostKey, PageUrl};
+use crate::crawl::frontier::codec;
+use crate::crawl::frontier::keys;
+use crate::crawl::frontier::record::{HostRecord, PrefixRecord};
+use crate::crawl::frontier::store::{Store, StoreError};
+use crate::crawl::frontier::transaction::Transaction;
+use crate::page::BlockPrint;
+use crate::web::scope::{Prefixes, prefixes};
+
+/// Barren pages that a prefix may have at first.
+const ALLOWANCE: f64 = 24.0;
+/// Fruitful pages that a wide prefix is credited with in advance.
+const PRIOR: f64 = 12.0;
+/// What a fruitful page earns.
+const GAIN: i64 = 2;
+/// The highest balance, so that riches of old do not feed a trap for long.
+const MAX_BALANCE: i64 = 60;
+/// Words in new blocks that make a page fruitful.
+const NEW_WORDS: u64 = 20;
+/// One word in so many that is new makes it fruitful as well.
+const NEW_SHARE: u64 = 8;
+/// Whether a judged page brought something new.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Worth {
+    Fruitful,
+    Barren,
+}
+
+/// What a prefix has spent and what is left to it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Budget {
+    /// The prefixes.
+    pub prefixes: Prefixes,
+    /// Pages judged, in the narrow prefix and in the wide one.
+    pub fetched: (u64, u64),
+    /// Those of them that brought something new.
+    pub fruitful: (u64, u64),
+    /// Barren pages that it may still have; nothing is fetched at 0.
+    pub left: u64,
+}
+
+/// The budget of the prefixes that `url` belongs to.
+pub fn budget(store: &dyn Store, url: &PageUrl) -> Result<Budget, StoreError> {
+    let host = url.host_key();
+    let prefixes = prefixes(url);
+    let get = |prefix: &str| {
+        let key = keys::prefix(&host, prefix);
+        let record: Option<PrefixRecord> = codec::get(store, &key)?;
+        Ok::<_, StoreError>(record.unwrap_or_default())
+    };
+    let (narrow, wide) = (get(&prefixes.narrow)?, get(&prefixes.wide)?);
+    Ok(Budget {
+        prefixes,
+        fetched: (narrow.fetched, wide.fetched),
+        fruitful: (narrow.fruitful, wide.fruitful),
+        left: left(&narrow, &wide),
+    })
+}
+
+/// How many pages the registered domain of a host has given.
+pub fn domain_documents(store: &dyn Store, host: &HostKey) -> Result<u64, StoreError> {
+    let key = keys::domain(host.registered_domain());
+    Ok(codec::get(store, &key)?.unwrap_or_default())
+}
+
+fn left(narrow: &PrefixRecord, wide: &PrefixRecord) -> u64 {
+    let share = (PRIOR + wide.fruitful as f64) / (PRIOR + wide.fetched as f64);
+    let allowance = (ALLOWANCE * share * share) as i64;
+    u64::try_from(narrow.balance.saturating_add(allowance)).unwrap_or(0)
+}
+
+/// Judges the text of a page that brought `more` than text, or whose text is the
+/// `same` as that of another.
+pub fn judge(
+    tx: &mut Transaction<'_>,
+    url: &PageUrl,
+    blocks: &[BlockPrint],
+    more: bool,
+    same: bool,
+) -> Result<Worth, StoreError> {
+    let key = keys::prefix(&url.host_key(), &prefixes(url).wide);
+    let mut wide: PrefixRecord = tx.read(&key)?.unwrap_or_default();
+    let (new, all) = wide.seen.take(blocks);
+    tx.write(key, &wide)?;
+    let new_text = new >= NEW_WORDS || (new > 0 && new * NEW_SHARE >= all);
+    let fruitful = more || (new_text && !same);
+    Ok(if fruitful {
+        Worth::Fruitful
+    } else {
+        Worth::Barren
+    })
+}
+
+/// Books a judged page with both of its prefixes.
+fn book(tx: &mut Transaction<'_>, url: &PageUrl, worth: Worth) -> Result<(), StoreError> {
+    let host = url.host_key();
+    let Prefixes { narrow, wide } = prefixes(url);
+    for prefix in [narrow, wide] {
+        let key = keys::prefix(&host, &prefix);
+        let mut record: PrefixRecord = tx.read(&key)?.unwrap_or_default();
+        record.fetched += 1;
+        match worth {
+            Worth::Fruitful => {
+                record.fruitful += 1;
+                record.balance = (record.balance + GAIN).min(MAX_BALANCE);
+            }
+            Worth::Barren => record.balance = record.balance.saturating_sub(1),
+        }
+        tx.write(key, &record)?;
+    }
+    Ok(())
+}
+
+/// Counts a page of a registered domain.
+pub fn count_domain(tx: &mut Transaction<'_>, host: &HostKey) -> Result<(), StoreError> {
+    let key = keys::domain(host.registered_domain());
+    let documents: u64 = tx.read(&key)?.unwrap_or_default();
+    tx.write(key, &(documents + 1))
+}
+
+/// Charges the budgets of a page's prefixes, and counts at its host what brought nothing. Before a
+/// host has such a page no budget of it is looked up.
+pub fn charge(
+    tx: &mut Transaction<'_>,
+    url: &PageUrl,
+    worth: Worth,
+    host: &mut HostRecord,
+) -> Result<(), StoreError> {
+    host.barren += u64::from(worth == Worth::Barren);
+    book(tx, url, worth)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crawl::frontier::block_filter::Memory;
+
+    #[test]
+    fn patience_shrinks_with_the_share_of_fruitful_pages() {
+        let record = |fetched, fruitful, balance| PrefixRecord {
+            fetched,
+            fruitful,
+            balance,
+            seen: Memory::default(),
+        };
+        let none = record(0, 0, 0);
+        assert_eq!(left(&none, &none), 24);
+        assert_eq!(left(&none, &record(12, 0, 0)), 6);
+        assert_eq!(left(&none, &record(48, 0, 0)), 0);
+        assert_eq!(left(&record(9, 0, -9), &record(9, 0, 0)), 0);
+        assert_eq!(left(&none, &record(9_999, 9_999, 0)), 24);
+        assert_eq!(left(&record(0, 0, i64::MIN), &none), 0);
+        assert_eq!(left(&record(0, 0, 60), &record(u64::MAX, 0, 0)), 60);
+    }
+}

@@ -1,0 +1,166 @@
+//! Pages that are copies of others.
+//!
+//! A page whose simhash differs from that of an earlier page of its host by
+//! [`NEAR`] bits at most (Manku, Jain and Das Sarma 2007) feeds no links. Of four
+//! bands of 16 bits one must be equal then, which is how the earlier page is found.
+//!
+//! A canonical address that a page names is believed within its own host, and where
+//! nothing speaks against it: the texts of both where both are known, or that a
+//! whole site cannot be one page.
+
+use std::ops::ControlFlow;
+
+use crate::address::PageUrl;
+use crate::crawl::frontier::codec;
+use crate::crawl::frontier::intake::Intake;
+use crate::crawl::frontier::keys;
+use crate::crawl::frontier::record::{State, UrlRecord};
+use crate::crawl::frontier::store::StoreError;
+use crate::crawl::frontier::transaction::Transaction;
+use crate::page::{Bucket, TaskKind};
+
+/// Bits by which the simhashes of near copies differ at most.
+const NEAR: u32 = 3;
+/// Bits by which the simhashes of a page and its canonical one differ at most.
+const ALIKE: u32 = 12;
+/// Simhashes that are compared in one band at most.
+const MAX_CANDIDATES: usize = 64;
+
+/// The earlier page of the same host that `url` is a near copy of, and whether
+/// their simhashes are even the same. Where there is none, `url` is what later ones are compared with, under the number `id`.
+pub fn near_copy(
+    tx: &mut Transaction<'_>,
+    url: &PageUrl,
+    simhash: u64,
+    id: u64,
+) -> Result<Option<(PageUrl, bool)>, StoreError> {
+    let host = url.host_key();
+    for band in 0..4 {
+        let mut found = None;
+        let mut compared = 0;
+        let prefix = keys::simhash_band(&host, band, simhash);
+        tx.store().scan(&prefix, &[], &mut |key, value| {
+            let other = keys::simhash_of_key(key);
+            if other.is_some_and(|other| (other ^ simhash).count_ones() <= NEAR) {
+                found = Some((key.to_vec(), value.to_vec()));
+            }
+            compared += 1;
+            if found.is_some() || compared == MAX_CANDIDATES {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        })?;
+        let Some((key, value)) = found else { continue };
+        let number = codec::decode(tx.store(), &key, &value)?;
+        let text = tx.get(&keys::document(number))?.unwrap_or_default();
+        let earlier = PageUrl::parse(&String::from_utf8_lossy(&text)).ok();
+        // Fetched again, a page is no copy of itself.
+        let same = keys::simhash_of_key(&key) == Some(simhash);
+        return Ok(earlier
+            .filter(|earlier| earlier != url)
+            .map(|earlier| (earlier, same)));
+    }
+    for band in 0..4 {
+        tx.write(keys::simhash(&host, band, simhash), &id)?;
+    }
+    Ok(None)
+}
+
+/// What the address `named` that the fetched page `url` calls its own is to it.
+pub fn claim(
+    tx: &Transaction<'_>,
+    intake: &Intake<'_>,
+    url: &PageUrl,
+    named: &PageUrl,
+    hops: u32,
+    simhash: Option<u64>,
+) -> Result<Claim, StoreError> {
+    let mut named = intake.canonical(named);
+    let host = url.host_key();
+    // Nobody may speak for another host, or for what the job does not want.
+    if named == *url || named.host_key() != host || !intake.accepts(&named, hops) {
+        return Ok(Claim::None);
+    }
+    let mut key = keys::url(&named, TaskKind::Page);
+    let mut known = tx.record(&key)?;
+    if let Some(State::Redirected { to, .. }) = known.as_ref().map(|r| &r.state) {
+        match PageUrl::from_stored(to) {
+            Ok(to) if to != *url && to.host_key() == host => named = to,
+            _ => return Ok(Claim::None),
+        }
+        key = keys::url(&named, TaskKind::Page);
+        known = tx.record(&key)?;
+    }
+    let gone = |state: &State| matches!(state, State::Redirected { .. } | State::Dropped { .. });
+    let is_root = named.path_and_query() == "/";
+    // Sites that name their front page on every page are common.
+    let deep = url.path().split('/').count() > 2 || url.query().is_some();
+    Ok(match known {
+        // Also where it is queued to be fetched again.
+        Some(record) if record.was_fetched() && !gone(&record.state) => {
+            match (simhash, record.simhash) {
+                (Some(a), Some(b)) if (a ^ b).count_ones() > ALIKE => Claim::None,
+                (None, _) | (_, None) if is_root => Claim::None,
+                _ => Claim::CopyOf(named),
+            }
+        }
+        _ if is_root && deep => Claim::None,
+        None => Claim::StandsFor(key, None),
+        Some(record)
+            if record.state == State::Queued
+                && record.bucket != Bucket::Seed
+                && record.visit.is_none()
+                && !intake.is_leased(&host, &key) =>
+        {
+            Claim::StandsFor(key, Some(Box::new(record)))
+        }
+        _ => Claim::None,
+    })
+}
+
+/// Lets the fetched page `url`, whose record is `own`, stand for another
+/// address of its host, which is not fetched then.
+pub fn stand_for(
+    tx: &mut Transaction<'_>,
+    key: &[u8],
+    known: Option<Box<UrlRecord>>,
+    url: &PageUrl,
+    own: &UrlRecord,
+    id: u64,
+) -> Result<(), StoreError> {
+    let record = match known {
+        Some(record) => {
+            tx.dequeue(TaskKind::Page, &url.host_key(), &record);
+            *record
+        }
+        None => {
+            let seq = tx.discovered();
+            UrlRecord {
+                seq,
+                note: None,
+                visit: None,
+                simhash: None,
+                judged: None,
+                attempts: 0,
+                ..own.clone()
+            }
+        }
+    };
+    let state = State::Redirected {
+        id,
+        to: url.as_str().to_owned(),
+    };
+    tx.put_record(key, &UrlRecord { state, ..record })
+}
+
+/// What a canonical address is to the page that names it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Claim {
+    /// Nothing, or nothing that is believed.
+    None,
+    /// It was not fetched yet, and need not be: its key, and what is known of it.
+    StandsFor(Vec<u8>, Option<Box<UrlRecord>>),
+    /// It was fetched, so this page is a copy.
+    CopyOf(PageUrl),
+}

@@ -1,0 +1,241 @@
+//! What a host may list in sitemaps.
+//!
+//! A sitemap names up to 50,000 addresses and costs its owner nothing, and a host may have
+//! any number of them. So the sitemaps of a host may list [`BASE`] addresses at first, and
+//! those of a registered domain, which may have any number of hosts, [`DOMAIN_BASE`]. Each
+//! page that was fetched there allows [`PER_PAGE`] more. A site whose pages are fetched never
+//! runs out, and one that only lists addresses cannot fill the store. Addresses that are
+//! already known are not counted. A sitemap that
+//! lists more is read again when its host has earned half as much as it has listed, or when
+//! its robots.txt is read again; until then it is dropped as [`Reason::ListBudget`], and so
+//! are those that were not read yet when next to nothing was left.
+//!
+//! The accounts lie among the budgets of prefixes, under names that no path begins with:
+//! `fetched` are the addresses, `balance` the sitemaps, `fruitful` what was passed over.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+use crate::address::HostKey;
+use crate::crawl::frontier::added::{NewTask, Origin};
+use crate::crawl::frontier::codec;
+use crate::crawl::frontier::intake::Intake;
+use crate::crawl::frontier::keys;
+use crate::crawl::frontier::outcome::Effects;
+use crate::crawl::frontier::record::{HostRecord, PrefixRecord, UrlRecord};
+use crate::crawl::frontier::requeue::requeue;
+use crate::crawl::frontier::store::{Store, StoreError};
+use crate::crawl::frontier::transaction::Transaction;
+use crate::page::TaskKind;
+
+/// Addresses that every host may list.
+const BASE: u64 = 10_000;
+
+/// Those that all hosts of a registered domain may list.
+const DOMAIN_BASE: u64 = if cfg!(test) { 12_000 } else { 100_000 };
+
+/// Those that each fetched page earns.
+const PER_PAGE: u64 = 50;
+
+/// Sitemaps that a host may name; each of its pages earns one more.
+const SITEMAPS: u64 = 1_000;
+
+/// A sitemap is not read for fewer addresses than that.
+const WORTH: u64 = 1_000;
+
+/// After each so many pages of a host, a sitemap may be read again.
+const EVERY: u64 = 20;
+
+/// What a site lists is as near as a link on its front page.
+const HOPS_LISTED: u32 = 1;
+
+/// What the sitemaps of a host, or of its whole domain, have listed so far.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listing {
+    /// The host, or the registered domain and a `*` before it.
+    pub of: String,
+    /// Addresses that were new.
+    pub listed: u64,
+    /// How many these may be by now.
+    pub allowed: u64,
+    /// Those beyond that, which were passed over, at every reading.
+    pub passed_over: u64,
+}
+
+/// What is known of a host or a domain.
+struct Account {
+    of: String,
+    key: Vec<u8>,
+    record: PrefixRecord,
+    documents: u64,
+    base: u64,
+}
+
+impl Account {
+    fn allowed(&self) -> u64 {
+        let earned = self.documents.saturating_mul(PER_PAGE);
+        self.base.saturating_add(earned)
+    }
+
+    fn left(&self) -> u64 {
+        self.allowed().saturating_sub(self.record.fetched)
+    }
+}
+
+/// The accounts of a host and of its domain; `get` reads the store.
+fn accounts(
+    store: &dyn Store,
+    get: impl Fn(&[u8]) -> Result<Option<Vec<u8>>, StoreError>,
+    host: &HostKey,
+) -> Result<[Account; 2], StoreError> {
+    let domain = host.registered_domain();
+    let (own, all) = (keys::host(host), keys::domain(domain));
+    let own: Option<HostRecord> = codec::read(store, &own, get(&own)?)?;
+    let all: Option<u64> = codec::read(store, &all, get(&all)?)?;
+    let account = |of: String, key: Vec<u8>, documents: u64, base: u64| {
+        let record: Option<PrefixRecord> = codec::read(store, &key, get(&key)?)?;
+        Ok::<_, StoreError>(Account {
+            of,
+            key,
+            record: record.unwrap_or_default(),
+            documents,
+            base,
+        })
+    };
+    let name = host.as_str().to_owned();
+    let documents = own.map_or(0, |own| own.documents);
+    let own = account(name, keys::prefix(host, "sitemaps:"), documents, BASE)?;
+    let key = keys::prefix(&HostKey::from_stored(domain), "sitemaps:*");
+    let all = account(
+        format!("*.{domain}"),
+        key,
+        all.unwrap_or_default(),
+        DOMAIN_BASE,
+    )?;
+    Ok([own, all])
+}
+
+/// What the sitemaps of a host, or of its domain where less is left to that, have listed.
+pub fn of(store: &dyn Store, host: &HostKey) -> Result<Listing, StoreError> {
+    let [own, all] = accounts(store, |key| store.get(key), host)?;
+    let account = if all.left() < own.left() { all } else { own };
+    Ok(Listing {
+        allowed: account.allowed(),
+        of: account.of,
+        listed: account.record.fetched,
+        passed_over: account.record.fruitful,
+    })
+}
+
+/// Whether a host may list so little more for now that no sitemap is read for it.
+pub fn is_spent(store: &dyn Store, host: &HostKey) -> Result<bool, StoreError> {
+    let Listing {
+        listed, allowed, ..
+    } = of(store, host)?;
+    Ok(listed.saturating_add(WORTH) > allowed)
+}
+
+/// Adds what a sitemap of `host` lists, as far as that may list more; returns how
+/// much was passed over. `depth` is how many index files lie above it, and `id` its
+/// number among the finished.
+pub fn add(
+    tx: &mut Transaction<'_>,
+    intake: &Intake<'_>,
+    host: &HostKey,
+    listing: Effects,
+    id: u64,
+    depth: u32,
+) -> Result<u64, StoreError> {
+    let origin = |hops| Origin {
+        via: Some(id),
+        hops,
+        redirects: 0,
+    };
+    let mut accounts = accounts_of(tx, host)?;
+    let [own, all] = &mut accounts;
+    let most = SITEMAPS.saturating_add(own.documents);
+    let mut sitemaps = u64::try_from(own.record.balance).unwrap_or_default();
+    let mut beyond = 0;
+    for url in listing.sitemaps {
+        let key = keys::url(&url, TaskKind::Sitemap);
+        if sitemaps >= most && tx.record(&key)?.is_none() {
+            beyond += 1;
+            continue;
+        }
+        let before = tx.meta.next_seq;
+        intake.add_sitemap(tx, url, origin(depth.saturating_add(1)))?;
+        sitemaps += tx.meta.next_seq - before;
+    }
+    own.record.balance = i64::try_from(sitemaps).unwrap_or(i64::MAX);
+    for page in &listing.links {
+        if own.left().min(all.left()) == 0 && !is_known(tx, intake, page)? {
+            beyond += 1;
+            continue;
+        }
+        let before = tx.meta.next_seq;
+        intake.add_page(tx, page, origin(HOPS_LISTED))?;
+        let new = tx.meta.next_seq - before;
+        own.record.fetched += new;
+        all.record.fetched += new;
+    }
+    for Account {
+        key, mut record, ..
+    } in accounts
+    {
+        record.fruitful = record.fruitful.saturating_add(beyond);
+        tx.write(key, &record)?;
+    }
+    Ok(beyond)
+}
+
+/// After a page of `host`: queues a sitemap of it again that was not read to its end, or
+/// not at all, where it may list much more by now. `documents` are its pages, this one
+/// included.
+pub fn grow(tx: &mut Transaction<'_>, host: &HostKey, documents: u64) -> Result<(), StoreError> {
+    if !documents.is_multiple_of(EVERY) {
+        return Ok(());
+    }
+    let [mut own, all] = accounts_of(tx, host)?;
+    own.documents = documents;
+    let listed = own.record.fetched;
+    if listed < BASE || own.left().min(all.left()) < listed / 2 {
+        return Ok(());
+    }
+    let store = tx.store();
+    let mut found = None;
+    let mut broken = None;
+    store.scan(&keys::sitemaps_of(host), &[], &mut |key, value| {
+        match codec::decode::<UrlRecord>(store, key, value) {
+            Ok(record) if record.state.is_put_off() => found = Some((key.to_vec(), record)),
+            Ok(_) => return ControlFlow::Continue(()),
+            Err(error) => broken = Some(error),
+        }
+        ControlFlow::Break(())
+    })?;
+    if let Some(error) = broken {
+        return Err(error);
+    }
+    match found {
+        Some((key, record)) => requeue(tx, &key, TaskKind::Sitemap, host, record),
+        None => Ok(()),
+    }
+}
+
+fn accounts_of(tx: &Transaction<'_>, host: &HostKey) -> Result<[Account; 2], StoreError> {
+    accounts(tx.store(), |key| tx.get(key), host)
+}
+
+fn is_known(tx: &Transaction<'_>, intake: &Intake<'_>, page: &NewTask) -> Result<bool, StoreError> {
+    let url = intake.canonical(&page.url);
+    Ok(tx.record(&keys::url(&url, TaskKind::Page))?.is_some())
+}
+
+/// What the log says of a sitemap of which something was passed over.
+pub fn told(listing: &Listing, beyond: u64) -> String {
+    let Listing { of, allowed, .. } = listing;
+    format!(
+        "{beyond} of its addresses were passed over: the sitemaps of {of} may list {allowed} so \
+         far, and {PER_PAGE} more for each page that is fetched there"
+    )
+}
