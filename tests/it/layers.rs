@@ -184,7 +184,7 @@ fn violations(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
             ));
             continue;
         }
-        for (line, other) in imports(text, &module) {
+        for (line, other) in imports(text, &module, 2) {
             if !map.permits(&module, &other) {
                 let shown = |parts: &[String]| {
                     if map.wings.contains_key(&parts[0]) {
@@ -223,8 +223,8 @@ fn module_of(path: &Path) -> Option<Vec<String>> {
     Some(parts)
 }
 
-/// The paths that the code of a module names, their first two names, with the line.
-fn imports(text: &str, module: &[String]) -> BTreeSet<(usize, Vec<String>)> {
+/// The paths that the code of a module names, their first `depth` names, with the line.
+fn imports(text: &str, module: &[String], depth: usize) -> BTreeSet<(usize, Vec<String>)> {
     let code = without_tests(&without_literals(text));
     let mut found = BTreeSet::new();
     for prefix in ["crate::", "super::"] {
@@ -244,8 +244,8 @@ fn imports(text: &str, module: &[String]) -> BTreeSet<(usize, Vec<String>)> {
                 rest = after;
                 base = &[];
             }
-            for path in paths(rest, 2_usize.saturating_sub(base.len())) {
-                let whole: Vec<String> = base.iter().take(2).cloned().chain(path).collect();
+            for path in paths(rest, depth.saturating_sub(base.len())) {
+                let whole: Vec<String> = base.iter().take(depth).cloned().chain(path).collect();
                 if !whole.is_empty() {
                     found.insert((line, whole));
                 }
@@ -468,10 +468,74 @@ fn the_source_keeps_to_the_crate_map() {
     let modules = files
         .iter()
         .filter_map(|(path, text)| Some((module_of(path)?, text)));
-    let used: usize = modules.map(|(at, text)| imports(text, &at).len()).sum();
+    let used: usize = modules.map(|(at, text)| imports(text, &at, 2).len()).sum();
     assert!(files.len() > 50 && used > 100, "{used} imports were read");
     let wrong = violations(&files);
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+}
+
+/// The frontier, whose parts stand in the order in which they may import one another.
+const FRONTIER: [&str; 2] = ["crawl", "frontier"];
+
+/// The parts of the frontier in the order of its table.
+fn parts_in_order(text: &str) -> Vec<String> {
+    let rows = text.lines().filter_map(|line| line.strip_prefix("//! | `"));
+    let cells = rows.filter_map(|row| row.split('|').next());
+    let names = cells.flat_map(|cell| cell.split(','));
+    names
+        .map(|name| name.trim().trim_matches('`').to_owned())
+        .collect()
+}
+
+/// Everything wrong between that order and the files of the frontier.
+fn out_of_order(files: &BTreeMap<PathBuf, String>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let root = PathBuf::from_iter(FRONTIER).join("mod.rs");
+    let order = parts_in_order(&files[&root]);
+    let place = |part: &str| order.iter().position(|name| name == part);
+    let declared = declared(&files[&root]);
+    for part in declared.iter().filter(|part| place(part).is_none()) {
+        wrong.push(format!("`{part}` is not in the table of the frontier"));
+    }
+    for (path, text) in files {
+        let Some(module) = module_of(path).filter(|m| m.starts_with(&FRONTIER.map(str::to_owned)))
+        else {
+            continue;
+        };
+        let Some(own) = module.get(2) else { continue };
+        for (line, other) in imports(text, &module, 3) {
+            let [.., to] = other.as_slice() else { continue };
+            let is_part = other.len() == 3 && other[..2] == FRONTIER;
+            if is_part && to != own && place(to) >= place(own) {
+                let path = path.display();
+                wrong.push(format!(
+                    "src/{path}:{line}: `{own}` must not import `{to}`, which stands after it"
+                ));
+            }
+        }
+    }
+    wrong
+}
+
+#[test]
+fn the_parts_of_the_frontier_import_only_those_before_them() {
+    let files = source();
+    let wrong = out_of_order(&files);
+    assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
+
+    // Were the order another, it would be told.
+    let root = PathBuf::from_iter(FRONTIER).join("mod.rs");
+    let mut other = files.clone();
+    let turned = files[&root].replace("`transaction`, `clock_skew`", "`clock_skew`, `transaction`");
+    other.insert(root, turned);
+    let wrong = out_of_order(&other);
+    assert!(
+        wrong
+            .iter()
+            .all(|line| line.contains("`clock_skew` must not import `transaction`"))
+            && !wrong.is_empty(),
+        "{wrong:?}"
+    );
 }
 
 const MADE_UP: &str = "\

@@ -13,9 +13,9 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::ledger::Ledger;
 use super::record::{GroupRecord, HostRecord, State, UrlRecord};
 use super::store::{Store, StoreError};
+use super::transaction::Transaction;
 use super::{codec, keys};
 use crate::fs::beneath;
 
@@ -48,12 +48,12 @@ fn last(folder: &Path) -> Option<u64> {
 }
 
 /// Moves what is due later than `now` back by as much as the clock was set back
-/// since the last flush.
-pub(super) fn follow(ledger: &mut Ledger, now: u64) -> Result<(), StoreError> {
-    let path = ledger.store().path().to_owned();
-    let back = last(&path).map_or(0, |last| last.saturating_sub(now));
+/// since the last flush. False where it was not set back.
+pub(super) fn follow(tx: &mut Transaction<'_>, now: u64) -> Result<bool, StoreError> {
+    let store = tx.store();
+    let back = last(store.path()).map_or(0, |last| last.saturating_sub(now));
     if back < SLIGHT {
-        return Ok(());
+        return Ok(false);
     }
     tracing::warn!(
         "the system's clock was set back by {} s since the last run; the pauses of hosts \
@@ -67,8 +67,6 @@ pub(super) fn follow(ledger: &mut Ledger, now: u64) -> Result<(), StoreError> {
             due
         }
     };
-    let mut tx = ledger.begin();
-    let store = tx.store();
     for (key, value) in all(store, keys::HOSTS)? {
         let old: HostRecord = codec::decode(store, &key, &value)?;
         let new = HostRecord {
@@ -101,10 +99,7 @@ pub(super) fn follow(ledger: &mut Ledger, now: u64) -> Result<(), StoreError> {
         let record = UrlRecord { state, ..record };
         tx.put_record(&key, &record)?;
     }
-    // All at once, so that nothing is moved twice.
-    let prepared = tx.prepare();
-    let _ = ledger.commit(prepared)?;
-    write(&path, now)
+    Ok(true)
 }
 
 /// All pairs below a prefix, in memory: this happens once in the life of a clock.

@@ -87,8 +87,13 @@ impl Frontier {
         // The control sample and the account of the images.
         draws::book_fetch(&mut tx, &intake, task, first, judged, &finished.settled)?;
         let Meta { images, counts, .. } = &mut tx.meta;
+        let pages = if self.gate.pages_closed {
+            0
+        } else {
+            counts.queued_pages()
+        };
         let share = self.policy.image_share;
-        images.book(task.kind, counts, share, self.gate.pages_closed);
+        images.book(task.kind, pages, counts.queued_images, share);
 
         // The outputs.
         finished.edits = std::mem::take(&mut tx.edits);

@@ -17,7 +17,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::record::Counts;
 use crate::page::TaskKind;
 
 /// What an account holds at most, in requests, either way.
@@ -69,15 +68,15 @@ pub(super) fn is_due(owed: f64, share: f64) -> bool {
 }
 
 impl ImageLedger {
-    /// Books a request for a page or an image that is settled, by what is queued then. Images have
-    /// `share` of the requests.
-    pub(super) fn book(&mut self, kind: TaskKind, counts: &Counts, share: f64, pages_closed: bool) {
-        let (is_image, others_wait) = match kind {
-            TaskKind::Image => (true, counts.queued_pages() > 0 && !pages_closed),
-            TaskKind::Page => (false, counts.queued_images > 0),
+    /// Books a request that is settled, while so many pages and images are queued that may be
+    /// asked for. Images have `share` of the requests.
+    pub(super) fn book(&mut self, kind: TaskKind, pages: u64, images: u64, share: f64) {
+        let (is_image, others) = match kind {
+            TaskKind::Image => (true, pages),
+            TaskKind::Page => (false, images),
             TaskKind::Sitemap | TaskKind::Robots | TaskKind::Tdmrep => return,
         };
-        if others_wait {
+        if others > 0 {
             self.owed = booked(self.owed, share, is_image);
         }
     }

@@ -36,22 +36,23 @@
 //!
 //! # Map
 //!
-//! [`Frontier`] is made of parts, each of which owns its state. A file may import those above it
-//! in this table and nothing below; a test reads it.
+//! [`Frontier`] is made of parts, each of which owns its state. The order of this table is an
+//! order of reading: a part may import those named before it and none named after it. A test
+//! compares that with the code.
 //!
-//! | files | what they are |
+//! | parts | what they are |
 //! |---|---|
-//! | `keys`, `record`, `block_filter`, `image_ledger`, `control_sample` | what is stored, under which keys |
-//! | `added`, `outcome` | what goes in and comes out |
-//! | `store`, `codec`, `flush_marker` | the key-value store, and records in it |
-//! | `policy`, `politeness`, `schedule` | hosts in memory: pauses, shared clocks, the order of asking |
-//! | `seen`, `transaction`, `ledger`, `clock_skew` | one atomic change; the ledger alone commits |
-//! | `contexts`, `ratings`, `requeue`, `intake` | how a URL is rated and added |
-//! | `host_files`, `images`, `traps`, `recrawl`, `retries`, `draws`, `leases` | the owners of all else: robots.txt and tdmrep.json, words around images, copies and pages without end, visits, failures, links by chance, what is open |
+//! | `control_sample`, `image_ledger`, `block_filter`, `record`, `keys` | what is stored, and under which keys |
+//! | `added`, `outcome` | what is added, and what becomes of a finished task |
+//! | `store`, `codec`, `flush_marker`, `seen` | the key-value store, records in it, and the filter before it |
+//! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
+//! | `transaction`, `clock_skew`, `ledger` | one atomic change, and what alone commits it |
+//! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
+//! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
+//! | `archive`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `leasing`, `host_file_tasks`, `finish`, `background`, `takedown`, `look` | what it does |
-//! | `archive`, `consistency` | whole stores: to a file and back, and whether they agree |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.

@@ -101,7 +101,7 @@ impl Frontier {
                 latest: now,
             },
         };
-        clock_skew::follow(&mut frontier.ledger, now)?;
+        frontier.follow_clock(now)?;
         frontier.mark_clean(false)?;
         frontier.load_hosts(now)?;
         let store = frontier.ledger.store();
@@ -151,6 +151,18 @@ impl Frontier {
     pub fn set_stamp(&mut self, stamp: Vec<u8>) -> Result<(), StoreError> {
         self.commit_meta(|meta| meta.stamp = stamp)?;
         self.flush()
+    }
+
+    /// Moves the pauses of hosts where the system's clock was set back since the last run.
+    fn follow_clock(&mut self, now: u64) -> Result<(), StoreError> {
+        let mut tx = self.ledger.begin();
+        if !clock_skew::follow(&mut tx, now)? {
+            return Ok(());
+        }
+        // All at once, so that nothing is moved twice.
+        let prepared = tx.prepare();
+        let _ = self.ledger.commit(prepared)?;
+        clock_skew::write(self.ledger.store().path(), now)
     }
 
     fn mark_clean(&mut self, clean: bool) -> Result<(), StoreError> {
