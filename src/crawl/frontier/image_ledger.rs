@@ -117,6 +117,21 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_what_others_wait_for_is_booked() {
+        let mut ledger = ImageLedger::default();
+        ledger.book(TaskKind::Page, 5, 0, 0.5);
+        ledger.book(TaskKind::Image, 0, 5, 0.5);
+        ledger.book(TaskKind::Sitemap, 5, 5, 0.5);
+        assert_eq!(ledger.owed, 0.0);
+        ledger.book(TaskKind::Page, 5, 5, 0.5);
+        assert_eq!(ledger.owed, 0.5);
+        // What is open counts as if it were done.
+        assert!(ledger.is_image_turn(0, 0, 0.5));
+        assert!(!ledger.is_image_turn(0, 1, 0.5));
+        assert!(ledger.is_image_turn(1, 1, 0.5));
+    }
+
     proptest! {
         #![proptest_config(crate::tests::usual())]
 

@@ -355,3 +355,93 @@ pub(super) fn visit_entry(record: &UrlRecord) -> Option<Vec<u8>> {
     let due = visit.due?;
     Some(keys::visit(visit.scheduled, due, record.seq))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::crawl::frontier::store::{MemoryStore, Readable};
+
+    fn record(score: f64, seq: u64) -> UrlRecord {
+        UrlRecord {
+            state: State::Queued,
+            bucket: Bucket::Normal,
+            score,
+            parts: None,
+            seq,
+            hops: 0,
+            redirects: 0,
+            attempts: 0,
+            via: None,
+            note: None,
+            visit: None,
+            simhash: None,
+            judged: None,
+        }
+    }
+
+    /// The values of the queue of pages of a host, in their order.
+    fn queue(store: &dyn Store, host: &HostKey) -> Vec<Vec<u8>> {
+        let mut found = Vec::new();
+        let queue = keys::queue_class(host, class::PAGE);
+        let mut visit = |_: &[u8], value: &[u8]| {
+            found.push(value.to_vec());
+            ControlFlow::Continue(())
+        };
+        store.scan(&queue, &[], &mut visit).unwrap();
+        found
+    }
+
+    #[test]
+    fn record_queue_and_counters_stay_in_step() {
+        let mut store = MemoryStore::new(Path::new("memory"));
+        let url = |text| PageUrl::parse(text).unwrap();
+        let (a, b) = (url("http://h.example/a"), url("http://h.example/b"));
+        let host = a.host_key();
+        let key = |url| keys::url(url, TaskKind::Page);
+        let mut tx = Transaction::new(&store, Meta::default());
+        for (url, score) in [(&a, 2.0), (&b, 1.0)] {
+            let record = record(score, tx.discovered());
+            tx.enqueue(&key(url), TaskKind::Page, &host, &record)
+                .unwrap();
+        }
+        // The better one moves behind the other.
+        let before = tx.record(&key(&b)).unwrap().unwrap();
+        let after = UrlRecord {
+            score: 3.0,
+            ..before.clone()
+        };
+        tx.move_in_queue(&key(&b), TaskKind::Page, &host, &before, &after)
+            .unwrap();
+        assert!(queue(&store, &host).is_empty(), "nothing is written yet");
+        let prepared = tx.prepare();
+        assert_eq!(prepared.meta.counts.queued_pages(), 2);
+        assert_eq!(Vec::from_iter(prepared.touched), [host.clone()]);
+        store.apply(prepared.batch).unwrap();
+        assert_eq!(queue(&store, &host), [key(&a), key(&b)]);
+
+        // One waits and the other is dropped.
+        let mut tx = Transaction::new(&store, prepared.meta);
+        let own = tx.record(&key(&a)).unwrap().unwrap();
+        tx.dequeue(TaskKind::Page, &host, &own);
+        tx.wait(&key(&a), own, 7).unwrap();
+        tx.dequeue(TaskKind::Page, &host, &after);
+        tx.drop_record(&key(&b), after, Reason::Gone).unwrap();
+        let prepared = tx.prepare();
+        let counts = &prepared.meta.counts;
+        assert_eq!((counts.queued_pages(), counts.waiting), (0, 1));
+        assert_eq!(counts.dropped[&Reason::Gone], 1);
+        store.apply(prepared.batch).unwrap();
+        assert!(queue(&store, &host).is_empty());
+
+        let mut tx = Transaction::new(&store, prepared.meta);
+        tx.leave_waiting(&key(&a), 7).unwrap();
+        tx.forget(key(&b), Reason::Gone);
+        let prepared = tx.prepare();
+        let counts = &prepared.meta.counts;
+        assert_eq!((counts.waiting, counts.dropped[&Reason::Gone]), (0, 0));
+        store.apply(prepared.batch).unwrap();
+        assert_eq!(store.get(&key(&b)).unwrap(), None);
+    }
+}

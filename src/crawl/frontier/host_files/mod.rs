@@ -111,3 +111,32 @@ impl HostFiles {
         self.rules.insert(key, rules);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A long robots.txt, different for each number.
+    fn long(number: usize) -> Arc<Robots> {
+        let lines = (0..20).map(|i| format!("Disallow: /{number}/{i}{}\n", "x".repeat(5_000)));
+        let text: String = lines.collect();
+        let text = format!("User-agent: *\n{text}");
+        Arc::new(Robots::parse("spoor", text.as_bytes()))
+    }
+
+    #[test]
+    fn rules_in_memory_are_bounded_whatever_hosts_serve() {
+        let mut files = HostFiles::default();
+        for number in 0..50 {
+            let host = HostKey::from_stored(&format!("{number}.example"));
+            files.replace(&host, "http", Some(long(number)));
+            assert!(files.is_within_bound());
+            // Newer rules take the place of older ones.
+            files.replace(&host, "http", Some(long(number + 1)));
+            assert!(files.is_within_bound());
+        }
+        let last = HostKey::from_stored("49.example");
+        files.replace(&last, "http", None);
+        assert!(files.is_within_bound());
+    }
+}

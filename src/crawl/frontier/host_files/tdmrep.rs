@@ -140,3 +140,74 @@ impl TdmRecord {
 fn dropped(reason: Reason) -> Settled {
     Settled::Dropped { reason }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::address::PageUrl;
+    use crate::crawl::frontier::policy::test_policy;
+
+    fn reserved() -> TdmRecord {
+        let body = br#"[{"location": "/", "tdm-reservation": 1}]"#;
+        let rules = parse_tdmrep(body);
+        assert!(!rules.is_empty());
+        TdmRecord {
+            at: 1,
+            rules,
+            ..TdmRecord::default()
+        }
+    }
+
+    #[test]
+    fn trouble_keeps_what_was_reserved_and_an_answer_replaces_it() {
+        let host = PageUrl::parse("http://a.example/").unwrap().host_key();
+        let after =
+            |outcome: Outcome, body: &[u8]| reserved().after((&host, "http", 0), &outcome, body, 7);
+        let (settled, known) = after(Outcome::Done, b"[]");
+        assert_eq!((settled, known.rules.len()), (Settled::Done, 0));
+        let reason = Reason::Overloaded;
+        let down = Outcome::Retry {
+            reason,
+            retry_after: None,
+            host_backs_off: true,
+        };
+        let (settled, known) = after(down, b"");
+        assert_eq!(settled, Settled::Dropped { reason });
+        assert_eq!((known.at, known.rules), (7, reserved().rules));
+        let (_, known) = after(
+            Outcome::Drop {
+                reason: Reason::Gone,
+            },
+            b"",
+        );
+        assert!(known.rules.is_empty(), "a file that is gone says nothing");
+    }
+
+    #[test]
+    fn redirects_are_followed_on_the_host_and_end() {
+        let host = PageUrl::parse("http://a.example/").unwrap().host_key();
+        let to = PageUrl::parse("http://a.example/tdm").unwrap();
+        let outcome = Outcome::Redirect { to: to.clone() };
+        let mut known = reserved();
+        for redirects in 0..MAX_REDIRECTS {
+            let asked = (&host, "http", redirects);
+            let settled;
+            (settled, known) = known.after(asked, &outcome, b"", 7);
+            assert_eq!(settled, Settled::Redirected);
+            let next =
+                TdmRecord::next_request(Some(known.clone()), &host, "http", &test_policy(), 7);
+            assert_eq!(next, Some((to.as_str().to_owned(), redirects + 1)));
+        }
+        let asked = (&host, "http", MAX_REDIRECTS);
+        let (settled, known) = known.after(asked, &outcome, b"", 7);
+        let reason = Reason::BadRedirect;
+        assert_eq!(settled, Settled::Dropped { reason });
+        assert_eq!(known.moved, None);
+        // Asked again when it is as old as robots rules may become.
+        let policy = test_policy();
+        let at = |now| TdmRecord::next_request(Some(known.clone()), &host, "http", &policy, now);
+        assert_eq!(at(7), None);
+        let own = format!("http://a.example{TDMREP_PATH}");
+        assert_eq!(at(7 + policy.robots_max_age), Some((own, 0)));
+    }
+}

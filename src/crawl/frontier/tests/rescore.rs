@@ -637,6 +637,8 @@ proptest! {
         f.add_seeds(&[address(0), address(1)], now).unwrap();
         // Leased pages, with the rating of the time when they were.
         let mut open_tasks: Vec<(Task, Rated)> = Vec::new();
+        // Pages that were leased while links were re-rated.
+        let mut open_at_rerating: Vec<PageUrl> = Vec::new();
         for (step, links) in moves {
             now += 40_000;
             match step {
@@ -644,7 +646,10 @@ proptest! {
                     in_force = RATINGS[links.len() % RATINGS.len()];
                     f.set_rating(Arc::new(in_force)).unwrap();
                 }
-                1 => { f.rescore_slice(now).unwrap(); }
+                1 => {
+                    open_at_rerating.extend(open_tasks.iter().map(|(task, _)| task.url.clone()));
+                    f.rescore_slice(now).unwrap();
+                }
                 2 if links.len() > 3 => {
                     drop(f);
                     open_tasks.clear();
@@ -716,8 +721,10 @@ proptest! {
                 && record.parts == worth.parts;
             let right = match record.state {
                 State::Queued | State::Waiting { .. } => {
+                    // It is dropped when it would be leased again, whatever ended the lease.
                     let leased = f.schedule.is_leased(&url.host_key(), &key);
-                    as_rated && (worth.bucket.is_some() || leased)
+                    let kept = leased || open_at_rerating.contains(&url);
+                    as_rated && (worth.bucket.is_some() || kept)
                 }
                 RAZORED => as_rated && worth.bucket.is_none(),
                 State::Dropped { .. } => as_rated,
@@ -728,5 +735,17 @@ proptest! {
             }
         }
         prop_assert!(wrong.is_empty(), "{:?}", wrong);
+        // None of what was kept so far is asked for.
+        for _ in 0..100 {
+            now += 40_000;
+            let Some(task) = f.lease(now).unwrap() else { break };
+            if task.kind == TaskKind::Robots {
+                robots(&mut f, &task, RobotsAnswer::Missing, now);
+            } else if task.bucket != Bucket::Seed && task.kind == TaskKind::Page {
+                let parts = task.parts.expect("a link has parts");
+                let (_, bucket) = strategy::Strategy::link(&in_force, &task.url, &parts);
+                prop_assert!(bucket.is_some(), "{}", task.url);
+            }
+        }
     }
 }
