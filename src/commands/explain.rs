@@ -215,7 +215,7 @@ fn print_known(known: &Known, host: &HostReport) {
     if record.attempts > 0 {
         println!("failed     {} times", record.attempts);
     }
-    match (record.anchor(), &record.note) {
+    match (record.anchor(), record.note()) {
         (Some(words), _) => println!("anchor     {}", sanitize::shown(words)),
         (None, Some(note)) => println!("kept as    {note}"),
         (None, None) => {}

@@ -199,7 +199,7 @@ fn urls_are_read(f: &Frontier) {
         redirects: 0,
         attempts: 0,
         via: None,
-        note: None,
+        text: None,
         visit: None,
         simhash: None,
         judged: None,
@@ -251,7 +251,7 @@ fn urls_are_read(f: &Frontier) {
     }
     let kept = look(f, "http://i.org/kept.png", TaskKind::Image);
     let note = "images/2026-01-02/i.org/kept.png";
-    assert_eq!(kept.note.as_deref(), Some(note));
+    assert_eq!(kept.note(), Some(note));
     let contexts = f.contexts(&url("http://i.org/wanted.png?w=2")).unwrap();
     assert_eq!(contexts, [context()]);
     let map = look(f, "http://seed.org/map.xml", TaskKind::Sitemap);

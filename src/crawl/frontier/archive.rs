@@ -487,7 +487,7 @@ fn leads_elsewhere(fact: &Fact) -> Option<String> {
             record,
             ..
         } => {
-            let error = JobPath::parse(record.note.as_deref()?).err()?;
+            let error = JobPath::parse(record.note()?).err()?;
             Some(error.to_string())
         }
         _ => None,

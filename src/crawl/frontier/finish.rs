@@ -338,8 +338,8 @@ fn note_written(
     if *settled == Settled::Done
         && let Some(record) = tx.record(key)?
     {
-        let note = Some(note);
-        tx.put_record(key, &UrlRecord { note, ..record })?;
+        let text = Some(note);
+        tx.put_record(key, &UrlRecord { text, ..record })?;
     }
     Ok(())
 }

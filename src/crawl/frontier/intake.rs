@@ -267,7 +267,7 @@ fn insert(
         redirects: origin.redirects,
         attempts: 0,
         via: origin.via,
-        note: new.kept_anchor(),
+        text: new.kept_anchor(),
         visit: None,
         simhash: None,
         judged: None,
@@ -284,7 +284,7 @@ fn insert(
 /// Gives a record the path of a better link to it, its bucket aside.
 fn take_path(record: &mut UrlRecord, new: &NewTask, origin: Origin) {
     if !record.was_fetched() {
-        record.note = new.kept_anchor();
+        record.text = new.kept_anchor();
     }
     record.score = new.score;
     record.parts = new.parts;

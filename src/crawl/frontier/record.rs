@@ -91,9 +91,10 @@ pub struct UrlRecord {
     pub attempts: u8,
     /// Number of the page that gave it its score; `None` for a seed.
     pub via: Option<u64>,
-    /// Where the outputs keep it, in their own words; opaque to the frontier. Of a link
-    /// that is not fetched yet, the words of its anchor: see [`UrlRecord::anchor`].
-    pub note: Option<String>,
+    /// Of a link that is not fetched yet, the words of its [anchor](UrlRecord::anchor); then the
+    /// [note](UrlRecord::note) of the outputs. One field, as none has both.
+    #[serde(rename = "note")]
+    pub text: Option<String>,
     /// What is known for its next visit; `None` where there will be none.
     pub visit: Option<Visit>,
     /// Simhash of its text, where it was fetched and has words enough.
@@ -104,14 +105,20 @@ pub struct UrlRecord {
 
 impl UrlRecord {
     /// The words of the anchor that gave a link its score, as the language model reads
-    /// them, by which a new keyword table rates it; `None` where they are not kept, as
+    /// them. A new keyword table rates the link by them. `None` where they are not kept, as
     /// for what was fetched and where they are too long.
     pub fn anchor(&self) -> Option<&str> {
-        if self.parts.is_some() && !self.was_fetched() {
-            self.note.as_deref()
-        } else {
-            None
-        }
+        self.text.as_deref().filter(|_| self.is_unfetched_link())
+    }
+
+    /// Where the outputs keep what was fetched, in their own words, which mean nothing to the
+    /// frontier; `None` where nothing was kept.
+    pub fn note(&self) -> Option<&str> {
+        self.text.as_deref().filter(|_| !self.is_unfetched_link())
+    }
+
+    fn is_unfetched_link(&self) -> bool {
+        self.parts.is_some() && !self.was_fetched()
     }
 
     /// Whether a page of this address was ever fetched with success: from then on

@@ -362,7 +362,7 @@ fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(
     let (url, kind) = codec::address_of(tx.store(), key)?;
     let reason = Reason::Takedown;
     let taken = record.state == State::Dropped { reason };
-    if taken && (!keep || record.note.is_none() && record.visit.is_none()) {
+    if taken && (!keep || record.text.is_none() && record.visit.is_none()) {
         return Ok(());
     }
     let left = withdraw(tx, key, &url, kind, record)?;
@@ -410,7 +410,7 @@ fn withdraw(
         *count = count.saturating_sub(1);
     }
     Ok(UrlRecord {
-        note: None,
+        text: None,
         visit: None,
         simhash: None,
         judged: None,

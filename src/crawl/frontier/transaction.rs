@@ -374,7 +374,7 @@ mod tests {
             redirects: 0,
             attempts: 0,
             via: None,
-            note: None,
+            text: None,
             visit: None,
             simhash: None,
             judged: None,

@@ -121,7 +121,7 @@ impl Transition<'_> {
         self.record.simhash = simhash;
         self.record.judged = self.judged;
         // The words of the anchor have served.
-        let earlier = self.record.note.take().filter(|_| again);
+        let earlier = self.record.text.take().filter(|_| again);
         self.record.state = State::Done { id };
         if let Some(named) = effects.canonical.as_ref().filter(|_| !again) {
             let hops = self.record.hops;
@@ -286,7 +286,7 @@ impl Transition<'_> {
         };
         let rated = (self.record.score, Some(self.record.bucket));
         let anchor = self.record.anchor().map(str::to_owned);
-        self.record.note = None;
+        self.record.text = None;
         self.record.state = State::Redirected {
             id,
             to: to.as_str().to_owned(),

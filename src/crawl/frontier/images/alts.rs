@@ -97,9 +97,8 @@ fn mark_earlier(tx: &mut Transaction<'_>, sight: &Sight, unknown: f64) -> Result
             && matches!(record.state, State::Done { .. })
         {
             let page = sight.page.clone();
-            let edit = record
-                .note
-                .map(|note| OutputEdit::MarkBoilerplate { note, page });
+            let note = record.note().map(str::to_owned);
+            let edit = note.map(|note| OutputEdit::MarkBoilerplate { note, page });
             tx.edits.extend(edit);
             continue;
         }

@@ -32,7 +32,8 @@ pub fn withhold(
         return Ok(());
     };
     if matches!(record.state, State::Done { .. }) {
-        let edit = record.note.map(|note| OutputEdit::Withhold { note });
+        let note = record.note().map(str::to_owned);
+        let edit = note.map(|note| OutputEdit::Withhold { note });
         tx.edits.extend(edit);
         return Ok(());
     }

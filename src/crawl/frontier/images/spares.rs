@@ -183,7 +183,7 @@ fn add_at(
         Some(State::Done { .. }) => {
             name_instead(tx, &words, &url, false)?;
             let context = words.context;
-            let note = known.and_then(|record| record.note);
+            let note = known.and_then(|record| record.note().map(str::to_owned));
             let edit = note.map(|note| OutputEdit::AddContext { note, context });
             tx.edits.extend(edit);
             return Ok(None);

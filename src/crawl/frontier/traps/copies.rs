@@ -138,7 +138,7 @@ pub fn stand_for(
             let seq = tx.discovered();
             UrlRecord {
                 seq,
-                note: None,
+                text: None,
                 visit: None,
                 simhash: None,
                 judged: None,

@@ -99,7 +99,7 @@ fn a_crawl_brings_home_text_images_and_a_log() {
     let record = frontier.look_up(&url("http://i.test/c.png"), TaskKind::Image);
     let record = record.unwrap().unwrap();
     assert!(matches!(record.state, State::Done { .. }));
-    assert_eq!(record.note.as_deref(), Some(file));
+    assert_eq!(record.note(), Some(file));
     let sidecar = crate::outputs::Sidecar::load(web.folder.path(), file).unwrap();
     assert_eq!(sidecar.contexts().len(), 2, "both pages embed it");
     let rows = std::fs::read_to_string(web.folder.path().join("images.tsv")).unwrap();
