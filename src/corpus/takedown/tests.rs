@@ -299,7 +299,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
                 let OutputEdit::AddContext { note, context } = edit else {
                     continue;
                 };
-                outputs.extend_image(note, context.clone())?;
+                outputs.extend_image(note, ImageContext::clone(context))?;
             }
             let mut note = None;
             let (mut sentences, mut document) = (None, None);

@@ -46,7 +46,7 @@ impl Frontier {
         let mut tx = self.ledger.begin();
         recheck.look(&mut tx, &rules)?;
         let prepared = tx.prepare();
-        let _ = self.ledger.commit(prepared)?;
+        self.commit(prepared, now)?;
         self.files.look_up_rechecks(self.ledger.store())?;
         self.refresh(slot, now)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::draws;
 use super::leases::{Errand, Lease};
+use super::ledger::Effect;
 use super::outcome::{Effects, Finished, Settled, Written};
 use super::parts::Frontier;
 use super::ratings::learning::Lesson;
@@ -61,11 +62,7 @@ impl Frontier {
             scope: &self.scope,
         };
         let rerates = self.ratings.learn(&mut tx, &lesson, &mut effects)?;
-        let judged = own.zip(effects.on_topic).map(|(own, corrected)| Judged {
-            text: own.into(),
-            on_topic: corrected.into(),
-            guessed: effects.guessed,
-        });
+        let judged = judged(own, &effects);
 
         // The next state, traps, links and images, the next visit.
         let intake = self.intake(self.ratings.in_force(effects.keywords));
@@ -86,14 +83,7 @@ impl Frontier {
 
         // The control sample and the account of the images.
         draws::book_fetch(&mut tx, &intake, task, first, judged, &finished.settled)?;
-        let Meta { images, counts, .. } = &mut tx.meta;
-        let pages = if self.gate.pages_closed {
-            0
-        } else {
-            counts.queued_pages()
-        };
-        let share = self.policy.image_share;
-        images.book(task.kind, pages, counts.queued_images, share);
+        self.book_turn(&mut tx, task.kind);
 
         // The outputs.
         finished.edits = std::mem::take(&mut tx.edits);
@@ -101,29 +91,47 @@ impl Frontier {
         note_written(&mut tx, &key, &finished.settled, written)?;
 
         // All of it is committed, or nothing.
-        let mut effect = self.ledger.commit(tx.prepare())?;
+        let effect = self.ledger.commit(tx.prepare())?;
 
         // Memory.
         if let Some(scores) = rerates {
             self.ratings.set_scores(scores);
         }
-        self.visits.expect(effect.visit);
         if let Settled::Retrying { due, .. } = finished.settled
             && !backs_off
         {
             self.retries.expect(due);
         }
-        if let Some(host) = self.schedule.host_mut(slot) {
-            host.gave |= gave;
-        }
-        self.set_clocks(slot, groups, now);
+        self.set_clocks(slot, groups, gave, now);
         self.release(task.lease, &lease, host, now)?;
-        effect.touched.remove(&task.host);
-        self.refresh_hosts(effect.touched, now)?;
+        self.publish(effect, &task.host, now)?;
         if backs_off {
             self.ledger.flush_promise()?;
         }
         Ok(finished)
+    }
+
+    /// Books a request for a page or an image in the account of the images.
+    fn book_turn(&self, tx: &mut Transaction<'_>, kind: TaskKind) {
+        let Meta { images, counts, .. } = &mut tx.meta;
+        let pages = if self.gate.pages_closed {
+            0
+        } else {
+            counts.queued_pages()
+        };
+        images.book(kind, pages, counts.queued_images, self.policy.image_share);
+    }
+
+    /// Brings memory up to a commit, but for the host of the task, which is released by itself.
+    fn publish(
+        &mut self,
+        mut effect: Effect,
+        released: &HostKey,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        self.visits.expect(effect.visit);
+        effect.touched.remove(released);
+        self.refresh_hosts(effect.touched, now)
     }
 
     /// The lease of a page, an image or a sitemap, and its `U` key.
@@ -214,11 +222,12 @@ impl Frontier {
     }
 
     /// Sets the clocks that an answer has changed once it is committed: the host's own is
-    /// in its record from now on.
-    pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<Booked>, now: u64) {
+    /// in its record from now on. `gave` is whether the host has given something.
+    pub(super) fn set_clocks(&mut self, slot: Slot, groups: Vec<Booked>, gave: bool, now: u64) {
         let Some(host) = self.schedule.host_mut(slot) else {
             return;
         };
+        host.gave |= gave;
         host.paced = 0;
         let key = host.key.clone();
         if groups
@@ -242,7 +251,7 @@ impl Frontier {
         let mut tx = self.ledger.begin();
         tx.put_host(host, record)?;
         let prepared = tx.prepare();
-        self.ledger.commit(prepared).map(drop)
+        self.ledger.commit_alone(prepared)
     }
 
     /// What an answer makes of the clocks of a host's groups. Those that back off are
@@ -305,6 +314,16 @@ impl Frontier {
             format!("lease {} is not open; a defect of spoor", task.lease),
         )
     }
+}
+
+/// How likely a page is on topic, by its text and as corrected by its links.
+fn judged(own: Option<f64>, effects: &Effects) -> Option<Judged> {
+    let both = own.zip(effects.on_topic);
+    both.map(|(own, corrected)| Judged {
+        text: own.into(),
+        on_topic: corrected.into(),
+        guessed: effects.guessed,
+    })
 }
 
 fn leased_record(tx: &Transaction<'_>, key: &[u8]) -> Result<UrlRecord, StoreError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use super::host_files::{RobotsAnswer, RobotsTask, TdmRecord};
-use super::leases::Errand;
+use super::leases::{Errand, Lease};
 use super::leasing::Granted;
 use super::outcome::Settled;
 use super::parts::Frontier;
@@ -32,19 +32,12 @@ impl Frontier {
         now: u64,
         write: impl FnOnce(&Settled) -> Result<Vec<u8>, E>,
     ) -> Result<Settled, E> {
-        let Some(lease) = self.leases.of(task).cloned() else {
+        let lease = self.leases.of(task).cloned();
+        let Some((lease, (owner, scheme, redirects))) = lease.and_then(|lease| {
+            let subject = subject_of(task, &lease)?;
+            Some((lease, subject))
+        }) else {
             return Err(self.unknown_lease(task).into());
-        };
-        let (owner, scheme, redirects) = match &lease.errand {
-            Errand::Url { .. } | Errand::Tdmrep { .. } => {
-                return Err(self.unknown_lease(task).into());
-            }
-            Errand::Robots { scheme } => (task.host.clone(), *scheme, 0),
-            Errand::Redirected { errand, .. } => (
-                HostKey::from_stored(&errand.for_host),
-                keys::scheme_name(&errand.for_scheme),
-                errand.redirects,
-            ),
         };
         let owner_slot = self.activate(&owner)?;
         let is_owner = owner == task.host;
@@ -101,7 +94,7 @@ impl Frontier {
             host.record = own;
         }
         self.files.replace(&owner, scheme, rules.map(Arc::new));
-        self.set_clocks(lease.slot, groups, now);
+        self.set_clocks(lease.slot, groups, false, now);
         self.release(task.lease, &lease, asked, now)?;
         effect.touched.insert(owner);
         self.refresh_hosts(effect.touched, now)?;
@@ -157,8 +150,8 @@ impl Frontier {
         let groups = self.book_groups(&mut tx, lease.slot, &task.host, news, now)?;
         tx.meta.stamp = write(&settled)?;
         let prepared = tx.prepare();
-        let _ = self.ledger.commit(prepared)?;
-        self.set_clocks(lease.slot, groups, now);
+        self.ledger.commit_alone(prepared)?;
+        self.set_clocks(lease.slot, groups, false, now);
         self.release(task.lease, &lease, host, now)?;
         if backs_off {
             self.ledger.flush_promise()?;
@@ -283,6 +276,20 @@ impl Frontier {
         let forbidden =
             kind == TaskKind::Image && !terms.forbids(Use::Images, &self.policy.obeyed).is_empty();
         Ok((terms, forbidden))
+    }
+}
+
+/// The host and the scheme whose rules a lease asks for, and the redirects so far; `None` where it
+/// is not for a robots.txt.
+fn subject_of(task: &Task, lease: &Lease) -> Option<(HostKey, &'static str, u8)> {
+    match &lease.errand {
+        Errand::Url { .. } | Errand::Tdmrep { .. } => None,
+        Errand::Robots { scheme } => Some((task.host.clone(), *scheme, 0)),
+        Errand::Redirected { errand, .. } => Some((
+            HostKey::from_stored(&errand.for_host),
+            keys::scheme_name(&errand.for_scheme),
+            errand.redirects,
+        )),
     }
 }
 

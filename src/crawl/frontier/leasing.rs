@@ -11,12 +11,12 @@ use super::keys::{self, class};
 use super::leases::{Errand, Lease};
 use super::parts::Frontier;
 use super::record::{GroupKey, Located, UrlRecord};
-use super::schedule::{Head, Host, Slot};
+use super::schedule::{Head, Slot};
 use super::store::StoreError;
 use super::traps::{budgets, listing};
 use crate::address::{HostKey, PageUrl};
 use crate::clock::millis;
-use crate::page::{Booking, Bucket, Reason, Task, TaskKind};
+use crate::page::{Booking, Bucket, Reason, Task, TaskKind, Terms};
 
 /// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
 /// full of forbidden addresses does not hold up the others.
@@ -29,6 +29,18 @@ pub(super) struct Granted {
     /// Whether it is only for the host's address.
     pub locate: bool,
     pub booking: Booking,
+}
+
+/// What stands first at a host.
+struct Candidate {
+    slot: Slot,
+    host: HostKey,
+    head: Head,
+    url: PageUrl,
+    kind: TaskKind,
+    record: UrlRecord,
+    /// Whether the control sample has drawn it.
+    control: bool,
 }
 
 impl Frontier {
@@ -55,18 +67,6 @@ impl Frontier {
         self.lease_next(now, false)
     }
 
-    /// Whether [`Frontier::lease`] gave nothing last though something may be asked for,
-    /// because something better is to be had in a moment.
-    pub fn is_patient(&self) -> bool {
-        self.gate.is_patient
-    }
-
-    /// Whether a host that has given nothing yet could be asked, were not enough of these
-    /// asked already.
-    pub fn keeps_back(&self) -> bool {
-        self.schedule.keeps_back()
-    }
-
     fn lease_next(&mut self, now: u64, patient: bool) -> Result<Option<Task>, StoreError> {
         self.process.latest = self.process.latest.max(now);
         self.ledger.warm()?;
@@ -87,208 +87,114 @@ impl Frontier {
         Ok(None)
     }
 
-    /// The host to ask next, and whether it is to be asked for an image.
-    fn choose(&mut self, patient: bool, now: u64) -> Option<(Slot, bool)> {
-        let connections = self.policy.connections;
-        let share = self.policy.image_share;
-        let is_due = |owed| image_ledger::is_due(owed, share);
-        if self.gate.pages_held {
-            let slot = self.schedule.best_image(false, is_due, now, connections)?;
-            return Some((slot, true));
-        }
-        if self.is_image_turn()
-            && let Some(slot) = self.schedule.best_image(true, is_due, now, connections)
-        {
-            return Some((slot, true));
-        }
-        let drawn = self.explores();
-        if let Some(slot) = drawn.and_then(|number| self.schedule.any_ready(number, now)) {
-            return Some((slot, false));
-        }
-        let page = self.schedule.best(now, connections);
-        if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
-            return Some((slot, false));
-        }
-        // While no page is to be asked for, an image may be.
-        if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
-            return Some((slot, true));
-        }
-        self.gate.is_patient = page.is_some();
-        None
-    }
-
-    /// When [`Frontier::lease`] may have something to give again, if nothing is
-    /// finished before. `None` where only finishing, or the return of a parked
-    /// host that is not waited for, can bring more.
-    pub fn next_event(&self) -> Option<u64> {
-        let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
-        let images = self.schedule.is_ready_for_images();
-        let is_ready = images || (!self.gate.pages_held && self.schedule.is_ready());
-        let newcomer = self.schedule.keeps_back() && self.leases.newcomers.room() > 0;
-        if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
-            return Some(0);
-        }
-        let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
-        // Once the budget of pages is spent no visit is made, and none waited for.
-        if self.gate.pages_closed {
-            visit = None;
-        }
-        // A crawl that watches pages outlives the downtime of their hosts.
-        if self.gate.pages_closed || !self.visits.are_made() {
-            parked = None;
-        }
-        let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
-        // Those that were waited for may be gone meanwhile.
-        let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
-        events.into_iter().flatten().min().or(otherwise)
-    }
-
-    /// True where nothing is leased and nothing will be due but what is parked. A
-    /// frontier whose pages are visited again waits for both, and is exhausted
-    /// only where no page is left to visit.
-    pub fn is_exhausted(&self) -> bool {
-        self.leases.is_empty() && self.next_event().is_none()
-    }
-
-    /// From now on only images and robots.txt are leased: the budget of pages is
-    /// spent. Queued pages stay queued.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if !self.gate.pages_closed {
-            self.gate.pages_closed = true;
-            for slot in self.schedule.slots() {
-                self.refresh(slot, now)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether only images are fetched any more, as the budget of pages is spent.
-    pub fn pages_are_closed(&self) -> bool {
-        self.gate.pages_closed
-    }
-
-    /// While this is set only images and robots.txt are leased, as what is open may be all
-    /// that the budget of pages permits.
-    pub fn hold_pages(&mut self, held: bool) {
-        self.gate.pages_held = held;
-    }
-
-    /// Takes [`Frontier::close_pages`] back.
-    ///
-    /// # Errors
-    /// [`StoreError`] where the store fails.
-    pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
-        if self.gate.pages_closed {
-            self.gate.pages_closed = false;
-            // Hosts of which only pages are left were forgotten.
-            self.load_hosts(now)?;
-        }
-        Ok(())
-    }
-
-    /// Whether the page that a host is to be asked for is not much less likely on topic
-    /// than the best one whose host only rests for a moment.
-    fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
-        let learning = self.ratings.learning();
-        let host = self.schedule.host(slot);
-        let head = host.and_then(|h| h.head.as_ref());
-        let (Some(learning), Some(head)) = (learning, head) else {
-            return true;
-        };
-        if head.class != class::PAGE || head.rank.bucket == Bucket::Seed {
-            return true;
-        }
-        let Some(resting) = self.schedule.best_resting(now) else {
-            return true;
-        };
-        let worth = learning.patience() * learning.chance(resting.score());
-        learning.chance(head.rank.score()) >= worth
-    }
-
     fn lease_from(
         &mut self,
         slot: Slot,
         image: bool,
         now: u64,
     ) -> Result<Option<Task>, StoreError> {
-        let of = |host: &Host| {
-            if image {
-                host.image.clone()
-            } else {
-                host.head.clone()
-            }
-        };
-        let Some((head, key)) = self
-            .schedule
-            .host(slot)
-            .and_then(|h| Some((of(h)?, h.key.clone())))
-        else {
+        let host = self.schedule.host(slot);
+        let first = host.and_then(|host| {
+            let head = if image { &host.image } else { &host.head };
+            Some((head.clone()?, host.key.clone()))
+        });
+        let Some((head, host)) = first else {
             self.schedule.settle(slot, now, self.policy.connections);
             return Ok(None);
         };
         if head.class == class::ROBOTS {
-            return self.lease_robots_errand(slot, &key, &head, now);
+            return self.lease_robots_errand(slot, &host, &head, now);
         }
+        let first = self.candidate(slot, host, head)?;
+        if let Some(reason) = self.unwanted(&first)? {
+            self.drop_queued(first, reason, now)?;
+            return Ok(None);
+        }
+        if !first.control && self.lower(&first, now)? {
+            return Ok(None);
+        }
+        let (host, head) = (&first.host, &first.head);
         let scheme = keys::scheme_of_key(&head.value);
+        if !self.rules_hold(slot, scheme, now) {
+            return self.lease_robots(slot, host, head, scheme, now);
+        }
+        if let Some(reason) = self.obstacle(&first)? {
+            self.drop_queued(first, reason, now)?;
+            return Ok(None);
+        }
+        if let Some(task) = self.lease_tdmrep(slot, host, head, first.kind, now)? {
+            return Ok(Some(task));
+        }
+        let (terms, forbidden) = self.terms_of(slot, host, &first.url, first.kind)?;
+        if forbidden {
+            self.drop_queued(first, Reason::Forbidden, now)?;
+            return Ok(None);
+        }
+        self.lease_url(first, terms, now).map(Some)
+    }
+
+    /// What stands first at a host, as it is stored.
+    fn candidate(&self, slot: Slot, host: HostKey, head: Head) -> Result<Candidate, StoreError> {
         let store = self.ledger.store();
         let (url, kind) = codec::address_of(store, &head.value)?;
         let Some(record) = self.ledger.read::<UrlRecord>(&head.value)? else {
             let why = "names an address that has no record".to_owned();
-            return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
+            return Err(codec::corrupt(store, &head.queue_key, why));
         };
-        // The scope may have changed since it was queued; a host of which nothing is
-        // wanted any more is not asked for its rules either.
-        if let Err(reason) = verdict(&self.scope, &url, kind, record.hops) {
-            self.drop_queued(slot, &head, kind, record, reason, now)?;
-            return Ok(None);
-        }
         let control = kind == TaskKind::Page && self.ledger.meta().sample.is_pending(&url);
-        if !control
+        Ok(Candidate {
+            slot,
+            host,
+            head,
+            url,
+            kind,
+            record,
+            control,
+        })
+    }
+
+    /// Why the job does not want it any more: the scope or the razor may have changed since it
+    /// was queued. Of a host of which nothing is wanted no rules are asked either.
+    fn unwanted(&self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
+        let Candidate {
+            head, kind, record, ..
+        } = first;
+        if let Err(reason) = verdict(&self.scope, &first.url, *kind, record.hops) {
+            return Ok(Some(reason));
+        }
+        let store = self.ledger.store();
+        let above = !first.control
             && self
                 .ratings
-                .is_above_razor(store, &head.value, kind, &record)?
-        {
-            self.drop_queued(slot, &head, kind, record, Reason::Razor, now)?;
-            return Ok(None);
-        }
-        if !control && self.lower(&head, &key, kind, &record, now)? {
-            return Ok(None);
-        }
-        if !self.rules_hold(slot, scheme, now) {
-            return self.lease_robots(slot, &key, &head, scheme, now);
-        }
-        if let Some(reason) = self.obstacle(slot, &url, kind, &record)? {
-            self.drop_queued(slot, &head, kind, record, reason, now)?;
-            return Ok(None);
-        }
-        if let Some(task) = self.lease_tdmrep(slot, &key, &head, kind, now)? {
-            return Ok(Some(task));
-        }
-        let (terms, forbidden) = self.terms_of(slot, &key, &url, kind)?;
-        if forbidden {
-            self.drop_queued(slot, &head, kind, record, Reason::Forbidden, now)?;
-            return Ok(None);
-        }
+                .is_above_razor(store, &head.value, *kind, record)?;
+        Ok(above.then_some(Reason::Razor))
+    }
+
+    fn lease_url(&mut self, first: Candidate, terms: Terms, now: u64) -> Result<Task, StoreError> {
+        let Candidate {
+            slot,
+            host,
+            head,
+            url,
+            kind,
+            record,
+            control,
+        } = first;
         // What was taken down is named in no row of the log.
         let named = |via: &PageUrl| self.scope.taken_down(via, TaskKind::Page).is_none();
         let via = self.document(record.via)?.filter(named);
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
-        let errand = Errand::Url {
-            key: head.value.clone(),
-        };
+        let key = head.value.clone();
         let Granted {
             lease,
             locate,
             booking,
-        } = self.grant(slot, head.value, errand, now)?;
-        Ok(Some(Task {
+        } = self.grant(slot, head.value, Errand::Url { key }, now)?;
+        Ok(Task {
             lease,
             locate,
             kind,
-            host: key,
+            host,
             via,
             url,
             hops: record.hops,
@@ -301,7 +207,7 @@ impl Frontier {
             terms,
             control,
             booking,
-        }))
+        })
     }
 
     /// Books a lease and sets the clocks of the host and of its groups for the
@@ -417,13 +323,15 @@ impl Frontier {
     }
 
     /// Why a queued address is not asked for after all, judged at the last moment.
-    fn obstacle(
-        &mut self,
-        slot: Slot,
-        url: &PageUrl,
-        kind: TaskKind,
-        record: &UrlRecord,
-    ) -> Result<Option<Reason>, StoreError> {
+    fn obstacle(&mut self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
+        let Candidate {
+            slot,
+            url,
+            kind,
+            record,
+            ..
+        } = first;
+        let (slot, kind) = (*slot, *kind);
         let scheme = keys::scheme_name(url.scheme());
         if !self.rules_of(slot, scheme)?.allows(url) {
             return Ok(Some(Reason::Robots));
@@ -456,16 +364,18 @@ impl Frontier {
 
     fn drop_queued(
         &mut self,
-        slot: Slot,
-        head: &Head,
-        kind: TaskKind,
-        record: UrlRecord,
+        first: Candidate,
         reason: Reason,
         now: u64,
     ) -> Result<(), StoreError> {
-        let Some(host) = self.schedule.host(slot).map(|h| h.key.clone()) else {
-            return Ok(());
-        };
+        let Candidate {
+            host,
+            head,
+            url,
+            kind,
+            record,
+            ..
+        } = first;
         let mut tx = self.ledger.begin();
         tx.dequeue(kind, &host, &record);
         // Rules may be lifted again: a page that is known is not lost to them.
@@ -475,7 +385,6 @@ impl Frontier {
             .fail(&mut tx, &head.value, record, reason, passing, now)?;
         // Other rules may bring an image back, and then its words are needed.
         if kind == TaskKind::Image && !matches!(reason, Reason::Scope | Reason::Razor) {
-            let (url, _) = codec::address_of(self.ledger.store(), &head.value)?;
             let intake = self.intake(self.ratings.of_images());
             spares::pass_on(&mut tx, &intake, &head.value, &url, &known, reason)?;
         }
@@ -485,42 +394,21 @@ impl Frontier {
 
     /// Whether what stands first at a host is worse than its place by what was learned
     /// since; it is given the place that it is due then.
-    fn lower(
-        &mut self,
-        head: &Head,
-        host: &HostKey,
-        kind: TaskKind,
-        record: &UrlRecord,
-        now: u64,
-    ) -> Result<bool, StoreError> {
+    fn lower(&mut self, first: &Candidate, now: u64) -> Result<bool, StoreError> {
+        let Candidate {
+            host, kind, record, ..
+        } = first;
+        let key = &first.head.value;
         let store = self.ledger.store();
-        let lowered = self.ratings.lowered(store, &head.value, kind, record)?;
+        let lowered = self.ratings.lowered(store, key, *kind, record)?;
         let Some(lowered) = lowered else {
             return Ok(false);
         };
         let mut tx = self.ledger.begin();
-        tx.move_in_queue(&head.value, kind, host, record, &lowered)?;
+        tx.move_in_queue(key, *kind, host, record, &lowered)?;
         let prepared = tx.prepare();
         self.commit(prepared, now)?;
         Ok(true)
-    }
-
-    /// Whether the next page is one to explore by, with a number drawn for it.
-    fn explores(&self) -> Option<u64> {
-        let learning = self.ratings.learning()?;
-        let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);
-        let fetches = self.ledger.meta().counts.fetches;
-        learning.explores(fetches.saturating_add(open))
-    }
-
-    /// Whether the next request should be for an image.
-    fn is_image_turn(&self) -> bool {
-        let (pages, images) = (self.leases.pages(), self.leases.images());
-        let share = self.policy.image_share;
-        self.ledger
-            .meta()
-            .images
-            .is_image_turn(pages, images, share)
     }
 
     fn document(&self, id: Option<u64>) -> Result<Option<PageUrl>, StoreError> {

@@ -135,6 +135,16 @@ impl Ledger {
         Ok(Effect { touched, visit })
     }
 
+    /// The same for a transaction that changes no queue and books no visit.
+    ///
+    /// # Errors
+    /// As [`Ledger::commit`].
+    pub fn commit_alone(&mut self, prepared: Prepared) -> Result<(), StoreError> {
+        let effect = self.commit(prepared)?;
+        debug_assert!(effect.touched.is_empty() && effect.visit.is_none());
+        Ok(())
+    }
+
     /// Makes everything that was committed survive the death of the process. `now` is noted
     /// as the time of the flush.
     ///

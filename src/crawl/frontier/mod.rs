@@ -52,7 +52,7 @@
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
 //! | `archive`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
-//! | `leasing`, `host_file_tasks`, `finish`, `background`, `takedown`, `look` | what it does |
+//! | `turns`, `leasing`, `host_file_tasks`, `finish`, `background`, `takedown`, `look` | what it does |
 //!
 //! The frontier never fetches, sleeps or looks at a clock: time is an argument.
 //! It knows no HTML, no language model and no output file.
@@ -98,6 +98,7 @@ mod tests;
 mod transaction;
 mod transition;
 mod traps;
+mod turns;
 pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};

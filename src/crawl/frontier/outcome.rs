@@ -127,7 +127,7 @@ pub enum OutputEdit {
         /// The note of the image.
         note: String,
         /// What the page says around it.
-        context: ImageContext,
+        context: Box<ImageContext>,
     },
     /// The alt text that an image has on a page turned out to be boilerplate.
     MarkBoilerplate {
@@ -151,6 +151,6 @@ pub struct Written {
     /// Where they keep what the task brought, if anywhere; heeded where it is done.
     pub note: Option<String>,
     /// SHA-256 in lower-case hexadecimal, where the note names the first file with
-    /// these bytes; later ones find it by [`Frontier::kept_file`].
+    /// these bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).
     pub first_of: Option<String>,
 }

@@ -161,7 +161,7 @@ impl Frontier {
         }
         // All at once, so that nothing is moved twice.
         let prepared = tx.prepare();
-        let _ = self.ledger.commit(prepared)?;
+        self.ledger.commit_alone(prepared)?;
         clock_skew::write(self.ledger.store().path(), now)
     }
 
@@ -175,7 +175,7 @@ impl Frontier {
         let mut tx = self.ledger.begin();
         change(&mut tx.meta);
         let prepared = tx.prepare();
-        self.ledger.commit(prepared).map(drop)
+        self.ledger.commit_alone(prepared)
     }
 
     /// What URLs are judged by that are added now.
@@ -271,7 +271,7 @@ impl Frontier {
         let mut tx = self.ledger.begin();
         unsound.into_iter().for_each(|key| tx.delete(key));
         let prepared = tx.prepare();
-        self.ledger.commit(prepared).map(drop)
+        self.ledger.commit_alone(prepared)
     }
 
     /// Looks at hosts again whose queues have changed.

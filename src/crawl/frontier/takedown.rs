@@ -117,7 +117,7 @@ impl Frontier {
             tx.delete(keys::kept(sha256));
         }
         let prepared = tx.prepare();
-        let _ = self.ledger.commit(prepared)?;
+        self.ledger.commit_alone(prepared)?;
         self.flush()
     }
 }

@@ -417,7 +417,8 @@ mod tests {
         assert!(queue(&store, &host).is_empty(), "nothing is written yet");
         let prepared = tx.prepare();
         assert_eq!(prepared.meta.counts.queued_pages(), 2);
-        assert_eq!(Vec::from_iter(prepared.touched), [host.clone()]);
+        let touched = Vec::from_iter(prepared.touched);
+        assert_eq!(touched.as_slice(), std::slice::from_ref(&host));
         store.apply(prepared.batch).unwrap();
         assert_eq!(queue(&store, &host), [key(&a), key(&b)]);
 

@@ -99,11 +99,14 @@ fn apply(
     changed: Option<bool>,
 ) -> Result<(), OutputError> {
     match (edit, &completion.product) {
-        (OutputEdit::AddContext { note, context }, _) => match changed {
-            None => outputs.extend_image_first(note, context.clone()),
-            Some(false) => outputs.extend_image_again(note, context.clone()),
-            Some(true) => outputs.extend_image(note, context.clone()),
-        },
+        (OutputEdit::AddContext { note, context }, _) => {
+            let context = ImageContext::clone(context);
+            match changed {
+                None => outputs.extend_image_first(note, context),
+                Some(false) => outputs.extend_image_again(note, context),
+                Some(true) => outputs.extend_image(note, context),
+            }
+        }
         (OutputEdit::MarkBoilerplate { note, page: on }, Some(Product::Page(page))) => {
             outputs.mark_boilerplate(note, on, page.unknown)
         }

@@ -182,7 +182,7 @@ fn add_at(
     match known.as_ref().map(|r| &r.state) {
         Some(State::Done { .. }) => {
             name_instead(tx, &words, &url, false)?;
-            let context = words.context;
+            let context = Box::new(words.context);
             let note = known.and_then(|record| record.note().map(str::to_owned));
             let edit = note.map(|note| OutputEdit::AddContext { note, context });
             tx.edits.extend(edit);

@@ -218,7 +218,7 @@ impl Ratings {
         let mut tx = ledger.begin();
         tx.write(keys::SCORES.to_vec(), &scores)?;
         let prepared = tx.prepare();
-        let _ = ledger.commit(prepared)?;
+        ledger.commit_alone(prepared)?;
         self.rating = Some(rating);
         self.set_scores(scores);
         Ok(begins)

@@ -1,0 +1,161 @@
+//! Whose turn it is: the host that is asked next, pages or images, and when to look again.
+
+use super::image_ledger;
+use super::keys::class;
+use super::parts::Frontier;
+use super::schedule::Slot;
+use super::store::StoreError;
+use crate::page::Bucket;
+
+impl Frontier {
+    /// Whether [`Frontier::lease`] gave nothing last though something may be asked for,
+    /// because something better is to be had in a moment.
+    pub fn is_patient(&self) -> bool {
+        self.gate.is_patient
+    }
+
+    /// Whether a host that has given nothing yet could be asked, were not enough of these
+    /// asked already.
+    pub fn keeps_back(&self) -> bool {
+        self.schedule.keeps_back()
+    }
+
+    /// The host to ask next, and whether it is to be asked for an image.
+    pub(super) fn choose(&mut self, patient: bool, now: u64) -> Option<(Slot, bool)> {
+        let connections = self.policy.connections;
+        let share = self.policy.image_share;
+        let is_due = |owed| image_ledger::is_due(owed, share);
+        if self.gate.pages_held {
+            let slot = self.schedule.best_image(false, is_due, now, connections)?;
+            return Some((slot, true));
+        }
+        if self.is_image_turn()
+            && let Some(slot) = self.schedule.best_image(true, is_due, now, connections)
+        {
+            return Some((slot, true));
+        }
+        let drawn = self.explores();
+        if let Some(slot) = drawn.and_then(|number| self.schedule.any_ready(number, now)) {
+            return Some((slot, false));
+        }
+        let page = self.schedule.best(now, connections);
+        if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
+            return Some((slot, false));
+        }
+        // While no page is to be asked for, an image may be.
+        if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
+            return Some((slot, true));
+        }
+        self.gate.is_patient = page.is_some();
+        None
+    }
+
+    /// When [`Frontier::lease`] may have something to give again, if nothing is
+    /// finished before. `None` where only finishing, or the return of a parked
+    /// host that is not waited for, can bring more.
+    pub fn next_event(&self) -> Option<u64> {
+        let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
+        let images = self.schedule.is_ready_for_images();
+        let is_ready = images || (!self.gate.pages_held && self.schedule.is_ready());
+        let newcomer = self.schedule.keeps_back() && self.leases.newcomers.room() > 0;
+        if rejudging || newcomer || (is_ready && !self.gate.is_patient) {
+            return Some(0);
+        }
+        let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
+        // Once the budget of pages is spent no visit is made, and none waited for.
+        if self.gate.pages_closed {
+            visit = None;
+        }
+        // A crawl that watches pages outlives the downtime of their hosts.
+        if self.gate.pages_closed || !self.visits.are_made() {
+            parked = None;
+        }
+        let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
+        // Those that were waited for may be gone meanwhile.
+        let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
+        events.into_iter().flatten().min().or(otherwise)
+    }
+
+    /// True where nothing is leased and nothing will be due but what is parked. A
+    /// frontier whose pages are visited again waits for both, and is exhausted
+    /// only where no page is left to visit.
+    pub fn is_exhausted(&self) -> bool {
+        self.leases.is_empty() && self.next_event().is_none()
+    }
+
+    /// From now on only images and robots.txt are leased: the budget of pages is
+    /// spent. Queued pages stay queued.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn close_pages(&mut self, now: u64) -> Result<(), StoreError> {
+        if !self.gate.pages_closed {
+            self.gate.pages_closed = true;
+            for slot in self.schedule.slots() {
+                self.refresh(slot, now)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether only images are fetched any more, as the budget of pages is spent.
+    pub fn pages_are_closed(&self) -> bool {
+        self.gate.pages_closed
+    }
+
+    /// While this is set only images and robots.txt are leased, as what is open may be all
+    /// that the budget of pages permits.
+    pub fn hold_pages(&mut self, held: bool) {
+        self.gate.pages_held = held;
+    }
+
+    /// Takes [`Frontier::close_pages`] back.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails.
+    pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
+        if self.gate.pages_closed {
+            self.gate.pages_closed = false;
+            // Hosts of which only pages are left were forgotten.
+            self.load_hosts(now)?;
+        }
+        Ok(())
+    }
+
+    /// Whether the page that a host is to be asked for is not much less likely on topic
+    /// than the best one whose host only rests for a moment.
+    fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
+        let learning = self.ratings.learning();
+        let host = self.schedule.host(slot);
+        let head = host.and_then(|h| h.head.as_ref());
+        let (Some(learning), Some(head)) = (learning, head) else {
+            return true;
+        };
+        if head.class != class::PAGE || head.rank.bucket == Bucket::Seed {
+            return true;
+        }
+        let Some(resting) = self.schedule.best_resting(now) else {
+            return true;
+        };
+        let worth = learning.patience() * learning.chance(resting.score());
+        learning.chance(head.rank.score()) >= worth
+    }
+
+    /// Whether the next page is one to explore by, with a number drawn for it.
+    fn explores(&self) -> Option<u64> {
+        let learning = self.ratings.learning()?;
+        let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);
+        let fetches = self.ledger.meta().counts.fetches;
+        learning.explores(fetches.saturating_add(open))
+    }
+
+    /// Whether the next request should be for an image.
+    fn is_image_turn(&self) -> bool {
+        let (pages, images) = (self.leases.pages(), self.leases.images());
+        let share = self.policy.image_share;
+        self.ledger
+            .meta()
+            .images
+            .is_image_turn(pages, images, share)
+    }
+}
