@@ -63,7 +63,7 @@ fn stored_seeds_are_read() {
         }
     }
     assert!(
-        read.contains(&"src/crawl/frontier/tests/seams.rs"),
+        read.contains(&"src/crawl/frontier/tests/state_machine.rs"),
         "{read:?}"
     );
 }
