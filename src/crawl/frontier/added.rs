@@ -34,7 +34,7 @@ impl NewTask {
         }
     }
 
-    /// An address with a score of which no parts are known, as of images and sitemaps.
+    /// An address with a score but without its parts, as of images and sitemaps.
     pub(super) fn rated(url: PageUrl, (score, bucket): (f64, Option<Bucket>)) -> Self {
         Self {
             url,

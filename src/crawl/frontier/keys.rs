@@ -407,7 +407,7 @@ pub(super) fn listed(number: u64) -> Vec<u8> {
     join(b'N', &number.to_be_bytes())
 }
 
-/// In place of which address an image is asked for, by its `U` key.
+/// Which address of the same picture an image is asked for in place of, by its `U` key.
 pub(super) fn instead(image_key: &[u8]) -> Vec<u8> {
     join(b'O', image_key)
 }

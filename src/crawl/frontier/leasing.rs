@@ -59,7 +59,7 @@ impl Frontier {
         self.lease_next(now, true)
     }
 
-    /// The same, whatever is to be had in a moment: to see whether anybody answers.
+    /// The same without patience for a better page: to see whether any host answers.
     ///
     /// # Errors
     /// As of [`Frontier::lease`].
@@ -154,7 +154,8 @@ impl Frontier {
     }
 
     /// Why the job does not want it any more: the scope or the razor may have changed since it
-    /// was queued. Of a host of which nothing is wanted no rules are asked either.
+    /// was queued. This comes before a request for robots.txt, so a host without any wanted page
+    /// is not asked at all.
     fn unwanted(&self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
         let Candidate {
             head, kind, record, ..

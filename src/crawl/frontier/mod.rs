@@ -28,9 +28,10 @@
 //!   host is asked earlier than its delay after opening, since a request may have
 //!   been in flight that nothing remembers.
 //! - Nothing is added or leased that the scope in force does not permit, also while
-//!   what was stored under another scope is still being judged anew.
-//! - What is added is rated by the rating in force, whoever rated it; nothing above its
-//!   razor is leased but what was fetched before, also while the rest is rated anew.
+//!   what was stored under another scope is still being checked.
+//! - What is added is rated by the rating in force, also where another one rated it before.
+//!   Nothing above its razor is leased but what was fetched before, also while the rest is
+//!   re-rated.
 //! - Memory holds the hosts that have something queued or leased, and of the URLs
 //!   a filter of about two bytes each and the records met last.
 //!

@@ -101,7 +101,7 @@ pub struct Finished {
 }
 
 impl Finished {
-    /// A task of which nothing more is to be said.
+    /// A finished task with nothing more to tell.
     pub(super) fn of(settled: Settled, id: Option<u64>) -> Self {
         Self {
             settled,
@@ -148,7 +148,7 @@ pub enum OutputEdit {
 pub struct Written {
     /// Where they stand now.
     pub stamp: Vec<u8>,
-    /// Where they keep what the task brought, if anywhere; heeded where it is done.
+    /// Where they keep what the task brought, if anywhere. Stored if the task is done.
     pub note: Option<String>,
     /// SHA-256 in lower-case hexadecimal, where the note names the first file with
     /// these bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).

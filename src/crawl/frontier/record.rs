@@ -331,9 +331,9 @@ pub(super) struct Meta {
     /// Commits over all runs.
     pub commits: u64,
     /// [`Scope::digest`](crate::web::scope::Scope::digest) of the rules that everything
-    /// stored was judged by, or is being judged by anew.
+    /// stored was judged by, or is being checked against.
     pub scope: u64,
-    /// The first key that is not judged anew yet, while that is under way.
+    /// The first key that is not checked yet, while that is under way.
     pub rescope: Option<Vec<u8>>,
     /// The control sample. It has a record of its own, as this layout is published.
     #[serde(skip)]

@@ -241,8 +241,8 @@ pub(super) fn slice_from(store: &dyn Store, from: &[u8]) -> Result<Slice, StoreE
     Ok((records.collect::<Result<_, StoreError>>()?, next))
 }
 
-/// Notes that everything is to be judged anew where `scope` is not the one it was
-/// judged by; says whether it is so.
+/// Begins to check everything that is stored against `scope`, where it was judged by another one.
+/// Returns whether it was.
 pub(super) fn begin_where_changed(meta: &mut Meta, scope: &Scope) -> bool {
     let digest = scope.digest();
     if meta.scope == digest {

@@ -116,7 +116,7 @@ impl Frontier {
     pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
         if self.gate.pages_closed {
             self.gate.pages_closed = false;
-            // Hosts of which only pages are left were forgotten.
+            // Hosts with only pages left were forgotten.
             self.load_hosts(now)?;
         }
         Ok(())

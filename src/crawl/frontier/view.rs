@@ -191,8 +191,8 @@ impl<'a> View<'a> {
         Ok(contexts::keys_of(self.store, &key)?.len())
     }
 
-    /// In the place of which address an image is asked for, and what is asked for in its
-    /// own.
+    /// Which address of the same picture an image is asked for in place of, and which are
+    /// asked for in its place.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.

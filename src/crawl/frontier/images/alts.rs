@@ -1,5 +1,5 @@
 //! Alt texts that stand on page after page of a host, at one image after the other:
-//! a template wrote them, nobody did.
+//! a template wrote them, not a person.
 //!
 //! The first sights of a text are kept with their images, so that they can be marked
 //! as well once there are enough. A text at one image on every page is none of these:

@@ -76,8 +76,8 @@ pub fn is_lifted(known: &UrlRecord, bucket: Bucket, score: f64) -> bool {
     place.is_better_than(&Rank::new(known.bucket, known.score / TOLERANCE, known.seq))
 }
 
-/// The score by what was learned of a link that waits to be fetched; `None` where nobody
-/// learns or nothing is known of it, and for seeds.
+/// The learned score of a link that waits to be fetched; `None` for seeds, for links without
+/// clues, and where the rating does not learn.
 pub fn score_of(
     rating: &dyn Strategy,
     store: &dyn Store,
@@ -91,8 +91,8 @@ pub fn score_of(
     Ok(clues.map(|clues| learning.rate(&clues, record.parts.as_ref())))
 }
 
-/// The score of a queued link that has become worse than its place, by what was learned since;
-/// `None` where its place is about right.
+/// The record of a queued link whose learned score has become worse than its place; `None` where
+/// its place is about right.
 pub fn lowered(
     rating: &dyn Strategy,
     store: &dyn Store,

@@ -85,7 +85,7 @@ pub fn worth(
     })
 }
 
-/// The same for a page by what is known of it.
+/// What a page is worth by the parts of its score.
 fn worth_of_page(
     rating: &dyn Rating,
     target: &PageUrl,

@@ -1,4 +1,4 @@
-//! What a host is asked for next, and by what number a host is known in memory.
+//! What a host is asked for next, and the number of a host in memory.
 
 use crate::crawl::frontier::keys::Rank;
 

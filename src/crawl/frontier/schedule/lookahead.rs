@@ -1,8 +1,8 @@
 //! The hosts that rest for a moment, by the page that they will be asked for next.
 //!
 //! A host may be asked for one page at a time and then rests, and what is about the topic
-//! stands on few hosts. Who asks everybody who may be asked at once fetches poor pages only
-//! because the hosts of the good ones rest. So a link is held against the best one that
+//! stands on few hosts. Leasing every host that is ready spends fetches on poor
+//! links only because the hosts of the good ones rest. So a link is held against the best one that
 //! waits for its host (best-first, as for one host alone: Cho, Garcia-Molina & Page 1998).
 //!
 //! Only a short rest is waited for, so one slow host does not hold up the others. Nor is a

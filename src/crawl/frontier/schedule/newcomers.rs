@@ -29,7 +29,7 @@ pub struct Newcomers {
     young: BTreeMap<u64, u64>,
     silent: BTreeSet<u64>,
     /// Whether a host has given anything since this process began.
-    somebody: bool,
+    any_gave: bool,
 }
 
 impl Default for Newcomers {
@@ -40,7 +40,7 @@ impl Default for Newcomers {
             bound: usize::MAX,
             young: BTreeMap::new(),
             silent: BTreeSet::new(),
-            somebody: false,
+            any_gave: false,
         }
     }
 }
@@ -56,7 +56,7 @@ impl Newcomers {
 
     /// How many more may be opened.
     pub fn room(&self) -> usize {
-        if self.somebody {
+        if self.any_gave {
             self.bound.saturating_sub(self.open())
         } else {
             usize::MAX
@@ -80,13 +80,14 @@ impl Newcomers {
         self.young.insert(lease, now);
     }
 
-    /// Anybody's lease has ended, and the host may have given something.
+    /// A lease at any host has ended. `answered` is whether the host failed last, `gave` whether it
+    /// has ever given something.
     pub fn ended(&mut self, lease: u64, answered: bool, gave: bool) {
         self.silent.remove(&lease);
         if self.young.remove(&lease).is_some() && answered {
             self.bound = self.bound.saturating_add(1).min(self.largest());
         }
-        self.somebody |= gave;
+        self.any_gave |= gave;
     }
 
     fn open(&self) -> usize {

@@ -8,8 +8,8 @@
 //! Ten thousand sites of strangers may share an address, so what one host says binds
 //! only that host. A group backs off by a rule of its own: when a quarter of its hosts, and
 //! at least three, fail one after the other before any of them answers. Only hosts that have
-//! answered there before count, because the owner of a name can point it at a machine of
-//! somebody else. The pauses double with each further host that fails, up to
+//! answered there before count, because the owner of a name can point it at any
+//! machine. The pauses double with each further host that fails, up to
 //! [`MAX_PAUSE`], and any answer ends them.
 //!
 //! A host whose turn it is while its group's clock runs is *held* at the group,

@@ -12,7 +12,7 @@ use super::{Batch, Readable, Store, StoreError, Visit};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A store whose pairs live as long as somebody has it.
+/// A store whose pairs live as long as any handle to them.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     path: PathBuf,
@@ -22,8 +22,8 @@ pub struct MemoryStore {
 }
 
 impl MemoryStore {
-    /// An empty store. The frontier keeps files of its own in `folder`, which is made by
-    /// whoever wants them.
+    /// An empty store. The frontier keeps files of its own in `folder`, which the caller makes
+    /// if it wants them.
     pub fn new(folder: &Path) -> Self {
         Self::holding(folder, Pairs::new())
     }

@@ -131,7 +131,7 @@ fn with_links(path: &Path, links: &[(&str, f64)]) -> (Frontier, u64) {
     (f, now)
 }
 
-/// Rates all anew; the store must hold together after every slice.
+/// Re-rates everything; the store must hold together after every slice.
 fn rescore_all(f: &mut Frontier, now: u64) -> Rescored {
     loop {
         assert!(f.is_rescoring());
@@ -227,7 +227,7 @@ fn the_razor_holds_before_anything_is_rated_anew() {
     };
     f.set_rating(Arc::new(narrow)).unwrap();
     for _ in 0..100 {
-        // While all is rated anew there is always something to do at once.
+        // While links are re-rated there is always something to do at once.
         assert_eq!(f.next_event(), Some(0));
         now += 60_000;
         match f.lease(now).unwrap() {
@@ -262,7 +262,7 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
         ..FIRST
     };
     let mut f = open(folder.path(), now);
-    assert_eq!(f.rescore_slice(now).unwrap(), None, "nobody said by what");
+    assert_eq!(f.rescore_slice(now).unwrap(), None, "no rating was set");
     assert!(f.set_rating(Arc::new(narrow)).unwrap());
     for _ in 0..2 {
         assert_eq!(f.rescore_slice(now).unwrap(), None);
@@ -280,14 +280,14 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     let mut f = open(folder.path(), now);
     f.set_rating(Arc::new(narrow)).unwrap();
     assert!(!f.is_rescoring());
-    // Changed once more half-way, it begins anew.
+    // Changed once more half-way, it begins again.
     f.set_rating(Arc::new(FIRST)).unwrap();
     assert_eq!(f.rescore_slice(now).unwrap(), None);
     f.set_rating(Arc::new(narrow)).unwrap();
     assert_eq!(rescore_all(&mut f, now).seen, 31);
     assert_eq!(f.counts().dropped[&Reason::Razor], 20);
 
-    // A store of which is not known by what it was rated is rated at once.
+    // A store without a note of its rating is re-rated at once.
     let mut batch = store::Batch::default();
     batch.delete(keys::SCORES.to_vec());
     f.ledger.store_mut().apply(batch).unwrap();
