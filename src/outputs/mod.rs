@@ -43,7 +43,6 @@ mod undo;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
@@ -60,6 +59,7 @@ pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
+use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -361,7 +361,9 @@ impl Outputs {
             None => false,
         };
         if !linked {
-            write_whole(&self.folder, file.as_str(), new.bytes)?;
+            // Waiting for the disk at each image would hold up the crawl. A checkpoint
+            // syncs them all (`sync`).
+            write_whole(&self.folder, file.as_str(), new.bytes, Durability::Later)?;
         }
         sidecar.save(&self.folder)?;
         let first = earlier.is_none();
@@ -642,24 +644,15 @@ fn make_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
 
 /// Writes a file under a temporary name and renames it, so that no reader and
 /// no crash ever sees half of it.
-fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
+fn write_whole(
+    folder: &Path,
+    name: &str,
+    bytes: &[u8],
+    durability: Durability,
+) -> Result<(), OutputError> {
     make_folder_of(folder, name)?;
-    let part = part_of(name);
-    beneath::create(folder, &part)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(io(&folder.join(&part), "writing"))?;
-    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
-}
-
-/// The same, on the disk before it takes the place of what was there.
-fn write_synced(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
-    let part = part_of(name);
-    let written = beneath::create(folder, &part).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.map_err(io(&folder.join(&part), "writing"))?;
-    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
+    let written = atomic::write_through(folder, &part_of(name), name, bytes, durability);
+    written.map_err(io(&folder.join(name), "writing"))
 }
 
 /// Whether the file at `name`, a path below the job's folder, has these bytes.
@@ -682,6 +675,7 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
         tracing::debug!(path = %path.display(), %error, "a copy instead of a link");
         return Ok(false);
     }
+    // No bytes are written, and the name may come later, as that of an image that is written.
     beneath::rename(folder, &part, name).map_err(io(&path, "renaming"))?;
     // Two names of one file are not renamed onto each other (POSIX `rename`).
     remove(folder, &part)?;

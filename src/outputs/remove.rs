@@ -30,6 +30,7 @@ use super::{
     OutputError, Sidecar, Table, TextPlace, image_path, io, log, part_of, rotate, rows, sidecar,
     sightings, sync_folder, write_whole,
 };
+use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath};
 use crate::page::ImageContext;
 use crate::sanitize;
@@ -263,7 +264,7 @@ impl Rewriting {
         };
         // Names and numbers always serialise.
         let journal = serde_json::to_vec(&rewriting).unwrap_or_default();
-        write_whole(folder, JOURNAL, &journal)?;
+        write_whole(folder, JOURNAL, &journal, Durability::Whole)?;
         sync_folder(folder)?;
         Ok(Some(rewriting))
     }
@@ -315,7 +316,12 @@ impl Rewriting {
             }
         }
         let generation = self.generation.to_string();
-        write_whole(&self.folder, GENERATION, generation.as_bytes())?;
+        write_whole(
+            &self.folder,
+            GENERATION,
+            generation.as_bytes(),
+            Durability::Whole,
+        )?;
         sync_folder(&self.folder)?;
         let journal = self.folder.join(JOURNAL);
         beneath::remove_file(&self.folder, JOURNAL).map_err(io(&journal, "removing"))

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NewImageFile, OutputError, io, names, sightings, write_synced, write_whole};
+use super::{NewImageFile, OutputError, io, names, sightings, write_whole};
 use crate::address::PageUrl;
+use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath, Kind};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -194,22 +195,22 @@ impl Sidecar {
 
     /// Writes it, with all that was read from journals.
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
-        self.save_alone(folder, false)?;
+        self.save_alone(folder, Durability::Later)?;
         sightings::forget(folder, self.file())
     }
 
-    /// Writes it, and leaves the journals; `synced` where it must be on the disk then.
-    pub(super) fn save_alone(&self, folder: &Path, synced: bool) -> Result<(), OutputError> {
+    /// Writes it, and leaves the journals.
+    pub(super) fn save_alone(
+        &self,
+        folder: &Path,
+        durability: Durability,
+    ) -> Result<(), OutputError> {
         let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path_of(folder, self.file()),
             why: e.to_string(),
         })?;
         let bytes = format!("{}\n", sanitize::json(&json));
-        if synced {
-            write_synced(folder, &name_of(self.file()), bytes.as_bytes())
-        } else {
-            write_whole(folder, &name_of(self.file()), bytes.as_bytes())
-        }
+        write_whole(folder, &name_of(self.file()), bytes.as_bytes(), durability)
     }
 }
 

@@ -29,6 +29,7 @@ use super::{
     OutputError, Sidecar, image_path, io, is_there, make_folder, remove, sidecar, sync_folder,
 };
 use crate::address::PageUrl;
+use crate::fs::atomic::Durability;
 use crate::fs::beneath;
 use crate::page::{ImageContext, Terms};
 
@@ -327,7 +328,7 @@ fn start(
         for file in files {
             let old = journal(&file, OLD);
             let folded = changes(&folder, &old, &file)
-                .and_then(|changes| fold(&folder, &file, changes, true))
+                .and_then(|changes| fold(&folder, &file, changes, Durability::Whole))
                 .and_then(|()| remove(&folder, &old));
             under_way.done(&file, folded);
         }
@@ -336,9 +337,13 @@ fn start(
     Ok((sender, thread.spawn(work)?))
 }
 
-/// Writes a sidecar with the changes; `synced` where it must be on the disk then. Nothing
-/// where the sidecar was moved away.
-fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result<(), OutputError> {
+/// Writes a sidecar with the changes. Nothing where the sidecar was moved away.
+fn fold(
+    folder: &Path,
+    file: &str,
+    changes: Vec<Change>,
+    durability: Durability,
+) -> Result<(), OutputError> {
     if !is_there(folder, &sidecar::name_of(file))? {
         let path = sidecar::path_of(folder, file);
         tracing::warn!(path = %path.display(), "no sidecar to add pages to");
@@ -346,7 +351,7 @@ fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result
     }
     let mut sidecar = Sidecar::load_alone(folder, file)?;
     apply(changes, &mut sidecar);
-    sidecar.save_alone(folder, synced)
+    sidecar.save_alone(folder, durability)
 }
 
 /// Folds every journal in a job's folder. One that cannot be folded is named and left, and
@@ -404,7 +409,7 @@ fn fold_named(folder: &Path, names: &[String]) -> Result<(), OutputError> {
     for (file, changes) in by_file {
         // A journal that was edited must not make us touch a file elsewhere.
         if image_path(&file).is_some() {
-            fold(folder, &file, changes, false)?;
+            fold(folder, &file, changes, Durability::Later)?;
         }
     }
     Ok(())

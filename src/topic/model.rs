@@ -1,5 +1,6 @@
 //! The model folder: `lm.arpa`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`, `model.toml`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use super::lm::{Discount, KenLm, LanguageModel, ModelError};
 use super::score::calibration::Method;
 use super::score::contrast::ContrastError;
 use super::score::{Boundaries, Calibration, Contrast, Counts, Topicality};
-use crate::fs::IoError;
+use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
 const ARPA: &str = "lm.arpa";
@@ -310,19 +311,13 @@ impl Draft {
             "# Written by `spoor train`; do not edit.\n{}",
             explained(&text)
         );
-        std::fs::write(&path, text).map_err(IoError::at(&path, "writing"))?;
+        atomic::write(&path, |out| out.write_all(text.as_bytes()))
+            .map_err(IoError::at(&path, "writing"))?;
         let mut name = self.draft.file_name().unwrap_or_default().to_owned();
         name.push(".old");
         let old = self.draft.with_file_name(name);
         remove(&old)?;
-        if self.place.exists() {
-            std::fs::rename(&self.place, &old).map_err(IoError::at(&self.place, "moving aside"))?;
-        }
-        if let Err(error) = std::fs::rename(&self.draft, &self.place) {
-            // The first error is the one to tell; the earlier model goes back.
-            std::fs::rename(&old, &self.place).ok();
-            return Err(IoError::at(&self.place, "moving into place")(error).into());
-        }
+        atomic::replace_folder(&self.draft, &self.place, &old)?;
         remove(&old)
     }
 }

@@ -199,10 +199,9 @@ impl Record {
             .and_then(|()| file.sync_all())
             .map_err(io_error(&path, "cutting"))?;
         // The file's name must survive as well as what is in it.
-        for folder in [folder.as_path(), job_folder] {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(io_error(folder, "syncing"))?;
+        for name in [VOTES, FOLDER] {
+            beneath::sync_folder_of(job_folder, name)
+                .map_err(io_error(&job_folder.join(name), "syncing its folder"))?;
         }
         let record = Self {
             path,

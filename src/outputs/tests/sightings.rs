@@ -126,7 +126,7 @@ fn a_fold_that_a_kill_cut_short_at_any_step_costs_nothing() {
             // Written, and the journal not removed.
             2 => {
                 std::fs::rename(&new, &old).unwrap();
-                whole.save_alone(job.path(), true).unwrap();
+                whole.save_alone(job.path(), Durability::Whole).unwrap();
             }
             // Cut in the middle of a line, of a page that was not committed.
             _ => {
