@@ -59,6 +59,7 @@ pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
+use crate::fs::IoError;
 use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
@@ -72,15 +73,8 @@ use sightings::{Change, Sightings};
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; {}, then run the job again: it resumes", path.display(), remedy(source))]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("{}; {}, then run the job again: it resumes", .0, remedy(&.0.source))]
+    Io(#[from] IoError),
     /// A file is shorter than the frontier knows it to have been.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
@@ -209,7 +203,7 @@ impl Outputs {
                 (stamp.generation == generation).then_some(stamp)
             }
         };
-        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         make_folder(folder, "images")?;
         let mut open = BTreeMap::new();
         let mut packer = Packer::default();
@@ -302,7 +296,7 @@ impl Outputs {
             return Ok(None);
         }
         let path = self.folder.join("sentences");
-        let member = append::gzip(sentences).map_err(io(&path, "compressing"))?;
+        let member = append::gzip(sentences).map_err(IoError::at(&path, "compressing"))?;
         self.append(&texts::Sentences, &member).map(Some)
     }
 
@@ -312,7 +306,9 @@ impl Outputs {
     /// [`OutputError::Io`].
     pub fn document(&mut self, document: &Document) -> Result<TextPlace, OutputError> {
         let path = self.folder.join(DOCUMENTS);
-        let frame = document.to_frame().map_err(io(&path, "compressing"))?;
+        let frame = document
+            .to_frame()
+            .map_err(IoError::at(&path, "compressing"))?;
         self.append(&document::DocumentLines, &frame)
     }
 
@@ -571,7 +567,7 @@ enum Visit {
 fn is_there(folder: &Path, name: &str) -> Result<bool, OutputError> {
     let found = beneath::look(folder, name);
     Ok(found
-        .map_err(io(&folder.join(name), "looking for"))?
+        .map_err(IoError::at(&folder.join(name), "looking for"))?
         .is_some())
 }
 
@@ -596,7 +592,8 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
         ("frontier", 8),
     ];
     for (name, deeper) in parts {
-        beneath::refuse_links_out(folder, name, deeper).map_err(io(folder, "opening the job"))?;
+        beneath::refuse_links_out(folder, name, deeper)
+            .map_err(IoError::at(folder, "opening the job"))?;
     }
     Ok(())
 }
@@ -608,8 +605,9 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
 /// [`OutputError::Io`].
 #[cfg(target_os = "linux")]
 pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
-    let opened = std::fs::File::open(folder).map_err(io(folder, "opening"))?;
-    rustix::fs::syncfs(opened).map_err(|e| io(folder, "syncing")(e.into()))
+    let opened = std::fs::File::open(folder).map_err(IoError::at(folder, "opening"))?;
+    let synced = rustix::fs::syncfs(opened).map_err(std::io::Error::from);
+    Ok(synced.map_err(IoError::at(folder, "syncing"))?)
 }
 
 /// Other systems have no call for a whole file system; images written shortly
@@ -624,7 +622,7 @@ pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
 
 fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {
     let made = beneath::create_dir_all(folder, name);
-    made.map_err(io(&folder.join(name), "making the folder"))
+    Ok(made.map_err(IoError::at(&folder.join(name), "making the folder"))?)
 }
 
 /// A path that something from outside names as that of an image; `None` where it can be
@@ -652,7 +650,7 @@ fn write_whole(
 ) -> Result<(), OutputError> {
     make_folder_of(folder, name)?;
     let written = atomic::write_through(folder, &part_of(name), name, bytes, durability);
-    written.map_err(io(&folder.join(name), "writing"))
+    Ok(written.map_err(IoError::at(&folder.join(name), "writing"))?)
 }
 
 /// Whether the file at `name`, a path below the job's folder, has these bytes.
@@ -676,7 +674,7 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
         return Ok(false);
     }
     // No bytes are written, and the name may come later, as that of an image that is written.
-    beneath::rename(folder, &part, name).map_err(io(&path, "renaming"))?;
+    beneath::rename(folder, &part, name).map_err(IoError::at(&path, "renaming"))?;
     // Two names of one file are not renamed onto each other (POSIX `rename`).
     remove(folder, &part)?;
     Ok(true)
@@ -686,7 +684,7 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
 fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
     match beneath::remove_file(folder, name) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(io(&folder.join(name), "removing")(e))
+            Err(IoError::at(&folder.join(name), "removing")(e).into())
         }
         _ => Ok(()),
     }
@@ -705,13 +703,5 @@ fn remedy(error: &std::io::Error) -> &'static str {
         // spoor itself refused, and the message says what is wrong.
         None if error.kind() == std::io::ErrorKind::InvalidInput => "mend that",
         _ => "free space or mend the permissions",
-    }
-}
-
-fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OutputError + 'a {
-    move |source| OutputError::Io {
-        path: path.to_owned(),
-        what,
-        source,
     }
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NewImageFile, OutputError, io, names, sightings, write_whole};
+use super::{NewImageFile, OutputError, names, sightings, write_whole};
 use crate::address::PageUrl;
+use crate::fs::IoError;
 use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath, Kind};
 use crate::page::{ImageContext, Terms};
@@ -75,7 +76,7 @@ impl Sidecar {
     /// The same as it lies there.
     pub(super) fn load_alone(folder: &Path, file: &str) -> Result<Self, OutputError> {
         let path = path_of(folder, file);
-        let bytes = beneath::read(folder, name_of(file)).map_err(io(&path, "reading"))?;
+        let bytes = beneath::read(folder, name_of(file)).map_err(IoError::at(&path, "reading"))?;
         let wrong = |why: String| OutputError::Sidecar {
             path: path.clone(),
             why,
@@ -282,7 +283,7 @@ pub(super) fn place(
         let known = Sidecar::load(folder, file)?;
         let others = known.url != new.url.as_str();
         own = (!others).then_some(known);
-        Ok(others)
+        Ok::<_, OutputError>(others)
     })?;
     let contexts = own.map(|known| known.contexts).unwrap_or_default();
     let file = JobPath::parse(&file).map_err(|error| OutputError::Sidecar {

@@ -45,7 +45,7 @@ pub use self::tally::{Counted, Series};
 pub use self::text::{ModelUse, Packet, Perplexity};
 pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
 use crate::config::Config;
-use crate::fs::atomic;
+use crate::fs::{IoError, atomic};
 use crate::outputs::{self, OutputError};
 use crate::topic::model::FolderError;
 
@@ -65,15 +65,8 @@ pub enum ReportError {
     #[error(transparent)]
     Model(#[from] FolderError),
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("{0}; free space or mend the permissions")]
+    Io(#[from] IoError),
 }
 
 /// The figures of the jobs, in the order they were given.
@@ -217,16 +210,12 @@ impl Report {
     /// # Errors
     /// [`ReportError::Io`].
     pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], ReportError> {
-        let io = |path: &Path, what| {
-            let path = path.to_owned();
-            move |source| ReportError::Io { path, what, source }
-        };
-        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let sections = sections::of(self);
         let put = |name: &str, text: &str| {
             let path = folder.join(name);
             let written = atomic::write(&path, |out| out.write_all(text.as_bytes()));
-            written.map_err(io(&path, "writing"))?;
+            written.map_err(IoError::at(&path, "writing"))?;
             Ok::<_, ReportError>(path)
         };
         for figure in sections.iter().flat_map(|s| &s.figures) {
