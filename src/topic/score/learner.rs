@@ -254,19 +254,10 @@ impl Learner {
     /// The model of a snapshot; `None` where it is none of this version.
     pub fn restore(snapshot: &[u8]) -> Option<Self> {
         let (stored, memory) = postcard::take_from_bytes::<Stored>(snapshot).ok()?;
-        // Formerly it remembered nothing.
-        let (memory, evidence): (Vec<Remembered>, &[u8]) = match memory {
-            [] => (Vec::new(), &[]),
-            memory => postcard::take_from_bytes(memory).ok()?,
-        };
-        // Formerly it did not say how certain its examples were.
-        let evidence = match evidence {
-            [] => stored.examples as f64 / 2.0,
-            evidence => postcard::from_bytes(evidence).ok()?,
-        };
+        let (memory, evidence) = postcard::take_from_bytes::<Vec<Remembered>>(memory).ok()?;
+        let evidence = postcard::from_bytes(evidence).ok()?;
         let remembers = usize::try_from(stored.examples).map_or(REMEMBERED, |n| n.min(REMEMBERED));
-        // Fewer are what was learned since then.
-        if memory.len() > remembers {
+        if memory.len() != remembers {
             return None;
         }
         let mut learner = Self {
@@ -437,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn it_remembers_the_latest_examples_and_reads_what_remembers_none() {
+    fn it_remembers_the_latest_examples_and_reads_no_part_of_a_snapshot() {
         let mut learner = Learner::default();
         for n in 0..600 {
             learner.learn(&clues(0.5, &[n]), 0.5);
@@ -448,24 +439,22 @@ mod tests {
             model.learn(&clues(0.9, &[1]), 1.0);
         }
         assert!(learner == resumed);
+        let snapshot = learner.snapshot();
+        // The evidence is the last eight bytes.
+        for part in [8, 9].map(|cut| &snapshot[..snapshot.len() - cut]) {
+            assert_eq!(Learner::restore(part), None);
+        }
         let forgetful = Learner {
             memory: Vec::new(),
-            evidence: 300.5,
             ..learner.clone()
         };
-        let snapshot = forgetful.snapshot();
-        // The evidence is eight bytes and an empty list one, which were not written formerly.
-        for former in [8, 9].map(|unwritten| &snapshot[..snapshot.len() - unwritten]) {
-            assert!(Learner::restore(former).unwrap() == forgetful);
-        }
-        let mut forgetful = Learner::restore(&snapshot).unwrap();
-        forgetful.learn(&clues(0.9, &[2]), 1.0);
-        assert!(Learner::restore(&forgetful.snapshot()).unwrap() == forgetful);
         let many = Learner {
             examples: 9,
             ..learner
         };
-        assert_eq!(Learner::restore(&many.snapshot()), None);
+        for other in [forgetful, many] {
+            assert_eq!(Learner::restore(&other.snapshot()), None);
+        }
     }
 
     proptest! {
