@@ -15,7 +15,8 @@ use super::reader::Reader;
 use crate::address::PageUrl;
 use crate::crawl::frontier::{NewImage, NewTask, Rating};
 use crate::page::{
-    Bucket, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, Task, TaskKind, Use,
+    Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
+    ScoredLink, Task, TaskKind, Use,
 };
 use crate::picture::{self, BadImage};
 use crate::topic::strategy::Strategy;
@@ -81,10 +82,8 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
-        let mut extracted = match self
-            .metrics
-            .extract(|| extract::extract(url, fetched, &self.extract))
-        {
+        let extract = || extract::extract(url, fetched, &self.extract);
+        let mut extracted = match self.metrics.extract(extract) {
             Ok(extracted) => extracted,
             Err(error) => {
                 tracing::debug!(%error, "no page");
@@ -94,14 +93,7 @@ impl Reader {
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
-        let (keeps_text, forbidden, withheld) = self.obey(&mut extracted);
-        let off_language = self.languages.is_off(extracted.recognised);
-        if off_language {
-            extracted.images.clear();
-            if !self.languages.follow_foreign {
-                extracted.links.clear();
-            }
-        }
+        let wanted = self.sort_out(&mut extracted);
         let Scored {
             document,
             links,
@@ -110,73 +102,24 @@ impl Reader {
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
         self.metrics.rated(self.scorer.take_cache_counts());
-        let guessed = observed.as_ref().is_some_and(|observed| observed.guessed);
-        let contrast = observed.as_ref().and_then(|observed| observed.contrast);
-        let (on_topic, nearness, clues) = match observed {
-            // Words of another language are unknown, and unknown words say nothing.
-            Some(observed) if off_language => {
-                (Some(0.0), Some(Nearness::Likely(0.0)), observed.clues)
-            }
-            Some(Observed {
-                on_topic,
-                nearness,
-                clues,
-                ..
-            }) => {
-                let is_new =
-                    task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
-                let nearness = if is_new {
-                    nearness.of_seed(&sentences)
-                } else {
-                    nearness
-                };
-                (Some(on_topic), Some(nearness), clues)
-            }
-            None => (None, None, Vec::new()),
-        };
-        let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
-        let links = links.into_iter().zip(&extracted.links).zip(clues);
-        let links = links.map(|((mut link, found), clues)| {
-            if off_language {
-                // Names and numbers are alike in every language, and say nothing there.
-                link.parts.document = link.parts.document.max(self.scorer.unknown());
-            }
-            let (score, bucket) = match (&clues, self.learning()) {
-                (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
-                _ => self.link(&link.url, &link.parts),
-            };
-            NewTask {
-                clues,
-                bucket,
-                url: link.url,
-                score,
-                parts: Some(link.parts),
-                anchor: self.scorer.anchor_words(&found.anchor),
-            }
-        });
-        let (score, bucket) = self.image(document.perplexity);
-        let images = images.into_iter().map(|image| NewImage {
-            url: image.url,
-            spares: image.spares,
-            bucket,
-            score,
-            context: image.context,
-        });
-        let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
-        let may_keep = keeps_text && !off_language;
+        let is_new_seed = task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
+        let judged = Judged::of(observed, &wanted, is_new_seed.then_some(&*sentences));
+        let links = self.tasks(links, &extracted, judged.clues, wanted.off_language);
+        let images = self.images(images, document.perplexity);
+        let may_keep = wanted.keeps_text && !wanted.off_language;
         let kept = if may_keep && self.documents {
-            documents::of_page(url, &mut extracted, &document, contrast)
+            documents::of_page(url, &mut extracted, &document, judged.contrast)
         } else {
             None
         };
         let page = PageProduct {
             document,
             kept: kept.map(Box::new),
-            on_topic,
-            guessed,
-            nearness,
+            on_topic: judged.on_topic,
+            guessed: judged.guessed,
+            nearness: judged.nearness,
             links,
-            images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
+            images,
             svgs: if self.images.enabled {
                 extracted.svgs
             } else {
@@ -194,11 +137,11 @@ impl Reader {
             language: extracted.language,
             foreign: self.languages.is_foreign(extracted.recognised),
             recognised: extracted.recognised,
-            off_language,
+            off_language: wanted.off_language,
             charset: extracted.charset,
             terms: extracted.terms,
-            forbidden,
-            withheld,
+            forbidden: wanted.forbidden,
+            withheld: wanted.withheld,
             truncated: fetched.truncated,
             digest,
             canonical: extracted.canonical,
@@ -207,14 +150,56 @@ impl Reader {
         (Outcome::Done, Some(Product::Page(Box::new(page))))
     }
 
+    /// The links of a page as tasks, each address once. `clues` are those of the first links.
+    fn tasks(
+        &self,
+        links: Vec<ScoredLink>,
+        extracted: &Extracted,
+        clues: Vec<Clues>,
+        off_language: bool,
+    ) -> Vec<NewTask> {
+        let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
+        let links = links.into_iter().zip(&extracted.links).zip(clues);
+        let tasks = links.map(|((mut link, found), clues)| {
+            if off_language {
+                // Names and numbers are alike in every language, and say nothing there.
+                link.parts.document = link.parts.document.max(self.scorer.unknown());
+            }
+            let (score, bucket) = match (&clues, self.learning()) {
+                (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
+                _ => self.link(&link.url, &link.parts),
+            };
+            NewTask {
+                clues,
+                bucket,
+                url: link.url,
+                score,
+                parts: Some(link.parts),
+                anchor: self.scorer.anchor_words(&found.anchor),
+            }
+        });
+        best_of_each(tasks, |l| &l.url, |a, b| a.score < b.score)
+    }
+
+    /// The images of a page of this perplexity, each address once.
+    fn images(&self, images: Vec<ScoredImage>, document: f64) -> Vec<NewImage> {
+        let (score, bucket) = self.image(document);
+        let images = images.into_iter().map(|image| NewImage {
+            url: image.url,
+            spares: image.spares,
+            bucket,
+            score,
+            context: image.context,
+        });
+        best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank)
+    }
+
     fn was_trained_on(&self, perplexity: f64) -> bool {
         perplexity < self.trained
     }
 
-    /// Leaves out what the page forbids and what is not wanted, before anything
-    /// is rated; returns whether its text may be kept, what forbade anything, and
-    /// the images that it forbade to use.
-    fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>, Vec<PageUrl>) {
+    /// Leaves out what the page forbids and what is not wanted, before anything is rated.
+    fn sort_out(&self, page: &mut Extracted) -> Wanted {
         if page.terms.directives.nofollow {
             page.links.clear();
         }
@@ -240,7 +225,19 @@ impl Reader {
             // Where none are wanted nobody has forbidden any.
             withheld.extend(left_out.filter(|_| self.images.enabled));
         }
-        (text, forbidden, withheld)
+        let off_language = self.languages.is_off(page.recognised);
+        if off_language {
+            page.images.clear();
+            if !self.languages.follow_foreign {
+                page.links.clear();
+            }
+        }
+        Wanted {
+            keeps_text: text,
+            forbidden,
+            withheld,
+            off_language,
+        }
     }
 
     /// What is not wanted is found out before the pixels are decoded.
@@ -280,6 +277,54 @@ impl Reader {
             terms,
         };
         (Outcome::Done, Some(image))
+    }
+}
+
+/// What of a page is wanted.
+struct Wanted {
+    /// Whether its text may be kept.
+    keeps_text: bool,
+    /// What forbade anything.
+    forbidden: Vec<&'static str>,
+    /// The images that it forbade to use.
+    withheld: Vec<PageUrl>,
+    /// Whether it is in a language whose pages are not kept.
+    off_language: bool,
+}
+
+/// How far a page is on topic.
+#[derive(Default)]
+struct Judged {
+    on_topic: Option<f64>,
+    guessed: bool,
+    contrast: Option<f64>,
+    nearness: Option<Nearness>,
+    clues: Vec<Clues>,
+}
+
+impl Judged {
+    /// `seed` is the text of a seed that the model was not trained on.
+    fn of(observed: Option<Observed>, wanted: &Wanted, seed: Option<&str>) -> Self {
+        let Some(observed) = observed else {
+            return Self::default();
+        };
+        let (on_topic, nearness) = if wanted.off_language {
+            // Words of another language are unknown, and unknown words say nothing.
+            (0.0, Nearness::Likely(0.0))
+        } else {
+            let nearness = match seed {
+                Some(sentences) => observed.nearness.of_seed(sentences),
+                None => observed.nearness,
+            };
+            (observed.on_topic, nearness)
+        };
+        Self {
+            on_topic: Some(on_topic),
+            guessed: observed.guessed,
+            contrast: observed.contrast,
+            nearness: Some(nearness),
+            clues: observed.clues,
+        }
     }
 }
 
