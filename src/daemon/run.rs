@@ -75,18 +75,12 @@ pub fn crawl(
     mut control: Control,
     desk: Desk,
 ) -> Result<Summary, DaemonError> {
-    let Ready { seeds, warnings } = ready::for_crawl(config)?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
+    let seeds = seeds(config)?;
     let entrance = observer::open(config, observer)?;
     let mut served = control::serve(runtime, desk.clone(), entrance);
     let metrics = Metrics::new()?;
     let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
-    let fetcher = {
-        let _entered = runtime.enter();
-        Fetcher::new(fetch_options(config)?)?
-    };
+    let fetcher = fetcher(config, runtime)?;
     // Let go of in the opposite order: the lock goes last, also where an error ends the run.
     let OpenJob {
         lock,
@@ -135,11 +129,7 @@ pub fn crawl(
             return Err(error);
         }
     };
-    let end = match (stop, handler.limit_reached()) {
-        (Some(_), _) => End::Stopped,
-        (None, Some(limit)) => End::Limit(limit),
-        (None, None) => End::Exhausted,
-    };
+    let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
     watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
     let nothing = match frontier.counts().documents {
@@ -157,6 +147,15 @@ pub fn crawl(
     }
 }
 
+/// The seeds of a job that may be crawled.
+fn seeds(config: &Config) -> Result<Vec<PageUrl>, DaemonError> {
+    let Ready { seeds, warnings } = ready::for_crawl(config)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(seeds)
+}
+
 /// What pages are read and rated with, and how another one of it is made while the crawl
 /// runs. Trains a model where there is none.
 fn read_with(
@@ -170,6 +169,11 @@ fn read_with(
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let remaker = remaker(model, metrics.clone(), learned);
     Ok((reading.clone(), Ratings::new(reading, remaker)))
+}
+
+fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
+    let _entered = runtime.enter();
+    Ok(Fetcher::new(fetch_options(config)?)?)
 }
 
 /// How the loop is run.
@@ -233,6 +237,14 @@ fn let_in(
              reach it",
             folder.display()
         );
+    }
+}
+
+fn end_of(stop: Option<Stop>, limit: Option<&'static str>) -> End {
+    match (stop, limit) {
+        (Some(_), _) => End::Stopped,
+        (None, Some(limit)) => End::Limit(limit),
+        (None, None) => End::Exhausted,
     }
 }
 

@@ -191,23 +191,33 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
             Ok(()) => {}
         }
     }
-    figures.perplexity = model.filter(|_| all.tokens > 0).map(|(model, model_use)| {
-        let packet = steps.width();
-        let filled = (1..).zip(steps.sums()).filter(|(_, s)| s.tokens > 0);
-        Perplexity {
-            model: model.folder.clone(),
-            model_use,
-            all: lm::perplexity::perplexity(all.log10, all.tokens),
-            packet,
-            packets: filled
-                .map(|(n, scored)| Packet {
-                    sentences: (packet * n).min(figures.sentences),
-                    tokens: scored.tokens,
-                    perplexity: lm::perplexity::perplexity(scored.log10, scored.tokens),
-                })
-                .collect(),
-        }
-    });
+    let model = model.filter(|_| all.tokens > 0);
+    figures.perplexity = model.map(|of| perplexity(of, &all, &steps, figures.sentences));
+}
+
+/// The perplexity of all sentences and of each packet of them.
+fn perplexity(
+    (model, model_use): (&Model, ModelUse),
+    all: &Scored,
+    steps: &Steps<Scored>,
+    sentences: u64,
+) -> Perplexity {
+    let packet = steps.width();
+    let filled = (1..).zip(steps.sums()).filter(|(_, s)| s.tokens > 0);
+    let of = |scored: &Scored| lm::perplexity::perplexity(scored.log10, scored.tokens);
+    Perplexity {
+        model: model.folder.clone(),
+        model_use,
+        all: of(all),
+        packet,
+        packets: filled
+            .map(|(n, scored)| Packet {
+                sentences: (packet * n).min(sentences),
+                tokens: scored.tokens,
+                perplexity: of(scored),
+            })
+            .collect(),
+    }
 }
 
 /// The files of sentences in the order they were written; none where there is no folder.
