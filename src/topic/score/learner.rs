@@ -75,7 +75,8 @@ pub struct Learner {
     evidence: f64,
     weights: Measures,
     squares: Measures,
-    /// Weight and sum of squared gradients by slot.
+    /// Weight and sum of squared gradients by slot. Empty, which takes half a megabyte less,
+    /// until something is learned of a trait.
     traits: Vec<(f32, f32)>,
     /// The latest examples; that of number `n` stands at `n` modulo [`REMEMBERED`].
     memory: Vec<Remembered>,
@@ -108,7 +109,7 @@ impl Default for Learner {
             evidence: 0.0,
             weights: MEASURES.map(|(_, weight)| weight),
             squares: [MEASURE_CALM; MEASURES.len()],
-            traits: vec![(0.0, TRAIT_CALM); SLOTS],
+            traits: Vec::new(),
             memory: Vec::new(),
             heeds: [true; 2],
         }
@@ -206,6 +207,9 @@ impl Learner {
             *square += gradient * gradient;
             *weight += MEASURE_STEP * gradient / square.sqrt();
         }
+        if !traits.is_empty() {
+            self.make_table();
+        }
         for of_link in traits {
             if let Some((weight, square)) = self.traits.get_mut(slot(*of_link)) {
                 *square += (error * error) as f32;
@@ -268,6 +272,9 @@ impl Learner {
             squares: stored.squares.try_into().ok()?,
             ..Self::default()
         };
+        if !stored.traits.is_empty() {
+            learner.make_table();
+        }
         for (slot, weight, square) in stored.traits {
             *learner.traits.get_mut(usize::from(slot))? = (weight, square);
         }
@@ -285,6 +292,10 @@ impl Learner {
             .copied()
             .all(f64::is_finite);
         (sound && remembered).then_some(learner)
+    }
+
+    fn make_table(&mut self) {
+        self.traits.resize(SLOTS, (0.0, TRAIT_CALM));
     }
 
     fn sum(&self, measures: &Measures, traits: &[u32]) -> f64 {
