@@ -53,7 +53,7 @@ pub use self::remove::{
     remove_contexts, remove_image,
 };
 pub(crate) use self::rotate::append_line;
-pub use self::rows::{Line, Part, Table, each_line, parts};
+pub use self::rows::{Line, Part, Table, each_line, lines, parts};
 pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
@@ -150,6 +150,22 @@ pub struct NewImageFile<'a> {
     pub fetched: &'a str,
     /// Every context in which it was met so far.
     pub contexts: Vec<ImageContext>,
+}
+
+#[cfg(test)]
+impl<'a> NewImageFile<'a> {
+    /// An image of which nothing else is known, fetched at [`tests::NOON`].
+    pub(crate) fn bare(url: &'a PageUrl, bytes: &'a [u8], info: ImageInfo) -> Self {
+        Self {
+            url,
+            bytes,
+            info,
+            content_type: None,
+            terms: Terms::default(),
+            fetched: tests::NOON,
+            contexts: Vec::new(),
+        }
+    }
 }
 
 /// Where an image was kept.
@@ -372,38 +388,7 @@ impl Outputs {
     ///
     /// # Errors
     /// [`OutputError`] names the file.
-    pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Changed)
-    }
-
-    /// The same for a page that was never visited before: no row of it was committed. Its
-    /// words may stand in the sidecar all the same, where a power cut took a row that was
-    /// not on the disk yet and left the sidecar.
-    ///
-    /// # Errors
-    /// [`OutputError`] names the file.
-    pub fn extend_image_first(
-        &mut self,
-        file: &str,
-        context: ImageContext,
-    ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::First)
-    }
-
-    /// The same for a page that was visited before and has the same text: it has its
-    /// row already where the sidecar is full.
-    ///
-    /// # Errors
-    /// [`OutputError`] names the file.
-    pub fn extend_image_again(
-        &mut self,
-        file: &str,
-        context: ImageContext,
-    ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Same)
-    }
-
-    fn extend(
+    pub fn extend_image(
         &mut self,
         file: &str,
         context: ImageContext,
@@ -554,12 +539,13 @@ impl Outputs {
 
 /// Which visit of a page says something of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Visit {
-    /// The first one.
+pub enum Visit {
+    /// The first one: no row of it was committed. Its words may stand in the sidecar all the
+    /// same, where a power cut took a row that was not on the disk yet and left the sidecar.
     First,
     /// A later one that found another text.
     Changed,
-    /// A later one that found the same text.
+    /// A later one that found the same text: it has its row already where the sidecar is full.
     Same,
 }
 

@@ -213,36 +213,39 @@ pub fn each_line(
     let mut first = Ok(());
     for part in parts(folder, table)? {
         let read = part.text_from(0).and_then(|(path, text)| {
-            lines(text, max, &mut |bytes, number| {
+            let (_, end) = lines(text, max, |bytes, number| {
                 let path = &path;
                 visit(Line {
                     path,
                     number,
                     bytes,
                 });
-            })
-            .map_err(|e| IoError::at(&path, "reading")(e).into())
+            });
+            Ok(end.map_err(IoError::at(&path, "reading"))?)
         });
         first = first.and(read);
     }
     first
 }
 
-/// The same for one text.
-fn lines(
-    mut from: impl BufRead,
+/// Calls `each` with every whole line of `text` and its number, and with `None` for one of
+/// more than `max` bytes, which is not kept in memory; the first number is 1. A last line that
+/// is not ended is left out, as one that is being written. How many there were, and how it
+/// ended.
+pub fn lines(
+    mut text: impl BufRead,
     max: usize,
-    each: &mut dyn FnMut(Option<&[u8]>, u64),
-) -> std::io::Result<()> {
+    mut each: impl FnMut(Option<&[u8]>, u64),
+) -> (u64, std::io::Result<()>) {
     let mut line = Vec::new();
     let mut number = 0;
     let mut long = false;
     loop {
-        let chunk = match from.fill_buf() {
-            Ok([]) => return Ok(()),
+        let chunk = match text.fill_buf() {
+            Ok([]) => return (number, Ok(())),
             Ok(chunk) => chunk,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+            Err(error) => return (number, Err(error)),
         };
         let end = chunk.iter().position(|b| *b == b'\n');
         let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
@@ -251,7 +254,7 @@ fn lines(
             line.extend_from_slice(part);
         }
         let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
+        text.consume(used);
         if end.is_some() {
             number += 1;
             each((!long).then_some(&line), number);

@@ -34,7 +34,7 @@ mod text;
 mod verdict;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -225,40 +225,5 @@ impl Report {
             put("report.html", &html::page(self, &sections))?,
             put("report.md", &markdown::page(self, &sections))?,
         ])
-    }
-}
-
-/// Calls `each` with every line of `from`, without its end, and its number, the first
-/// is 1. A last line that is not ended is left out, as one that is being written; a line
-/// of more than `max` bytes is given as `None`. Returns how many lines there were.
-fn lines(
-    mut from: impl io::BufRead,
-    max: usize,
-    mut each: impl FnMut(Option<&[u8]>, u64),
-) -> (u64, io::Result<()>) {
-    let mut line = Vec::new();
-    let mut number = 0;
-    let mut long = false;
-    loop {
-        let chunk = match from.fill_buf() {
-            Ok([]) => return (number, Ok(())),
-            Ok(chunk) => chunk,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return (number, Err(error)),
-        };
-        let end = chunk.iter().position(|b| *b == b'\n');
-        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        long |= line.len() + part.len() > max;
-        if !long {
-            line.extend_from_slice(part);
-        }
-        let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
-        if end.is_some() {
-            number += 1;
-            each((!long).then_some(&line), number);
-            line.clear();
-            long = false;
-        }
     }
 }

@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use serde::Serialize;
 
+use super::Figures;
 use super::tally::Steps;
-use super::{Figures, lines};
 use crate::config::Config;
+use crate::outputs;
 use crate::progress::Step;
 use crate::topic::lm::{self, MIN_TOKENS};
 use crate::topic::model::FolderError;
@@ -159,7 +160,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
                 continue;
             }
         };
-        let (read, end) = lines(BufReader::new(file), MAX_LINE, |line, n| {
+        let (read, end) = outputs::lines(BufReader::new(file), MAX_LINE, |line, n| {
             let Some(Ok(line)) = line.map(std::str::from_utf8) else {
                 let what = "not a sentence that spoor wrote; left out";
                 return troubles.add(format!("{}:{n}: {what}", path.display()));

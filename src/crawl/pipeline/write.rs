@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::documents;
 use super::product::Product;
 use crate::crawl::frontier::{Finished, Settled};
-use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace};
+use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, Visit};
 use crate::page::ImageContext;
 use crate::picture::ImageInfo;
 
@@ -39,12 +39,13 @@ pub(super) fn write(
     // The visit before has written the same text. Alt texts, images and terms of use may
     // have changed all the same.
     let is_written = finished.changed == Some(false);
+    let visit = match finished.changed {
+        None => Visit::First,
+        Some(false) => Visit::Same,
+        Some(true) => Visit::Changed,
+    };
     for (file, context) in &finished.extend {
-        match finished.changed {
-            None => outputs.extend_image_first(file, context.clone())?,
-            Some(false) => outputs.extend_image_again(file, context.clone())?,
-            Some(true) => outputs.extend_image(file, context.clone())?,
-        }
+        outputs.extend_image(file, context.clone(), visit)?;
     }
     if let Some(Product::Page(page)) = &completion.product {
         for file in &finished.withheld {
