@@ -465,7 +465,7 @@ mod tests {
             let empty = matches!(refused, AddressError::EmptyLabel { .. });
             assert!(empty, "{text}: {refused}");
             assert_eq!(base.join(text), Err(refused), "{text}");
-            // What an earlier version stored is still read.
+            // What is stored is not judged again.
             let stored = PageUrl::from_stored(text).unwrap();
             let json = serde_json::to_string(&stored).unwrap();
             assert_eq!(serde_json::from_str::<PageUrl>(&json).unwrap(), stored);

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use commands::log::LogFormat;
+use spoor::crawl::frontier::store;
 use spoor::sanitize;
 
 /// Pages are taken apart in several threads, each into a tree of thousands of small pieces:
@@ -74,17 +75,26 @@ fn begin_with_few_arenas() {
 #[cfg(not(unix))]
 fn begin_with_few_arenas() {}
 
-/// sled panics on damaged files, and fjall on some; the library turns that into an
-/// error that says what to do, so its backtrace only frightens. All other panics speak.
+/// A panic in a store's backend becomes an error that says what to do, so its backtrace only
+/// frightens. A backend's own thread takes no process with it, and is told of in one line. All
+/// other panics speak: whatever ends the process says why.
 fn quiet_store_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
-        let stores = ["/sled-", "/fjall-", "/lsm-tree-"];
-        let in_store = info
-            .location()
-            .is_some_and(|l| stores.iter().any(|s| l.file().contains(s)));
-        if in_store {
+        let thread = std::thread::current();
+        if store::is_guarded() {
             tracing::debug!("{info}");
+        } else if store::is_of_backend(&thread) {
+            let name = thread.name().unwrap_or_default();
+            let text = info.payload_as_str().unwrap_or("no message");
+            let line: String = text
+                .lines()
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .take(200)
+                .collect();
+            tracing::warn!("the thread `{name}` of the frontier's store failed: {line}");
         } else {
             speak(info);
         }

@@ -9,7 +9,7 @@ use spoor::config::Config;
 use spoor::crawl::checkpoint::{self, OpenError};
 use spoor::crawl::frontier::store;
 use spoor::crawl::frontier::view::{MAX_AHEAD, View};
-use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State};
+use spoor::crawl::frontier::{Budget, GroupRecord, HostRecord, RobotsState, State, UrlRecord};
 use spoor::daemon;
 use spoor::daemon::control::Client;
 use spoor::daemon::explain::{self, Explanation, HostReport, Known};
@@ -117,6 +117,16 @@ fn print(explanation: &Explanation, agent: &str) {
 }
 
 fn print_known(known: &Known, host: &HostReport) {
+    print_state(known, host);
+    print_rating(known);
+    print_visits(&known.record);
+    if let Some(formula) = &known.formula {
+        println!("score      {formula}");
+    }
+    print_origin(known);
+}
+
+fn print_state(known: &Known, host: &HostReport) {
     let record = &known.record;
     let state = match &record.state {
         State::Queued if known.leased => "leased: it is being fetched now".to_owned(),
@@ -148,6 +158,10 @@ fn print_known(known: &Known, host: &HostReport) {
     if let Some(due) = known.due {
         println!("due        {}", due_text(due, known, host));
     }
+}
+
+fn print_rating(known: &Known) {
+    let record = &known.record;
     let bucket = match record.state {
         State::Dropped { .. } => "none",
         _ => record.bucket.name(),
@@ -186,6 +200,9 @@ fn print_known(known: &Known, host: &HostReport) {
             );
         }
     }
+}
+
+fn print_visits(record: &UrlRecord) {
     if let Some(visit) = &record.visit {
         if visit.last > 0 {
             println!(
@@ -209,9 +226,11 @@ fn print_known(known: &Known, host: &HostReport) {
             None => println!("next       none planned"),
         }
     }
-    if let Some(formula) = &known.formula {
-        println!("score      {formula}");
-    }
+}
+
+/// How often it failed, and where it was found.
+fn print_origin(known: &Known) {
+    let record = &known.record;
     if record.attempts > 0 {
         println!("failed     {} times", record.attempts);
     }

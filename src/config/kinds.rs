@@ -502,7 +502,7 @@ choice! {
     /// Whose boundaries divide the buckets.
     pub enum Boundaries = "a choice of boundaries" {
         /// Those that training measured, kept with the model.
-        Auto = "auto" formerly "model",
+        Auto = "auto",
         /// Those of the configuration.
         Fixed = "fixed",
     }

@@ -377,7 +377,7 @@ macro_rules! choice {
         pub enum $enum:ident = $kind:literal {
             $(
                 $(#[doc = $meaning:literal])*
-                $variant:ident = $word:literal $(formerly $old:literal)?,
+                $variant:ident = $word:literal,
             )*
         }
     ) => {
@@ -406,7 +406,6 @@ macro_rules! choice {
                 match text {
                     $(
                         $word => Ok(Self::$variant),
-                        $($old => Err(format!("\"{}\" is called \"{}\" now", $old, $word)),)?
                     )*
                     _ => Err($crate::config::values::no_choice::<Self>(text)),
                 }

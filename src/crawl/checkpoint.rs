@@ -14,7 +14,7 @@ use crate::config::Config;
 use crate::crawl::frontier::store::{self, StoreError};
 use crate::crawl::frontier::{Counts, Frontier, Policy};
 use crate::fs::IoError;
-use crate::fs::beneath;
+use crate::fs::{atomic, beneath};
 use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::web::scope::{Scope, Takedowns};
 
@@ -119,9 +119,9 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let lock = lock(&folder)?;
-    beneath::sweep(&folder, "");
+    atomic::sweep(&folder, "");
     for below in ["annotations", "checkpoints", "report", RECEIPTS] {
-        beneath::sweep(&folder, below);
+        atomic::sweep(&folder, below);
     }
     let store_folder = folder.join("frontier");
     let had_begun = store_folder.exists() && Table::Log.has_rows(&folder);
@@ -160,7 +160,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     // than the job's file, so its paths are absolute.
     let record = folder.join(RECORD);
     let absolute = config.absolute().map_err(IoError::at(&record, "writing"))?;
-    beneath::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
+    atomic::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
         .map_err(IoError::at(&record, "writing"))?;
     Ok(OpenJob {
         frontier,

@@ -15,7 +15,9 @@ use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::frontier::store::{SledStore, StoreError};
-use crate::crawl::frontier::{Effects, Frontier, Policy, RobotsAnswer, Settled, State, Written};
+use crate::crawl::frontier::{
+    Effects, Frontier, NewImage, NewTask, Policy, RobotsAnswer, Settled, State, Written,
+};
 use crate::crawl::pipeline::{
     Admission, Completion, Control, Handler, LoopOptions, Processor, Product, Reader, drive,
 };
@@ -204,51 +206,6 @@ impl Looker {
                 return Err(LookError::Dropped { url, why });
             }
         };
-        let mut links: Vec<LinkLook> = page
-            .links
-            .iter()
-            .map(|link| {
-                let objection = self.scope.judge_page(&link.url, 1).err();
-                let class = link.bucket.map(Bucket::name);
-                let why = match (&objection, class) {
-                    (Some(objection), _) => objection.to_string(),
-                    (None, Some(class)) => class.to_owned(),
-                    (None, None) => format!("above the razor, {:.0}", self.boundaries.razor),
-                };
-                LinkLook {
-                    followed: objection.is_none() && class.is_some(),
-                    why,
-                    score: link.score,
-                    url: link.url.clone(),
-                }
-            })
-            .collect();
-        links.sort_by(|a, b| {
-            b.followed
-                .cmp(&a.followed)
-                .then(a.score.total_cmp(&b.score))
-        });
-        let mut images: Vec<ImageLook> = page
-            .images
-            .iter()
-            .map(|image| {
-                let objection = self.scope.judge_image(&image.url).err();
-                let class = image.bucket.map(Bucket::name);
-                let why = match (&objection, class) {
-                    (Some(objection), _) => objection.to_string(),
-                    (None, Some(class)) => class.to_owned(),
-                    (None, None) => "its page is above the razor".to_owned(),
-                };
-                ImageLook {
-                    fetched: objection.is_none() && class.is_some(),
-                    why,
-                    alt: image.context.texts.alt.clone(),
-                    rank: image.context.rank,
-                    url: image.url.clone(),
-                }
-            })
-            .collect();
-        images.sort_by(|a, b| b.fetched.cmp(&a.fetched).then(a.rank.total_cmp(&b.rank)));
         let tells = page.document.tokens as usize >= ENOUGH;
         Ok(Look {
             url: url.clone(),
@@ -260,9 +217,57 @@ impl Looker {
             document: page.document,
             sentences: page.sentences.lines().count(),
             forbidden: page.forbidden.iter().map(|by| (*by).to_owned()).collect(),
-            links,
-            images,
+            links: self.links(&page.links),
+            images: self.images(&page.images),
         })
+    }
+
+    /// What becomes of the links, those that are followed first.
+    fn links(&self, links: &[NewTask]) -> Vec<LinkLook> {
+        let looks = links.iter().map(|link| {
+            let objection = self.scope.judge_page(&link.url, 1).err();
+            let class = link.bucket.map(Bucket::name);
+            let why = match (&objection, class) {
+                (Some(objection), _) => objection.to_string(),
+                (None, Some(class)) => class.to_owned(),
+                (None, None) => format!("above the razor, {:.0}", self.boundaries.razor),
+            };
+            LinkLook {
+                followed: objection.is_none() && class.is_some(),
+                why,
+                score: link.score,
+                url: link.url.clone(),
+            }
+        });
+        let mut looks: Vec<LinkLook> = looks.collect();
+        looks.sort_by(|a, b| {
+            let by = b.followed.cmp(&a.followed);
+            by.then(a.score.total_cmp(&b.score))
+        });
+        looks
+    }
+
+    /// What becomes of the images, those that are fetched first.
+    fn images(&self, images: &[NewImage]) -> Vec<ImageLook> {
+        let looks = images.iter().map(|image| {
+            let objection = self.scope.judge_image(&image.url).err();
+            let class = image.bucket.map(Bucket::name);
+            let why = match (&objection, class) {
+                (Some(objection), _) => objection.to_string(),
+                (None, Some(class)) => class.to_owned(),
+                (None, None) => "its page is above the razor".to_owned(),
+            };
+            ImageLook {
+                fetched: objection.is_none() && class.is_some(),
+                why,
+                alt: image.context.texts.alt.clone(),
+                rank: image.context.rank,
+                url: image.url.clone(),
+            }
+        });
+        let mut looks: Vec<ImageLook> = looks.collect();
+        looks.sort_by(|a, b| b.fetched.cmp(&a.fetched).then(a.rank.total_cmp(&b.rank)));
+        looks
     }
 }
 

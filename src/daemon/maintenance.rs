@@ -14,7 +14,7 @@ use crate::crawl::frontier::archive::{self, ArchiveError, Found};
 use crate::crawl::frontier::check_format;
 use crate::crawl::frontier::consistency::{self, Consistency};
 use crate::crawl::frontier::store::{self, Store, StoreError};
-use crate::fs::IoError;
+use crate::fs::{IoError, atomic};
 
 /// Why upkeep failed; the frontier is as it was.
 #[derive(Debug, thiserror::Error)]
@@ -111,8 +111,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     drop(new);
     let damaged = place.beside("damaged");
     remove(&damaged)?;
-    rename(&place.frontier, &damaged)?;
-    rename(&new_folder, &place.frontier)?;
+    atomic::replace_folder(&new_folder, &place.frontier, &damaged)?;
     std::fs::remove_file(&file).map_err(IoError::at(&file, "removing"))?;
     Ok(found)
 }
@@ -142,7 +141,7 @@ pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let mut new = store::open(config.frontier.store, &new_folder)?;
     let found = archive::read_file(&mut *new, file)?;
     drop(new);
-    rename(&new_folder, &place.frontier)?;
+    atomic::rename_durably(&new_folder, &place.frontier)?;
     Ok(found)
 }
 
@@ -208,8 +207,7 @@ impl Place {
         drop((old, new));
         let aside = self.beside("old");
         remove(&aside)?;
-        rename(&self.frontier, &aside)?;
-        rename(&new_folder, &self.frontier)?;
+        atomic::replace_folder(&new_folder, &self.frontier, &aside)?;
         remove(&aside)?;
         Ok(Sizes {
             before: self.before,
@@ -231,11 +229,6 @@ fn folder_size(folder: &Path) -> Result<u64, MaintenanceError> {
         };
     }
     Ok(size)
-}
-
-fn rename(from: &Path, to: &Path) -> Result<(), MaintenanceError> {
-    std::fs::rename(from, to).map_err(IoError::at(from, "renaming"))?;
-    Ok(())
 }
 
 fn remove(folder: &Path) -> Result<(), MaintenanceError> {

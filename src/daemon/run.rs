@@ -1,6 +1,6 @@
 //! Runs a job: opens it, crawls until something ends it, and says what it came to.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -11,6 +11,7 @@ use super::observer::{self, Observer, Told};
 use super::service::Service;
 use super::signals::watch_signals;
 use super::wiring::{fetch_options, model, reader, remaker, terms};
+use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, Exports, OpenJob};
@@ -18,7 +19,7 @@ use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
-use crate::daemon::control::{self, Desk, Ratings};
+use crate::daemon::control::{self, Desk, Ratings, Served};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
@@ -74,72 +75,29 @@ pub fn crawl(
     mut control: Control,
     desk: Desk,
 ) -> Result<Summary, DaemonError> {
-    let Ready { seeds, warnings } = ready::for_crawl(config)?;
-    for warning in warnings {
-        tracing::warn!("{warning}");
-    }
-    let watch = config.seeds.watch.iter();
-    let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
+    let seeds = seeds(config)?;
     let entrance = observer::open(config, observer)?;
     let mut served = control::serve(runtime, desk.clone(), entrance);
-    let model = model(config, runtime, &mut Told::of(observer, &desk))?;
     let metrics = Metrics::new()?;
-    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
-    let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
-    let fetcher = {
-        let _entered = runtime.enter();
-        Fetcher::new(fetch_options(config)?)?
-    };
+    let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
+    let fetcher = fetcher(config, runtime)?;
+    // Let go of in the opposite order: the lock goes last, also where an error ends the run.
     let OpenJob {
+        lock,
         mut frontier,
         outputs,
         resumed,
-        lock,
     } = checkpoint::open(config, now())?;
-    let folder = config.job_folder();
-    let before = frontier.counts().clone();
-    let active_before = Duration::from_millis(frontier.active());
-    observer.opened(&folder)?;
-    observer.say(&if resumed {
-        format!(
-            "resuming {}: {} pages done, {} queued",
-            folder.display(),
-            frontier.counts().documents,
-            frontier.counts().queued_pages()
-        )
-    } else {
-        format!("beginning {}", folder.display())
-    });
+    let before = Before::of(&frontier);
+    tell_of_opening(&frontier, resumed, &config.job_folder(), observer)?;
     frontier.set_rating(reading.now())?;
-    desk.set_ratings(Ratings::new(
-        reading.clone(),
-        remaker(model, metrics.clone(), learned),
-    ));
-    frontier.catch_up_takedowns(now())?;
-    frontier.add_seeds(&seeds, now())?;
-    frontier.watch(&watch, now())?;
-    let options = LoopOptions {
-        concurrency: fit_open_files(config.network.concurrency),
-        max_bytes: MAX_BYTES_IN_FLIGHT,
-        checkpoint: config.checkpoint.interval,
-        drain: config.checkpoint.drain,
-    };
+    desk.set_ratings(ratings);
+    take_up(&mut frontier, config, &seeds)?;
+    let options = options(config);
     desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
     let mut exports = Exports::new(config, &frontier, now());
-    if let Some(since) = control::paused(&folder) {
-        control.begin_paused();
-        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
-        tracing::warn!("{text}");
-        observer.say(&text);
-    }
-    if let Err(error) = served.open_socket(runtime, &folder) {
-        tracing::warn!(
-            "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
-             reach it",
-            folder.display()
-        );
-    }
+    let_in(config, runtime, observer, &mut control, &mut served);
     let mut service = Service::ready();
     let watch = control.watch();
     let mut troubles = Troubles::default();
@@ -147,14 +105,7 @@ pub fn crawl(
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
             exports.round(frontier, now());
-            service.round(|| {
-                let counts = frontier.counts();
-                let queued = counts.queued_pages() + counts.queued_images;
-                let Counts {
-                    documents, images, ..
-                } = counts;
-                format!("{documents} pages, {images} images, {queued} queued")
-            });
+            service.round(|| tally(frontier.counts()));
         }
         troubles.observe(frontier, row);
         desk.observe(frontier, row);
@@ -178,31 +129,14 @@ pub fn crawl(
             return Err(error);
         }
     };
-    let end = match (stop, handler.limit_reached()) {
-        (Some(_), _) => End::Stopped,
-        (None, Some(limit)) => End::Limit(limit),
-        (None, None) => End::Exhausted,
-    };
+    let end = end_of(stop, handler.limit_reached());
     let hopeless = watch.now().hopeless;
     watching.end(&frontier, hopeless.as_deref().map_or(Ok(end), Err));
     let nothing = match frontier.counts().documents {
         0 => troubles.of_seeds(&frontier, &terms(config), &seeds)?,
         _ => Vec::new(),
     };
-    let summary = Summary {
-        end,
-        stop,
-        before,
-        active_before,
-        nothing,
-        counts: frontier.counts().clone(),
-        focus: frontier.focus(),
-        active: Duration::from_millis(frontier.active()),
-        hosts: frontier.hosts(),
-        images: frontier.images().clone(),
-        images_left: frontier.images_left()?,
-        folder,
-    };
+    let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
     drop(exports);
     frontier.close()?;
     served.close(runtime);
@@ -210,5 +144,152 @@ pub fn crawl(
     match hopeless {
         Some(why) => Err(DaemonError::Hopeless(why)),
         None => Ok(summary),
+    }
+}
+
+/// The seeds of a job that may be crawled.
+fn seeds(config: &Config) -> Result<Vec<PageUrl>, DaemonError> {
+    let Ready { seeds, warnings } = ready::for_crawl(config)?;
+    for warning in warnings {
+        tracing::warn!("{warning}");
+    }
+    Ok(seeds)
+}
+
+/// What pages are read and rated with, and how another one of it is made while the crawl
+/// runs. Trains a model where there is none.
+fn read_with(
+    config: &Config,
+    runtime: &Handle,
+    metrics: &Metrics,
+    observer: &mut dyn Observer,
+) -> Result<(Reading, Ratings), DaemonError> {
+    let model = model(config, runtime, observer)?;
+    let learned = Learned::new(&config.strategy, model.contrast.as_ref());
+    let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
+    let remaker = remaker(model, metrics.clone(), learned);
+    Ok((reading.clone(), Ratings::new(reading, remaker)))
+}
+
+fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
+    let _entered = runtime.enter();
+    Ok(Fetcher::new(fetch_options(config)?)?)
+}
+
+/// How the loop is run.
+fn options(config: &Config) -> LoopOptions {
+    LoopOptions {
+        concurrency: fit_open_files(config.network.concurrency),
+        max_bytes: MAX_BYTES_IN_FLIGHT,
+        checkpoint: config.checkpoint.interval,
+        drain: config.checkpoint.drain,
+    }
+}
+
+fn tell_of_opening(
+    frontier: &Frontier,
+    resumed: bool,
+    folder: &Path,
+    observer: &mut dyn Observer,
+) -> Result<(), DaemonError> {
+    observer.opened(folder)?;
+    observer.say(&if resumed {
+        format!(
+            "resuming {}: {} pages done, {} queued",
+            folder.display(),
+            frontier.counts().documents,
+            frontier.counts().queued_pages()
+        )
+    } else {
+        format!("beginning {}", folder.display())
+    });
+    Ok(())
+}
+
+/// Gives the frontier what the job file says, where that has changed since the last run.
+fn take_up(frontier: &mut Frontier, config: &Config, seeds: &[PageUrl]) -> Result<(), DaemonError> {
+    let watch = config.seeds.watch.iter();
+    let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
+    frontier.catch_up_takedowns(now())?;
+    frontier.add_seeds(seeds, now())?;
+    frontier.watch(&watch, now())?;
+    Ok(())
+}
+
+/// Lets `spoor ctl` in, and obeys what it said of an earlier run.
+fn let_in(
+    config: &Config,
+    runtime: &Handle,
+    observer: &mut dyn Observer,
+    control: &mut Control,
+    served: &mut Served,
+) {
+    let folder = config.job_folder();
+    if let Some(since) = control::paused(&folder) {
+        control.begin_paused();
+        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
+        tracing::warn!("{text}");
+        observer.say(&text);
+    }
+    if let Err(error) = served.open_socket(runtime, &folder) {
+        tracing::warn!(
+            "{}: no control channel: {error}; the crawl goes on, but `spoor ctl` cannot \
+             reach it",
+            folder.display()
+        );
+    }
+}
+
+fn end_of(stop: Option<Stop>, limit: Option<&'static str>) -> End {
+    match (stop, limit) {
+        (Some(_), _) => End::Stopped,
+        (None, Some(limit)) => End::Limit(limit),
+        (None, None) => End::Exhausted,
+    }
+}
+
+fn tally(counts: &Counts) -> String {
+    let queued = counts.queued_pages() + counts.queued_images;
+    let Counts {
+        documents, images, ..
+    } = counts;
+    format!("{documents} pages, {images} images, {queued} queued")
+}
+
+/// How a job stood when this run began.
+struct Before {
+    counts: Counts,
+    active: Duration,
+}
+
+impl Before {
+    fn of(frontier: &Frontier) -> Self {
+        Self {
+            counts: frontier.counts().clone(),
+            active: Duration::from_millis(frontier.active()),
+        }
+    }
+
+    fn into_summary(
+        self,
+        frontier: &Frontier,
+        (end, stop): (End, Option<Stop>),
+        nothing: Vec<Fruitless>,
+        config: &Config,
+    ) -> Result<Summary, DaemonError> {
+        Ok(Summary {
+            end,
+            stop,
+            before: self.counts,
+            active_before: self.active,
+            nothing,
+            counts: frontier.counts().clone(),
+            focus: frontier.focus(),
+            active: Duration::from_millis(frontier.active()),
+            hosts: frontier.hosts(),
+            images: frontier.images().clone(),
+            images_left: frontier.images_left()?,
+            folder: config.job_folder(),
+        })
     }
 }

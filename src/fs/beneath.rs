@@ -9,8 +9,8 @@
 use std::borrow::Borrow;
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{File, TryLockError};
-use std::io::{self, BufWriter, ErrorKind, Read, Write};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
 use std::path::{Component, Path};
 use std::str::FromStr;
 
@@ -231,105 +231,6 @@ pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<Strin
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Writes a file whole or not at all: under another name beside it, synced, and renamed
-/// over whatever stood there, a link included. Without success nothing is left behind.
-///
-/// # Errors
-/// What `body` or the system said; also where a link leads out.
-pub fn write(
-    folder: &Path,
-    name: impl AsRef<Path>,
-    body: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
-) -> io::Result<()> {
-    let name = name.as_ref();
-    let mut partial = name
-        .file_name()
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, "the path has no file name"))?
-        .to_owned();
-    partial.push(format!(".{}.partial", std::process::id()));
-    let partial = name.with_file_name(partial);
-    // A kill leaves that of its process.
-    let of_this = name.file_name().and_then(|own| own.to_str());
-    let below = name.parent().unwrap_or(Path::new(""));
-    of_this.inspect(|own| sweep_of(folder, below, Some(own)));
-    let written = create(folder, &partial).and_then(|file| {
-        // Says that somebody writes it, also to those who do not see the process. Some
-        // file systems have no locks.
-        file.try_lock().ok();
-        let mut out = BufWriter::new(file);
-        body(&mut out)?;
-        out.into_inner()?.sync_all()?;
-        rename(folder, &partial, name)
-    });
-    if written.is_err() {
-        // The first error is the one to report; this file may not even exist.
-        drop(remove_file(folder, &partial));
-    }
-    written
-}
-
-/// Removes what killed processes left half written in a folder below `folder`. What
-/// cannot be removed is named in the program's log.
-pub fn sweep(folder: &Path, name: impl AsRef<Path>) {
-    sweep_of(folder, name.as_ref(), None);
-}
-
-/// The same, only of the file with a name.
-fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
-    // A folder that is not there has nothing in it.
-    for (name, kind) in entries(folder, below).unwrap_or_default() {
-        let Some((own, process)) = partial_of(&name) else {
-            continue;
-        };
-        let other = kind != Kind::File || of.is_some_and(|of| of != own);
-        if other || lives(process) || is_locked(folder, &below.join(&name)) {
-            continue;
-        }
-        if let Err(error) = remove_file(folder, below.join(&name)) {
-            let path = folder.join(below).join(&name);
-            tracing::debug!("{}: not removed: {error}", path.display());
-        }
-    }
-}
-
-/// The name that a partial file will get, and the process that writes it.
-fn partial_of(name: &str) -> Option<(&str, u32)> {
-    let (own, process) = name.strip_suffix(".partial")?.rsplit_once('.')?;
-    let process: u32 = process.parse().ok()?;
-    let is_own = !own.is_empty() && name == format!("{own}.{process}.partial");
-    is_own.then_some((own, process))
-}
-
-/// Whether somebody writes a file, as one in another container whose processes are not
-/// seen here.
-fn is_locked(folder: &Path, name: &Path) -> bool {
-    let locked = open(folder, name).map(|file| file.try_lock());
-    matches!(locked, Ok(Err(TryLockError::WouldBlock)))
-}
-
-/// Whether there is such a process; where nobody can tell, there is.
-#[cfg(unix)]
-fn lives(process: u32) -> bool {
-    let process = i32::try_from(process).ok();
-    let Some(process) = process.and_then(rustix::process::Pid::from_raw) else {
-        return false;
-    };
-    rustix::process::test_kill_process(process) != Err(rustix::io::Errno::SRCH)
-}
-
-#[cfg(not(unix))]
-fn lives(_process: u32) -> bool {
-    true
-}
-
-/// The same for bytes that are there.
-///
-/// # Errors
-/// As [`write()`].
-pub fn write_bytes(folder: &Path, name: impl AsRef<Path>, bytes: &[u8]) -> io::Result<()> {
-    write(folder, name, |out| out.write_all(bytes))
-}
-
 /// Makes a folder and those above it; what is there already is kept.
 ///
 /// # Errors
@@ -370,13 +271,37 @@ pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     removed.map_err(told)
 }
 
-/// Gives a file another name, in place of whatever has that.
+/// Gives a file another name, in place of whatever has that. Nothing is synced;
+/// `atomic` puts a file that was just written in its place.
 ///
 /// # Errors
 /// What the system said; also where a link leads out.
 pub fn rename(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
     dir.rename(from, &dir, to).map_err(told)
+}
+
+/// Returns when the names in the folder that `name` lies in are on the disk: a file that was
+/// synced may have none after a loss of power otherwise.
+///
+/// # Errors
+/// What the system said, where it can sync a folder; also where a link leads out.
+pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
+    let parent = match name.as_ref().parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // `Dir` itself may be open for its path only, which cannot be synced.
+    let opened = match dir(folder)?.open(parent) {
+        // Systems that cannot open a folder need not be told.
+        Err(_) if cfg!(not(unix)) => return Ok(()),
+        opened => opened.map_err(told)?,
+    };
+    match opened.sync_all() {
+        // So do file systems that have no such call (fsync(2)).
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
+        synced => synced,
+    }
 }
 
 /// Gives a file one more name.
@@ -561,50 +486,9 @@ fn told(error: io::Error) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fs::atomic;
 
     use std::fs;
-
-    #[test]
-    fn what_a_killed_process_left_half_written_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let folder = folder.path();
-        // No process has a higher number than 2^22 (PID_MAX_LIMIT of Linux). A child of our
-        // own that has ended would hold the locks of other tests for a moment.
-        let (gone, own) = ((1_u32 << 22) + 1, std::process::id());
-        let put = |name: &str| fs::write(folder.join(name), "half").unwrap();
-        let left = || {
-            let mut names: Vec<String> = entries(folder, "")
-                .unwrap()
-                .into_iter()
-                .map(|e| e.0)
-                .collect();
-            names.sort();
-            names
-        };
-        let stay = ["a.0123.partial", "a.partial", "mine.txt", "x.partial.1"];
-        let alive = format!("b.{own}.partial");
-        for name in stay.iter().copied().chain([alive.as_str()]) {
-            put(name);
-        }
-        let mut expected: Vec<String> = left();
-        for name in ["a", "b", "c"] {
-            put(&format!("{name}.{gone}.partial"));
-        }
-        // Of a process that is not seen from here.
-        let elsewhere = format!("c.{gone}.partial");
-        let held = fs::File::open(folder.join(&elsewhere)).unwrap();
-        held.try_lock().unwrap();
-        expected.push(elsewhere);
-        write_bytes(folder, "a", b"whole").unwrap();
-        expected.push("a".to_owned());
-        expected.push(format!("b.{gone}.partial"));
-        expected.sort();
-        assert_eq!(left(), expected, "only those of the same file");
-        sweep(folder, "");
-        expected.retain(|name| *name != format!("b.{gone}.partial"));
-        assert_eq!(left(), expected);
-        sweep(folder, "nowhere");
-    }
 
     #[test]
     fn only_paths_below_are_paths() {
@@ -686,7 +570,7 @@ mod tests {
         }
         for name in ["folder/file", "folder/new", "../other/file", "dangling/new"] {
             assert!(create(&job, name).is_err(), "{name}");
-            assert!(write_bytes(&job, name, b"x").is_err(), "{name}");
+            assert!(atomic::write_bytes(&job, name, b"x").is_err(), "{name}");
             assert!(remove_file(&job, name).is_err(), "{name}");
             assert!(remove_all(&job, name).is_err(), "{name}");
             assert!(rename(&job, "sub/own", name).is_err(), "{name}");
@@ -697,7 +581,7 @@ mod tests {
         assert!(entries(&job, "folder").is_err());
         assert!(remove_all(&job, "folder/.").is_err());
         // Links are replaced and removed, and not followed.
-        write_bytes(&job, "out", b"new").unwrap();
+        atomic::write_bytes(&job, "out", b"new").unwrap();
         create(&job, "absolute").unwrap();
         remove_all(&job, "folder").unwrap();
         assert!(!root.path().join("real/folder").exists());
@@ -736,18 +620,5 @@ mod tests {
         assert_eq!(kinds[4], ("pipe", Kind::Other));
         assert_eq!(kinds[5], ("sub", Kind::Folder));
         assert_eq!(kinds[6], ("within", Kind::Link));
-    }
-
-    #[test]
-    fn a_failed_write_leaves_the_old_file_and_no_other() {
-        let folder = tempfile::tempdir().unwrap();
-        write_bytes(folder.path(), "a.txt", b"old").unwrap();
-        let failed = write(folder.path(), "a.txt", |out| {
-            out.write_all(b"half")?;
-            Err(io::Error::other("torn"))
-        });
-        assert_eq!(failed.unwrap_err().to_string(), "torn");
-        assert_eq!(read(folder.path(), "a.txt").unwrap(), b"old");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
     }
 }

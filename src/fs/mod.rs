@@ -1,5 +1,5 @@
 //! The files of a job: opened from its folder downwards, so that no path or link leads out of it
-//! ([`beneath`]), and written whole or not at all (`atomic`).
+//! ([`beneath`]), and put in their places whole or not at all (`atomic`).
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -44,105 +44,29 @@ pub struct Gallery {
 
 /// Makes the web; `text` gives the words of the paragraph or picture of a number.
 pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
-    let Shape { pages, hosts, cdn } = shape;
-    let hosts = hosts.max(1);
-    let host = |n: usize| format!("p{}.test", n % hosts);
-    let page = |n: usize| format!("http://{}/{n}", host(n));
-    let mut tree = MemoryTree::default();
-    let mut kept: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let (mut gone, mut never) = (BTreeMap::new(), BTreeSet::new());
-    let mut sizes_hosts = BTreeSet::new();
-    let mut first = None;
-    for n in 0..pages {
-        let own = host(n);
-        let sizes = if cdn {
-            "cdn.test".to_owned()
-        } else {
-            own.clone()
-        };
-        sizes_hosts.insert(sizes.clone());
-        let at = |folder: &str, end: &str| format!("http://{sizes}/{folder}/{n}{end}");
-        let small = |kind: usize| format!("http://{own}/s/{n}-{kind}.png");
-        let mut shown = Vec::new();
-        let mut keep = |url: &str, on: usize| {
-            kept.entry(url.to_owned()).or_default().insert(page(on));
-        };
-
-        let (large, middle) = (at("l", ".png"), at("m", ".png"));
-        let set = format!(
-            "<img src=\"{}\" srcset=\"{middle} 1.5x, {large} 2x\"",
-            small(0)
-        );
-        shown.push(format!("{set} alt=\"{}\">", text(4 * n)));
-        keep(&small(0), n);
-        gone.insert(large, middle.clone());
-        gone.insert(middle, small(0));
-        let (_, again) = first.get_or_insert((small(0), set));
-        if n > 0 {
-            shown.push(format!("{again} alt=\"{}\">", text(4 * n + 1)));
-            if let Some((url, _)) = &first {
-                keep(url, n);
-            }
-        }
-
-        let (wide, narrow) = (at("w", ".png"), at("x", ".png"));
-        shown.push(format!(
-            "<img src=\"{}\" srcset=\"{narrow} 450w, {wide} 900w\" alt=\"{}\">",
-            small(1),
-            text(4 * n + 1)
-        ));
-        keep(&wide, n);
-        tree.image(&wide, 160, 120);
-        tree.image(&narrow, 160, 120);
-        never.extend([narrow, small(1)]);
-
-        let (drawing, drawn) = (format!("http://{own}/d/{n}.svg"), at("d", ".svg.png"));
-        shown.push(format!(
-            "<img src=\"{drawing}\" srcset=\"{drawn} 2x\" alt=\"{}\">",
-            text(4 * n + 2)
-        ));
-        keep(&drawn, n);
-        tree.image(&drawn, 160, 120);
-
-        let (best, forbidden) = (at("q", ".png"), at("r", ".png"));
-        shown.push(format!(
-            "<picture><source type=\"image/svg+xml\" srcset=\"{}\">\
-             <source srcset=\"{best} 800w, {forbidden} 400w\">\
-             <img src=\"{}\" alt=\"{}\"></picture>",
-            at("v", ".svg"),
-            small(3),
-            text(4 * n + 3)
-        ));
-        keep(&small(3), n);
-        tree.image(&forbidden, 160, 120);
-        gone.insert(best, small(3));
-
-        let alone = format!("http://{own}/d/alone-{n}.svg");
-        shown.push(format!("<img src=\"{alone}\" alt=\"{}\">", text(n)));
-        never.extend([drawing.clone(), forbidden, at("v", ".svg"), alone.clone()]);
-        for svg in [drawing, alone] {
-            let path = svg.trim_start_matches(&format!("http://{own}"));
-            tree.insert_as(&own, path, "image/svg+xml", SVG);
-        }
-        for kind in [0, 1, 3] {
-            tree.image(&small(kind), 160, 120);
-        }
-        let links = (1..=3).map(|step| (n + step) % pages);
-        let links = links.map(|to| format!("<a href=\"{}\">{}</a>", page(to), text(to)));
-        let paragraphs = shown.iter().enumerate().map(|(i, picture)| {
-            format!(
-                "<div><p>{}</p>{picture}<p>{}</p></div>",
-                text(n + i),
-                text(n + i + 1)
-            )
-        });
-        let html = format!(
-            "<!DOCTYPE html><html lang=en><title>Pictures {n}</title><body>{}{}",
-            paragraphs.collect::<String>(),
-            links.collect::<Vec<_>>().join(" ")
-        );
-        tree.insert_as(&own, &format!("/{n}"), "text/html; charset=utf-8", html);
+    let mut making = Making {
+        shape,
+        text: &text,
+        tree: MemoryTree::default(),
+        kept: BTreeMap::new(),
+        gone: BTreeMap::new(),
+        never: BTreeSet::new(),
+        sizes_hosts: BTreeSet::new(),
+        first: None,
+    };
+    for n in 0..shape.pages {
+        let pictures = making.pictures(n);
+        making.page(n, &pictures);
     }
+    let seed = making.address(0);
+    let Making {
+        mut tree,
+        kept,
+        gone,
+        never,
+        sizes_hosts,
+        ..
+    } = making;
     for host in &sizes_hosts {
         tree.insert(host, "/robots.txt", "User-agent: *\nDisallow: /r/\n");
     }
@@ -156,10 +80,137 @@ pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
         });
     Gallery {
         lab,
-        seed: page(0),
+        seed,
         kept,
         gone,
         never,
+    }
+}
+
+/// A web in the making.
+struct Making<'a> {
+    shape: Shape,
+    text: &'a dyn Fn(usize) -> String,
+    tree: MemoryTree,
+    kept: BTreeMap<String, BTreeSet<String>>,
+    gone: BTreeMap<String, String>,
+    never: BTreeSet<String>,
+    /// Hosts of the other sizes.
+    sizes_hosts: BTreeSet<String>,
+    /// The picture that all pages show: its address, and its beginning in HTML.
+    first: Option<(String, String)>,
+}
+
+impl Making<'_> {
+    fn host(&self, n: usize) -> String {
+        format!("p{}.test", n % self.shape.hosts.max(1))
+    }
+
+    fn address(&self, n: usize) -> String {
+        format!("http://{}/{n}", self.host(n))
+    }
+
+    fn keep(&mut self, url: &str, on: usize) {
+        let page = self.address(on);
+        self.kept.entry(url.to_owned()).or_default().insert(page);
+    }
+
+    /// The pictures of a page in HTML, which it makes.
+    fn pictures(&mut self, n: usize) -> Vec<String> {
+        let text = self.text;
+        let own = self.host(n);
+        let sizes = if self.shape.cdn {
+            "cdn.test".to_owned()
+        } else {
+            own.clone()
+        };
+        self.sizes_hosts.insert(sizes.clone());
+        let at = |folder: &str, end: &str| format!("http://{sizes}/{folder}/{n}{end}");
+        let small = |kind: usize| format!("http://{own}/s/{n}-{kind}.png");
+        let mut shown = Vec::new();
+
+        let (large, middle) = (at("l", ".png"), at("m", ".png"));
+        let set = format!(
+            "<img src=\"{}\" srcset=\"{middle} 1.5x, {large} 2x\"",
+            small(0)
+        );
+        shown.push(format!("{set} alt=\"{}\">", text(4 * n)));
+        self.keep(&small(0), n);
+        self.gone.insert(large, middle.clone());
+        self.gone.insert(middle, small(0));
+        let (first, again) = self.first.get_or_insert((small(0), set)).clone();
+        if n > 0 {
+            shown.push(format!("{again} alt=\"{}\">", text(4 * n + 1)));
+            self.keep(&first, n);
+        }
+
+        let (wide, narrow) = (at("w", ".png"), at("x", ".png"));
+        shown.push(format!(
+            "<img src=\"{}\" srcset=\"{narrow} 450w, {wide} 900w\" alt=\"{}\">",
+            small(1),
+            text(4 * n + 1)
+        ));
+        self.keep(&wide, n);
+        self.tree.image(&wide, 160, 120);
+        self.tree.image(&narrow, 160, 120);
+        self.never.extend([narrow, small(1)]);
+
+        let (drawing, drawn) = (format!("http://{own}/d/{n}.svg"), at("d", ".svg.png"));
+        shown.push(format!(
+            "<img src=\"{drawing}\" srcset=\"{drawn} 2x\" alt=\"{}\">",
+            text(4 * n + 2)
+        ));
+        self.keep(&drawn, n);
+        self.tree.image(&drawn, 160, 120);
+
+        let (best, forbidden) = (at("q", ".png"), at("r", ".png"));
+        shown.push(format!(
+            "<picture><source type=\"image/svg+xml\" srcset=\"{}\">\
+             <source srcset=\"{best} 800w, {forbidden} 400w\">\
+             <img src=\"{}\" alt=\"{}\"></picture>",
+            at("v", ".svg"),
+            small(3),
+            text(4 * n + 3)
+        ));
+        self.keep(&small(3), n);
+        self.tree.image(&forbidden, 160, 120);
+        self.gone.insert(best, small(3));
+
+        let alone = format!("http://{own}/d/alone-{n}.svg");
+        shown.push(format!("<img src=\"{alone}\" alt=\"{}\">", text(n)));
+        let v = at("v", ".svg");
+        self.never
+            .extend([drawing.clone(), forbidden, v, alone.clone()]);
+        for svg in [drawing, alone] {
+            let path = svg.trim_start_matches(&format!("http://{own}"));
+            self.tree.insert_as(&own, path, "image/svg+xml", SVG);
+        }
+        for kind in [0, 1, 3] {
+            self.tree.image(&small(kind), 160, 120);
+        }
+        shown
+    }
+
+    /// Makes the page of these pictures, with words around them and links.
+    fn page(&mut self, n: usize, pictures: &[String]) {
+        let text = self.text;
+        let links = (1..=3).map(|step| (n + step) % self.shape.pages);
+        let links = links.map(|to| format!("<a href=\"{}\">{}</a>", self.address(to), text(to)));
+        let paragraphs = pictures.iter().enumerate().map(|(i, picture)| {
+            format!(
+                "<div><p>{}</p>{picture}<p>{}</p></div>",
+                text(n + i),
+                text(n + i + 1)
+            )
+        });
+        let html = format!(
+            "<!DOCTYPE html><html lang=en><title>Pictures {n}</title><body>{}{}",
+            paragraphs.collect::<String>(),
+            links.collect::<Vec<_>>().join(" ")
+        );
+        let (host, path) = (self.host(n), format!("/{n}"));
+        self.tree
+            .insert_as(&host, &path, "text/html; charset=utf-8", html);
     }
 }
 

@@ -265,7 +265,17 @@ async fn respond(
         }
         None => lab.file(host, target),
     };
-    Some(match answer {
+    Some(response_of(shared, host, target, answer).await)
+}
+
+/// The response that says what was found.
+async fn response_of(
+    shared: &Shared,
+    host: &str,
+    target: &str,
+    answer: io::Result<Answer>,
+) -> Response {
+    match answer {
         Ok(Answer::File {
             content_type,
             bytes,
@@ -303,7 +313,7 @@ async fn respond(
         }
         Ok(Answer::Missing) => note(StatusCode::NOT_FOUND),
         Err(error) => failed(host, target, &error),
-    })
+    }
 }
 
 async fn blocking<T: Send + 'static>(

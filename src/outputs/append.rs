@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use flate2::{Compression, GzBuilder};
 
-use super::{OutputError, io};
+use super::OutputError;
+use crate::fs::IoError;
 use crate::fs::beneath;
 
 /// A file that is written at its end, each piece in one call to the system.
@@ -20,8 +21,11 @@ impl Appender {
     /// Opens or creates a file and cuts it to `length`, if given. Otherwise it
     /// is kept whole, and a last line that a crash cut short is ended.
     pub fn open(path: PathBuf, length: Option<u64>) -> Result<Self, OutputError> {
-        let file = beneath::append_at(&path).map_err(io(&path, "opening"))?;
-        let found = file.metadata().map_err(io(&path, "measuring"))?.len();
+        let file = beneath::append_at(&path).map_err(IoError::at(&path, "opening"))?;
+        let found = file
+            .metadata()
+            .map_err(IoError::at(&path, "measuring"))?
+            .len();
         let mut appender = Self {
             path,
             file,
@@ -38,7 +42,7 @@ impl Appender {
             Some(expected) => {
                 if found > expected {
                     let cut = appender.file.set_len(expected);
-                    cut.map_err(io(&appender.path, "cutting"))?;
+                    cut.map_err(IoError::at(&appender.path, "cutting"))?;
                     appender.length = expected;
                 }
             }
@@ -53,10 +57,13 @@ impl Appender {
 
     /// Whether the file lies where it was opened and is as long as it was written.
     pub fn is_in_place(&self) -> Result<bool, OutputError> {
-        let own = self.file.metadata().map_err(io(&self.path, "measuring"))?;
+        let own = self
+            .file
+            .metadata()
+            .map_err(IoError::at(&self.path, "measuring"))?;
         let there = match std::fs::metadata(&self.path) {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(false),
-            found => found.map_err(io(&self.path, "measuring"))?,
+            found => found.map_err(IoError::at(&self.path, "measuring"))?,
         };
         Ok(own.len() == self.length && is_same(&own, &there))
     }
@@ -70,14 +77,17 @@ impl Appender {
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
         self.file
             .write_all(bytes)
-            .map_err(io(&self.path, "writing"))?;
+            .map_err(IoError::at(&self.path, "writing"))?;
         self.length += bytes.len() as u64;
         Ok(())
     }
 
     /// Returns when all that was appended is on the disk.
     pub fn sync(&self) -> Result<(), OutputError> {
-        self.file.sync_data().map_err(io(&self.path, "syncing"))
+        Ok(self
+            .file
+            .sync_data()
+            .map_err(IoError::at(&self.path, "syncing"))?)
     }
 }
 
@@ -129,26 +139,26 @@ pub(super) fn remove_segments_from(
     for number in segments(folder, suffix)? {
         if number >= first {
             let path = folder.join(segment_name(number, suffix));
-            std::fs::remove_file(&path).map_err(io(&path, "removing"))?;
+            std::fs::remove_file(&path).map_err(IoError::at(&path, "removing"))?;
         }
     }
     Ok(())
 }
 
 fn last_byte(path: &Path) -> Result<Option<u8>, OutputError> {
-    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
+    let mut file = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
     let mut last = [0];
     file.seek(SeekFrom::End(-1))
         .and_then(|_| file.read_exact(&mut last))
-        .map_err(io(path, "reading"))?;
+        .map_err(IoError::at(path, "reading"))?;
     Ok(last.first().copied())
 }
 
 /// The numbers of such files in a folder, in no order.
 pub(super) fn segments(folder: &Path, suffix: &str) -> Result<Vec<u32>, OutputError> {
     let mut numbers = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(io(folder, "listing"))? {
-        let entry = entry.map_err(io(folder, "listing"))?;
+    for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
+        let entry = entry.map_err(IoError::at(folder, "listing"))?;
         let name = entry.file_name();
         numbers.extend(name.to_str().and_then(|name| segment_number(name, suffix)));
     }

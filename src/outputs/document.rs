@@ -17,7 +17,8 @@ use sha2::{Digest, Sha256};
 use super::append::{segment_name, segment_number, segments};
 use super::output::{Form, Output};
 use super::remove::{Rewritten, Taken};
-use super::{OutputError, TextPlace, io};
+use super::{OutputError, TextPlace};
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::page::Terms;
 use crate::sanitize;
@@ -46,7 +47,7 @@ impl Output for DocumentLines {
         out: &mut dyn Write,
     ) -> Result<Rewritten, OutputError> {
         let mut segment = Segment::open(path.to_owned())?;
-        let mut raw = beneath::open_at(path).map_err(io(path, "opening"))?;
+        let mut raw = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
         let mut done = Rewritten::default();
         // What was read of the file and is not yet decided on is copied as it stands.
         let mut settled = 0;
@@ -79,8 +80,11 @@ impl Output for DocumentLines {
             match read.without(taken.page) {
                 None => done.copy(&mut raw, path, from, settled, out)?,
                 Some(changed) => {
-                    let frame = changed.to_frame().map_err(io(path, "compressing"))?;
-                    out.write_all(&frame).map_err(io(path, "rewriting"))?;
+                    let frame = changed
+                        .to_frame()
+                        .map_err(IoError::at(path, "compressing"))?;
+                    out.write_all(&frame)
+                        .map_err(IoError::at(path, "rewriting"))?;
                     done.replace(from, bytes, frame.len() as u64);
                 }
             }
@@ -289,9 +293,9 @@ pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputE
         let why = "no name of a file of documents".to_owned();
         return Err(damaged(&path, place.from, why));
     }
-    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
     file.seek(SeekFrom::Start(place.from))
-        .map_err(io(&path, "reading"))?;
+        .map_err(IoError::at(&path, "reading"))?;
     let wrong = |why: String| damaged(&path, place.from, why);
     let frame = BufReader::new(file.take(place.bytes));
     let text = decoded(frame).map_err(|e| wrong(e.to_string()))?;
@@ -335,7 +339,7 @@ impl Iterator for Documents {
                 }
                 Ok(None) => self.open = None,
                 Err(error) => {
-                    if matches!(error, OutputError::Io { .. }) {
+                    if matches!(error, OutputError::Io(_)) {
                         self.open = None;
                     }
                     return Some(Err(error));
@@ -354,7 +358,7 @@ struct Segment {
 
 impl Segment {
     fn open(path: PathBuf) -> Result<Self, OutputError> {
-        let file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+        let file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
         let from = Counted {
             inner: BufReader::with_capacity(1 << 16, file),
             at: 0,
@@ -367,7 +371,7 @@ impl Segment {
     fn frame(&mut self, is_last: bool) -> Result<Option<(u64, Vec<u8>)>, OutputError> {
         let began = self.from.at;
         let is_end = self.from.fill_buf().map(<[u8]>::is_empty);
-        if is_end.map_err(io(&self.path, "reading"))? {
+        if is_end.map_err(IoError::at(&self.path, "reading"))? {
             return Ok(None);
         }
         let why = match decoded(&mut self.from) {
@@ -376,7 +380,7 @@ impl Segment {
         };
         // A frame that has another one behind it is not one that is being written.
         let more = self.from.find_frame_after(began);
-        let more = more.map_err(io(&self.path, "reading"))?;
+        let more = more.map_err(IoError::at(&self.path, "reading"))?;
         if !more && is_last && why.kind() == ErrorKind::UnexpectedEof {
             return Ok(None);
         }

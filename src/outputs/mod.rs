@@ -43,7 +43,6 @@ mod undo;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 pub use self::document::{DOCUMENTS, Document, Documents, Replaced, document_at, documents};
@@ -54,12 +53,14 @@ pub use self::remove::{
     remove_contexts, remove_image,
 };
 pub(crate) use self::rotate::append_line;
-pub use self::rows::{Line, Part, Table, each_line, parts};
+pub use self::rows::{Line, Part, Table, each_line, lines, parts};
 pub use self::samples::{Hold, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
+use crate::fs::IoError;
+use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -72,15 +73,8 @@ use sightings::{Change, Sightings};
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; {}, then run the job again: it resumes", path.display(), remedy(source))]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    #[error("{}; {}, then run the job again: it resumes", .0, remedy(&.0.source))]
+    Io(#[from] IoError),
     /// A file is shorter than the frontier knows it to have been.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
@@ -158,6 +152,22 @@ pub struct NewImageFile<'a> {
     pub contexts: Vec<ImageContext>,
 }
 
+#[cfg(test)]
+impl<'a> NewImageFile<'a> {
+    /// An image of which nothing else is known, fetched at [`tests::NOON`].
+    pub(crate) fn bare(url: &'a PageUrl, bytes: &'a [u8], info: ImageInfo) -> Self {
+        Self {
+            url,
+            bytes,
+            info,
+            content_type: None,
+            terms: Terms::default(),
+            fetched: tests::NOON,
+            contexts: Vec::new(),
+        }
+    }
+}
+
 /// Where an image was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
@@ -209,7 +219,7 @@ impl Outputs {
                 (stamp.generation == generation).then_some(stamp)
             }
         };
-        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         make_folder(folder, "images")?;
         let mut open = BTreeMap::new();
         let mut packer = Packer::default();
@@ -302,7 +312,7 @@ impl Outputs {
             return Ok(None);
         }
         let path = self.folder.join("sentences");
-        let member = append::gzip(sentences).map_err(io(&path, "compressing"))?;
+        let member = append::gzip(sentences).map_err(IoError::at(&path, "compressing"))?;
         self.append(&texts::Sentences, &member).map(Some)
     }
 
@@ -312,7 +322,9 @@ impl Outputs {
     /// [`OutputError::Io`].
     pub fn document(&mut self, document: &Document) -> Result<TextPlace, OutputError> {
         let path = self.folder.join(DOCUMENTS);
-        let frame = document.to_frame().map_err(io(&path, "compressing"))?;
+        let frame = document
+            .to_frame()
+            .map_err(IoError::at(&path, "compressing"))?;
         self.append(&document::DocumentLines, &frame)
     }
 
@@ -361,7 +373,9 @@ impl Outputs {
             None => false,
         };
         if !linked {
-            write_whole(&self.folder, file.as_str(), new.bytes)?;
+            // Waiting for the disk at each image would hold up the crawl. A checkpoint
+            // syncs them all (`sync`).
+            write_whole(&self.folder, file.as_str(), new.bytes, Durability::Later)?;
         }
         sidecar.save(&self.folder)?;
         let first = earlier.is_none();
@@ -374,38 +388,7 @@ impl Outputs {
     ///
     /// # Errors
     /// [`OutputError`] names the file.
-    pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Changed)
-    }
-
-    /// The same for a page that was never visited before: no row of it was committed. Its
-    /// words may stand in the sidecar all the same, where a power cut took a row that was
-    /// not on the disk yet and left the sidecar.
-    ///
-    /// # Errors
-    /// [`OutputError`] names the file.
-    pub fn extend_image_first(
-        &mut self,
-        file: &str,
-        context: ImageContext,
-    ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::First)
-    }
-
-    /// The same for a page that was visited before and has the same text: it has its
-    /// row already where the sidecar is full.
-    ///
-    /// # Errors
-    /// [`OutputError`] names the file.
-    pub fn extend_image_again(
-        &mut self,
-        file: &str,
-        context: ImageContext,
-    ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Same)
-    }
-
-    fn extend(
+    pub fn extend_image(
         &mut self,
         file: &str,
         context: ImageContext,
@@ -556,12 +539,13 @@ impl Outputs {
 
 /// Which visit of a page says something of an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Visit {
-    /// The first one.
+pub enum Visit {
+    /// The first one: no row of it was committed. Its words may stand in the sidecar all the
+    /// same, where a power cut took a row that was not on the disk yet and left the sidecar.
     First,
     /// A later one that found another text.
     Changed,
-    /// A later one that found the same text.
+    /// A later one that found the same text: it has its row already where the sidecar is full.
     Same,
 }
 
@@ -569,7 +553,7 @@ enum Visit {
 fn is_there(folder: &Path, name: &str) -> Result<bool, OutputError> {
     let found = beneath::look(folder, name);
     Ok(found
-        .map_err(io(&folder.join(name), "looking for"))?
+        .map_err(IoError::at(&folder.join(name), "looking for"))?
         .is_some())
 }
 
@@ -594,7 +578,8 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
         ("frontier", 8),
     ];
     for (name, deeper) in parts {
-        beneath::refuse_links_out(folder, name, deeper).map_err(io(folder, "opening the job"))?;
+        beneath::refuse_links_out(folder, name, deeper)
+            .map_err(IoError::at(folder, "opening the job"))?;
     }
     Ok(())
 }
@@ -606,8 +591,9 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
 /// [`OutputError::Io`].
 #[cfg(target_os = "linux")]
 pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
-    let opened = std::fs::File::open(folder).map_err(io(folder, "opening"))?;
-    rustix::fs::syncfs(opened).map_err(|e| io(folder, "syncing")(e.into()))
+    let opened = std::fs::File::open(folder).map_err(IoError::at(folder, "opening"))?;
+    let synced = rustix::fs::syncfs(opened).map_err(std::io::Error::from);
+    Ok(synced.map_err(IoError::at(folder, "syncing"))?)
 }
 
 /// Other systems have no call for a whole file system; images written shortly
@@ -622,7 +608,7 @@ pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
 
 fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {
     let made = beneath::create_dir_all(folder, name);
-    made.map_err(io(&folder.join(name), "making the folder"))
+    Ok(made.map_err(IoError::at(&folder.join(name), "making the folder"))?)
 }
 
 /// A path that something from outside names as that of an image; `None` where it can be
@@ -642,24 +628,15 @@ fn make_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
 
 /// Writes a file under a temporary name and renames it, so that no reader and
 /// no crash ever sees half of it.
-fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
+fn write_whole(
+    folder: &Path,
+    name: &str,
+    bytes: &[u8],
+    durability: Durability,
+) -> Result<(), OutputError> {
     make_folder_of(folder, name)?;
-    let part = part_of(name);
-    beneath::create(folder, &part)
-        .and_then(|mut file| file.write_all(bytes))
-        .map_err(io(&folder.join(&part), "writing"))?;
-    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
-}
-
-/// The same, on the disk before it takes the place of what was there.
-fn write_synced(folder: &Path, name: &str, bytes: &[u8]) -> Result<(), OutputError> {
-    let part = part_of(name);
-    let written = beneath::create(folder, &part).and_then(|mut file| {
-        file.write_all(bytes)?;
-        file.sync_all()
-    });
-    written.map_err(io(&folder.join(&part), "writing"))?;
-    beneath::rename(folder, &part, name).map_err(io(&folder.join(name), "renaming"))
+    let written = atomic::write_through(folder, &part_of(name), name, bytes, durability);
+    Ok(written.map_err(IoError::at(&folder.join(name), "writing"))?)
 }
 
 /// Whether the file at `name`, a path below the job's folder, has these bytes.
@@ -682,7 +659,8 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
         tracing::debug!(path = %path.display(), %error, "a copy instead of a link");
         return Ok(false);
     }
-    beneath::rename(folder, &part, name).map_err(io(&path, "renaming"))?;
+    // No bytes are written, and the name may come later, as that of an image that is written.
+    beneath::rename(folder, &part, name).map_err(IoError::at(&path, "renaming"))?;
     // Two names of one file are not renamed onto each other (POSIX `rename`).
     remove(folder, &part)?;
     Ok(true)
@@ -692,7 +670,7 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
 fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
     match beneath::remove_file(folder, name) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            Err(io(&folder.join(name), "removing")(e))
+            Err(IoError::at(&folder.join(name), "removing")(e).into())
         }
         _ => Ok(()),
     }
@@ -711,13 +689,5 @@ fn remedy(error: &std::io::Error) -> &'static str {
         // spoor itself refused, and the message says what is wrong.
         None if error.kind() == std::io::ErrorKind::InvalidInput => "mend that",
         _ => "free space or mend the permissions",
-    }
-}
-
-fn io<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(std::io::Error) -> OutputError + 'a {
-    move |source| OutputError::Io {
-        path: path.to_owned(),
-        what,
-        source,
     }
 }

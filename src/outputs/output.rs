@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use super::append::{Appender, next_segment, remove_segments_from, segment_name};
 use super::remove::{Rewritten, Taken, copy_without};
-use super::{OutputError, Row, TextPlace, io, make_folder, make_folder_of, rotate, rows};
+use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
+use crate::fs::IoError;
 use crate::fs::beneath;
 
 /// All outputs. Their order does not matter.
@@ -378,7 +379,8 @@ pub(super) fn remove_leftovers(
     if !beneath::is_dir(folder, below) {
         return Ok(());
     }
-    let entries = beneath::entries(folder, below).map_err(io(&folder.join(below), "listing"))?;
+    let entries =
+        beneath::entries(folder, below).map_err(IoError::at(&folder.join(below), "listing"))?;
     for (name, _) in entries {
         if name.ends_with(ending) {
             super::remove(folder, &format!("{below}/{name}"))?;

@@ -27,9 +27,11 @@ use serde_json::Value;
 use super::append::{segment_name, segment_number};
 use super::output::{self, Form, OUTPUTS, Output, Stamp, remove_leftovers};
 use super::{
-    OutputError, Sidecar, Table, TextPlace, image_path, io, log, part_of, rotate, rows, sidecar,
+    OutputError, Sidecar, Table, TextPlace, image_path, log, part_of, rotate, rows, sidecar,
     sightings, sync_folder, write_whole,
 };
+use crate::fs::IoError;
+use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath};
 use crate::page::ImageContext;
 use crate::sanitize;
@@ -157,9 +159,10 @@ impl Rewritten {
             return Ok(());
         }
         file.seek(SeekFrom::Start(from))
-            .map_err(io(path, "reading"))?;
+            .map_err(IoError::at(path, "reading"))?;
         let copied = std::io::copy(&mut file.take(to - from), out);
-        copied.map(drop).map_err(io(path, "rewriting"))
+        copied.map_err(IoError::at(path, "rewriting"))?;
+        Ok(())
     }
 
     /// Where a piece lies now; `None` where it was removed.
@@ -185,8 +188,11 @@ pub(super) fn copy_without(
     taken: &Taken<'_>,
     out: &mut dyn Write,
 ) -> Result<Rewritten, OutputError> {
-    let mut file = beneath::open_at(path).map_err(io(path, "opening"))?;
-    let length = file.metadata().map_err(io(path, "measuring"))?.len();
+    let mut file = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
+    let length = file
+        .metadata()
+        .map_err(IoError::at(path, "measuring"))?
+        .len();
     let mut done = Rewritten::default();
     let (mut settled, mut gone) = (0, 0);
     for (from, bytes) in taken.pieces {
@@ -263,7 +269,7 @@ impl Rewriting {
         };
         // Names and numbers always serialise.
         let journal = serde_json::to_vec(&rewriting).unwrap_or_default();
-        write_whole(folder, JOURNAL, &journal)?;
+        write_whole(folder, JOURNAL, &journal, Durability::Whole)?;
         sync_folder(folder)?;
         Ok(Some(rewriting))
     }
@@ -307,7 +313,7 @@ impl Rewriting {
             match beneath::rename(&self.folder, &beside, name) {
                 // Done before a crash.
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
-                renamed => renamed.map_err(io(&self.folder.join(&beside), "renaming"))?,
+                renamed => renamed.map_err(IoError::at(&self.folder.join(&beside), "renaming"))?,
             }
             // A table has its header at least; of a file of texts nothing may be left.
             if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
@@ -315,10 +321,16 @@ impl Rewriting {
             }
         }
         let generation = self.generation.to_string();
-        write_whole(&self.folder, GENERATION, generation.as_bytes())?;
+        write_whole(
+            &self.folder,
+            GENERATION,
+            generation.as_bytes(),
+            Durability::Whole,
+        )?;
         sync_folder(&self.folder)?;
         let journal = self.folder.join(JOURNAL);
-        beneath::remove_file(&self.folder, JOURNAL).map_err(io(&journal, "removing"))
+        beneath::remove_file(&self.folder, JOURNAL).map_err(IoError::at(&journal, "removing"))?;
+        Ok(())
     }
 }
 
@@ -411,7 +423,8 @@ fn rewrite_all(
                 let written = out.write_all(line.as_bytes());
                 written
                     .and_then(|()| out.write_all(b"\n"))
-                    .map_err(io(&path, "rewriting"))
+                    .map_err(IoError::at(&path, "rewriting"))?;
+                Ok(())
             })?;
             all += removed;
             if let Some(length) = out.finish(removed > 0 || changed)? {
@@ -569,11 +582,11 @@ impl Beside {
         let packed = is_table_file(name) && name.ends_with(rows::ZST);
         let name = beside(name);
         let created = beneath::create(folder, &name);
-        let out = BufWriter::new(created.map_err(io(&folder.join(&name), "creating"))?);
+        let out = BufWriter::new(created.map_err(IoError::at(&folder.join(&name), "creating"))?);
         let out = if !packed {
             Sink::Plain(out)
         } else {
-            Sink::packed(out).map_err(io(&folder.join(&name), "writing"))?
+            Sink::packed(out).map_err(IoError::at(&folder.join(&name), "writing"))?
         };
         let (folder, length) = (folder.to_owned(), 0);
         Ok(Self::File {
@@ -604,7 +617,7 @@ impl Beside {
         let written = out.finish();
         written
             .and_then(|file| file.sync_all())
-            .map_err(io(&path, "writing"))?;
+            .map_err(IoError::at(&path, "writing"))?;
         Ok(Some(length))
     }
 }
@@ -710,7 +723,7 @@ pub fn image_row_names(row: &str) -> Option<(&str, &str, &str)> {
 /// [`OutputError::Io`].
 pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
     let Some(file) = image_path(file) else {
-        return Err(io(&folder.join(file), "removing")(no_image()));
+        return Err(IoError::at(&folder.join(file), "removing")(no_image()).into());
     };
     let (bytes, beside) = (file.as_str().to_owned(), sidecar::name_of(file.as_str()));
     for name in [part_of(&bytes), part_of(&beside), bytes, beside] {
@@ -769,7 +782,7 @@ fn each_line(
 ) -> Result<(), OutputError> {
     let path = folder.join(name);
     for line in rows::open_named(folder, name)?.split(b'\n') {
-        let line = line.map_err(io(&path, "reading"))?;
+        let line = line.map_err(IoError::at(&path, "reading"))?;
         // Both files are written as UTF-8; what is not was changed from outside.
         visit(&String::from_utf8_lossy(&line))?;
     }
@@ -779,6 +792,8 @@ fn each_line(
 fn read_if_there(folder: &Path, name: &str) -> Result<Option<Vec<u8>>, OutputError> {
     match beneath::read(folder, name) {
         Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
-        read => read.map(Some).map_err(io(&folder.join(name), "reading")),
+        read => Ok(Some(
+            read.map_err(IoError::at(&folder.join(name), "reading"))?,
+        )),
     }
 }

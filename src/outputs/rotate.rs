@@ -10,7 +10,6 @@
 //! that the frontier knows is then in a file that already has a number. That file becomes
 //! the one that is written to again.
 
-use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
 use std::sync::mpsc::{Sender, channel};
@@ -18,7 +17,9 @@ use std::thread::JoinHandle;
 
 use super::output::Position;
 use super::rows::{self, Table, rotated, rotated_name};
-use super::{OutputError, io, make_folder_of, part_of, remove};
+use super::{OutputError, make_folder_of, part_of, remove};
+use crate::fs::IoError;
+use crate::fs::atomic::{Durability, Unfinished};
 use crate::fs::beneath;
 
 /// How hard files are compressed; more is slow and gains little.
@@ -36,22 +37,15 @@ pub(super) fn set_apart<T>(
     begin: impl FnOnce() -> Result<T, OutputError>,
 ) -> Result<T, OutputError> {
     let apart = rotated_name(name, number, false);
-    beneath::rename(folder, name, apart).map_err(io(&folder.join(name), "renaming"))?;
+    beneath::rename(folder, name, apart).map_err(IoError::at(&folder.join(name), "renaming"))?;
     let begun = begin()?;
     sync_folder_of(folder, name)?;
     Ok(begun)
 }
 
 fn sync_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
-    let parent = &match name.rsplit_once('/') {
-        Some((below, _)) => folder.join(below),
-        None => folder.to_owned(),
-    };
-    // Systems that cannot open a folder need not be told.
-    match File::open(parent) {
-        Ok(opened) if cfg!(unix) => opened.sync_all().map_err(io(parent, "syncing")),
-        _ => Ok(()),
-    }
+    let synced = beneath::sync_folder_of(folder, name);
+    Ok(synced.map_err(IoError::at(&folder.join(name), "syncing its folder"))?)
 }
 
 /// The number for the next file.
@@ -91,19 +85,18 @@ pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(
         return Ok(());
     };
     let [bare, packed] = [false, true].map(|zst| rotated_name(name, first, zst));
-    let renamed = if forms.plain {
+    if forms.plain {
         beneath::rename(folder, &bare, name)
+            .map_err(IoError::at(&folder.join(name), "renaming"))?;
     } else {
-        let part = part_of(name);
         let mut text = rows::open_named(folder, &packed)?.take(position.length);
-        let unpacked = beneath::create(folder, &part).and_then(|mut file| {
-            std::io::copy(&mut text, &mut file)?;
-            file.sync_all()
+        let unpacked = Unfinished::begin(folder, part_of(name), name).and_then(|mut file| {
+            std::io::copy(&mut text, file.file())?;
+            // The folder is synced below.
+            file.put(Durability::Whole)
         });
-        unpacked.map_err(io(&folder.join(&packed), "unpacking"))?;
-        beneath::rename(folder, &part, name)
-    };
-    renamed.map_err(io(&folder.join(name), "renaming"))?;
+        unpacked.map_err(IoError::at(&folder.join(&packed), "unpacking"))?;
+    }
     remove(folder, &packed)?;
     sync_folder_of(folder, name)
 }
@@ -133,17 +126,15 @@ pub(super) fn tidy(folder: &Path, name: &str) -> Result<Vec<String>, OutputError
 /// Compresses one renamed file.
 fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
     let packed = format!("{name}{}", rows::ZST);
-    let part = part_of(&packed);
-    let from = beneath::open(folder, name).map_err(io(&folder.join(name), "opening"))?;
-    let written = beneath::create(folder, &part).and_then(|file| {
-        let mut out = zstd::Encoder::new(file, LEVEL)?;
+    let from = beneath::open(folder, name).map_err(IoError::at(&folder.join(name), "opening"))?;
+    let written = Unfinished::begin(folder, part_of(&packed), &packed).and_then(|mut file| {
+        let mut out = zstd::Encoder::new(file.file(), LEVEL)?;
         out.include_checksum(true)?;
         std::io::copy(&mut BufReader::new(from), &mut out)?;
-        out.finish()?.sync_all()
+        out.finish()?;
+        file.put(Durability::Synced)
     });
-    written.map_err(io(&folder.join(&part), "writing"))?;
-    beneath::rename(folder, &part, &packed).map_err(io(&folder.join(&part), "renaming"))?;
-    sync_folder_of(folder, &packed)?;
+    written.map_err(IoError::at(&folder.join(&packed), "writing"))?;
     remove(folder, name)
 }
 
@@ -202,18 +193,21 @@ pub fn append_line(folder: &Path, table: Table, line: &str, limit: u64) -> Resul
     let name = table.name();
     let path = folder.join(name);
     make_folder_of(folder, name)?;
-    let open = || beneath::append(folder, name).map_err(io(&path, "opening"));
+    let open = || Ok(beneath::append(folder, name).map_err(IoError::at(&path, "opening"))?);
     let mut file = open()?;
-    let length = file.metadata().map_err(io(&path, "measuring"))?.len();
+    let length = file
+        .metadata()
+        .map_err(IoError::at(&path, "measuring"))?
+        .len();
     let full = length > 0 && length >= limit;
     if full {
-        file.sync_all().map_err(io(&path, "syncing"))?;
+        file.sync_all().map_err(IoError::at(&path, "syncing"))?;
         let number = last_number(folder, name)?.saturating_add(1);
         file = set_apart(folder, name, number, open)?;
     }
     file.write_all(format!("{line}\n").as_bytes())
         .and_then(|()| file.sync_data())
-        .map_err(io(&path, "writing"))?;
+        .map_err(IoError::at(&path, "writing"))?;
     if full {
         for name in tidy(folder, name)? {
             pack(folder, &name)?;

@@ -10,7 +10,8 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use super::{OutputError, io};
+use super::OutputError;
+use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
 
 /// How the names of compressed files end.
@@ -93,12 +94,12 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
         name,
         live,
     };
-    let numbers = || Ok(rotated(folder, name)?.into_keys().collect::<Vec<u32>>());
+    let numbers = || rotated(folder, name).map(|all| all.into_keys().collect::<Vec<u32>>());
     let mut before: Vec<u32> = numbers()?;
     for _ in 0..ATTEMPTS {
         let live = match beneath::open(folder, name) {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
-            opened => Some(opened.map_err(io(&path, "opening"))?),
+            opened => Some(opened.map_err(IoError::at(&path, "opening"))?),
         };
         // Where a crawl has renamed it just now, it may be another one than it was.
         let after = numbers()?;
@@ -113,7 +114,7 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
         return Ok(parts);
     }
     let busy = std::io::Error::other("it is renamed again and again; try again");
-    Err(io(&path, "listing its files")(busy))
+    Err(IoError::at(&path, "listing its files")(busy).into())
 }
 
 impl Part {
@@ -124,7 +125,10 @@ impl Part {
     pub fn text_from(self, from: u64) -> Result<(PathBuf, Box<dyn BufRead + Send>), OutputError> {
         if let Some(file) = self.live {
             // What is written from now on is not of the table that was found.
-            let length = file.metadata().map_err(io(&self.path, "measuring"))?.len();
+            let length = file
+                .metadata()
+                .map_err(IoError::at(&self.path, "measuring"))?
+                .len();
             let text = plain(file, &self.path, from)?;
             let text = text.take(length.saturating_sub(from));
             return Ok((self.path, Box::new(text)));
@@ -136,7 +140,7 @@ impl Part {
             match beneath::open(&self.folder, name) {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 opened => {
-                    let file = opened.map_err(io(&path, "opening"))?;
+                    let file = opened.map_err(IoError::at(&path, "opening"))?;
                     let text = if name == &packed {
                         unpacked(file, &path, from)?
                     } else {
@@ -147,7 +151,7 @@ impl Part {
             }
         }
         let gone = std::io::Error::from(ErrorKind::NotFound);
-        Err(io(&self.folder.join(&packed), "opening")(gone))
+        Err(IoError::at(&self.folder.join(&packed), "opening")(gone).into())
     }
 
     /// Whether it is the one that is written to.
@@ -168,15 +172,15 @@ impl Part {
 
 fn plain(mut file: File, path: &Path, from: u64) -> Result<Box<dyn BufRead + Send>, OutputError> {
     file.seek(SeekFrom::Start(from))
-        .map_err(io(path, "reading"))?;
+        .map_err(IoError::at(path, "reading"))?;
     Ok(Box::new(BufReader::with_capacity(1 << 16, file)))
 }
 
 fn unpacked(file: File, path: &Path, from: u64) -> Result<Box<dyn BufRead + Send>, OutputError> {
-    let text = zstd::Decoder::new(file).map_err(io(path, "reading"))?;
+    let text = zstd::Decoder::new(file).map_err(IoError::at(path, "reading"))?;
     let mut text = BufReader::with_capacity(1 << 16, text);
     let skipped = std::io::copy(&mut text.by_ref().take(from), &mut std::io::sink());
-    skipped.map_err(io(path, "reading"))?;
+    skipped.map_err(IoError::at(path, "reading"))?;
     Ok(Box::new(text))
 }
 
@@ -186,7 +190,7 @@ pub(super) fn open_named(
     name: &str,
 ) -> Result<Box<dyn BufRead + Send>, OutputError> {
     let path = folder.join(name);
-    let file = beneath::open(folder, name).map_err(io(&path, "opening"))?;
+    let file = beneath::open(folder, name).map_err(IoError::at(&path, "opening"))?;
     if name.ends_with(ZST) {
         unpacked(file, &path, 0)
     } else {
@@ -209,36 +213,39 @@ pub fn each_line(
     let mut first = Ok(());
     for part in parts(folder, table)? {
         let read = part.text_from(0).and_then(|(path, text)| {
-            lines(text, max, &mut |bytes, number| {
+            let (_, end) = lines(text, max, |bytes, number| {
                 let path = &path;
                 visit(Line {
                     path,
                     number,
                     bytes,
                 });
-            })
-            .map_err(io(&path, "reading"))
+            });
+            Ok(end.map_err(IoError::at(&path, "reading"))?)
         });
         first = first.and(read);
     }
     first
 }
 
-/// The same for one text.
-fn lines(
-    mut from: impl BufRead,
+/// Calls `each` with every whole line of `text` and its number, and with `None` for one of
+/// more than `max` bytes, which is not kept in memory; the first number is 1. A last line that
+/// is not ended is left out, as one that is being written. How many there were, and how it
+/// ended.
+pub fn lines(
+    mut text: impl BufRead,
     max: usize,
-    each: &mut dyn FnMut(Option<&[u8]>, u64),
-) -> std::io::Result<()> {
+    mut each: impl FnMut(Option<&[u8]>, u64),
+) -> (u64, std::io::Result<()>) {
     let mut line = Vec::new();
     let mut number = 0;
     let mut long = false;
     loop {
-        let chunk = match from.fill_buf() {
-            Ok([]) => return Ok(()),
+        let chunk = match text.fill_buf() {
+            Ok([]) => return (number, Ok(())),
             Ok(chunk) => chunk,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-            Err(error) => return Err(error),
+            Err(error) => return (number, Err(error)),
         };
         let end = chunk.iter().position(|b| *b == b'\n');
         let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
@@ -247,7 +254,7 @@ fn lines(
             line.extend_from_slice(part);
         }
         let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
+        text.consume(used);
         if end.is_some() {
             number += 1;
             each((!long).then_some(&line), number);
@@ -270,7 +277,7 @@ pub(super) fn rotated(folder: &Path, name: &str) -> Result<BTreeMap<u32, Forms>,
     let mut found: BTreeMap<u32, Forms> = BTreeMap::new();
     let entries = match beneath::entries(folder, below) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(found),
-        entries => entries.map_err(io(&folder.join(below), "listing"))?,
+        entries => entries.map_err(IoError::at(&folder.join(below), "listing"))?,
     };
     for (entry, kind) in entries {
         let (bare, zst) = match entry.strip_suffix(ZST) {

@@ -6,7 +6,8 @@ use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::{OutputError, io, refuse_links_out};
+use super::{OutputError, refuse_links_out};
+use crate::fs::IoError;
 use crate::fs::beneath;
 
 /// The file that is locked, in the job's folder.
@@ -34,14 +35,14 @@ pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
                 return Ok(Hold { _file: None });
             }
-            _ => return Err(io(&path, "creating")(e)),
+            _ => return Err(IoError::at(&path, "creating")(e).into()),
         },
         Ok(file) => file,
     };
     match file.try_lock_shared() {
         Ok(()) => Ok(Hold { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Removing(folder.to_owned())),
-        Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+        Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
     }
 }
 
@@ -52,11 +53,11 @@ pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
 pub fn remove_samples(folder: &Path) -> Result<Hold, OutputError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
-    let file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
+    let file = beneath::open_or_create(folder, LOCK).map_err(IoError::at(&path, "creating"))?;
     match file.try_lock() {
         Ok(()) => Ok(Hold { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Reading(folder.to_owned())),
-        Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
+        Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
     }
 }
 

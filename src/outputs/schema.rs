@@ -118,17 +118,15 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let mut outputs = Outputs::open(root.path(), &[]).unwrap();
         let bytes = draw("http://a.test/a.png", 60, 40).unwrap().bytes;
+        let url = PageUrl::parse("http://a.test/a.png?x=1").unwrap();
         let new = NewImageFile {
-            url: &PageUrl::parse("http://a.test/a.png?x=1").unwrap(),
-            bytes: &bytes,
-            info: inspect(&bytes).unwrap(),
             content_type: contexts.first().map(|_| "image/png"),
             terms: contexts
                 .first()
                 .map(|c| c.terms.clone())
                 .unwrap_or_default(),
-            fetched: "2026-01-02T03:04:05Z",
             contexts,
+            ..NewImageFile::bare(&url, &bytes, inspect(&bytes).unwrap())
         };
         let file = outputs.image(new).unwrap();
         let text = std::fs::read(root.path().join(format!("{file}.json"))).unwrap();

@@ -6,8 +6,10 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NewImageFile, OutputError, io, names, sightings, write_synced, write_whole};
+use super::{NewImageFile, OutputError, names, sightings, write_whole};
 use crate::address::PageUrl;
+use crate::fs::IoError;
+use crate::fs::atomic::Durability;
 use crate::fs::beneath::{self, JobPath, Kind};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
@@ -74,7 +76,7 @@ impl Sidecar {
     /// The same as it lies there.
     pub(super) fn load_alone(folder: &Path, file: &str) -> Result<Self, OutputError> {
         let path = path_of(folder, file);
-        let bytes = beneath::read(folder, name_of(file)).map_err(io(&path, "reading"))?;
+        let bytes = beneath::read(folder, name_of(file)).map_err(IoError::at(&path, "reading"))?;
         let wrong = |why: String| OutputError::Sidecar {
             path: path.clone(),
             why,
@@ -194,22 +196,22 @@ impl Sidecar {
 
     /// Writes it, with all that was read from journals.
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
-        self.save_alone(folder, false)?;
+        self.save_alone(folder, Durability::Later)?;
         sightings::forget(folder, self.file())
     }
 
-    /// Writes it, and leaves the journals; `synced` where it must be on the disk then.
-    pub(super) fn save_alone(&self, folder: &Path, synced: bool) -> Result<(), OutputError> {
+    /// Writes it, and leaves the journals.
+    pub(super) fn save_alone(
+        &self,
+        folder: &Path,
+        durability: Durability,
+    ) -> Result<(), OutputError> {
         let json = serde_json::to_string_pretty(self).map_err(|e| OutputError::Sidecar {
             path: path_of(folder, self.file()),
             why: e.to_string(),
         })?;
         let bytes = format!("{}\n", sanitize::json(&json));
-        if synced {
-            write_synced(folder, &name_of(self.file()), bytes.as_bytes())
-        } else {
-            write_whole(folder, &name_of(self.file()), bytes.as_bytes())
-        }
+        write_whole(folder, &name_of(self.file()), bytes.as_bytes(), durability)
     }
 }
 
@@ -281,7 +283,7 @@ pub(super) fn place(
         let known = Sidecar::load(folder, file)?;
         let others = known.url != new.url.as_str();
         own = (!others).then_some(known);
-        Ok(others)
+        Ok::<_, OutputError>(others)
     })?;
     let contexts = own.map(|known| known.contexts).unwrap_or_default();
     let file = JobPath::parse(&file).map_err(|error| OutputError::Sidecar {

@@ -26,9 +26,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{
-    OutputError, Sidecar, image_path, io, is_there, make_folder, remove, sidecar, sync_folder,
+    OutputError, Sidecar, image_path, is_there, make_folder, remove, sidecar, sync_folder,
 };
 use crate::address::PageUrl;
+use crate::fs::IoError;
+use crate::fs::atomic::Durability;
 use crate::fs::beneath;
 use crate::page::{ImageContext, Terms};
 
@@ -119,7 +121,7 @@ fn lines(folder: &Path, name: &str) -> Result<Vec<Line>, OutputError> {
     let path = folder.join(name);
     let bytes = match beneath::read(folder, name) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.map_err(io(&path, "reading"))?,
+        read => read.map_err(IoError::at(&path, "reading"))?,
     };
     let lines = bytes.split_inclusive(|byte| *byte == b'\n');
     let whole = lines.filter(|line| line.ends_with(b"\n"));
@@ -143,9 +145,11 @@ fn append(folder: &Path, name: &str, line: &[u8]) -> Result<(), OutputError> {
         }
         opened => opened,
     }
-    .map_err(io(&path, "opening"))?;
-    cut_torn(&mut file).map_err(io(&path, "reading"))?;
-    file.write_all(line).map_err(io(&path, "writing"))
+    .map_err(IoError::at(&path, "opening"))?;
+    cut_torn(&mut file).map_err(IoError::at(&path, "reading"))?;
+    Ok(file
+        .write_all(line)
+        .map_err(IoError::at(&path, "writing"))?)
 }
 
 /// Cuts off a last line that has no end: a full disk left it.
@@ -254,7 +258,7 @@ impl Sightings {
         let worker = match self.worker.take() {
             Some(worker) => worker,
             None => start(&self.folder, Arc::clone(&self.under_way))
-                .map_err(io(&self.folder, "starting a thread"))?,
+                .map_err(IoError::at(&self.folder, "starting a thread"))?,
         };
         // It ends only when this end is dropped.
         worker.0.send(file.to_owned()).ok();
@@ -310,11 +314,10 @@ impl Drop for Sightings {
 /// before is folded first.
 fn set_apart(folder: &Path, file: &str) -> Result<(), OutputError> {
     let [new, old] = [NEW, OLD].map(|ending| journal(file, ending));
-    if is_there(folder, &old)? {
-        Ok(())
-    } else {
-        beneath::rename(folder, &new, old).map_err(io(&folder.join(&new), "renaming"))
+    if !is_there(folder, &old)? {
+        beneath::rename(folder, &new, old).map_err(IoError::at(&folder.join(&new), "renaming"))?;
     }
+    Ok(())
 }
 
 fn start(
@@ -327,7 +330,7 @@ fn start(
         for file in files {
             let old = journal(&file, OLD);
             let folded = changes(&folder, &old, &file)
-                .and_then(|changes| fold(&folder, &file, changes, true))
+                .and_then(|changes| fold(&folder, &file, changes, Durability::Whole))
                 .and_then(|()| remove(&folder, &old));
             under_way.done(&file, folded);
         }
@@ -336,9 +339,13 @@ fn start(
     Ok((sender, thread.spawn(work)?))
 }
 
-/// Writes a sidecar with the changes; `synced` where it must be on the disk then. Nothing
-/// where the sidecar was moved away.
-fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result<(), OutputError> {
+/// Writes a sidecar with the changes. Nothing where the sidecar was moved away.
+fn fold(
+    folder: &Path,
+    file: &str,
+    changes: Vec<Change>,
+    durability: Durability,
+) -> Result<(), OutputError> {
     if !is_there(folder, &sidecar::name_of(file))? {
         let path = sidecar::path_of(folder, file);
         tracing::warn!(path = %path.display(), "no sidecar to add pages to");
@@ -346,7 +353,7 @@ fn fold(folder: &Path, file: &str, changes: Vec<Change>, synced: bool) -> Result
     }
     let mut sidecar = Sidecar::load_alone(folder, file)?;
     apply(changes, &mut sidecar);
-    sidecar.save_alone(folder, synced)
+    sidecar.save_alone(folder, durability)
 }
 
 /// Folds every journal in a job's folder. One that cannot be folded is named and left, and
@@ -355,7 +362,7 @@ pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
     let below = folder.join(FOLDER);
     let entries = match beneath::entries(folder, FOLDER) {
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(io(&below, "listing"))?,
+        entries => entries.map_err(IoError::at(&below, "listing"))?,
     };
     // By image, the older journal first.
     let mut journals: BTreeMap<String, [bool; 2]> = BTreeMap::new();
@@ -404,7 +411,7 @@ fn fold_named(folder: &Path, names: &[String]) -> Result<(), OutputError> {
     for (file, changes) in by_file {
         // A journal that was edited must not make us touch a file elsewhere.
         if image_path(&file).is_some() {
-            fold(folder, &file, changes, false)?;
+            fold(folder, &file, changes, Durability::Later)?;
         }
     }
     Ok(())

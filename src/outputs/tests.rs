@@ -11,7 +11,7 @@ use super::output::SEGMENT_BYTES;
 use super::*;
 use crate::page::{ImageScores, ImageTexts, TaskKind, TextScore};
 
-const NOON: &str = "2026-01-02T12:00:00.000Z";
+pub(super) const NOON: &str = "2026-01-02T12:00:00.000Z";
 
 fn url(text: &str) -> PageUrl {
     PageUrl::parse(text).unwrap()
@@ -63,14 +63,11 @@ fn keep_bytes(
     bytes: &[u8],
     contexts: Vec<ImageContext>,
 ) -> String {
+    let url = url(address);
     let new = NewImageFile {
-        terms: Default::default(),
-        url: &url(address),
-        bytes,
-        info: info(bytes),
         content_type: Some("image/jpeg"),
-        fetched: NOON,
         contexts,
+        ..NewImageFile::bare(&url, bytes, info(bytes))
     };
     outputs.image(new).unwrap()
 }
@@ -211,7 +208,7 @@ fn everything_beyond_the_stamp_is_cut_off() {
         "http://i.org/2.jpg",
         vec![context("http://a.org/2", "y")],
     );
-    o.extend_image(&kept, context("http://a.org/2", "z"))
+    o.extend_image(&kept, context("http://a.org/2", "z"), Visit::Changed)
         .unwrap();
     assert!(job.path().join(&lost).exists());
     let extended = Sidecar::load(job.path(), &kept).unwrap();
@@ -410,9 +407,9 @@ fn a_sidecar_says_what_the_image_is_and_grows_by_page() {
     assert_eq!(first["scores"]["alt"]["perplexity"], 123.456);
     assert!(card.get("extension").is_none());
 
-    o.extend_image(&file, context("http://a.org/2", "two"))
+    o.extend_image(&file, context("http://a.org/2", "two"), Visit::Changed)
         .unwrap();
-    o.extend_image(&file, context("http://a.org/1", "again"))
+    o.extend_image(&file, context("http://a.org/1", "again"), Visit::Changed)
         .unwrap();
     o.fold().unwrap();
     assert_eq!(
@@ -554,18 +551,18 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     let most = sidecar::MAX_CONTEXTS - 20;
     let file = keep(&mut o, "http://i.org/a.jpg", (0..most).map(of).collect());
     for i in most..many {
-        o.extend_image(&file, of(i)).unwrap();
+        o.extend_image(&file, of(i), Visit::Changed).unwrap();
     }
-    o.extend_image(&file, context("http://a.org/3", "known"))
+    o.extend_image(&file, context("http://a.org/3", "known"), Visit::Changed)
         .unwrap();
     o.fold().unwrap();
     assert_eq!(pages(job.path(), &file).len(), sidecar::MAX_CONTEXTS);
     assert_eq!(sidecar(job.path(), &file)["contexts"][3]["alt"], "known");
     assert_eq!(table(job.path()).len(), many + 1);
     // Visited again, a page that found no room has its row and gets no other.
-    o.extend_image_again(&file, of(many - 1)).unwrap();
+    o.extend_image(&file, of(many - 1), Visit::Same).unwrap();
     assert_eq!(table(job.path()).len(), many + 1);
-    o.extend_image_again(&file, context("http://a.org/4", "other"))
+    o.extend_image(&file, context("http://a.org/4", "other"), Visit::Same)
         .unwrap();
     o.fold().unwrap();
     assert_eq!(sidecar(job.path(), &file)["contexts"][4]["alt"], "other");
@@ -585,13 +582,13 @@ fn a_damaged_sidecar_is_an_error_and_a_missing_one_is_passed_over() {
     std::fs::write(&path, "{\"version\": 1").unwrap();
     let before = o.stamp();
     let error = o
-        .extend_image(&file, context("http://a.org/2", "y"))
+        .extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
         .unwrap_err();
     assert!(matches!(error, OutputError::Sidecar { .. }));
     assert!(error.to_string().contains("a.jpg.json"), "{error}");
     assert_eq!(o.stamp(), before, "nothing was written");
     std::fs::remove_file(&path).unwrap();
-    o.extend_image(&file, context("http://a.org/2", "y"))
+    o.extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
         .unwrap();
     assert!(!path.exists());
     assert_eq!(o.stamp(), before);
@@ -684,7 +681,7 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
                 {
                     pages.push(*p);
                     let more = context(&format!("http://a.org/{p}"), "added");
-                    outputs.extend_image(file, more).unwrap();
+                    outputs.extend_image(file, more, Visit::Changed).unwrap();
                 }
             }
         }

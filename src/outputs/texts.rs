@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 
 use super::output::{Form, Output};
 use super::rows::{self, Table};
-use super::{OutputError, append, io};
+use super::{OutputError, append};
 use crate::address::PageUrl;
+use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::page::{DocumentScore, TaskKind};
 
@@ -98,7 +99,7 @@ struct Line {
 pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
     if !Table::Log.is_there(folder) {
         let gone = std::io::Error::from(ErrorKind::NotFound);
-        return Err(io(&folder.join(Table::Log.name()), "opening")(gone));
+        return Err(IoError::at(&folder.join(Table::Log.name()), "opening")(gone).into());
     }
     let mut found = PageTexts::default();
     let mut places = HashMap::new();
@@ -157,15 +158,15 @@ impl PageTexts {
 /// gzip member of text.
 pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, OutputError> {
     let path = path_of(folder, &place.file)?;
-    let mut file = beneath::open_at(&path).map_err(io(&path, "opening"))?;
+    let mut file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
     file.seek(SeekFrom::Start(place.from))
-        .map_err(io(&path, "reading"))?;
+        .map_err(IoError::at(&path, "reading"))?;
     let member = GzDecoder::new(file.take(place.bytes));
     let mut text = String::new();
     member
         .take(MAX_TEXT)
         .read_to_string(&mut text)
-        .map_err(io(&path, "reading the sentences of a page"))?;
+        .map_err(IoError::at(&path, "reading the sentences of a page"))?;
     Ok(text.lines().map(str::to_owned).collect())
 }
 
@@ -174,10 +175,11 @@ fn path_of(folder: &Path, name: &str) -> Result<PathBuf, OutputError> {
     let path = folder.join(FOLDER).join(name);
     match append::segment_number(name, SUFFIX) {
         Some(_) => Ok(path),
-        None => Err(io(&path, "reading")(std::io::Error::new(
+        None => Err(IoError::at(&path, "reading")(std::io::Error::new(
             ErrorKind::InvalidData,
             "no name of a file of sentences",
-        ))),
+        ))
+        .into()),
     }
 }
 

@@ -13,7 +13,8 @@ use std::path::Path;
 
 use super::output::Position;
 use super::rows::{self, Part, Table};
-use super::{OutputError, Sidecar, image_path, io, log, part_of, remove, sidecar, sightings};
+use super::{OutputError, Sidecar, image_path, log, part_of, remove, sidecar, sightings};
+use crate::fs::IoError;
 
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
@@ -94,7 +95,7 @@ fn each_row(
     mut visit: impl FnMut(&str, &str),
 ) -> Result<(), OutputError> {
     for row in BufReader::new(rows).split(b'\n') {
-        let row = row.map_err(io(table, "reading"))?;
+        let row = row.map_err(IoError::at(table, "reading"))?;
         if let Some((image, page)) = log::file_and_page(&String::from_utf8_lossy(&row)) {
             visit(image, page);
         }

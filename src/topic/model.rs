@@ -1,5 +1,6 @@
 //! The model folder: `lm.arpa`, `keywords.tsv`, `stopwords.tsv`, `words.tsv`, `model.toml`.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,10 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
 use super::lm::{Discount, KenLm, LanguageModel, ModelError};
-use super::score::calibration::Method;
 use super::score::contrast::ContrastError;
-use super::score::{Boundaries, Calibration, Contrast, Counts, Topicality};
-use crate::fs::IoError;
+use super::score::{Calibration, Contrast, Counts, Topicality};
+use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
 const ARPA: &str = "lm.arpa";
@@ -19,7 +19,6 @@ const STOPWORDS: &str = "stopwords.tsv";
 /// How often each word occurs in the texts of either kind.
 const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
-const CALIBRATION: &str = "calibration";
 
 /// Version of the folder's layout.
 pub(crate) const VERSION: u32 = 1;
@@ -148,9 +147,7 @@ impl ModelFacts {
             path: path.clone(),
             why,
         };
-        let mut table: toml::Table = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
-        calibrate_old(&mut table).map_err(|e| wrong(e.to_string()))?;
-        let facts: Self = table.try_into().map_err(|e| wrong(e.to_string()))?;
+        let facts: Self = toml::from_str(&text).map_err(|e| wrong(e.to_string()))?;
         if facts.version != VERSION {
             return Err(wrong(format!(
                 "it has version {}, this spoor reads version {VERSION}",
@@ -165,24 +162,6 @@ impl ModelFacts {
     }
 }
 
-/// Gives the facts of a model that was trained before there was a calibration the one
-/// that follows from its boundaries.
-fn calibrate_old(facts: &mut toml::Table) -> Result<(), toml::de::Error> {
-    if facts.contains_key(CALIBRATION) {
-        return Ok(());
-    }
-    let Some(boundaries) = facts.remove("boundaries") else {
-        return Ok(());
-    };
-    let boundaries: Boundaries = boundaries.try_into()?;
-    let derived = Calibration::of_boundaries(Method::Derived, boundaries);
-    // Numbers and names always serialise.
-    if let Ok(derived) = toml::Value::try_from(derived) {
-        facts.insert(CALIBRATION.to_owned(), derived);
-    }
-    Ok(())
-}
-
 /// A trained model, loaded.
 #[derive(Clone)]
 pub struct Model {
@@ -195,8 +174,7 @@ pub struct Model {
     /// The keyword table.
     pub keywords: KeywordTable,
     /// What tells its words from those of other texts, with the curve that makes a
-    /// share of it; `None` where training could not tell, and in models of earlier
-    /// versions.
+    /// share of it; `None` where training could not tell.
     pub contrast: Option<(Arc<Contrast>, Topicality)>,
 }
 
@@ -216,26 +194,8 @@ impl Model {
             path: folder.join(FACTS),
             why,
         };
-        if facts.calibration.method == Method::Derived {
-            tracing::warn!(
-                model = %folder.display(),
-                "this model was trained before there was a calibration: the anchor threshold and \
-                 the likelihood of being on topic are derived from its boundaries; \
-                 train it again to have them measured"
-            );
-        }
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
-        if facts
-            .topicality
-            .is_some_and(|curve| curve.neutral.is_none())
-        {
-            tracing::warn!(
-                model = %folder.display(),
-                "this model was trained by an earlier version, which did not measure neutral text: \
-                 a learning crawl makes less of its seeds and of little text; train it again"
-            );
-        }
         let contrast = match facts.topicality {
             Some(topicality) => Contrast::new(&Counts::load(&folder.join(WORDS))?)
                 .map(|contrast| (Arc::new(contrast), topicality)),
@@ -310,19 +270,13 @@ impl Draft {
             "# Written by `spoor train`; do not edit.\n{}",
             explained(&text)
         );
-        std::fs::write(&path, text).map_err(IoError::at(&path, "writing"))?;
+        atomic::write(&path, |out| out.write_all(text.as_bytes()))
+            .map_err(IoError::at(&path, "writing"))?;
         let mut name = self.draft.file_name().unwrap_or_default().to_owned();
         name.push(".old");
         let old = self.draft.with_file_name(name);
         remove(&old)?;
-        if self.place.exists() {
-            std::fs::rename(&self.place, &old).map_err(IoError::at(&self.place, "moving aside"))?;
-        }
-        if let Err(error) = std::fs::rename(&self.draft, &self.place) {
-            // The first error is the one to tell; the earlier model goes back.
-            std::fs::rename(&old, &self.place).ok();
-            return Err(IoError::at(&self.place, "moving into place")(error).into());
-        }
+        atomic::replace_folder(&self.draft, &self.place, &old)?;
         remove(&old)
     }
 }

@@ -2,12 +2,13 @@
 //! clear error
 //! and a clean stop, and loses nothing.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use spoor::config::StoreKind;
+use spoor::crawl::frontier::store::{self, Batch};
 
 use crate::support::disk::{Mount, run};
 use crate::support::{Job, Live, Ran, Wire, small, spoor};
@@ -236,30 +237,61 @@ fn whichever_output_has_no_room_is_named_and_nothing_is_lost() {
     }
 }
 
-/// An ext4 that finds an error and makes itself read-only, as a dying disk's does; and
-/// the same after it was checked and mounted again.
+/// An ext4 in a file, which makes itself read-only when it finds an error, as a dying disk's
+/// does.
+struct Ext4(PathBuf);
+
+impl Ext4 {
+    /// Makes one; `None` where this machine cannot.
+    fn make(folder: &Path) -> Option<Self> {
+        let image = folder.join("disk");
+        let file = std::fs::File::create(&image).unwrap();
+        file.set_len(128 << 20).unwrap();
+        let made = run(Command::new("mkfs.ext4").args(["-q", "-F", image.to_str().unwrap()]));
+        if let Err(why) = made {
+            println!("SKIPPED: this machine makes no ext4: {why}");
+            return None;
+        }
+        Some(Self(image))
+    }
+
+    fn name(&self) -> &str {
+        self.0.to_str().unwrap()
+    }
+
+    fn mount(&self, at: &Path) -> Option<Mount> {
+        Mount::new(&["-o", "loop,errors=remount-ro", self.name()], at)
+    }
+
+    /// Has it find an error, once it is mounted; false where this machine cannot.
+    fn fail(&self) -> bool {
+        let devices = Command::new("losetup")
+            .args(["-nO", "NAME", "-j", self.name()])
+            .output();
+        let device = String::from_utf8(devices.unwrap().stdout).unwrap();
+        let device = device.trim().trim_start_matches("/dev/");
+        let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
+        let failed = std::fs::write(&trigger, "an error of a test");
+        if let Err(why) = &failed {
+            println!("SKIPPED: {trigger}: {why}");
+        }
+        failed.is_ok()
+    }
+}
+
+/// An ext4 that finds an error and makes itself read-only, and the same after it was checked
+/// and mounted again.
 fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
     let rest = small::rest(store, "");
     let wire = Wire::serve(small::lab(Duration::from_millis(5)));
     let job = Job::new(&wire, &small::text(&rest));
     let folder = tempfile::tempdir().unwrap();
-    let image = folder.path().join("disk");
-    std::fs::File::create(&image)
-        .unwrap()
-        .set_len(128 << 20)
-        .unwrap();
-    let name = image.to_str().unwrap();
-    if let Err(why) = run(Command::new("mkfs.ext4").args(["-q", "-F", name])) {
-        println!("SKIPPED: this machine makes no ext4: {why}");
+    let Some(ext4) = Ext4::make(folder.path()) else {
         return;
-    }
-    let mount = || Mount::new(&["-o", "loop,errors=remount-ro", name], &job.folder());
-    let Some(disk) = mount() else { return };
-    let devices = Command::new("losetup")
-        .args(["-nO", "NAME", "-j", name])
-        .output();
-    let device = String::from_utf8(devices.unwrap().stdout).unwrap();
-    let device = device.trim().trim_start_matches("/dev/");
+    };
+    let Some(disk) = ext4.mount(&job.folder()) else {
+        return;
+    };
     let mut crawl = Live::start(&mut job.crawl());
     assert!(wire.wait(|n| n.requests.len() >= 100, || crawl.has_ended()));
     // Halted for the moment of the failure, with all on the disk that it has written;
@@ -269,9 +301,7 @@ fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
         std::thread::yield_now();
     }
     run(Command::new("sync").arg("-f").arg(job.folder())).unwrap();
-    let trigger = format!("/sys/fs/ext4/{device}/trigger_fs_error");
-    if let Err(why) = std::fs::write(&trigger, "an error of a test") {
-        println!("SKIPPED: {trigger}: {why}");
+    if !ext4.fail() {
         crawl.kill();
         return;
     }
@@ -289,20 +319,44 @@ fn a_disk_that_turns_read_only_stops_the_crawl(store: StoreKind) {
     drop(disk);
     // It says by 1 that it has mended the file system.
     let mended = Command::new("e2fsck")
-        .args(["-f", "-p", name])
+        .args(["-f", "-p", ext4.name()])
         .output()
         .unwrap();
     assert!(
         mended.status.code().is_some_and(|code| code <= 1),
         "{mended:?}"
     );
-    let _disk = mount().unwrap();
+    let _disk = ext4.mount(&job.folder()).unwrap();
     finishes_as(&job, &small::undisturbed(store).0);
 }
 
 #[test]
 fn a_disk_that_turns_read_only_with_sled() {
     a_disk_that_turns_read_only_stops_the_crawl(StoreKind::Sled);
+}
+
+/// A crawl lets go of its store after it has met an error elsewhere. sled syncs its file
+/// then, and panics where that fails.
+#[test]
+fn a_store_is_let_go_of_on_a_disk_that_turned_read_only() {
+    for kind in [StoreKind::Sled, StoreKind::Fjall] {
+        let folder = tempfile::tempdir().unwrap();
+        let Some(ext4) = Ext4::make(folder.path()) else {
+            return;
+        };
+        let at = folder.path().join("mounted");
+        std::fs::create_dir(&at).unwrap();
+        let Some(_disk) = ext4.mount(&at) else { return };
+        let mut store = store::open(kind, &at.join("frontier")).unwrap();
+        let mut batch = Batch::default();
+        batch.put(b"key".to_vec(), b"value".to_vec());
+        store.apply(batch).unwrap();
+        store.flush().unwrap();
+        if !ext4.fail() {
+            return;
+        }
+        drop(store);
+    }
 }
 
 #[test]

@@ -411,7 +411,7 @@ fn values_that_may_be_found_out() {
         ("strategy.anchor_threshold = true", "is not a number"),
         (
             "buckets.boundaries = \"model\"",
-            "\"model\" is called \"auto\" now",
+            "\"model\" is not a choice of boundaries",
         ),
         ("buckets.boundaries = \"atuo\"", "did you mean \"auto\"?"),
     ] {

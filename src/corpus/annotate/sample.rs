@@ -10,8 +10,8 @@ use super::board::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
 use crate::config::{Annotate, Config};
 use crate::corpus::rank::{self, RankError, Ranked};
-use crate::fs::atomic;
 use crate::fs::beneath::JobPath;
+use crate::fs::{IoError, atomic};
 use crate::outputs::{self, Sidecar};
 
 /// The file of the sample, in [`FOLDER`].
@@ -29,15 +29,8 @@ pub enum SampleError {
     #[error("{}: no images that are ranked, so nothing to judge; `spoor crawl` brings them home, `spoor rank` says what becomes of them", .0.display())]
     Empty(PathBuf),
     /// A file cannot be read or written.
-    #[error("{}: {what} failed: {source}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] IoError),
     /// A line of a table is wrong.
     #[error("{}:{line}: {why}", path.display())]
     Line {
@@ -125,16 +118,10 @@ pub(super) fn add_gold(
     let Some(path) = &section.gold else {
         return Ok(());
     };
-    let text = std::fs::read_to_string(path).map_err(|source| SampleError::Io {
-        path: path.clone(),
-        what: "reading the gold questions",
-        source,
-    })?;
-    let images = outputs::image_files(folder).map_err(|source| SampleError::Io {
-        path: folder.join("images"),
-        what: "listing",
-        source,
-    })?;
+    let text =
+        std::fs::read_to_string(path).map_err(IoError::at(path, "reading the gold questions"))?;
+    let images =
+        outputs::image_files(folder).map_err(IoError::at(&folder.join("images"), "listing"))?;
     let mut wanted = gold_lines(&text, path, section)?;
     let mut found: HashSet<String> = HashSet::new();
     for file in images {
@@ -244,11 +231,7 @@ fn read_lines(path: &Path, header: &str) -> Result<Vec<String>, SampleError> {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(source) => {
-            return Err(SampleError::Io {
-                path: path.to_owned(),
-                what: "reading",
-                source,
-            });
+            return Err(IoError::at(path, "reading")(source).into());
         }
     };
     let mut lines = text.lines();
@@ -271,9 +254,5 @@ fn write_lines(path: &Path, lines: &[String]) -> Result<(), SampleError> {
             lines.iter().try_for_each(|line| writeln!(out, "{line}"))
         })
     });
-    written.map_err(|source| SampleError::Io {
-        path: path.to_owned(),
-        what: "writing",
-        source,
-    })
+    Ok(written.map_err(IoError::at(path, "writing"))?)
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Annotate;
-use crate::fs::beneath;
+use crate::fs::{IoError, beneath};
 use crate::sanitize;
 
 /// The folder of everything about judging, in the job's folder.
@@ -83,15 +83,8 @@ struct Undo {
 #[derive(Debug, thiserror::Error)]
 pub enum VotesError {
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("{0}; free space or mend the permissions")]
+    Io(#[from] IoError),
     /// A line makes no sense.
     #[error(
         "{}:{line}: not a line that spoor wrote ({why}); mend it or take it out by hand, no vote is dropped silently",
@@ -123,7 +116,7 @@ pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
     let bytes = match beneath::read(job_folder, VOTES) {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(io_error(&path, "reading")(error)),
+        Err(error) => return Err(IoError::at(&path, "reading")(error).into()),
     };
     Ok(parse(&bytes, &path)?.votes)
 }
@@ -185,24 +178,25 @@ impl Record {
     pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
         let folder = job_folder.join(FOLDER);
         beneath::create_dir_all(job_folder, FOLDER)
-            .map_err(io_error(&folder, "making the folder"))?;
+            .map_err(IoError::at(&folder, "making the folder"))?;
         let path = job_folder.join(VOTES);
-        let file = beneath::append(job_folder, VOTES).map_err(io_error(&path, "opening"))?;
+        let file = beneath::append(job_folder, VOTES).map_err(IoError::at(&path, "opening"))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => return Err(VotesError::Busy(path)),
-            Err(TryLockError::Error(error)) => return Err(io_error(&path, "locking")(error)),
+            Err(TryLockError::Error(error)) => {
+                return Err(IoError::at(&path, "locking")(error).into());
+            }
         }
-        let bytes = beneath::read(job_folder, VOTES).map_err(io_error(&path, "reading"))?;
+        let bytes = beneath::read(job_folder, VOTES).map_err(IoError::at(&path, "reading"))?;
         let Parsed { votes, whole, last } = parse(&bytes, &path)?;
         file.set_len(whole)
             .and_then(|()| file.sync_all())
-            .map_err(io_error(&path, "cutting"))?;
+            .map_err(IoError::at(&path, "cutting"))?;
         // The file's name must survive as well as what is in it.
-        for folder in [folder.as_path(), job_folder] {
-            File::open(folder)
-                .and_then(|folder| folder.sync_all())
-                .map_err(io_error(folder, "syncing"))?;
+        for name in [VOTES, FOLDER] {
+            beneath::sync_folder_of(job_folder, name)
+                .map_err(IoError::at(&job_folder.join(name), "syncing its folder"))?;
         }
         let record = Self {
             path,
@@ -241,14 +235,14 @@ impl Record {
             return Err(VotesError::Broken(self.path.clone()));
         }
         let line = serde_json::to_string(line)
-            .map_err(|e| io_error(&self.path, "encoding")(io::Error::other(e)))?;
+            .map_err(|e| IoError::at(&self.path, "encoding")(io::Error::other(e)))?;
         let bytes = format!("{}\n", sanitize::json(&line));
         let written = self.file.write_all(bytes.as_bytes());
         if let Err(error) = written.and_then(|()| self.file.sync_data()) {
             // Nobody is told that it counts, so it must not.
             let cut = self.file.set_len(self.length);
             self.broken = cut.and_then(|()| self.file.sync_data()).is_err();
-            return Err(io_error(&self.path, "writing")(error));
+            return Err(IoError::at(&self.path, "writing")(error).into());
         }
         self.length += bytes.len() as u64;
         Ok(())
@@ -306,14 +300,6 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Parsed, VotesError> {
 
 fn now() -> String {
     jiff::Timestamp::now().to_string()
-}
-
-fn io_error<'a>(path: &'a Path, what: &'static str) -> impl FnOnce(io::Error) -> VotesError + 'a {
-    move |source| VotesError::Io {
-        path: path.to_owned(),
-        what,
-        source,
-    }
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@
 mod card;
 mod columns;
 mod lines;
+mod parts;
 mod place;
 mod shards;
 #[cfg(feature = "parquet")]

@@ -6,7 +6,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use super::ExportError;
-use crate::fs::IoError;
+use crate::fs::{IoError, atomic};
 use crate::outputs::sync_folder;
 
 /// The file by which an export is known; readers of data sets pass over files whose
@@ -84,12 +84,7 @@ impl Place {
         if is_export(&old) {
             fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
         }
-        match fs::rename(&self.to, &old) {
-            Ok(()) => {}
-            Err(e) if e.kind() == ErrorKind::NotFound => {}
-            Err(e) => return Err(IoError::at(&self.to, "renaming")(e).into()),
-        }
-        fs::rename(&self.partial, &self.to).map_err(IoError::at(&self.partial, "renaming"))?;
+        atomic::replace_folder(&self.partial, &self.to, &old)?;
         if old.exists() {
             fs::remove_dir_all(&old).map_err(IoError::at(&old, "removing"))?;
         }

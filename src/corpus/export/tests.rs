@@ -91,17 +91,15 @@ impl Job {
                 (info.animated, info.decoded) = (true, true);
                 info.mislabelled = mislabelled(&info.format, Some("image/tiff"), "/3.svg");
             }
+            let address = PageUrl::parse(&url).unwrap();
             let new = NewImageFile {
-                url: &PageUrl::parse(&url).unwrap(),
-                bytes: &bytes,
-                info,
-                content_type: None,
                 terms: Terms {
                     licences: vec!["https://licence.test/by".to_owned()],
                     ..Terms::default()
                 },
                 fetched: "2026-01-02T03:04:05.678Z",
                 contexts: vec![context],
+                ..NewImageFile::bare(&address, &bytes, info)
             };
             outputs.image(new).unwrap();
             images.push(bytes);

@@ -25,7 +25,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use crate::config::{Config, Rank};
-use crate::fs::beneath;
+use crate::fs::atomic;
 use crate::outputs::cell;
 use crate::progress::Step;
 use crate::topic::lm::perplexity;
@@ -223,7 +223,7 @@ impl Ranking {
         let path = folder.join(FILE);
         let most = top.map_or(usize::MAX, NonZeroUsize::get);
         let rows = || self.images.iter().take(most);
-        let written = beneath::write(folder, FILE, |out| {
+        let written = atomic::write_in(folder, FILE, |out| {
             out.write_all(HEADER.as_bytes())?;
             rows()
                 .enumerate()
@@ -235,7 +235,7 @@ impl Ranking {
         let kept: HashSet<&str> = rows().map(|image| image.file.as_str()).collect();
         let of_kept = |d: &&Duplicate| kept.contains(d.kept.as_str());
         let beside = folder.join(DUPLICATES);
-        let written = beneath::write(folder, DUPLICATES, |out| {
+        let written = atomic::write_in(folder, DUPLICATES, |out| {
             out.write_all(DUPLICATES_HEADER.as_bytes())?;
             let mut duplicates = self.duplicates.iter().filter(of_kept);
             duplicates.try_for_each(|d| out.write_all(duplicate_row(d).as_bytes()))

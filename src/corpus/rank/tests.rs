@@ -70,14 +70,11 @@ impl Folder {
         bytes: &[u8],
         contexts: Vec<ImageContext>,
     ) -> String {
+        let url = PageUrl::parse(url).unwrap();
         let new = NewImageFile {
-            terms: Default::default(),
-            url: &PageUrl::parse(url).unwrap(),
-            bytes,
-            info: inspect(bytes).unwrap(),
-            content_type: None,
             fetched: &format!("2026-01-{day}T12:00:00Z"),
             contexts,
+            ..NewImageFile::bare(&url, bytes, inspect(bytes).unwrap())
         };
         self.outputs.image(new).unwrap()
     }
@@ -232,14 +229,11 @@ fn the_hash_of_a_sidecar_is_believed_and_groups_lead_to_what_was_kept() {
         info.look(bytes).unwrap();
         assert!(info.decoded && info.phash.is_some());
         info.phash = Some(phash);
+        let url = address(name);
         let new = NewImageFile {
-            terms: Default::default(),
-            url: &address(name),
-            bytes,
-            info,
-            content_type: None,
             fetched: &format!("2026-01-{day}T12:00:00Z"),
             contexts: vec![context("http://a.test/", alt)],
+            ..NewImageFile::bare(&url, bytes, info)
         };
         folder.outputs.image(new).unwrap();
     };

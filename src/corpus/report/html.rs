@@ -63,49 +63,17 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
 fn verdict(job: &Figures, several: bool) -> maud::Markup {
     let Verdict {
         sentence,
-        documents,
         pictures,
         passages,
         ..
     } = &job.verdict;
-    let headline = job.verdict.headline.as_ref();
-    let share = headline.and_then(|h| h.share);
-    let facts = [
-        (count(job.pages), "pages".to_owned()),
-        (
-            share.map_or("\u{2013}".to_owned(), |share| {
-                format!("{:.0} %", 100.0 * share)
-            }),
-            match headline.and_then(|h| h.share_range) {
-                Some((low, high)) => format!(
-                    "of the chosen ones on topic ({:.0} to {:.0} %)",
-                    100.0 * low,
-                    100.0 * high
-                ),
-                None => "of the chosen ones on topic".to_owned(),
-            },
-        ),
-        (
-            count(documents.count),
-            match documents.count {
-                0 => "documents".to_owned(),
-                _ => format!(
-                    "documents, {} MB of text",
-                    decimal(documents.bytes as f64 / 1e6)
-                ),
-            },
-        ),
-        (count(job.images), "images with their words".to_owned()),
-        (count(job.hosts), "sites".to_owned()),
-        (duration(job.seconds()), "from first to last".to_owned()),
-    ];
     html! {
         section.verdict {
             @if several { h2 { (shown(&job.name)) } }
             p.sentence { (shown(sentence)) }
             @if let Some(gain) = job.gain() { p { (gain) } }
             dl.facts {
-                @for (value, name) in &facts {
+                @for (value, name) in &facts(job) {
                     div { dt { (name) } dd { (value) } }
                 }
             }
@@ -160,6 +128,46 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
             }
         }
     }
+}
+
+/// The figures that a job is told by, each with what it counts.
+fn facts(job: &Figures) -> [(String, String); 6] {
+    let Verdict {
+        documents,
+        headline,
+        ..
+    } = &job.verdict;
+    let headline = headline.as_ref();
+    let share = headline.and_then(|h| h.share);
+    [
+        (count(job.pages), "pages".to_owned()),
+        (
+            share.map_or("\u{2013}".to_owned(), |share| {
+                format!("{:.0} %", 100.0 * share)
+            }),
+            match headline.and_then(|h| h.share_range) {
+                Some((low, high)) => format!(
+                    "of the chosen ones on topic ({:.0} to {:.0} %)",
+                    100.0 * low,
+                    100.0 * high
+                ),
+                None => "of the chosen ones on topic".to_owned(),
+            },
+        ),
+        (
+            count(documents.count),
+            match documents.count {
+                0 => "documents".to_owned(),
+                _ => format!(
+                    "documents, {} MB of text",
+                    decimal(documents.bytes as f64 / 1e6)
+                ),
+            },
+        ),
+        (count(job.images), "images with their words".to_owned()),
+        (count(job.hosts), "sites".to_owned()),
+        (duration(job.seconds()), "from first to last".to_owned()),
+    ]
 }
 
 /// The host of an address, or all of it.

@@ -34,7 +34,7 @@ mod text;
 mod verdict;
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -45,7 +45,7 @@ pub use self::tally::{Counted, Series};
 pub use self::text::{ModelUse, Packet, Perplexity};
 pub use self::verdict::{DocumentFigures, Passage, Picture, Verdict};
 use crate::config::Config;
-use crate::fs::atomic;
+use crate::fs::{IoError, atomic};
 use crate::outputs::{self, OutputError};
 use crate::topic::model::FolderError;
 
@@ -65,15 +65,8 @@ pub enum ReportError {
     #[error(transparent)]
     Model(#[from] FolderError),
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("{0}; free space or mend the permissions")]
+    Io(#[from] IoError),
 }
 
 /// The figures of the jobs, in the order they were given.
@@ -217,16 +210,12 @@ impl Report {
     /// # Errors
     /// [`ReportError::Io`].
     pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], ReportError> {
-        let io = |path: &Path, what| {
-            let path = path.to_owned();
-            move |source| ReportError::Io { path, what, source }
-        };
-        std::fs::create_dir_all(folder).map_err(io(folder, "making the folder"))?;
+        std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;
         let sections = sections::of(self);
         let put = |name: &str, text: &str| {
             let path = folder.join(name);
             let written = atomic::write(&path, |out| out.write_all(text.as_bytes()));
-            written.map_err(io(&path, "writing"))?;
+            written.map_err(IoError::at(&path, "writing"))?;
             Ok::<_, ReportError>(path)
         };
         for figure in sections.iter().flat_map(|s| &s.figures) {
@@ -236,40 +225,5 @@ impl Report {
             put("report.html", &html::page(self, &sections))?,
             put("report.md", &markdown::page(self, &sections))?,
         ])
-    }
-}
-
-/// Calls `each` with every line of `from`, without its end, and its number, the first
-/// is 1. A last line that is not ended is left out, as one that is being written; a line
-/// of more than `max` bytes is given as `None`. Returns how many lines there were.
-fn lines(
-    mut from: impl io::BufRead,
-    max: usize,
-    mut each: impl FnMut(Option<&[u8]>, u64),
-) -> (u64, io::Result<()>) {
-    let mut line = Vec::new();
-    let mut number = 0;
-    let mut long = false;
-    loop {
-        let chunk = match from.fill_buf() {
-            Ok([]) => return (number, Ok(())),
-            Ok(chunk) => chunk,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return (number, Err(error)),
-        };
-        let end = chunk.iter().position(|b| *b == b'\n');
-        let part = chunk.get(..end.unwrap_or(chunk.len())).unwrap_or_default();
-        long |= line.len() + part.len() > max;
-        if !long {
-            line.extend_from_slice(part);
-        }
-        let used = part.len() + usize::from(end.is_some());
-        from.consume(used);
-        if end.is_some() {
-            number += 1;
-            each((!long).then_some(&line), number);
-            line.clear();
-            long = false;
-        }
     }
 }

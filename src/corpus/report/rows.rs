@@ -80,7 +80,7 @@ pub struct HostFigures {
     pub perplexity: Option<f64>,
 }
 
-/// What is read of a row; older ones lack some.
+/// What is read of a row; that of a robots.txt lacks some.
 #[derive(Deserialize)]
 struct LogLine<'a> {
     #[serde(borrow)]

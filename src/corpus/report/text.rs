@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use flate2::read::MultiGzDecoder;
 use serde::Serialize;
 
+use super::Figures;
 use super::tally::Steps;
-use super::{Figures, lines};
 use crate::config::Config;
+use crate::outputs;
 use crate::progress::Step;
 use crate::topic::lm::{self, MIN_TOKENS};
 use crate::topic::model::FolderError;
@@ -159,7 +160,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
                 continue;
             }
         };
-        let (read, end) = lines(BufReader::new(file), MAX_LINE, |line, n| {
+        let (read, end) = outputs::lines(BufReader::new(file), MAX_LINE, |line, n| {
             let Some(Ok(line)) = line.map(std::str::from_utf8) else {
                 let what = "not a sentence that spoor wrote; left out";
                 return troubles.add(format!("{}:{n}: {what}", path.display()));
@@ -191,23 +192,33 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
             Ok(()) => {}
         }
     }
-    figures.perplexity = model.filter(|_| all.tokens > 0).map(|(model, model_use)| {
-        let packet = steps.width();
-        let filled = (1..).zip(steps.sums()).filter(|(_, s)| s.tokens > 0);
-        Perplexity {
-            model: model.folder.clone(),
-            model_use,
-            all: lm::perplexity::perplexity(all.log10, all.tokens),
-            packet,
-            packets: filled
-                .map(|(n, scored)| Packet {
-                    sentences: (packet * n).min(figures.sentences),
-                    tokens: scored.tokens,
-                    perplexity: lm::perplexity::perplexity(scored.log10, scored.tokens),
-                })
-                .collect(),
-        }
-    });
+    let model = model.filter(|_| all.tokens > 0);
+    figures.perplexity = model.map(|of| perplexity(of, &all, &steps, figures.sentences));
+}
+
+/// The perplexity of all sentences and of each packet of them.
+fn perplexity(
+    (model, model_use): (&Model, ModelUse),
+    all: &Scored,
+    steps: &Steps<Scored>,
+    sentences: u64,
+) -> Perplexity {
+    let packet = steps.width();
+    let filled = (1..).zip(steps.sums()).filter(|(_, s)| s.tokens > 0);
+    let of = |scored: &Scored| lm::perplexity::perplexity(scored.log10, scored.tokens);
+    Perplexity {
+        model: model.folder.clone(),
+        model_use,
+        all: of(all),
+        packet,
+        packets: filled
+            .map(|(n, scored)| Packet {
+                sentences: (packet * n).min(sentences),
+                tokens: scored.tokens,
+                perplexity: of(scored),
+            })
+            .collect(),
+    }
 }
 
 /// The files of sentences in the order they were written; none where there is no folder.

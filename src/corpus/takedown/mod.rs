@@ -41,7 +41,7 @@ use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::archive::ArchiveError;
 use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
-use crate::fs::beneath;
+use crate::fs::{atomic, beneath};
 use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
 use crate::page::TaskKind;
 use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
@@ -470,7 +470,7 @@ impl Work<'_> {
         let path = self.folder.join(FOLDER);
         beneath::create_dir_all(&self.folder, FOLDER)
             .map_err(IoError::at(&path, "making the folder"))?;
-        beneath::write_bytes(&self.folder, name, bytes)
+        atomic::write_bytes(&self.folder, name, bytes)
             .map_err(IoError::at(&self.folder.join(name), "writing"))?;
         Ok(outputs::sync_folder(&self.folder)?)
     }

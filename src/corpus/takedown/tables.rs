@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Gone, TakedownError};
 use crate::fs::IoError;
-use crate::fs::beneath;
+use crate::fs::{atomic, beneath};
 use crate::outputs::Leaving;
 
 /// What of a job's folder is looked through besides the files that grow, as paths
@@ -71,7 +71,7 @@ pub(super) fn without(
         .collect();
     let removed = (lines.count() - kept.len()) as u64;
     if write && removed > 0 {
-        beneath::write(folder, name, |out| {
+        atomic::write_in(folder, name, |out| {
             kept.iter()
                 .try_for_each(|line| out.write_all(line.as_bytes()))
         })

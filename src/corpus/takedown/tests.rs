@@ -14,7 +14,7 @@ use crate::crawl::frontier::{
 };
 use crate::fs::beneath::JobPath;
 use crate::outputs::sentences_at;
-use crate::outputs::{Document, NewImageFile, Row, TextPlace, document_at, documents};
+use crate::outputs::{Document, NewImageFile, Row, TextPlace, Visit, document_at, documents};
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
 use crate::picture::ImageInfo;
 use crate::web::scope::Sha256Hex;
@@ -299,26 +299,23 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
                 let OutputEdit::AddContext { note, context } = edit else {
                     continue;
                 };
-                outputs.extend_image(note, ImageContext::clone(context))?;
+                outputs.extend_image(note, ImageContext::clone(context), Visit::Changed)?;
             }
             let mut note = None;
             let (mut sentences, mut document) = (None, None);
             if keeps {
+                let bytes = bytes_of(address);
+                let info = ImageInfo {
+                    format: "png".to_owned(),
+                    extension: "png",
+                    width: 100,
+                    height: 100,
+                    sha256: hex_digest(&bytes),
+                    ..ImageInfo::default()
+                };
                 note = Some(outputs.image(NewImageFile {
-                    url: &task.url,
-                    bytes: &bytes_of(address),
-                    info: ImageInfo {
-                        format: "png".to_owned(),
-                        extension: "png",
-                        width: 100,
-                        height: 100,
-                        sha256: hex_digest(&bytes_of(address)),
-                        ..ImageInfo::default()
-                    },
-                    content_type: None,
-                    terms: Terms::default(),
-                    fetched: "2026-01-02T03:04:05.000Z",
                     contexts,
+                    ..NewImageFile::bare(&task.url, &bytes, info)
                 })?);
             } else if !is_image {
                 sentences = outputs.sentences(&format!("a sentence of {address}\n"))?;
@@ -965,7 +962,7 @@ fn an_import_that_names_a_file_elsewhere_is_refused_and_a_store_that_does_is_har
     let page = url("http://a.test/");
     let mut outputs = outputs::Outputs::open(&job.folder(), &[]).unwrap();
     outputs
-        .extend_image("../victim", context("http://z.test/"))
+        .extend_image("../victim", context("http://z.test/"), Visit::Changed)
         .unwrap();
     outputs.mark_boilerplate("../victim", &page, 1.0).unwrap();
     outputs

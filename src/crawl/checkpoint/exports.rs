@@ -22,6 +22,7 @@ use crate::config::Config;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::archive::{self, ArchiveError};
 use crate::crawl::frontier::store::{Readable, StoreError, Visit};
+use crate::fs::{IoError, atomic};
 use crate::outputs::{OutputError, sync_folder};
 
 /// Exports that are kept.
@@ -40,11 +41,8 @@ enum ExportError {
     #[error("{damaged} records of the frontier cannot be read{}; stop the crawl and run `spoor frontier check`",
         why.as_ref().map(|w| format!(" ({w})")).unwrap_or_default())]
     Damaged { damaged: u64, why: Option<String> },
-    #[error("{}: {source}", path.display())]
-    Io {
-        path: PathBuf,
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Io(#[from] IoError),
     #[error("the crawl ended before it was written")]
     Ended,
 }
@@ -166,14 +164,14 @@ pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), ArchiveErr
 
 fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportError> {
     let folder = job.join("checkpoints");
-    std::fs::create_dir_all(&folder).map_err(io(&folder))?;
+    std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let unfinished = folder.join(UNFINISHED);
     let found = archive::write_file(&view, &unfinished)?;
     let ended = view.ended.load(Ordering::Relaxed);
     // The snapshot is not needed any more, and costs as long as it is open.
     drop(view);
     if ended || !found.is_whole() {
-        std::fs::remove_file(&unfinished).map_err(io(&unfinished))?;
+        std::fs::remove_file(&unfinished).map_err(IoError::at(&unfinished, "removing"))?;
         return Err(if ended {
             ExportError::Ended
         } else {
@@ -186,10 +184,10 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
     // The outputs had grown to the stamp before the snapshot was taken.
     sync_folder(job)?;
     let path = folder.join(name(now));
-    std::fs::rename(&unfinished, &path).map_err(io(&path))?;
-    let all = exports(&folder).map_err(io(&folder))?;
+    atomic::rename_durably(&unfinished, &path)?;
+    let all = exports(&folder).map_err(IoError::at(&folder, "listing"))?;
     for old in all.iter().rev().skip(KEPT) {
-        std::fs::remove_file(old).map_err(io(old))?;
+        std::fs::remove_file(old).map_err(IoError::at(old, "removing"))?;
     }
     Ok((path, found.urls))
 }
@@ -239,13 +237,6 @@ impl Readable for Until {
 
     fn path(&self) -> &Path {
         self.view.path()
-    }
-}
-
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ExportError + '_ {
-    |source| ExportError::Io {
-        path: path.to_owned(),
-        source,
     }
 }
 

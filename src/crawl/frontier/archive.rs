@@ -42,6 +42,7 @@ use super::record::GroupRecord;
 use super::record::{FORMAT, HostRecord, Meta, PrefixRecord, RobotsErrand, UrlRecord};
 use super::store::{Batch, Readable, Store, StoreError};
 use crate::address::{HostKey, PageUrl};
+use crate::fs::atomic::{Durability, Unfinished};
 use crate::fs::beneath::JobPath;
 use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 use crate::progress::Step;
@@ -325,20 +326,14 @@ pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, ArchiveErr
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
-    let write = || {
-        let created = File::create(&part).map_err(io(&part))?;
-        let mut out = GzEncoder::new(BufWriter::new(created), Compression::fast());
-        let found = export(store, &mut out, &part)?;
-        let inner = out.finish().map_err(io(&part))?;
-        let created = inner.into_inner().map_err(|e| io(&part)(e.into_error()))?;
-        created.sync_all().map_err(io(&part))?;
-        std::fs::rename(&part, file).map_err(io(file))?;
-        Ok(found)
-    };
-    write().inspect_err(|_| {
-        // The first error is the one to tell.
-        std::fs::remove_file(&part).ok();
-    })
+    let mut unfinished = Unfinished::begin_at(&part, file).map_err(io(&part))?;
+    let mut out = GzEncoder::new(BufWriter::new(unfinished.file()), Compression::fast());
+    let found = export(store, &mut out, &part)?;
+    let mut inner = out.finish().map_err(io(&part))?;
+    inner.flush().map_err(io(&part))?;
+    drop(inner);
+    unfinished.put(Durability::Synced).map_err(io(file))?;
+    Ok(found)
 }
 
 /// Fills an empty store from a file of [`write_file`].

@@ -9,7 +9,6 @@
 //!
 //! A clock that was set forward cannot be told from time that has passed.
 
-use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 
@@ -17,6 +16,7 @@ use super::record::{GroupRecord, HostRecord, State, UrlRecord};
 use super::store::{Store, StoreError};
 use super::transaction::Transaction;
 use super::{codec, keys};
+use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath;
 
 const NAME: &str = "clock";
@@ -29,11 +29,9 @@ type Pair = (Vec<u8>, Vec<u8>);
 
 /// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
 pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
-    let part = "clock.part";
-    let written = beneath::create(folder, part).and_then(|mut file| {
-        file.write_all(now.to_string().as_bytes())?;
-        beneath::rename(folder, part, NAME)
-    });
+    // The mark of the flush is written next, and syncs the folder.
+    let (text, durability) = (now.to_string(), Durability::Whole);
+    let written = atomic::write_through(folder, "clock.part", NAME, text.as_bytes(), durability);
     written.map_err(|error| StoreError::Io {
         path: folder.to_owned(),
         why: format!("the file `{NAME}`: {error}"),

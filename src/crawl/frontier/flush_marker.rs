@@ -6,22 +6,19 @@
 //! opening compares. A missing file says nothing: a store that was copied,
 //! converted or imported begins without.
 
-use std::io::{ErrorKind, Write};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use super::store::StoreError;
+use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath;
 
 const NAME: &str = "flushed";
 
 /// Notes that everything up to `commit` has been flushed to the store in `folder`.
 pub(super) fn write(folder: &Path, commit: u64) -> Result<(), StoreError> {
-    let part = "flushed.part";
-    let written = beneath::create(folder, part).and_then(|mut file| {
-        file.write_all(commit.to_string().as_bytes())?;
-        file.sync_all()?;
-        beneath::rename(folder, part, NAME)
-    });
+    let (text, durability) = (commit.to_string(), Durability::Synced);
+    let written = atomic::write_through(folder, "flushed.part", NAME, text.as_bytes(), durability);
     written.map_err(|e| failed(folder, &e))
 }
 

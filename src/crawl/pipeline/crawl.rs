@@ -9,7 +9,7 @@ use super::handler::{Admission, Handler, Processor};
 use super::log_row;
 use super::options::Limits;
 use super::product::Product;
-use super::rating::Reading;
+use super::reading::Reading;
 use super::refusal::{refuse_bytes, refuse_type, refuse_without_context};
 use super::write::{KnownImage, Places, write};
 use crate::address::PageUrl;

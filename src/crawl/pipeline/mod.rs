@@ -15,7 +15,8 @@
 //! - `drive`: the loop; `leasing` and `concurrency`: how many tasks it leases; `journey`: one
 //!   task from lease to completion; `outage`: a network that is gone; `steer`: questions and
 //!   changes to a running loop;
-//! - `work` and `rating`: from a body to a `product`, and how its links are rated;
+//! - `reader`: what bodies are read with, and how links are rated; `reading`: which reader is in
+//!   force; `work`: from a body to a `product`;
 //! - `crawl`: what a crawl does with a product, in the steps `refusal`, `write` (with
 //!   `documents`) and `log_row`;
 //! - `replay`: the same over stored answers; `fd_limit`: what the system permits.
@@ -36,7 +37,8 @@ mod log_row;
 mod options;
 mod outage;
 mod product;
-mod rating;
+mod reader;
+mod reading;
 mod refusal;
 mod replay;
 mod steer;
@@ -52,7 +54,7 @@ pub use fd_limit::fit_open_files;
 pub use handler::{Admission, Handler, Processor};
 pub use options::{Limits, LoopOptions};
 pub use product::{PageProduct, Product, SitemapProduct};
-pub use rating::Reading;
+pub use reader::{ImageRules, Languages, Reader};
+pub use reading::Reading;
 pub use replay::{Stored, replay};
 pub use steer::{Asker, Control, Phase, Standing, Steering, Stop, Stopper, Watch};
-pub use work::{ImageRules, Languages, Reader};

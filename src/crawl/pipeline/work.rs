@@ -5,26 +5,22 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::iter::repeat_with;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use sha2::{Digest, Sha256};
 
-use crate::address::PageUrl;
-use crate::crawl::frontier::{NewImage, NewTask, Rating};
-use crate::language::Language;
-use crate::metrics::Metrics;
-use crate::page::{
-    Bucket, Extracted, Fetched, ImageCandidate, Nearness, Obeyed, Observed, Outcome, Reason,
-    Scored, Task, TaskKind, Use,
-};
-use crate::picture::{self, BadImage};
-use crate::topic::score::Scorer;
-use crate::topic::strategy::Strategy;
-use crate::web::extract;
-
 use super::documents;
 use super::product::{PageProduct, Product, SitemapProduct};
-use crate::web::sitemap;
+use super::reader::Reader;
+use crate::address::PageUrl;
+use crate::crawl::frontier::{NewImage, NewTask, Rating};
+use crate::page::{
+    Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
+    ScoredLink, Task, TaskKind, Use,
+};
+use crate::picture::{self, BadImage};
+use crate::topic::strategy::Strategy;
+use crate::web::{extract, sitemap};
 
 /// Bytes from which on a page is large: its tree takes up to thirty times as much.
 const LARGE_PAGE: usize = 256 << 10;
@@ -32,96 +28,6 @@ const LARGE_PAGE: usize = 256 << 10;
 /// Large work is done one after the other, however many threads there are: a few
 /// kilobytes may unfold to all that is allowed.
 static LARGE: Mutex<()> = Mutex::new(());
-
-/// Which languages are expected, and which are wanted.
-#[derive(Debug, Clone, Default)]
-pub struct Languages {
-    /// That of the model, where it is known.
-    pub model: Option<Language>,
-    /// Those of the pages that are kept; empty for any.
-    pub permitted: Vec<Language>,
-    /// Whether the links of other pages are followed.
-    pub follow_foreign: bool,
-}
-
-impl Languages {
-    /// What is not certain is neither foreign nor off.
-    fn is_foreign(&self, recognised: Option<Language>) -> bool {
-        let known = recognised.zip(self.model);
-        known.is_some_and(|(found, model)| found != model)
-    }
-
-    fn is_off(&self, recognised: Option<Language>) -> bool {
-        !self.permitted.is_empty() && recognised.is_some_and(|l| !self.permitted.contains(&l))
-    }
-}
-
-/// Which images are wanted.
-#[derive(Debug, Clone)]
-pub struct ImageRules {
-    /// Whether any are.
-    pub enabled: bool,
-    /// Least width and height in pixels.
-    pub min: (u32, u32),
-    /// Greatest width and height in pixels.
-    pub max: (u32, u32),
-    /// How many times as long as the shorter side the longer one may be, 1 or more.
-    pub max_aspect: f64,
-    /// Size of the smallest file in bytes.
-    pub min_bytes: usize,
-}
-
-impl ImageRules {
-    fn take(&self, width: u32, height: u32) -> bool {
-        self.fits(width, height) && self.is_shapely(width, height)
-    }
-
-    fn fits(&self, width: u32, height: u32) -> bool {
-        width >= self.min.0 && height >= self.min.1 && width <= self.max.0 && height <= self.max.1
-    }
-
-    fn is_shapely(&self, width: u32, height: u32) -> bool {
-        f64::from(width.max(height)) <= self.max_aspect * f64::from(width.min(height))
-    }
-
-    /// Declared sizes are trusted only where they speak against an image.
-    fn may_take(&self, image: &ImageCandidate) -> bool {
-        let (width, height) = (image.width, image.height);
-        let fits = self.fits(
-            width.unwrap_or(self.min.0.max(1)),
-            height.unwrap_or(self.min.1.max(1)),
-        );
-        let both = width.zip(height);
-        fits && both.is_none_or(|(width, height)| self.is_shapely(width, height))
-    }
-}
-
-/// Reads bodies. Cheap to clone.
-#[derive(Clone)]
-pub struct Reader {
-    /// How pages are taken apart.
-    pub extract: extract::Options,
-    /// Rates what they contain.
-    pub scorer: Scorer,
-    /// Decides in which order links are followed.
-    pub strategy: Arc<dyn Strategy>,
-    /// The digest of the strategy and its terms ([`Rating::digest`]).
-    pub rating: u64,
-    /// The perplexity below which the model was trained on a page's very text.
-    pub trained: f64,
-    /// Which images are wanted.
-    pub images: ImageRules,
-    /// Whether sentences are kept.
-    pub sentences: bool,
-    /// Whether documents are kept.
-    pub documents: bool,
-    /// Which languages are expected and wanted.
-    pub languages: Languages,
-    /// Which terms of use are obeyed.
-    pub obeyed: Obeyed,
-    /// Where it is counted how long each step takes.
-    pub metrics: Metrics,
-}
 
 impl Reader {
     /// Everything between the bytes and the commit.
@@ -176,10 +82,8 @@ impl Reader {
 
     fn page(&self, task: &Task, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let url = &task.url;
-        let mut extracted = match self
-            .metrics
-            .extract(|| extract::extract(url, fetched, &self.extract))
-        {
+        let extract = || extract::extract(url, fetched, &self.extract);
+        let mut extracted = match self.metrics.extract(extract) {
             Ok(extracted) => extracted,
             Err(error) => {
                 tracing::debug!(%error, "no page");
@@ -189,14 +93,7 @@ impl Reader {
         };
         let digest = digest(&extracted.blocks);
         extracted.terms = task.terms.clone().then(extracted.terms);
-        let (keeps_text, forbidden, withheld) = self.obey(&mut extracted);
-        let off_language = self.languages.is_off(extracted.recognised);
-        if off_language {
-            extracted.images.clear();
-            if !self.languages.follow_foreign {
-                extracted.links.clear();
-            }
-        }
+        let wanted = self.sort_out(&mut extracted);
         let Scored {
             document,
             links,
@@ -205,73 +102,24 @@ impl Reader {
             sentences,
         } = self.metrics.score(|| self.scorer.score(url, &extracted));
         self.metrics.rated(self.scorer.take_cache_counts());
-        let guessed = observed.as_ref().is_some_and(|observed| observed.guessed);
-        let contrast = observed.as_ref().and_then(|observed| observed.contrast);
-        let (on_topic, nearness, clues) = match observed {
-            // Words of another language are unknown, and unknown words say nothing.
-            Some(observed) if off_language => {
-                (Some(0.0), Some(Nearness::Likely(0.0)), observed.clues)
-            }
-            Some(Observed {
-                on_topic,
-                nearness,
-                clues,
-                ..
-            }) => {
-                let is_new =
-                    task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
-                let nearness = if is_new {
-                    nearness.of_seed(&sentences)
-                } else {
-                    nearness
-                };
-                (Some(on_topic), Some(nearness), clues)
-            }
-            None => (None, None, Vec::new()),
-        };
-        let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
-        let links = links.into_iter().zip(&extracted.links).zip(clues);
-        let links = links.map(|((mut link, found), clues)| {
-            if off_language {
-                // Names and numbers are alike in every language, and say nothing there.
-                link.parts.document = link.parts.document.max(self.scorer.unknown());
-            }
-            let (score, bucket) = match (&clues, self.learning()) {
-                (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
-                _ => self.link(&link.url, &link.parts),
-            };
-            NewTask {
-                clues,
-                bucket,
-                url: link.url,
-                score,
-                parts: Some(link.parts),
-                anchor: self.scorer.anchor_words(&found.anchor),
-            }
-        });
-        let (score, bucket) = self.image(document.perplexity);
-        let images = images.into_iter().map(|image| NewImage {
-            url: image.url,
-            spares: image.spares,
-            bucket,
-            score,
-            context: image.context,
-        });
-        let links = best_of_each(links, |l| &l.url, |a, b| a.score < b.score);
-        let may_keep = keeps_text && !off_language;
+        let is_new_seed = task.bucket == Bucket::Seed && !self.was_trained_on(document.perplexity);
+        let judged = Judged::of(observed, &wanted, is_new_seed.then_some(&*sentences));
+        let links = self.tasks(links, &extracted, judged.clues, wanted.off_language);
+        let images = self.images(images, document.perplexity);
+        let may_keep = wanted.keeps_text && !wanted.off_language;
         let kept = if may_keep && self.documents {
-            documents::of_page(url, &mut extracted, &document, contrast)
+            documents::of_page(url, &mut extracted, &document, judged.contrast)
         } else {
             None
         };
         let page = PageProduct {
             document,
             kept: kept.map(Box::new),
-            on_topic,
-            guessed,
-            nearness,
+            on_topic: judged.on_topic,
+            guessed: judged.guessed,
+            nearness: judged.nearness,
             links,
-            images: best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank),
+            images,
             svgs: if self.images.enabled {
                 extracted.svgs
             } else {
@@ -289,11 +137,11 @@ impl Reader {
             language: extracted.language,
             foreign: self.languages.is_foreign(extracted.recognised),
             recognised: extracted.recognised,
-            off_language,
+            off_language: wanted.off_language,
             charset: extracted.charset,
             terms: extracted.terms,
-            forbidden,
-            withheld,
+            forbidden: wanted.forbidden,
+            withheld: wanted.withheld,
             truncated: fetched.truncated,
             digest,
             canonical: extracted.canonical,
@@ -302,14 +150,56 @@ impl Reader {
         (Outcome::Done, Some(Product::Page(Box::new(page))))
     }
 
+    /// The links of a page as tasks, each address once. `clues` are those of the first links.
+    fn tasks(
+        &self,
+        links: Vec<ScoredLink>,
+        extracted: &Extracted,
+        clues: Vec<Clues>,
+        off_language: bool,
+    ) -> Vec<NewTask> {
+        let clues = clues.into_iter().map(Some).chain(repeat_with(|| None));
+        let links = links.into_iter().zip(&extracted.links).zip(clues);
+        let tasks = links.map(|((mut link, found), clues)| {
+            if off_language {
+                // Names and numbers are alike in every language, and say nothing there.
+                link.parts.document = link.parts.document.max(self.scorer.unknown());
+            }
+            let (score, bucket) = match (&clues, self.learning()) {
+                (Some(clues), Some(learning)) => learning.rate(clues, Some(&link.parts)),
+                _ => self.link(&link.url, &link.parts),
+            };
+            NewTask {
+                clues,
+                bucket,
+                url: link.url,
+                score,
+                parts: Some(link.parts),
+                anchor: self.scorer.anchor_words(&found.anchor),
+            }
+        });
+        best_of_each(tasks, |l| &l.url, |a, b| a.score < b.score)
+    }
+
+    /// The images of a page of this perplexity, each address once.
+    fn images(&self, images: Vec<ScoredImage>, document: f64) -> Vec<NewImage> {
+        let (score, bucket) = self.image(document);
+        let images = images.into_iter().map(|image| NewImage {
+            url: image.url,
+            spares: image.spares,
+            bucket,
+            score,
+            context: image.context,
+        });
+        best_of_each(images, |i| &i.url, |a, b| a.context.rank < b.context.rank)
+    }
+
     fn was_trained_on(&self, perplexity: f64) -> bool {
         perplexity < self.trained
     }
 
-    /// Leaves out what the page forbids and what is not wanted, before anything
-    /// is rated; returns whether its text may be kept, what forbade anything, and
-    /// the images that it forbade to use.
-    fn obey(&self, page: &mut Extracted) -> (bool, Vec<&'static str>, Vec<PageUrl>) {
+    /// Leaves out what the page forbids and what is not wanted, before anything is rated.
+    fn sort_out(&self, page: &mut Extracted) -> Wanted {
         if page.terms.directives.nofollow {
             page.links.clear();
         }
@@ -335,7 +225,19 @@ impl Reader {
             // Where none are wanted nobody has forbidden any.
             withheld.extend(left_out.filter(|_| self.images.enabled));
         }
-        (text, forbidden, withheld)
+        let off_language = self.languages.is_off(page.recognised);
+        if off_language {
+            page.images.clear();
+            if !self.languages.follow_foreign {
+                page.links.clear();
+            }
+        }
+        Wanted {
+            keeps_text: text,
+            forbidden,
+            withheld,
+            off_language,
+        }
     }
 
     /// What is not wanted is found out before the pixels are decoded.
@@ -375,6 +277,54 @@ impl Reader {
             terms,
         };
         (Outcome::Done, Some(image))
+    }
+}
+
+/// What of a page is wanted.
+struct Wanted {
+    /// Whether its text may be kept.
+    keeps_text: bool,
+    /// What forbade anything.
+    forbidden: Vec<&'static str>,
+    /// The images that it forbade to use.
+    withheld: Vec<PageUrl>,
+    /// Whether it is in a language whose pages are not kept.
+    off_language: bool,
+}
+
+/// How far a page is on topic.
+#[derive(Default)]
+struct Judged {
+    on_topic: Option<f64>,
+    guessed: bool,
+    contrast: Option<f64>,
+    nearness: Option<Nearness>,
+    clues: Vec<Clues>,
+}
+
+impl Judged {
+    /// `seed` is the text of a seed that the model was not trained on.
+    fn of(observed: Option<Observed>, wanted: &Wanted, seed: Option<&str>) -> Self {
+        let Some(observed) = observed else {
+            return Self::default();
+        };
+        let (on_topic, nearness) = if wanted.off_language {
+            // Words of another language are unknown, and unknown words say nothing.
+            (0.0, Nearness::Likely(0.0))
+        } else {
+            let nearness = match seed {
+                Some(sentences) => observed.nearness.of_seed(sentences),
+                None => observed.nearness,
+            };
+            (observed.on_topic, nearness)
+        };
+        Self {
+            on_topic: Some(on_topic),
+            guessed: observed.guessed,
+            contrast: observed.contrast,
+            nearness: Some(nearness),
+            clues: observed.clues,
+        }
     }
 }
 

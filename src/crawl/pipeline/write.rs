@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::documents;
 use super::product::Product;
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
-use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace};
+use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, Visit};
 use crate::page::ImageContext;
 use crate::picture::ImageInfo;
 
@@ -100,12 +100,12 @@ fn apply(
 ) -> Result<(), OutputError> {
     match (edit, &completion.product) {
         (OutputEdit::AddContext { note, context }, _) => {
-            let context = ImageContext::clone(context);
-            match changed {
-                None => outputs.extend_image_first(note, context),
-                Some(false) => outputs.extend_image_again(note, context),
-                Some(true) => outputs.extend_image(note, context),
-            }
+            let visit = match changed {
+                None => Visit::First,
+                Some(false) => Visit::Same,
+                Some(true) => Visit::Changed,
+            };
+            outputs.extend_image(note, ImageContext::clone(context), visit)
         }
         (OutputEdit::MarkBoilerplate { note, page: on }, Some(Product::Page(page))) => {
             outputs.mark_boilerplate(note, on, page.unknown)

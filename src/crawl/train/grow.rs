@@ -128,25 +128,8 @@ pub(super) fn harvest(
     });
     // A share of 1 would leave no room for what was given.
     let share = growth.share.clamp(0.0, 0.99);
-    let mut room = (trained as f64 * share / (1.0 - share)) as usize;
-    let given = given.iter().flat_map(AsRef::as_ref);
-    let mut seen: HashSet<String> = given.map(|s| s.as_str().to_owned()).collect();
-    let mut documents = Vec::new();
-    let mut reached = 0.0;
-    for page in judged {
-        let mut sentences = text_of(&folder, page.page)?;
-        sentences.retain(|s| seen.insert(s.as_str().to_owned()));
-        // The first page that has no room ends it: to go on with shorter ones would
-        // favour these.
-        if sentences.len() > room {
-            break;
-        }
-        if !sentences.is_empty() {
-            room -= sentences.len();
-            reached = page.perplexity;
-            documents.push(Document::of_sentences(sentences));
-        }
-    }
+    let room = (trained as f64 * share / (1.0 - share)) as usize;
+    let (documents, reached) = take(&folder, judged, given, room)?;
     if documents.is_empty() {
         return Err(nothing(format!(
             "{passed} pages have a perplexity of at most {cut:.0}, but what is new on the best \
@@ -175,6 +158,35 @@ pub(super) fn harvest(
         },
         documents,
     })
+}
+
+/// The text of the best pages, as many as have `room`, each sentence once and none that was
+/// given; and the perplexity of the last of them.
+fn take(
+    folder: &Path,
+    judged: Vec<Judged<'_>>,
+    given: &[Document],
+    mut room: usize,
+) -> Result<(Vec<Document>, f64), TrainError> {
+    let given = given.iter().flat_map(AsRef::as_ref);
+    let mut seen: HashSet<String> = given.map(|s| s.as_str().to_owned()).collect();
+    let mut documents = Vec::new();
+    let mut reached = 0.0;
+    for page in judged {
+        let mut sentences = text_of(folder, page.page)?;
+        sentences.retain(|s| seen.insert(s.as_str().to_owned()));
+        // The first page that has no room ends it: to go on with shorter ones would
+        // favour these.
+        if sentences.len() > room {
+            break;
+        }
+        if !sentences.is_empty() {
+            room -= sentences.len();
+            reached = page.perplexity;
+            documents.push(Document::of_sentences(sentences));
+        }
+    }
+    Ok((documents, reached))
 }
 
 /// A page with its perplexity by the model that is grown.

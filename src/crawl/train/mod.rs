@@ -293,21 +293,7 @@ impl Given {
         let crawled = added.iter().flat_map(AsRef::as_ref);
         let training: Vec<&Sentence> = split.training.iter().copied().chain(crawled).collect();
         let positive: Vec<&Document> = self.positive.iter().chain(&added).collect();
-        let estimating = Step::begin("estimating the model", None);
-        let estimate = lm::estimate(training.iter().copied(), section.order)?;
-        drop(estimating);
-        for order in estimate.fallbacks() {
-            tracing::warn!(
-                order,
-                "too little text to estimate the discounts of this order: 0.5, 1 and 1.5 are used"
-            );
-        }
-        say(&format!(
-            "model of order {}: {} sentences, {} n-grams",
-            estimate.order(),
-            estimate.sentences(),
-            estimate.ngram_counts().iter().sum::<usize>()
-        ));
+        let estimate = estimate(&training, section.order, say)?;
         let keywords = self.neutral.keywords(&positive, section.keywords);
         let draft = model::Draft::begin(place)?;
         let arpa_path = draft.arpa();
@@ -322,12 +308,6 @@ impl Given {
         let comparing = Step::begin("comparing words", None);
         let topical = topicality::measure(&kenlm, &self.positive, &self.neutral, split);
         drop(comparing);
-        if topical.topicality.is_none() {
-            tracing::warn!(
-                "too few documents about anything else to tell the topic by its words (4 with 30 \
-                 words are the least), so how far a page is on topic rests on its perplexity alone"
-            );
-        }
         let facts = ModelFacts {
             version: model::VERSION,
             order: section.order,
@@ -353,24 +333,58 @@ impl Given {
         let stopwords = self.neutral.stopwords(&positive);
         draft.save_tables(&topical.counts, &keywords, &stopwords)?;
         draft.finish(&facts)?;
-        if facts.topicality.is_some_and(|curve| curve.few) {
-            tracing::warn!(
-                "{} sentences in {} documents about the topic are too few to tell how many pages of \
-                 a crawl are on topic: {} sentences, in documents of which five can be held out \
-                 whole, are enough; name more texts under train.positive",
-                facts.training_sentences,
-                facts.positive_documents,
-                topicality::ENOUGH
-            );
-        }
-        tracing::info!(
-            held_out = facts.held_out_perplexity,
-            neutral = facts.neutral_perplexity,
-            sentences = facts.held_out_sentences,
-            "perplexity of what was held out"
-        );
+        tell(&facts);
         Ok(Model::load(place)?)
     }
+}
+
+/// Estimates the language model, and says what came of it.
+fn estimate(
+    training: &[&Sentence],
+    order: usize,
+    say: &mut dyn FnMut(&str),
+) -> Result<lm::Estimate, TrainError> {
+    let estimating = Step::begin("estimating the model", None);
+    let estimate = lm::estimate(training.iter().copied(), order)?;
+    drop(estimating);
+    for order in estimate.fallbacks() {
+        tracing::warn!(
+            order,
+            "too little text to estimate the discounts of this order: 0.5, 1 and 1.5 are used"
+        );
+    }
+    say(&format!(
+        "model of order {}: {} sentences, {} n-grams",
+        estimate.order(),
+        estimate.sentences(),
+        estimate.ngram_counts().iter().sum::<usize>()
+    ));
+    Ok(estimate)
+}
+
+/// Says how good a model is, as far as that was measured.
+fn tell(facts: &ModelFacts) {
+    match facts.topicality {
+        None => tracing::warn!(
+            "too few documents about anything else to tell the topic by its words (4 with 30 \
+             words are the least), so how far a page is on topic rests on its perplexity alone"
+        ),
+        Some(curve) if curve.few => tracing::warn!(
+            "{} sentences in {} documents about the topic are too few to tell how many pages of \
+             a crawl are on topic: {} sentences, in documents of which five can be held out \
+             whole, are enough; name more texts under train.positive",
+            facts.training_sentences,
+            facts.positive_documents,
+            topicality::ENOUGH
+        ),
+        Some(_) => {}
+    }
+    tracing::info!(
+        held_out = facts.held_out_perplexity,
+        neutral = facts.neutral_perplexity,
+        sentences = facts.held_out_sentences,
+        "perplexity of what was held out"
+    );
 }
 
 /// SHA-256 over every sentence, a line each, neutral after positive.

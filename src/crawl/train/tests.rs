@@ -295,21 +295,11 @@ fn a_broken_model_folder_says_what_is_wrong() {
     }
     std::fs::write(folder.join("model.toml"), &facts).unwrap();
     let model = Model::load(&folder).unwrap();
-    // Of a version that knew boundaries only.
-    let old = facts
+    let uncalibrated: String = facts
         .split_inclusive("\n\n")
-        .filter(|part| !part.contains("[calibration"));
-    let old: String = old.collect();
-    let boundaries =
-        "\n[boundaries]\nhigh = 100.0\nmedium = 200.0\nnormal = 300.0\nrazor = 900.0\n";
-    std::fs::write(folder.join("model.toml"), format!("{old}{boundaries}")).unwrap();
-    let derived = Model::load(&folder).unwrap().facts.calibration;
-    assert_eq!(
-        (derived.boundaries.razor, derived.anchor_threshold),
-        (900.0, 500.0)
-    );
-    assert_eq!(derived.on_topic.midpoint, 200.0);
-    std::fs::write(folder.join("model.toml"), &old).unwrap();
+        .filter(|part| !part.contains("[calibration"))
+        .collect();
+    std::fs::write(folder.join("model.toml"), &uncalibrated).unwrap();
     let text = failure(Model::load(&folder));
     assert!(text.contains("calibration"), "{text}");
     std::fs::write(folder.join("model.toml"), &facts).unwrap();

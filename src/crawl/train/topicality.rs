@@ -45,9 +45,42 @@ pub(super) fn measure(
     neutral: &Neutral,
     split: &Split<'_>,
 ) -> Measured {
-    let easier = neutral.easier();
-    let documents = neutral.documents();
     let unseen: HashSet<&str> = split.held_out().map(Sentence::as_str).collect();
+    let seen = |sentence: &Sentence| !unseen.contains(sentence.as_str());
+    let (topic, other) = in_folds(lm, positive, neutral, split, &seen);
+    let sentences = || positive.iter().flat_map(|document| document.as_ref());
+    let trained = sentences().filter(|s| seen(s)).count();
+    let tokens: usize = sentences().map(Sentence::len).sum();
+    let whole = split.whole && topic.len() >= WHOLE;
+    let between = Topicality::between(&counting(&topic), &counting(&other));
+    let curve = between
+        .map(|curve| Topicality {
+            few: trained < ENOUGH || !whole,
+            ..curve
+        })
+        .or_else(|| Topicality::above(&counting(&other)));
+    Measured {
+        counts: count(positive, neutral, |_| true, |_| true),
+        topicality: curve.map(|curve| Topicality {
+            neutral: Lump::of(&neutral.as_written(of_words(&other), tokens as u64)),
+            topic: Lump::of(&of_words(&topic)).filter(|_| whole),
+            by_model: by_model(&other).zip(by_model(&topic)).filter(|_| whole),
+            ..curve
+        }),
+    }
+}
+
+/// The contrasts of what was held out of the documents about the topic, and of the neutral
+/// documents, each by the words of other documents. `seen` says which sentences the model was
+/// trained on.
+fn in_folds(
+    lm: &dyn LanguageModel,
+    positive: &[Document],
+    neutral: &Neutral,
+    split: &Split<'_>,
+    seen: &impl Fn(&Sentence) -> bool,
+) -> (Vec<Contrasts>, Vec<Contrasts>) {
+    let easier = neutral.easier();
     // A few pages are few documents, but their pieces are enough to see how they scatter.
     let held_out = &split.held_out;
     let held_out: Vec<&[&Sentence]> = if held_out.len() < WHOLE {
@@ -57,12 +90,7 @@ pub(super) fn measure(
     };
     let (mut topic, mut other) = (Vec::new(), Vec::new());
     for fold in 0..FOLDS {
-        let mut counts = Counts::default();
-        for document in positive {
-            let seen = document.as_ref().iter();
-            counts.add_positive(seen.filter(|s| !unseen.contains(s.as_str())));
-        }
-        add_neutral(&mut counts, neutral, |i| i % FOLDS != fold);
+        let counts = count(positive, neutral, seen, |i| i % FOLDS != fold);
         let Some(contrast) = Contrast::new(&counts) else {
             continue;
         };
@@ -77,43 +105,42 @@ pub(super) fn measure(
             let sentences: Vec<Sentence> = document.iter().map(|s| (*s).clone()).collect();
             measure(&sentences, 1.0, &mut topic);
         }
-        let others = documents.iter().zip(&easier).enumerate();
+        let others = neutral.documents().iter().zip(&easier).enumerate();
         for (_, (document, easier)) in others.filter(|(i, _)| i % FOLDS == fold) {
             measure(document.as_ref(), *easier, &mut other);
         }
     }
+    (topic, other)
+}
+
+fn counting(all: &[Contrasts]) -> Vec<f64> {
+    all.iter().map(|c| c.counting).collect()
+}
+
+fn of_words(all: &[Contrasts]) -> Vec<f64> {
+    all.iter().map(|c| c.of_words).collect()
+}
+
+/// The mean by the language model; `None` where they are too few.
+fn by_model(all: &[Contrasts]) -> Option<f64> {
+    let all: Vec<f64> = all.iter().map(|c| c.by_model).collect();
+    Lump::of(&all).map(|lump| lump.mean)
+}
+
+/// Counts the words of the sentences that `takes` and of the neutral documents whose number
+/// `counts_in` takes.
+fn count(
+    positive: &[Document],
+    neutral: &Neutral,
+    takes: impl Fn(&Sentence) -> bool,
+    counts_in: impl Fn(usize) -> bool,
+) -> Counts {
     let mut counts = Counts::default();
     for document in positive {
-        counts.add_positive(document.as_ref());
+        counts.add_positive(document.as_ref().iter().filter(|s| takes(s)));
     }
-    add_neutral(&mut counts, neutral, |_| true);
-    let sentences = positive.iter().flat_map(|document| document.as_ref());
-    let trained = sentences.filter(|s| !unseen.contains(s.as_str())).count();
-    let tokens = positive.iter().flat_map(|document| document.as_ref());
-    let tokens: usize = tokens.map(Sentence::len).sum();
-    let counting = |all: &[Contrasts]| Vec::from_iter(all.iter().map(|c| c.counting));
-    let of_words = |all: &[Contrasts]| Vec::from_iter(all.iter().map(|c| c.of_words));
-    let by_model = |all: &[Contrasts]| {
-        let all = Vec::from_iter(all.iter().map(|c| c.by_model));
-        Lump::of(&all).map(|lump| lump.mean)
-    };
-    let whole = split.whole && topic.len() >= WHOLE;
-    let between = Topicality::between(&counting(&topic), &counting(&other));
-    let curve = between
-        .map(|curve| Topicality {
-            few: trained < ENOUGH || !whole,
-            ..curve
-        })
-        .or_else(|| Topicality::above(&counting(&other)));
-    Measured {
-        counts,
-        topicality: curve.map(|curve| Topicality {
-            neutral: Lump::of(&neutral.as_written(of_words(&other), tokens as u64)),
-            topic: Lump::of(&of_words(&topic)).filter(|_| whole),
-            by_model: by_model(&other).zip(by_model(&topic)).filter(|_| whole),
-            ..curve
-        }),
-    }
+    add_neutral(&mut counts, neutral, counts_in);
+    counts
 }
 
 /// Adds the neutral words: the built-in ones, or those of the documents whose number `counts_in`

@@ -196,8 +196,7 @@ impl Book {
                     url: &row.url,
                     outcome: &row.outcome,
                     perplexity: row.document.as_ref().map(|d| d.perplexity),
-                    // Logs of older versions say nothing of a page that is not.
-                    on_topic: row.on_topic.or(row.document.is_some().then_some(false)),
+                    on_topic: row.on_topic,
                     probability: row.on_topic_probability,
                     title: row.title.as_deref(),
                     bucket: &row.bucket,

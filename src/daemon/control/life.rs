@@ -22,7 +22,7 @@ use super::{Board, ControlError, Desk, Inner, Status};
 use crate::clock::{now, timestamp};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::pipeline::End;
-use crate::fs::beneath;
+use crate::fs::{atomic, beneath};
 
 /// Pages that wait for the end at the same time, so that they do not take every
 /// connection.
@@ -94,7 +94,7 @@ impl Inner {
     fn note(&self, ending: &Ending) {
         let path = self.folder.join(ENDED);
         let text = serde_json::to_string(ending).unwrap_or_default();
-        if let Err(error) = beneath::write_bytes(&self.folder, ENDED, text.as_bytes()) {
+        if let Err(error) = atomic::write_bytes(&self.folder, ENDED, text.as_bytes()) {
             // What ended the crawl says it better, where it was the disk.
             tracing::debug!(
                 "{}: {error}; `spoor ui` cannot say how the crawl ended",

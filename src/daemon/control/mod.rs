@@ -60,7 +60,7 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
 use crate::daemon::explain::{self, Explanation, HostReport, Terms};
-use crate::fs::beneath;
+use crate::fs::{atomic, beneath};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
 use crate::page::TaskKind;
@@ -512,7 +512,7 @@ fn became(
 async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), ControlError> {
     let path = folder.join(name);
     let folder = folder.to_owned();
-    let write = move || beneath::write_bytes(&folder, name, text.as_bytes());
+    let write = move || atomic::write_bytes(&folder, name, text.as_bytes());
     // The task only fails where the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;

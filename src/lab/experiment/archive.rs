@@ -15,6 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use rustc_hash::FxHashMap;
 
 use crate::address::PageUrl;
+use crate::fs::IoError;
 use crate::page::{Fetched, TermsHeaders, Validators};
 
 /// Bytes of the header of a record, and of that of a response, that are read.
@@ -28,15 +29,8 @@ const MAX_BYTES: u64 = 32 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
     /// The system could not.
-    #[error("{path}: {what} failed: {source}; correct `web` in the plan", path = path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("{0}; correct `web` in the plan")]
+    Io(#[from] IoError),
     /// It holds no response.
     #[error("{path} holds no response of a web server; name a WARC file of a crawl", path = path.display())]
     Empty {
@@ -80,8 +74,8 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
         return Ok(is_warc(path).then(|| path.to_owned()).into_iter().collect());
     }
     let mut files = Vec::new();
-    for entry in path.read_dir().map_err(failed(path, "listing"))? {
-        let path = entry.map_err(failed(path, "listing"))?.path();
+    for entry in path.read_dir().map_err(IoError::at(path, "listing"))? {
+        let path = entry.map_err(IoError::at(path, "listing"))?.path();
         if is_warc(&path) {
             files.push(path);
         }
@@ -98,9 +92,9 @@ impl Archive {
     pub(super) fn open(files: &[PathBuf], path: &Path) -> Result<Self, ArchiveError> {
         let mut kept = FxHashMap::default();
         for path in files {
-            let file = File::open(path).map_err(failed(path, "opening"))?;
+            let file = File::open(path).map_err(IoError::at(path, "opening"))?;
             let mut file = BufReader::new(file);
-            let begin = file.fill_buf().map_err(failed(path, "reading"))?;
+            let begin = file.fill_buf().map_err(IoError::at(path, "reading"))?;
             let mut records: Box<dyn BufRead> = if begin.starts_with(&[0x1F, 0x8B]) {
                 Box::new(BufReader::new(MultiGzDecoder::new(file)))
             } else {
@@ -153,11 +147,6 @@ impl Archive {
             elapsed: Duration::from_millis(1),
         })))
     }
-}
-
-fn failed(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> ArchiveError {
-    let path = path.to_owned();
-    move |source| ArchiveError::Io { path, what, source }
 }
 
 fn wrong(why: &'static str) -> io::Error {

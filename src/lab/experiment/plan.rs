@@ -225,10 +225,21 @@ impl Plan {
             .filter_map(|section| job.get(*section))
             .map(ToString::to_string)
             .collect();
+        merge(&mut job, &self.own_keys(topic, begin, seed, &shapes));
+        let text = toml::to_string(&job).map_err(|e| wrong(e.to_string()))?;
+        let name = variant.map_or(super::harvest::ORACLE, |v| v.name.as_str());
+        Ok(Config::parse(
+            &text,
+            &format!("{}, {name}", self.path.display()),
+        )?)
+    }
+
+    /// What the plan itself says of every job. `shapes` tells models of the same texts apart.
+    fn own_keys(&self, topic: &TopicPlan, begin: &str, seed: u64, shapes: &str) -> Table {
         let sources = format!("{:?} {:?} {shapes}", topic.positive, topic.neutral);
         let digest = base16ct::lower::encode_string(&Sha256::digest(sources));
         let digest = digest.get(..8).unwrap_or_default();
-        let own = Table::from_iter([
+        Table::from_iter([
             section(
                 "job",
                 [
@@ -284,14 +295,7 @@ impl Plan {
                     Value::Integer(i64::try_from(self.fetches).unwrap_or(i64::MAX)),
                 )],
             ),
-        ]);
-        merge(&mut job, &own);
-        let text = toml::to_string(&job).map_err(|e| wrong(e.to_string()))?;
-        let name = variant.map_or(super::harvest::ORACLE, |v| v.name.as_str());
-        Ok(Config::parse(
-            &text,
-            &format!("{}, {name}", self.path.display()),
-        )?)
+        ])
     }
 }
 

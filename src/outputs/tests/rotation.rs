@@ -283,3 +283,17 @@ fn whoever_reads_a_table_while_it_rotates_finds_every_line_once() {
         reader.join().unwrap();
     });
 }
+
+#[test]
+fn lines_that_are_too_long_or_not_ended_are_told() {
+    let text = format!("ab\n{}\n\ncd\nend", "x".repeat(100_000));
+    let from = std::io::BufReader::with_capacity(7, text.as_bytes());
+    let mut seen = Vec::new();
+    let (count, end) = rows::lines(from, 10, |line, n| {
+        seen.push((n, line.map(|l| String::from_utf8(l.to_vec()).unwrap())));
+    });
+    end.unwrap();
+    let of = |text: &str| Some(text.to_owned());
+    assert_eq!(count, 4);
+    assert_eq!(seen, [(1, of("ab")), (2, None), (3, of("")), (4, of("cd"))]);
+}

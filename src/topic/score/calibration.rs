@@ -21,7 +21,7 @@ const THESIS_ANCHOR: f64 = 3_000.0 / 600.0;
 pub const MIN_WIDTH: f64 = 0.1;
 
 /// How a calibration came about.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
     /// From held-out and from neutral text.
@@ -29,9 +29,6 @@ pub enum Method {
     /// From held-out text alone, with the distances of Werner 2015 between the
     /// boundaries: there was no neutral text.
     TopicAlone,
-    /// From the boundaries of a model that was trained before anything else was measured.
-    #[default]
-    Derived,
 }
 
 /// What the perplexities of one model mean.
@@ -165,7 +162,7 @@ impl Calibration {
 /// Of the thesis's boundaries.
 impl Default for Calibration {
     fn default() -> Self {
-        Self::of_boundaries(Method::Derived, Boundaries::default())
+        Self::of_boundaries(Method::TopicAlone, Boundaries::default())
     }
 }
 

@@ -23,12 +23,12 @@
 //! adds to the words of the topic while it runs is [`Adopted`].
 
 use std::fs;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use rustc_hash::FxHashMap;
 
-use crate::fs::atomic;
+use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
 use crate::topic::lm::Sentence;
 
@@ -51,15 +51,8 @@ const COUNTING_AGAINST: f64 = -1.0;
 #[derive(Debug, thiserror::Error)]
 pub enum ContrastError {
     /// The file cannot be read or written.
-    #[error("{path}: {what} failed: {source}; train the model again", path = path.display())]
-    Io {
-        /// The table's file.
-        path: PathBuf,
-        /// What was attempted.
-        what: &'static str,
-        /// What the system said.
-        source: io::Error,
-    },
+    #[error("{0}; train the model again")]
+    Io(#[from] IoError),
     /// A line is not a word and two counts.
     #[error(
         "{path}, line {line}: `{text}` is not a word and its two counts; train the model again",
@@ -124,15 +117,11 @@ impl Counts {
     pub fn save(&self, path: &Path) -> Result<(), ContrastError> {
         let mut rows: Vec<_> = self.words.iter().collect();
         rows.sort_unstable();
-        atomic::write(path, |out| {
+        let written = atomic::write(path, |out| {
             rows.iter()
                 .try_for_each(|(word, (p, n))| writeln!(out, "{word}\t{p}\t{n}"))
-        })
-        .map_err(|source| ContrastError::Io {
-            path: path.to_owned(),
-            what: "writing",
-            source,
-        })
+        });
+        Ok(written.map_err(IoError::at(path, "writing"))?)
     }
 
     /// Reads what [`Counts::save`] wrote.
@@ -140,11 +129,7 @@ impl Counts {
     /// # Errors
     /// [`ContrastError`] names the file and the line.
     pub fn load(path: &Path) -> Result<Self, ContrastError> {
-        let text = fs::read_to_string(path).map_err(|source| ContrastError::Io {
-            path: path.to_owned(),
-            what: "reading",
-            source,
-        })?;
+        let text = fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
         let mut counts = Self::default();
         for (number, line) in (1..).zip(text.lines()) {
             let row = || {

@@ -22,8 +22,7 @@ pub struct Topicality {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few: bool,
     /// Where neutral documents lie by the contrast of their words
-    /// ([`Measured::of_words`](super::contrast::Measured::of_words)); `None` for a measure that is no contrast, and in models of
-    /// earlier versions.
+    /// ([`Measured::of_words`](super::contrast::Measured::of_words)); `None` for a measure that is no contrast.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neutral: Option<Lump>,
     /// Where documents about the topic lie that were held out whole; `None` where there were

@@ -328,6 +328,66 @@ impl Fetcher {
         self.inner.gauge.bytes()
     }
 
+    /// What an answer comes to by its head alone: a redirect, nothing new, or an error. `None`
+    /// where its body is to be read.
+    fn without_body(
+        &self,
+        url: &PageUrl,
+        response: &reqwest::Response,
+        conditional: bool,
+        watch: &Watch,
+    ) -> Result<Option<Answer>, FetchError> {
+        let inner = &*self.inner;
+        let (status, head) = (response.status().as_u16(), response.headers());
+        let retry_after = headers::retry_after(head, SystemTime::now());
+        if headers::is_redirect(status, head) {
+            let to = headers::redirect_target(url, head);
+            let to = to.map_err(|why| FetchError::BadRedirect {
+                status,
+                retry_after,
+                why,
+                seen: Seen::default(),
+            })?;
+            let elapsed = watch.elapsed();
+            return Ok(Some(Answer::Redirect {
+                status,
+                to,
+                retry_after,
+                elapsed,
+            }));
+        }
+        if status == 304 && conditional {
+            return Ok(Some(Answer::NotModified {
+                validators: headers::validators(head),
+                retry_after,
+                elapsed: watch.elapsed(),
+            }));
+        }
+        if status != 407 {
+            inner.let_through.store(true, Ordering::Relaxed);
+        } else if inner.router.proxied() {
+            // Later it may come from a hostile server, which the proxy passed on.
+            if !inner.let_through.load(Ordering::Relaxed) {
+                let seen = Seen::default();
+                return Err(FetchError::Proxy { seen });
+            }
+            return Err(FetchError::Connection {
+                host: url.host().to_owned(),
+                why: "the proxy asks for a user name and a password".to_owned(),
+                unreached: false,
+                seen: Seen::default(),
+            });
+        }
+        if !(200..=299).contains(&status) {
+            return Err(FetchError::Status {
+                status,
+                retry_after,
+                seen: Seen::default(),
+            });
+        }
+        Ok(None)
+    }
+
     /// Waits until fewer than `limit` bytes are in flight. A caller that awaits
     /// this before each fetch bounds memory to `limit` and one body for each
     /// fetch that is under way; `limit` is 1 at least.
@@ -355,53 +415,10 @@ impl Fetcher {
         let response = watch.head(host, || exit.waited(), sending).await?;
         let status = response.status().as_u16();
         watch.status = Some(status);
+        if let Some(answer) = self.without_body(url, &response, conditional, watch)? {
+            return Ok(answer);
+        }
         let head = response.headers();
-        let retry_after = headers::retry_after(head, SystemTime::now());
-        if headers::is_redirect(status, head) {
-            let to = headers::redirect_target(url, head);
-            let to = to.map_err(|why| FetchError::BadRedirect {
-                status,
-                retry_after,
-                why,
-                seen: Seen::default(),
-            })?;
-            let elapsed = watch.elapsed();
-            return Ok(Answer::Redirect {
-                status,
-                to,
-                retry_after,
-                elapsed,
-            });
-        }
-        if status == 304 && conditional {
-            return Ok(Answer::NotModified {
-                validators: headers::validators(head),
-                retry_after,
-                elapsed: watch.elapsed(),
-            });
-        }
-        if status != 407 {
-            inner.let_through.store(true, Ordering::Relaxed);
-        } else if inner.router.proxied() {
-            // Later it may come from a hostile server, which the proxy passed on.
-            if !inner.let_through.load(Ordering::Relaxed) {
-                let seen = Seen::default();
-                return Err(FetchError::Proxy { seen });
-            }
-            return Err(FetchError::Connection {
-                host: host.to_owned(),
-                why: "the proxy asks for a user name and a password".to_owned(),
-                unreached: false,
-                seen: Seen::default(),
-            });
-        }
-        if !(200..=299).contains(&status) {
-            return Err(FetchError::Status {
-                status,
-                retry_after,
-                seen: Seen::default(),
-            });
-        }
         let cap = inner.options.cap(kind);
         let too_large = |declared| FetchError::TooLarge {
             cap,

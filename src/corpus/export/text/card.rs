@@ -1,13 +1,8 @@
-//! The data card of a corpus: `README.md` with the front matter that the Hugging Face hub
-//! and its `datasets` read, and the rest for people.
-//!
-//! What comes from the web stands in code spans, which show it as it is, and in the front
-//! matter not at all.
+//! The data card of a corpus, made of `parts`.
 
 use std::io::{self, Write};
 
-use super::super::card::{Counts, code, feature, fence, primary, size_category, table};
-use super::super::columns::Value;
+use super::super::parts::{self, Counts, Said, count, table};
 use super::columns::{self, Column, Sample, TEXT};
 use super::{TextExported, TextFormat, TextRequest, copies, paragraphs, removed, write as formats};
 
@@ -20,19 +15,14 @@ pub(super) struct Tally {
     pub(super) shortened: u64,
     hosts: Counts,
     languages: Counts,
-    licences: Counts,
     years: Counts,
     /// Tenths of the probability to be on topic, and last those of which none is known.
     on_topic: [u64; 11],
-    /// By column, documents of whose publishers something was said.
-    consent: Counts,
+    said: Said,
 }
 
 impl Tally {
     pub(super) fn add(&mut self, sample: &Sample<'_>, columns: &[Column]) {
-        let count = |counts: &mut Counts, what: &str| {
-            *counts.entry(what.to_owned()).or_default() += 1;
-        };
         let document = sample.document;
         self.documents += 1;
         self.words += u64::from(sample.words);
@@ -47,20 +37,8 @@ impl Tally {
         if let Some(count) = self.on_topic.get_mut(tenth) {
             *count += 1;
         }
-        for licence in &document.licences {
-            count(&mut self.licences, licence);
-        }
-        if document.licences.is_empty() {
-            count(&mut self.licences, "none given");
-        }
-        for column in columns.iter().filter(|c| c.consent && c.name != "licences") {
-            match column.value(sample) {
-                Value::Flag(Some(true)) | Value::Text(Some(_)) => {
-                    count(&mut self.consent, column.name);
-                }
-                Value::Texts(all) if !all.is_empty() => count(&mut self.consent, column.name),
-                _ => {}
-            }
+        for column in columns.iter().filter(|column| column.consent) {
+            self.said.add(column.name, &column.value(sample));
         }
     }
 }
@@ -75,22 +53,15 @@ pub(super) fn write(
 ) -> io::Result<()> {
     let columns = columns::columns();
     front_matter(out, name, request, &columns, tally)?;
-    let version = env!("CARGO_PKG_VERSION");
-    writeln!(
-        out,
-        "# {}\n\nThe main text of pages from the web, of a crawl that follows one topic. Written by \
-         spoor {version} on {}.\n",
-        code(name),
-        request.date
-    )?;
+    let about = "The main text of pages from the web, of a crawl that follows one topic.";
+    parts::title(out, name, about, request.date)?;
     let (documents, words) = (tally.documents, tally.words);
     let hosts = tally.hosts.len();
     writeln!(
         out,
         "{documents} documents of {words} words, from {hosts} hosts.\n"
     )?;
-    let snippet = snippet(request);
-    writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")?;
+    parts::reading(out, &snippet(request))?;
     if request.format == TextFormat::Text {
         writeln!(
             out,
@@ -116,19 +87,14 @@ pub(super) fn write(
     )?;
     table(out, "Years", "published", "documents", &tally.years)?;
     on_topic(out, tally)?;
-    consent(out, &columns, tally)?;
+    let asking = columns.iter().filter(|c| c.consent).map(|c| c.name);
+    tally
+        .said
+        .write(out, ("texts", "wrote", "document"), asking)?;
     steps(out, request, exported)?;
-    writeln!(
-        out,
-        "\n## Columns\n\n| column | type | meaning |\n|---|---|---|"
-    )?;
-    for column in columns.iter().filter(|c| is_written(request, c)) {
-        let Column { name, about, .. } = column;
-        writeln!(out, "| `{name}` | {} | {about} |", column.kind.name())?;
-    }
-    let fence = fence(request.job);
-    let job = request.job.trim_end();
-    writeln!(out, "\n## The job\n\n{fence}toml\n{job}\n{fence}")
+    let columns = columns.iter().filter(|c| is_written(request, c));
+    let columns = columns.map(|c| (c.name, c.kind, c.about.as_ref()));
+    parts::end(out, columns, request.job)
 }
 
 fn is_written(request: &TextRequest<'_>, column: &Column) -> bool {
@@ -142,28 +108,13 @@ fn front_matter(
     columns: &[Column],
     tally: &Tally,
 ) -> io::Result<()> {
-    // A string of JSON is one of YAML, but for what YAML takes for no text.
-    let name: String = name.chars().filter(|c| !c.is_control()).collect();
-    writeln!(out, "---\npretty_name: {}", serde_json::Value::from(name))?;
-    // What the publishers say of each document stands in the columns.
-    writeln!(out, "license: unknown\ntask_categories:\n- text-generation")?;
-    let mut languages: Vec<&str> = tally.languages.keys().filter_map(|l| primary(l)).collect();
-    languages.dedup();
-    if !languages.is_empty() {
-        writeln!(out, "language:")?;
-        for language in languages {
-            writeln!(out, "- \"{language}\"")?;
-        }
-    }
-    writeln!(
+    parts::begin(
         out,
-        "size_categories:\n- {}",
-        size_category(tally.documents)
-    )?;
-    writeln!(
-        out,
-        "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path:\n    - \"{}\"",
-        pattern(request)
+        name,
+        "text-generation",
+        &tally.languages,
+        tally.documents,
+        &[pattern(request)],
     )?;
     if request.format == TextFormat::Text {
         writeln!(out, "  sample_by: paragraph")?;
@@ -174,7 +125,7 @@ fn front_matter(
     let has_times = request.format == TextFormat::Parquet;
     let only_text = request.format == TextFormat::Text;
     for column in columns.iter().filter(|c| !only_text || c.name == TEXT) {
-        feature(out, "  ", column.name, column.kind, has_times)?;
+        parts::feature(out, "  ", column.name, column.kind, has_times)?;
     }
     writeln!(out, "---\n")
 }
@@ -234,24 +185,6 @@ fn on_topic(out: &mut dyn Write, tally: &Tally) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-fn consent(out: &mut dyn Write, columns: &[Column], tally: &Tally) -> io::Result<()> {
-    writeln!(
-        out,
-        "## Licences and consent\n\nThe texts belong to those who wrote them. What their publishers \
-         say of their use was recorded with each document, and stands in its columns. Who uses the \
-         texts answers for that use.\n"
-    )?;
-    table(out, "Licences", "as given", "documents", &tally.licences)?;
-    let consent = columns.iter().filter(|c| c.consent && c.name != "licences");
-    let consent: Counts = consent
-        .map(|c| {
-            let count = tally.consent.get(c.name).copied().unwrap_or(0);
-            (c.name.to_owned(), count)
-        })
-        .collect();
-    table(out, "Consent", "column that says so", "documents", &consent)
 }
 
 fn steps(

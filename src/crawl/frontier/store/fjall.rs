@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapshot};
 
-use super::{Batch, Readable, Store, StoreError, Visit, guarded, tells_of_damage};
+use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
 
 /// The one keyspace that everything lives in.
 const KEYSPACE: &str = "frontier";
@@ -33,8 +33,8 @@ const JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A store in a folder, by fjall.
 pub struct FjallStore {
-    db: Database,
-    keyspace: Keyspace,
+    db: Held<Database>,
+    keyspace: Held<Keyspace>,
     path: PathBuf,
 }
 
@@ -66,8 +66,8 @@ impl FjallStore {
         });
         match opened {
             Ok((db, keyspace)) => Ok(Self {
-                db,
-                keyspace,
+                db: Held::new(db),
+                keyspace: Held::new(keyspace),
                 path: path.to_owned(),
             }),
             Err(StoreError::Damaged { path, why }) => Err(StoreError::Open { path, why }),
@@ -125,8 +125,8 @@ impl Store for FjallStore {
 
     fn snapshot(&self) -> Box<dyn Readable> {
         Box::new(FjallSnapshot {
-            snapshot: self.db.snapshot(),
-            keyspace: self.keyspace.clone(),
+            snapshot: Held::new(self.db.snapshot()),
+            keyspace: Held::new(Keyspace::clone(&self.keyspace)),
             path: self.path.clone(),
         })
     }
@@ -134,15 +134,15 @@ impl Store for FjallStore {
 
 /// fjall keeps every version of a record that a snapshot can still see.
 struct FjallSnapshot {
-    snapshot: Snapshot,
-    keyspace: Keyspace,
+    snapshot: Held<Snapshot>,
+    keyspace: Held<Keyspace>,
     path: PathBuf,
 }
 
 impl Readable for FjallSnapshot {
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         guarded(&self.path, || {
-            let value = fjall::Readable::get(&self.snapshot, &self.keyspace, key);
+            let value = fjall::Readable::get(&*self.snapshot, &*self.keyspace, key);
             Ok(value.map_err(failed(&self.path))?.map(|v| v.to_vec()))
         })
     }
@@ -150,7 +150,7 @@ impl Readable for FjallSnapshot {
     fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
         guarded(&self.path, || {
             let from = start(prefix, from)..;
-            let pairs = fjall::Readable::range(&self.snapshot, &self.keyspace, from);
+            let pairs = fjall::Readable::range(&*self.snapshot, &*self.keyspace, from);
             visit_all(pairs, prefix, visit).map_err(failed(&self.path))
         })
     }
@@ -170,7 +170,7 @@ fn visit_all(pairs: Iter, prefix: &[u8], visit: Visit<'_>) -> fjall::Result<()> 
         if !key.starts_with(prefix) {
             break;
         }
-        if let ControlFlow::Break(()) = visit(&key, &value) {
+        if let ControlFlow::Break(()) = unguarded(|| visit(&key, &value)) {
             break;
         }
     }

@@ -7,14 +7,16 @@
 //! the frontier and the backends in this folder use a store crate at all.
 
 mod fjall;
+mod guard;
 mod memory;
 mod sled;
 
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 pub use self::fjall::FjallStore;
+use self::guard::{Held, guarded, unguarded};
+pub use self::guard::{is_guarded, is_of_backend};
 #[doc(hidden)]
 pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
@@ -164,26 +166,6 @@ pub trait Store: Readable {
     fn warm(&mut self, _keys: usize) -> Result<(), StoreError> {
         Ok(())
     }
-}
-
-/// Runs a call into a backend; one that panics found its files damaged.
-fn guarded<T>(path: &Path, call: impl FnOnce() -> Result<T, StoreError>) -> Result<T, StoreError> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        Err(StoreError::Damaged {
-            path: path.to_owned(),
-            why: panic_text(panic.as_ref()),
-        })
-    })
-}
-
-fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied())
-        .unwrap_or("no message");
-    let line = text.lines().next().unwrap_or_default();
-    line.chars().take(200).collect()
 }
 
 /// Whether the system's error speaks of what is in a file and not of the disk.

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::{Batch, Readable, Store, StoreError, Visit, guarded, tells_of_damage};
+use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
 
 /// How often sled writes its log in the background, in milliseconds: what a
 /// SIGKILL can cost in work that must be done again.
@@ -58,9 +58,9 @@ const PIECE: usize = if cfg!(test) { 3 } else { 1_000 };
 
 /// A store in a folder, by sled.
 pub struct SledStore {
-    db: sled::Db,
+    db: Held<sled::Db>,
     /// Pieces of the batch that is applied in slices, in its order.
-    promised: sled::Tree,
+    promised: Held<sled::Tree>,
     /// Whether there may be such a batch.
     is_promised: bool,
     /// [`SLICE`], but for tests.
@@ -104,8 +104,8 @@ impl SledStore {
                 }
                 Ok((db, promised)) => {
                     let mut store = Self {
-                        db,
-                        promised,
+                        db: Held::new(db),
+                        promised: Held::new(promised),
                         is_promised: true,
                         slice,
                         path: path.to_owned(),
@@ -224,7 +224,7 @@ impl Readable for SledStore {
                 if !key.starts_with(prefix) {
                     break;
                 }
-                if let ControlFlow::Break(()) = visit(&key, &value) {
+                if let ControlFlow::Break(()) = unguarded(|| visit(&key, &value)) {
                     break;
                 }
             }
@@ -269,7 +269,7 @@ impl Store for SledStore {
         let before = Arc::default();
         self.snapshots.borrow_mut().push(Arc::downgrade(&before));
         Box::new(SledSnapshot {
-            db: self.db.clone(),
+            db: Held::new(sled::Db::clone(&self.db)),
             path: self.path.clone(),
             before,
         })
@@ -284,7 +284,7 @@ type Before = Mutex<BTreeMap<Vec<u8>, Option<Vec<u8>>>>;
 /// the tree is: whatever the tree shows by then of a later batch is noted.
 /// Memory grows with what is changed while the snapshot is open.
 struct SledSnapshot {
-    db: sled::Db,
+    db: Held<sled::Db>,
     path: PathBuf,
     before: Arc<Before>,
 }

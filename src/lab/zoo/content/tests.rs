@@ -520,13 +520,9 @@ fn keep(
     };
     outputs
         .image(NewImageFile {
-            url: &url,
-            bytes,
-            info,
             content_type: Some("image/\u{9b}png"),
-            terms: Default::default(),
-            fetched: "2026-01-02T03:04:05.678Z",
             contexts: vec![context],
+            ..NewImageFile::bare(&url, bytes, info)
         })
         .unwrap()
 }

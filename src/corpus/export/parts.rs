@@ -1,0 +1,233 @@
+//! What the data cards of both kinds of export consist of: `README.md` with the front matter
+//! that the Hugging Face hub and its `datasets` read, and the rest for people.
+//!
+//! Hosts, licences and languages come from the web: in the text they stand in code
+//! spans, which show them as they are, and in the front matter not at all.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::columns::{Kind, Value};
+
+/// Rows of a table of what there may be any number of.
+const ROWS: usize = 20;
+
+/// Characters of a string from the web.
+const SHOWN: usize = 200;
+
+/// How often there is what.
+pub(super) type Counts = BTreeMap<String, u64>;
+
+/// Counts one more.
+pub(super) fn count(counts: &mut Counts, what: &str) {
+    *counts.entry(what.to_owned()).or_default() += 1;
+}
+
+/// What publishers say of the use of the samples.
+#[derive(Default)]
+pub(super) struct Said {
+    licences: Counts,
+    /// By column, samples of whose publishers something was said.
+    consent: Counts,
+}
+
+/// The column of the licences, each of which is counted by its name.
+const LICENCES: &str = "licences";
+
+impl Said {
+    /// Takes note of what a column says of a sample.
+    pub(super) fn add(&mut self, column: &str, value: &Value) {
+        match value {
+            Value::Texts(licences) if column == LICENCES => {
+                for licence in licences {
+                    count(&mut self.licences, licence);
+                }
+                if licences.is_empty() {
+                    count(&mut self.licences, "none given");
+                }
+            }
+            Value::Flag(Some(true)) | Value::Text(Some(_)) => count(&mut self.consent, column),
+            Value::Texts(all) if !all.is_empty() => count(&mut self.consent, column),
+            _ => {}
+        }
+    }
+
+    /// Writes the part on licences and consent. The words are what the samples are, what those
+    /// did who made them, and what one of them is called; `columns` those that say something.
+    pub(super) fn write<'a>(
+        &self,
+        out: &mut dyn Write,
+        (things, made, one): (&str, &str, &str),
+        columns: impl Iterator<Item = &'a str>,
+    ) -> io::Result<()> {
+        writeln!(
+            out,
+            "## Licences and consent\n\nThe {things} belong to those who {made} them. What their \
+             publishers say of their use was recorded with each {one}, and stands in its columns. \
+             Who uses the {things} answers for that use.\n"
+        )?;
+        let of = format!("{one}s");
+        table(out, "Licences", "as given", &of, &self.licences)?;
+        let consent: Counts = columns
+            .filter(|name| *name != LICENCES)
+            .map(|name| {
+                let count = self.consent.get(name).copied().unwrap_or(0);
+                (name.to_owned(), count)
+            })
+            .collect();
+        table(out, "Consent", "column that says so", &of, &consent)
+    }
+}
+
+/// Begins the front matter, up to the files of data, which are `files`.
+pub(super) fn begin(
+    out: &mut dyn Write,
+    name: &str,
+    task: &str,
+    languages: &Counts,
+    samples: u64,
+    files: &[&str],
+) -> io::Result<()> {
+    // A string of JSON is one of YAML, but for what YAML takes for no text.
+    let name: String = name.chars().filter(|c| !c.is_control()).collect();
+    writeln!(out, "---\npretty_name: {}", serde_json::Value::from(name))?;
+    // What the publishers say of each sample stands in the columns.
+    writeln!(out, "license: unknown\ntask_categories:\n- {task}")?;
+    let mut languages: Vec<&str> = languages.keys().filter_map(|l| primary(l)).collect();
+    languages.dedup();
+    if !languages.is_empty() {
+        writeln!(out, "language:")?;
+        for language in languages {
+            writeln!(out, "- \"{language}\"")?;
+        }
+    }
+    writeln!(out, "size_categories:\n- {}", size_category(samples))?;
+    writeln!(
+        out,
+        "configs:\n- config_name: default\n  data_files:\n  - split: train\n    path:"
+    )?;
+    for path in files {
+        writeln!(out, "    - \"{path}\"")?;
+    }
+    Ok(())
+}
+
+/// A column's type as `datasets` names it; JSON has no times.
+pub(super) fn feature(
+    out: &mut dyn Write,
+    indent: &str,
+    name: &str,
+    kind: Kind,
+    has_times: bool,
+) -> io::Result<()> {
+    let (key, kind) = match kind {
+        Kind::Image => ("dtype", "image"),
+        Kind::Time if has_times => ("dtype", "timestamp[ms, tz=UTC]"),
+        Kind::Text | Kind::Time => ("dtype", "string"),
+        Kind::Whole => ("dtype", "int64"),
+        Kind::Number => ("dtype", "float64"),
+        Kind::Flag => ("dtype", "bool"),
+        Kind::Texts => ("list", "string"),
+        Kind::Numbers => ("list", "float64"),
+    };
+    writeln!(out, "{indent}- name: {name}\n{indent}  {key}: {kind}")
+}
+
+/// The title, and what the export is.
+pub(super) fn title(out: &mut dyn Write, name: &str, about: &str, date: &str) -> io::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    let name = code(name);
+    writeln!(
+        out,
+        "# {name}\n\n{about} Written by spoor {version} on {date}.\n"
+    )
+}
+
+/// How the export is read, in Python.
+pub(super) fn reading(out: &mut dyn Write, snippet: &str) -> io::Result<()> {
+    writeln!(out, "## Reading it\n\n```python\n{snippet}\n```\n")
+}
+
+/// Ends the card with the columns, by name, kind and meaning, and with the job's file.
+pub(super) fn end<'a>(
+    out: &mut dyn Write,
+    columns: impl Iterator<Item = (&'a str, Kind, &'a str)>,
+    job: &str,
+) -> io::Result<()> {
+    writeln!(
+        out,
+        "\n## Columns\n\n| column | type | meaning |\n|---|---|---|"
+    )?;
+    for (name, kind, about) in columns {
+        writeln!(out, "| `{name}` | {} | {about} |", kind.name())?;
+    }
+    let fence = fence(job);
+    let job = job.trim_end();
+    writeln!(out, "\n## The job\n\n{fence}toml\n{job}\n{fence}")
+}
+
+/// A table of counts of something, the highest first.
+pub(super) fn table(
+    out: &mut dyn Write,
+    title: &str,
+    column: &str,
+    of: &str,
+    counts: &Counts,
+) -> io::Result<()> {
+    writeln!(out, "### {title}\n\n| {column} | {of} |\n|---|---:|")?;
+    let mut rows: Vec<(&String, &u64)> = counts.iter().collect();
+    rows.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+    for (what, count) in rows.iter().take(ROWS) {
+        writeln!(out, "| {} | {count} |", code(what))?;
+    }
+    if let Some(more) = rows.get(ROWS..).filter(|more| !more.is_empty()) {
+        let all: u64 = more.iter().map(|(_, count)| **count).sum();
+        writeln!(out, "| {} others | {all} |", more.len())?;
+    }
+    writeln!(out)
+}
+
+/// A string from the web as a code span in a cell of a table: in one line, and with
+/// nothing that ends the span or the cell.
+fn code(text: &str) -> String {
+    let tame = |c: char| match c {
+        '`' => '\'',
+        '|' => '¦',
+        c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => ' ',
+        // Marks that turn the direction of what follows (Unicode TR 36).
+        '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
+        c => c,
+    };
+    let short: String = text.chars().take(SHOWN).map(tame).collect();
+    match short.trim() {
+        "" => "(blank)".to_owned(),
+        short => format!("`{short}`"),
+    }
+}
+
+/// A fence that nothing in the text closes (CommonMark 0.31 section 4.5).
+fn fence(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    "`".repeat(longest.max(2) + 1)
+}
+
+/// The language of a tag as `de-at`, if it is a code that the hub may know.
+fn primary(tag: &str) -> Option<&str> {
+    let language = tag.split(['-', '_']).next()?;
+    let letters = language.bytes().all(|b| b.is_ascii_lowercase());
+    (letters && (2..=3).contains(&language.len())).then_some(language)
+}
+
+/// The hub's classes of size.
+fn size_category(samples: u64) -> &'static str {
+    match samples {
+        0..1_000 => "n<1K",
+        1_000..10_000 => "1K<n<10K",
+        10_000..100_000 => "10K<n<100K",
+        100_000..1_000_000 => "100K<n<1M",
+        1_000_000..10_000_000 => "1M<n<10M",
+        10_000_000..100_000_000 => "10M<n<100M",
+        100_000_000..1_000_000_000 => "100M<n<1B",
+        _ => "n>1B",
+    }
+}
