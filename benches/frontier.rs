@@ -92,7 +92,7 @@ fn main() {
     if !old.compact().unwrap() {
         let fresh = folder.path().join("fresh");
         let mut new = store::open(load.kind, &fresh).unwrap();
-        spoor::crawl::frontier::archive::copy(&*old, &mut *new).unwrap();
+        spoor::crawl::frontier::dump::copy(&*old, &mut *new).unwrap();
         drop((old, new));
         report_disk(before, size(&fresh), known);
     } else {

@@ -7,7 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use spoor::config::{Config, StoreKind};
-use spoor::crawl::frontier::archive::Found;
+use spoor::crawl::frontier::dump::Found;
 use spoor::daemon::maintenance::{self, MaintenanceError, Sizes};
 use toml_edit::{DocumentMut, Item, Table};
 

@@ -4,7 +4,7 @@
 //! says. A lock file keeps a second process out for as long as the first one
 //! lives, and is released by the system however that one ends.
 
-mod exports;
+mod backups;
 
 use std::fs::{File, TryLockError};
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use crate::fs::{atomic, beneath};
 use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::web::scope::{Scope, Takedowns};
 
-pub use exports::{Exports, renew as renew_exports, within as exports_of};
+pub use backups::{Exports, renew as renew_exports, within as exports_of};
 
 /// Why a job cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -255,7 +255,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
 /// Names the export that a damaged frontier can be made from, if there is one.
 fn told(error: StoreError, job: &Path) -> OpenError {
     use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
-    match (&error, exports::newest(job)) {
+    match (&error, backups::newest(job)) {
         (Open { .. } | Damaged { .. } | Corrupt { .. } | Older { .. }, Some(export)) => {
             OpenError::Damaged {
                 source: error,

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 
 use crate::config::{Config, StoreKind};
 use crate::crawl::checkpoint::{self, OpenError};
-use crate::crawl::frontier::archive::{self, ArchiveError, Found};
 use crate::crawl::frontier::check_format;
 use crate::crawl::frontier::consistency::{self, Consistency};
+use crate::crawl::frontier::dump::{self, DumpError, Found};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::fs::{IoError, atomic};
 
@@ -27,7 +27,7 @@ pub enum MaintenanceError {
     Store(#[from] StoreError),
     /// An archive failed.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] DumpError),
     /// There is no frontier yet.
     #[error("{}: no frontier lies here; run `spoor crawl` first", .0.display())]
     Missing(PathBuf),
@@ -56,7 +56,7 @@ pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError
     let place = Place::lock(config)?;
     let old = place.open()?;
     place.rewrite(old, to, |old, new| {
-        archive::copy(old, new)?;
+        dump::copy(old, new)?;
         Ok(())
     })
 }
@@ -77,7 +77,7 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
         return Ok(Sizes { before, after });
     }
     place.rewrite(old, kind, |old, new| {
-        archive::copy(old, new)?;
+        dump::copy(old, new)?;
         Ok(())
     })
 }
@@ -102,12 +102,12 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     let kind = place.kind()?;
     let old = place.open()?;
     let file = place.beside("repair.jsonl.gz");
-    let found = archive::write_file(&*old, &file)?;
+    let found = dump::write_file(&*old, &file)?;
     drop(old);
     let new_folder = place.beside("new");
     remove(&new_folder)?;
     let mut new = store::open(kind, &new_folder)?;
-    archive::read_file(&mut *new, &file)?;
+    dump::read_file(&mut *new, &file)?;
     drop(new);
     let damaged = place.beside("damaged");
     remove(&damaged)?;
@@ -122,7 +122,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
 /// [`MaintenanceError`].
 pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let place = Place::lock(config)?;
-    Ok(archive::write_file(&*place.open()?, file)?)
+    Ok(dump::write_file(&*place.open()?, file)?)
 }
 
 /// Makes a job's frontier from an export.
@@ -139,7 +139,7 @@ pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let new_folder = place.beside("new");
     remove(&new_folder)?;
     let mut new = store::open(config.frontier.store, &new_folder)?;
-    let found = archive::read_file(&mut *new, file)?;
+    let found = dump::read_file(&mut *new, file)?;
     drop(new);
     atomic::rename_durably(&new_folder, &place.frontier)?;
     Ok(found)

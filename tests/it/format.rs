@@ -24,8 +24,8 @@ use spoor::address::HostKey;
 use spoor::config::StoreKind;
 use spoor::crawl::frontier::store::{self, Batch, Store};
 use spoor::crawl::frontier::{
-    Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit, archive,
-    consistency,
+    Counts, Frontier, HostRecord, Located, Rescoped, RobotsState, State, UrlRecord, Visit,
+    consistency, dump,
 };
 use spoor::page::{Bucket, LinkParts, Reason, TaskKind, Validators};
 
@@ -103,7 +103,7 @@ fn the_fixture_is_what_this_code_writes() {
 
 fn exported(store: &dyn Store) -> String {
     let mut out = Vec::new();
-    let found = archive::export(store, &mut out, Path::new("fixture.jsonl")).unwrap();
+    let found = dump::write(store, &mut out, Path::new("fixture.jsonl")).unwrap();
     assert!(found.is_whole(), "{found:?}");
     String::from_utf8(out).unwrap()
 }
@@ -510,7 +510,7 @@ fn the_export_of_the_fixture_makes_either_store() {
     for kind in KINDS {
         let folder = tempfile::tempdir().unwrap();
         let mut made = store::open(kind, folder.path()).unwrap();
-        archive::import(
+        dump::restore(
             &mut *made,
             &mut lines.as_slice(),
             Path::new("frontier.jsonl"),

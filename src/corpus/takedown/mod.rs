@@ -38,7 +38,7 @@ use crate::clock::timestamp;
 use crate::config::Config;
 use crate::crawl::checkpoint::{self, OpenError, OpenJob};
 use crate::crawl::frontier::Frontier;
-use crate::crawl::frontier::archive::ArchiveError;
+use crate::crawl::frontier::dump::DumpError;
 use crate::crawl::frontier::store::StoreError;
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
@@ -69,7 +69,7 @@ pub enum TakedownError {
     Store(#[from] StoreError),
     /// The frontier could not be exported anew.
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] DumpError),
     /// An output failed.
     #[error(transparent)]
     Output(#[from] OutputError),

@@ -78,7 +78,7 @@ impl Job {
         let export = job.folder().join("checkpoints");
         fs::create_dir_all(&export).unwrap();
         let export = export.join("frontier-19700101T000000Z.jsonl.gz");
-        crate::crawl::frontier::archive::write_file(&*open.frontier.snapshot(), &export).unwrap();
+        crate::crawl::frontier::dump::write_file(&*open.frontier.snapshot(), &export).unwrap();
         open.frontier.close().unwrap();
         job.extra();
         job

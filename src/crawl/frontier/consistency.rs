@@ -3,8 +3,8 @@
 
 use std::ops::ControlFlow;
 
-use super::archive::{self, tally};
 use super::control_sample::Sample;
+use super::dump::{self, tally};
 use super::keys::{self, class};
 use super::record::{Counts, HostRecord, Meta, RobotsErrand, State, UrlRecord};
 use super::store::{Store, StoreError};
@@ -78,9 +78,9 @@ pub fn check(store: &dyn Store) -> Result<Consistency, StoreError> {
     let audited = [keys::HOSTS, keys::URLS, keys::RECHECKS, keys::QUEUES];
     for prefix in keys::FACTS.into_iter().filter(|f| !audited.contains(f)) {
         each(store, prefix, |key, value| {
-            if !archive::is_readable(key, value) {
+            if !dump::is_readable(key, value) {
                 audit.add(key, "cannot be read");
-            } else if archive::holds_no_number(key, value) {
+            } else if dump::holds_no_number(key, value) {
                 audit.add(key, NO_NUMBER);
             }
             Ok(())
@@ -131,7 +131,7 @@ fn urls(store: &dyn Store, audit: &mut Consistency, counts: &mut Counts) -> Resu
             return Ok(());
         };
         tally(counts, &record, kind);
-        if !archive::has_finite_scores(&record) {
+        if !dump::has_finite_scores(&record) {
             audit.add(key, NO_NUMBER);
         }
         if let Some(entry) = visit_entry(&record) {

@@ -51,7 +51,7 @@
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
 //! | `retries`, `recrawl`, `draws`, `host_files`, `images`, `traps` | owners of the rest: failures, visits, links by chance, robots.txt and tdmrep.json, words around images, copies and pages without end |
 //! | `view`, `transition`, `rejudge` | reading; one task's next state; judging again what is stored |
-//! | `archive`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
+//! | `dump`, `consistency` | a whole store: to a file and back, and whether it agrees with itself |
 //! | `parts` | the frontier: opening, closing, committing |
 //! | `turns`, `leasing`, `host_file_tasks`, `finish`, `background`, `takedown`, `look` | what it does |
 //!
@@ -59,7 +59,6 @@
 //! It knows no HTML, no language model and no output file.
 
 mod added;
-pub mod archive;
 mod background;
 mod block_filter;
 mod clock_skew;
@@ -68,6 +67,7 @@ pub mod consistency;
 mod contexts;
 mod control_sample;
 mod draws;
+pub mod dump;
 mod finish;
 mod flush_marker;
 mod host_file_tasks;

@@ -252,9 +252,9 @@ fn check(f: &Frontier) {
 }
 
 /// The lines of an export, without the counters' own.
-fn exported(store: &dyn Store) -> (Vec<String>, archive::Found) {
+fn exported(store: &dyn Store) -> (Vec<String>, dump::Found) {
     let mut out = Vec::new();
-    let found = archive::export(store, &mut out, Path::new("test.jsonl")).unwrap();
+    let found = dump::write(store, &mut out, Path::new("test.jsonl")).unwrap();
     let lines = String::from_utf8(out).unwrap();
     (lines.lines().map(str::to_owned).collect(), found)
 }
@@ -263,7 +263,7 @@ fn imported(lines: &[String], path: &Path) -> Box<dyn Store> {
     let mut store = open_store(path).unwrap();
     let text = lines.join("\n") + "\n";
     let file = Path::new("test.jsonl");
-    archive::import(&mut *store, &mut text.as_bytes(), file).unwrap();
+    dump::restore(&mut *store, &mut text.as_bytes(), file).unwrap();
     store
 }
 
@@ -329,7 +329,7 @@ fn an_export_holds_everything() {
     let broken = [lines[0].clone(), "{\"fact\":\"url\"}".to_owned()].join("\n");
     let mut third = open_store(&folder.path().join("third")).unwrap();
     let file = Path::new("broken.jsonl");
-    let error = archive::import(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
+    let error = dump::restore(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
     assert!(error.to_string().starts_with("broken.jsonl:2:"), "{error}");
     // A line without an end is not read to its end.
     let endless = std::io::Read::chain(
@@ -338,7 +338,7 @@ fn an_export_holds_everything() {
     );
     let mut endless = std::io::BufReader::new(endless);
     let mut fourth = open_store(&folder.path().join("fourth")).unwrap();
-    let error = archive::import(&mut *fourth, &mut endless, file)
+    let error = dump::restore(&mut *fourth, &mut endless, file)
         .unwrap_err()
         .to_string();
     assert!(

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use spoor::config::Config;
 use spoor::crawl::frontier::store::MemoryStore;
-use spoor::crawl::frontier::{Frontier, Policy, archive, consistency};
+use spoor::crawl::frontier::{Frontier, Policy, consistency, dump};
 use spoor::web::scope::Scope;
 
 use super::Target;
@@ -43,7 +43,7 @@ fn holding(pairs: BTreeMap<Vec<u8>, Vec<u8>>) -> MemoryStore {
 
 fn import(mut lines: &[u8]) -> Option<MemoryStore> {
     let mut store = holding(BTreeMap::new());
-    let found = archive::import(&mut store, &mut lines, Path::new("lines"));
+    let found = dump::restore(&mut store, &mut lines, Path::new("lines"));
     found.is_ok().then_some(store)
 }
 
@@ -54,7 +54,7 @@ fn use_it(store: MemoryStore) {
         drop(audit);
     }
     let mut lines = Vec::new();
-    archive::export(&store, &mut lines, Path::new("lines")).unwrap();
+    dump::write(&store, &mut lines, Path::new("lines")).unwrap();
     let again = import(&lines);
     assert!(again.is_some(), "an export that is no import");
 

@@ -1,7 +1,7 @@
 //! Which file was the first with certain bytes.
 
 use super::*;
-use crate::crawl::frontier::{archive, consistency};
+use crate::crawl::frontier::{consistency, dump};
 
 over_all! {
     an_export_and_a_copy_hold_the_kept_files
@@ -98,16 +98,16 @@ fn an_export_and_a_copy_hold_the_kept_files() {
     keep(&mut f, &task, Some(sha256(7))).unwrap();
     let mut lines = Vec::new();
     assert!(
-        archive::export(f.ledger.store(), &mut lines, Path::new("x"))
+        dump::write(f.ledger.store(), &mut lines, Path::new("x"))
             .unwrap()
             .is_whole()
     );
     let text = String::from_utf8(lines.clone()).unwrap();
     assert_eq!(text.matches("\"fact\":\"kept\"").count(), 1, "{text}");
     let mut imported = open_store(&folder.path().join("b")).unwrap();
-    archive::import(&mut *imported, &mut lines.as_slice(), Path::new("x")).unwrap();
+    dump::restore(&mut *imported, &mut lines.as_slice(), Path::new("x")).unwrap();
     let mut copied = open_store(&folder.path().join("c")).unwrap();
-    archive::copy(f.ledger.store(), &mut *copied).unwrap();
+    dump::copy(f.ledger.store(), &mut *copied).unwrap();
     for (store, name) in [(imported, "b"), (copied, "c")] {
         let found = store.get(&keys::kept(&sha256(7))).unwrap();
         assert_eq!(found.as_deref(), Some(FILE.as_bytes()), "{name}");
@@ -120,7 +120,7 @@ fn an_export_and_a_copy_hold_the_kept_files() {
     batch.put(keys::kept(&sha256(8)), vec![0xff]);
     f.ledger.store_mut().apply(batch).unwrap();
     assert_eq!(consistency::check(f.ledger.store()).unwrap().count, 2);
-    let found = archive::export(f.ledger.store(), &mut Vec::new(), Path::new("x")).unwrap();
+    let found = dump::write(f.ledger.store(), &mut Vec::new(), Path::new("x")).unwrap();
     assert_eq!(found.damaged_count, 2);
     assert!(f.kept_file(&sha256(8)).is_err());
 }

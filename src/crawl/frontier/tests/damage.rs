@@ -192,7 +192,7 @@ proptest! {
         let single = holes.len() == 1;
         let mut out = Vec::new();
         let holed = Holed { pairs, holes };
-        let found = archive::export(&holed, &mut out, Path::new("test.jsonl")).unwrap();
+        let found = dump::write(&holed, &mut out, Path::new("test.jsonl")).unwrap();
         prop_assert_eq!(found.is_whole(), lost == 0);
         let kept = usize::try_from(found.urls).unwrap();
         prop_assert!(kept <= 400 - lost, "{} of {}", kept, 400 - lost);

@@ -147,13 +147,9 @@ fn other_sizes_survive_an_export() {
     );
     let ledger = f.images().clone();
     let file = folder.path().join("frontier.jsonl.gz");
-    assert!(
-        archive::write_file(&*f.snapshot(), &file)
-            .unwrap()
-            .is_whole()
-    );
+    assert!(dump::write_file(&*f.snapshot(), &file).unwrap().is_whole());
     let mut other = open_store(&folder.path().join("two")).unwrap();
-    archive::read_file(&mut *other, &file).unwrap();
+    dump::read_file(&mut *other, &file).unwrap();
     drop(other);
     let mut f = open(&folder.path().join("two"), now);
     assert_eq!(*f.images(), ledger);

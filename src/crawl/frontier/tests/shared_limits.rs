@@ -488,12 +488,12 @@ fn an_export_keeps_the_groups() {
     drop(f);
     let store = open_store(folder.path()).unwrap();
     let mut lines = Vec::new();
-    archive::export(&*store, &mut lines, folder.path()).unwrap();
+    dump::write(&*store, &mut lines, folder.path()).unwrap();
     assert!(consistency::check(&*store).unwrap().problems.is_empty());
     drop(store);
     let other = tempfile::tempdir().unwrap();
     let mut fresh = open_store(other.path()).unwrap();
-    archive::import(&mut *fresh, &mut lines.as_slice(), other.path()).unwrap();
+    dump::restore(&mut *fresh, &mut lines.as_slice(), other.path()).unwrap();
     drop(fresh);
     let mut f = open(other.path(), policy(DELAY, 0), now);
     assert!(ask(&mut f, due - 1).is_none());

@@ -20,7 +20,7 @@ use std::time::{Instant, UNIX_EPOCH};
 use crate::clock::millis;
 use crate::config::Config;
 use crate::crawl::frontier::Frontier;
-use crate::crawl::frontier::archive::{self, ArchiveError};
+use crate::crawl::frontier::dump::{self, DumpError};
 use crate::crawl::frontier::store::{Readable, StoreError, Visit};
 use crate::fs::{IoError, atomic};
 use crate::outputs::{OutputError, sync_folder};
@@ -35,7 +35,7 @@ const UNFINISHED: &str = "unfinished.jsonl.gz";
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
     #[error(transparent)]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] DumpError),
     #[error(transparent)]
     Output(#[from] OutputError),
     #[error("{damaged} records of the frontier cannot be read{}; stop the crawl and run `spoor frontier check`",
@@ -143,17 +143,17 @@ pub fn within(job: &Path) -> Vec<String> {
 /// job's folder; nothing where none does.
 ///
 /// # Errors
-/// [`ArchiveError`]; the earlier ones are still there where the new one is not.
-pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), ArchiveError> {
+/// [`DumpError`]; the earlier ones are still there where the new one is not.
+pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), DumpError> {
     let earlier = within(job);
     if earlier.is_empty() {
         return Ok(());
     }
     let path = job.join("checkpoints").join(name(now));
-    archive::write_file(&*frontier.snapshot(), &path)?;
+    dump::write_file(&*frontier.snapshot(), &path)?;
     for old in earlier.iter().map(|old| job.join(old)) {
         if old != path {
-            std::fs::remove_file(&old).map_err(|source| ArchiveError::Io {
+            std::fs::remove_file(&old).map_err(|source| DumpError::Io {
                 path: old.clone(),
                 source,
             })?;
@@ -166,7 +166,7 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
     let folder = job.join("checkpoints");
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let unfinished = folder.join(UNFINISHED);
-    let found = archive::write_file(&view, &unfinished)?;
+    let found = dump::write_file(&view, &unfinished)?;
     let ended = view.ended.load(Ordering::Relaxed);
     // The snapshot is not needed any more, and costs as long as it is open.
     drop(view);

@@ -1,15 +1,14 @@
-//! The whole frontier as lines of JSON: export, import, and what they make
-//! possible: conversion, compaction by rewriting, and repair.
+//! A dump: the whole frontier as lines of JSON, and a store restored from one. Conversion,
+//! compaction by rewriting, and repair are made of both.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
 //! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
 //! was kept, which address stands for which, the account of the images, the control
-//! sample and what was drawn for it, by what links were rated.
+//! sample and what was drawn for it, the rating of all links.
 //! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
-//! draw from are not among them, because they follow from the records of the URLs;
-//! importing builds them anew, and counts anew as well. So an import is consistent
-//! whatever the export was, and a
-//! damaged store is repaired by exporting what can still be read.
+//! draw from are not among them, because they follow from the records of the URLs. A
+//! restore builds them and counts everything again. So the restored store is consistent
+//! whatever the dump was, and a damaged store is repaired by dumping what can still be read.
 
 mod building;
 mod salvage;
@@ -58,13 +57,13 @@ const BATCH_BYTES: usize = 16 << 20;
 /// has learned, or a robots.txt of half a megabyte with all of it escaped.
 const MAX_LINE: u64 = 8 << 20;
 
-/// Why an archive cannot be written or read.
+/// Why a dump cannot be written or read.
 #[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
+pub enum DumpError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The archive's file failed.
+    /// The dump's file failed.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
@@ -73,7 +72,7 @@ pub enum ArchiveError {
         source: std::io::Error,
     },
     /// A line is no fact of a frontier.
-    #[error("{}:{line}: {why}; this is no frontier archive, or a damaged one", path.display())]
+    #[error("{}:{line}: {why}; this is no dump of a frontier, or a damaged one", path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -82,7 +81,7 @@ pub enum ArchiveError {
         /// What is wrong.
         why: String,
     },
-    /// The archive was written by another version.
+    /// The dump was written by another version.
     #[error("{}: format {found}, this spoor reads format {FORMAT}", path.display())]
     Version {
         /// The file.
@@ -92,7 +91,7 @@ pub enum ArchiveError {
     },
 }
 
-/// One line of an archive.
+/// One line of a dump.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 enum Fact {
@@ -261,12 +260,8 @@ impl Found {
 /// out and reported.
 ///
 /// # Errors
-/// [`ArchiveError::Io`] where `out` fails, named by `path`.
-pub fn export(
-    store: &dyn Readable,
-    out: &mut dyn Write,
-    path: &Path,
-) -> Result<Found, ArchiveError> {
+/// [`DumpError::Io`] where `out` fails, named by `path`.
+pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<Found, DumpError> {
     let mut found = Found::default();
     let mut failed = None;
     let mut line_out = |fact: &Fact| -> std::io::Result<()> {
@@ -321,14 +316,14 @@ pub fn export(
 /// synced, and renamed, so that no crash leaves half of one.
 ///
 /// # Errors
-/// [`ArchiveError::Io`]; nothing is left then.
-pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, ArchiveError> {
+/// [`DumpError::Io`]; nothing is left then.
+pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, DumpError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let mut unfinished = Unfinished::begin_at(&part, file).map_err(io(&part))?;
     let mut out = GzEncoder::new(BufWriter::new(unfinished.file()), Compression::fast());
-    let found = export(store, &mut out, &part)?;
+    let found = write(store, &mut out, &part)?;
     let mut inner = out.finish().map_err(io(&part))?;
     inner.flush().map_err(io(&part))?;
     drop(inner);
@@ -340,22 +335,22 @@ pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, ArchiveErr
 ///
 /// # Errors
 /// As [`import`].
-pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, ArchiveError> {
+pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, DumpError> {
     let opened = File::open(file).map_err(io(file))?;
     let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
-    import(store, &mut input, file)
+    restore(store, &mut input, file)
 }
 
 /// Fills an empty store from the lines of `input`.
 ///
 /// # Errors
-/// [`ArchiveError`] names the line; the store is then incomplete and must be
+/// [`DumpError`] names the line; the store is then incomplete and must be
 /// thrown away.
-pub fn import(
+pub fn restore(
     store: &mut dyn Store,
     input: &mut dyn BufRead,
     path: &Path,
-) -> Result<Found, ArchiveError> {
+) -> Result<Found, DumpError> {
     let mut building = Building::default();
     let mut line = Vec::new();
     let (mut number, mut in_batch) = (0_usize, 0_usize);
@@ -372,7 +367,7 @@ pub fn import(
             break;
         }
         number += 1;
-        let wrong = |why: String| ArchiveError::Line {
+        let wrong = |why: String| DumpError::Line {
             path: path.to_owned(),
             line: number,
             why,
@@ -385,7 +380,7 @@ pub fn import(
             match &fact {
                 Fact::Meta { meta } if meta.format == FORMAT => {}
                 Fact::Meta { meta } => {
-                    return Err(ArchiveError::Version {
+                    return Err(DumpError::Version {
                         path: path.to_owned(),
                         found: meta.format,
                     });
@@ -438,8 +433,8 @@ pub fn copy(from: &dyn Store, to: &mut dyn Store) -> Result<u64, StoreError> {
     Ok(pairs)
 }
 
-fn io(path: &Path) -> impl FnOnce(std::io::Error) -> ArchiveError + '_ {
-    |source| ArchiveError::Io {
+fn io(path: &Path) -> impl FnOnce(std::io::Error) -> DumpError + '_ {
+    |source| DumpError::Io {
         path: path.to_owned(),
         source,
     }

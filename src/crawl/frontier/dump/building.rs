@@ -1,7 +1,7 @@
 //! A store built anew from facts: each becomes its record, and what follows from it
 //! (queues, waiting lists, visits, simhashes, the counters) is derived.
 
-use super::{ArchiveError, Fact, Found};
+use super::{DumpError, Fact, Found};
 use crate::address::PageUrl;
 use crate::crawl::frontier::codec;
 use crate::crawl::frontier::contexts::{Words, pack};
@@ -193,7 +193,7 @@ impl Building {
         Ok(())
     }
 
-    pub fn finish(mut self, store: &mut dyn Store) -> Result<Found, ArchiveError> {
+    pub fn finish(mut self, store: &mut dyn Store) -> Result<Found, DumpError> {
         let counts = Counts {
             // What no URL tells.
             fetches: self.meta.counts.fetches,
