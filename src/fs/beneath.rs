@@ -22,6 +22,9 @@ use serde::{Deserialize, Serialize};
 /// The longest path of a file in a job, in bytes; spoor's own are shorter by far.
 const LONGEST: usize = 4_096;
 
+/// The system's number for a missing permission; a path that leads out has none.
+const EACCES: i32 = 13;
+
 /// A path below a job's folder, as its files name one: names with `/` between them, of
 /// which none leads elsewhere.
 #[derive(
@@ -292,13 +295,15 @@ pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
         _ => Path::new("."),
     };
     // `Dir` itself may be open for its path only, which cannot be synced.
-    let opened = match dir(folder)?.open(parent) {
+    let opened = match dir(folder).and_then(|dir| dir.open(parent)) {
         // Systems that cannot open a folder need not be told.
         Err(_) if cfg!(not(unix)) => return Ok(()),
+        // One may write into a folder that one may not read, and then cannot sync it.
+        Err(error) if error.raw_os_error() == Some(EACCES) => return Ok(()),
         opened => opened.map_err(told)?,
     };
     match opened.sync_all() {
-        // So do file systems that have no such call (fsync(2)).
+        // Some file systems have no such call for a folder (fsync(2)).
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }
