@@ -3,13 +3,16 @@
 use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+#[cfg(feature = "lab")]
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Subcommand;
 use serde::Deserialize;
 use spoor::daemon;
-use spoor::lab::{self, Labels, demo, endless, tarpits, traps, zoo};
+use spoor::lab::{self, Labels, demo};
+#[cfg(feature = "lab")]
+use spoor::lab::{endless, tarpits, traps, zoo};
 use spoor::outputs::{self, Table};
 
 /// Webs on this machine.
@@ -30,6 +33,7 @@ pub enum Lab {
     },
     /// Serve a web with traps: a calendar, a maze of filters, session ids, redirect
     /// loops, and an archive that is worth reading.
+    #[cfg(feature = "lab")]
     Traps {
         /// How many articles the archive has.
         #[arg(long, default_value_t = 5000)]
@@ -40,6 +44,7 @@ pub enum Lab {
     },
     /// Serve a web of small pages that has no end and something new on every page, for
     /// crawls of any length.
+    #[cfg(feature = "lab")]
     Endless {
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
@@ -50,6 +55,7 @@ pub enum Lab {
     },
     /// Serve a web with hosts that keep requests open as long as they can, and print how
     /// many honest pages are asked for meanwhile.
+    #[cfg(feature = "lab")]
     Tarpits {
         /// What hostile hosts do: silent, drip-head, drip-robots, drip-page or slow-body.
         #[arg(long, default_value = "silent")]
@@ -74,6 +80,7 @@ pub enum Lab {
         job: Option<PathBuf>,
     },
     /// Serve hostile sites, or list them with what must become of each.
+    #[cfg(feature = "lab")]
     Zoo {
         /// Print the table of cases and serve nothing.
         #[arg(long)]
@@ -114,16 +121,23 @@ impl Lab {
         match self {
             Lab::Serve { dir, listen } => {
                 let lab = lab::Lab::open(&dir)?;
-                serve(lab, &dir.display().to_string(), listen, None)
+                serve(lab, &dir.display().to_string(), listen, |_| Ok(()))
             }
+            #[cfg(feature = "lab")]
             Lab::Traps { articles, listen } => {
                 let what = traps::HOSTS.join(", ");
-                serve(traps::web(articles), &what, listen, None)
+                serve(traps::web(articles), &what, listen, |_| Ok(()))
             }
+            #[cfg(feature = "lab")]
             Lab::Endless { listen, job } => {
                 let what = format!("{} hosts without an end", endless::HOSTS);
-                serve(endless::web(), &what, listen, job.as_deref())
+                serve(endless::web(), &what, listen, |addr| match &job {
+                    Some(path) => std::fs::write(path, endless::job(addr))
+                        .with_context(|| format!("writing {}", path.display())),
+                    None => Ok(()),
+                })
             }
+            #[cfg(feature = "lab")]
             Lab::Tarpits {
                 kind,
                 hostile,
@@ -149,6 +163,7 @@ impl Lab {
                 };
                 open_tarpits(plan, listen, job.as_deref())
             }
+            #[cfg(feature = "lab")]
             Lab::Zoo {
                 list,
                 cases,
@@ -187,6 +202,7 @@ fn on_loopback(listen: SocketAddr) -> Result<()> {
 }
 
 /// The cases of these names, or all.
+#[cfg(feature = "lab")]
 fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
     let mut cases = zoo::cases();
     for name in names {
@@ -198,6 +214,7 @@ fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
     Ok(cases)
 }
 
+#[cfg(feature = "lab")]
 fn table(cases: &[zoo::Case]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "case\twhat it does\twhat must become of it")?;
@@ -207,6 +224,7 @@ fn table(cases: &[zoo::Case]) -> Result<()> {
     Ok(())
 }
 
+#[cfg(feature = "lab")]
 fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
@@ -231,6 +249,7 @@ fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Res
     })
 }
 
+#[cfg(feature = "lab")]
 fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
@@ -263,8 +282,13 @@ fn open_tarpits(plan: tarpits::Plan, listen: SocketAddr, job: Option<&Path>) -> 
     })
 }
 
-/// Serves until a signal; `job` is where the job of the endless web is to go.
-fn serve(lab: lab::Lab, what: &str, listen: SocketAddr, job: Option<&Path>) -> Result<()> {
+/// Serves until a signal. `ready` is told the address before it is printed.
+fn serve(
+    lab: lab::Lab,
+    what: &str,
+    listen: SocketAddr,
+    ready: impl FnOnce(SocketAddr) -> Result<()>,
+) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
         // Before the address is told: whoever reads it may stop the server.
@@ -272,10 +296,7 @@ fn serve(lab: lab::Lab, what: &str, listen: SocketAddr, job: Option<&Path>) -> R
         let running = lab::spawn(lab, listen)
             .await
             .with_context(|| format!("listening on {listen}"))?;
-        if let Some(path) = job {
-            std::fs::write(path, endless::job(running.addr))
-                .with_context(|| format!("writing {}", path.display()))?;
-        }
+        ready(running.addr)?;
         println!("serving {what} on http://{}", running.addr);
         println!(
             "to crawl it, under [network]: allow_private = true and connect_to = [\"::{}\"]",

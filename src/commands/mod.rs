@@ -8,6 +8,7 @@ mod crawl;
 mod ctl;
 mod demo;
 pub mod exit;
+#[cfg(feature = "lab")]
 mod experiment;
 mod explain;
 mod export;
@@ -103,6 +104,7 @@ pub enum Command {
         json: bool,
     },
     /// Compare settings by crawling a stored web with each, offline.
+    #[cfg(feature = "lab")]
     Experiment(experiment::Experiment),
     /// Ask and steer a running crawl.
     Ctl(ctl::Ctl),
@@ -222,6 +224,7 @@ pub fn run(command: Command) -> Result<u8> {
         Command::Explain { job, url, json } => explain::url(&job, &url, json),
         Command::Host { job, name, json } => explain::host(&job, &name, json),
         Command::Reload { job, json } => reload::run(&job, json),
+        #[cfg(feature = "lab")]
         Command::Experiment(experiment) => experiment.run(),
         Command::Ctl(ctl) => ctl.run(),
         Command::Rank(rank) => rank.run(),

@@ -39,20 +39,28 @@
 //! short cut past HTTP, and never lie in their answers unless a test asks them to by a
 //! [`Behaviour`]. Labels are for judging; no part of a crawl may read them. The zoo lies in
 //! everything.
+//!
+//! Without the feature `lab`, which is on by default, there are only the webs that the demo needs
+//! and those of folders.
 
 pub mod demo;
+#[cfg(feature = "lab")]
 pub mod endless;
+#[cfg(feature = "lab")]
 pub mod experiment;
 pub mod gallery;
 pub mod judge;
 pub mod picture;
 pub mod serve;
+#[cfg(feature = "lab")]
 pub mod tarpits;
+#[cfg(feature = "lab")]
 pub mod traps;
 pub mod tree;
+#[cfg(feature = "lab")]
 pub mod zoo;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "lab"))]
 mod tests;
 
 pub use judge::{Labels, Verdict};

@@ -49,6 +49,10 @@ pub(crate) enum Scale {
     /// Both evenly, from 0.
     Linear,
     /// The horizontal one by powers of ten, the vertical one evenly from 0.
+    #[cfg_attr(
+        not(feature = "lab"),
+        expect(dead_code, reason = "only experiments plot over sizes of text")
+    )]
     LogarithmicX,
     /// Both by powers of ten.
     Logarithmic,
