@@ -126,7 +126,7 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
         (
             "/text.png",
             "bad_image",
-            "no image of a supported format; sent as \"image/avif\"",
+            "not an image of a supported format; sent as \"image/avif\"",
         ),
     ] {
         let (outcome, why, error) = &told[path];

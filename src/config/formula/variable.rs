@@ -1,19 +1,19 @@
-//! The names that a formula may use: what each stands for, and how it is written.
+//! The names that a formula may use, with their meaning.
 
 use std::str::FromStr;
 
 use crate::config::errors::{nearest, shown};
 
-/// Elements with text that are counted around an image, as many as `[images]`
-/// can ask for.
+/// The most elements counted around an image, which is the most that `[images]` can ask
+/// for.
 const MAX_ELEMENTS: usize = 20;
 
-/// What a name in a formula stands for.
+/// The meaning of a name in a formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
-    /// A rating of a text around the image, as `alt.weighted`.
+    /// A rating of a text around the image, such as `alt.weighted`.
     Text(Around, Measure),
-    /// `document_perplexity`: of the page that embeds the image.
+    /// `document_perplexity`: that of the page that embeds the image.
     DocumentPerplexity,
     /// `width` in pixels, of the image itself.
     Width,
@@ -94,7 +94,7 @@ impl FromStr for Variable {
         match (around, measure) {
             (Some(around), Some(measure)) => Ok(Self::Text(around, measure)),
             (Some(_), None) => Err(format!(
-                "`{}` names no rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
+                "`{}` lacks a rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
                 shown(name)
             )),
             (None, _) => Err(unknown(name)),
@@ -123,5 +123,5 @@ fn unknown(name: &str) -> String {
     let hint = hint
         .map(|h| format!("; did you mean `{}`?", shown(&h)))
         .unwrap_or_default();
-    format!("`{}` is no known name{hint}", shown(name))
+    format!("`{}` is not a known name{hint}", shown(name))
 }

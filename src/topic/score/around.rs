@@ -1,10 +1,10 @@
 //! Ratings of the words around images.
 //!
-//! They overlap: an image in a cell of a table has the row, the table and the section for
-//! parents, each of up to thousands of characters, and most of them are those of the next
-//! image as well. So the page's text is cut into tokens and read by the model once, and
-//! every part, its sentences too, is put together from that. Its rating is, to the last
-//! bit, what it is by itself.
+//! They overlap: an image in a table cell has the row, the table and the section as
+//! parents, each of up to thousands of characters, and most of these are shared with the
+//! next image. So the page's text is tokenised and scored by the model once, and every
+//! part, including its sentences, is assembled from that. The result is bit for bit the
+//! rating of the part by itself.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,7 +15,7 @@ use crate::topic::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity
 
 use super::scorer::Measured;
 
-/// The text of a page in which the words around its images stand.
+/// The text of a page that contains the words around its images.
 pub(super) struct Around<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
@@ -26,9 +26,9 @@ pub(super) struct Around<'s> {
 }
 
 impl<'s> Around<'s> {
-    /// `None` where there is little to gain, or the model has no quicker way. `of_blocks`
-    /// are the tokens of the page's blocks; those of all of its text are cut anew only where
-    /// an extractor left blocks out.
+    /// `None` if there is little to gain, or the model has no faster way. `of_blocks` are
+    /// the tokens of the page's blocks; the whole text is tokenised separately only if an
+    /// extractor left blocks out.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
         keywords: &'s KeywordTable,
@@ -40,8 +40,8 @@ impl<'s> Around<'s> {
             let lists = spans.parents.iter().chain(&spans.siblings);
             lists.chain(&spans.heading).chain(&spans.figcaption)
         });
-        // Reading the text costs what its parts would, each by itself, if together they
-        // are as long.
+        // Reading the text costs as much as its parts, each by itself, if their total
+        // length is the same.
         let sum: usize = spans.map(Span::len).sum();
         if sum < page.flow.len().max(1) {
             return None;
@@ -64,8 +64,8 @@ impl<'s> Around<'s> {
         })
     }
 
-    /// What a part of the text is rated by; `None` where its tokens are others than
-    /// those of the whole, as where it begins in the middle of a word.
+    /// The measurements of a part of the text; `None` if its tokens differ from those of
+    /// the whole, for example because it begins in the middle of a word.
     pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
         let (start, end) = (self.text.at(span.start)?, self.text.at(span.end)?);
         let tokens = end.saturating_sub(start);
@@ -83,8 +83,8 @@ impl<'s> Around<'s> {
         })
     }
 
-    /// The score and the keyword score of each of these sentences; `None` where they are
-    /// not those that were read.
+    /// The score and the keyword score of each of these sentences; `None` if they are not
+    /// the ones that were read.
     pub(super) fn sentences(&self, of_blocks: &Rc<Tokens>) -> Option<Vec<(SentenceScore, f64)>> {
         if !Rc::ptr_eq(&self.text, of_blocks) {
             return None;

@@ -1,4 +1,4 @@
-//! A link takes the perplexity of the page it stands on (Remus & Biemann 2016).
+//! A link's score is the perplexity of its page (Remus & Biemann 2016).
 
 use super::{Score, Strategy, Terms};
 use crate::address::PageUrl;

@@ -53,7 +53,7 @@ pub fn link_score(parts: &LinkParts, weights: &Weights) -> f64 {
     weighted(base, keyword, weights.gamma_keyword)
 }
 
-/// The link score's formula with its numbers filled in, for people.
+/// The link score's formula with its numbers filled in, for display.
 fn link_formula(parts: &LinkParts, weights: &Weights) -> String {
     let LinkParts {
         document,

@@ -33,28 +33,29 @@ pub use learn::Learned;
 pub use learning::Learning;
 pub use link::link_score;
 
-/// Priority of a link: its score, and its bucket; without a bucket it lies above the razor and is
-/// not followed.
+/// Priority of a link: its score and its bucket; without a bucket it is above the cutoff
+/// (`razor`) and not followed.
 pub type Score = (f64, Option<Bucket>);
 
-/// What all strategies are given: how much the parts of a rating weigh, and where the buckets end.
+/// The parameters of all strategies: the weights of the parts of a rating, and the
+/// boundaries of the buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Terms {
-    /// How much the parts weigh.
+    /// The weights of the parts.
     pub weights: Weights,
-    /// Where the buckets end.
+    /// The boundaries of the buckets.
     pub boundaries: Boundaries,
 }
 
 impl Terms {
-    /// A number that is the same for all crawls that rate by a strategy of this kind on these
-    /// terms, in every process.
+    /// A hash that is equal in every process for all crawls that rate by a strategy of
+    /// this kind with these parameters.
     pub fn digest(&self, kind: StrategyKind) -> u64 {
         let Self {
             weights,
             boundaries,
         } = self;
-        // Numbers are written in the shortest form that gives them back.
+        // Numbers are written in their shortest exact form.
         let text = format!("{} {weights:?} {boundaries:?}", kind.name());
         let hash = Sha256::digest(text);
         let first = hash.iter().take(8);
@@ -73,17 +74,17 @@ pub trait Strategy: Send + Sync {
     /// Rates an image by the perplexity of its page.
     fn image(&self, document: f64) -> Score;
 
-    /// Rates a page of which only the address is known, as from a sitemap.
+    /// Rates a page that is known only by its address, for example from a sitemap.
     fn listed(&self) -> Score;
 
-    /// Whether it prefers some links to others. If not, a control sample drawn by chance would
-    /// show nothing.
+    /// Whether it prefers some links to others. If not, a random control sample would show
+    /// nothing.
     fn prefers(&self) -> bool {
         true
     }
 
-    /// Rates links by their clues and learns where they led, if this strategy learns. Links
-    /// without clues are rated by their parts.
+    /// The part that learns from clues, if this strategy learns. Links without clues are
+    /// rated by their parts.
     fn learning(&self) -> Option<&dyn Learning> {
         None
     }
