@@ -11,7 +11,7 @@ mod variable;
 use super::errors::shown;
 use super::values::TextValue;
 
-pub use variable::{Around, Measure, Variable};
+pub use variable::{ImageText, Measure, Variable};
 
 /// The longest formula, in bytes.
 const MAX_BYTES: usize = 1_000;
@@ -295,9 +295,9 @@ mod tests {
         Formula::from_text(text)
             .unwrap()
             .evaluate(|variable| match variable {
-                Variable::Text(Around::Alt, Measure::Weighted) => 4.0,
-                Variable::Text(Around::Parent(1), Measure::Weighted) => 9.0,
-                Variable::Text(Around::Sibling(19), Measure::Keyword) => 0.5,
+                Variable::Text(ImageText::Alt, Measure::Weighted) => 4.0,
+                Variable::Text(ImageText::Parent(1), Measure::Weighted) => 9.0,
+                Variable::Text(ImageText::Sibling(19), Measure::Keyword) => 0.5,
                 Variable::Text(..) => f64::NAN,
                 Variable::DocumentPerplexity => 100.0,
                 Variable::Width => 640.0,

@@ -45,7 +45,7 @@ use std::path::{Path, PathBuf};
 use toml::de::DeTable;
 
 pub use errors::{ConfigError, ConfigErrors, Place};
-pub use formula::{Around, Formula, Measure, Variable};
+pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,

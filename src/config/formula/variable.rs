@@ -12,7 +12,7 @@ const MAX_ELEMENTS: usize = 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
     /// A rating of a text around the image, such as `alt.weighted`.
-    Text(Around, Measure),
+    Text(ImageText, Measure),
     /// `document_perplexity`: that of the page that embeds the image.
     DocumentPerplexity,
     /// `width` in pixels, of the image itself.
@@ -25,7 +25,7 @@ pub enum Variable {
 
 /// A text around an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Around {
+pub enum ImageText {
     /// `alt`, the attribute.
     Alt,
     /// `title`, the attribute.
@@ -70,20 +70,19 @@ impl FromStr for Variable {
         }
         let (text, measure) = name.split_once('.').unwrap_or((name, ""));
         let number = |digits: &str| digits.parse().ok().filter(|n| *n < MAX_ELEMENTS);
-        let numbered = |prefix, kind: fn(usize) -> Around| {
+        let numbered = |prefix, kind: fn(usize) -> ImageText| {
             text.strip_prefix(prefix).and_then(number).map(kind)
         };
         let around = match text {
-            "alt" => Some(Around::Alt),
-            "title" => Some(Around::Title),
-            "aria_label" => Some(Around::AriaLabel),
-            "caption" => Some(Around::Caption),
-            "figcaption" => Some(Around::Figcaption),
-            "heading" => Some(Around::Heading),
-            "file_name" => Some(Around::FileName),
-            _ => {
-                numbered("parent", Around::Parent).or_else(|| numbered("sibling", Around::Sibling))
-            }
+            "alt" => Some(ImageText::Alt),
+            "title" => Some(ImageText::Title),
+            "aria_label" => Some(ImageText::AriaLabel),
+            "caption" => Some(ImageText::Caption),
+            "figcaption" => Some(ImageText::Figcaption),
+            "heading" => Some(ImageText::Heading),
+            "file_name" => Some(ImageText::FileName),
+            _ => numbered("parent", ImageText::Parent)
+                .or_else(|| numbered("sibling", ImageText::Sibling)),
         };
         let measure = match measure {
             "perplexity" => Some(Measure::Perplexity),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{RankError, Ranked, Steps};
-use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
+use crate::config::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
 use crate::fs::beneath;
 use crate::outputs::{self, Sidecar};
 use crate::page::{ImageContext, TextScore};
@@ -80,15 +80,15 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
     formula.evaluate(|variable| match variable {
         Variable::Text(around, measure) => {
             let text = match around {
-                Around::Alt => scores.alt.as_ref(),
-                Around::Title => scores.title.as_ref(),
-                Around::AriaLabel => scores.aria_label.as_ref(),
-                Around::Caption => scores.caption.as_ref(),
-                Around::Figcaption => scores.figcaption.as_ref(),
-                Around::Heading => scores.heading.as_ref(),
-                Around::FileName => scores.file_name.as_ref(),
-                Around::Parent(n) => scores.parents.get(n),
-                Around::Sibling(n) => scores.siblings.get(n),
+                ImageText::Alt => scores.alt.as_ref(),
+                ImageText::Title => scores.title.as_ref(),
+                ImageText::AriaLabel => scores.aria_label.as_ref(),
+                ImageText::Caption => scores.caption.as_ref(),
+                ImageText::Figcaption => scores.figcaption.as_ref(),
+                ImageText::Heading => scores.heading.as_ref(),
+                ImageText::FileName => scores.file_name.as_ref(),
+                ImageText::Parent(n) => scores.parents.get(n),
+                ImageText::Sibling(n) => scores.siblings.get(n),
             };
             // As in the rank that the crawl records: silence is no merit.
             let absent = TextScore {

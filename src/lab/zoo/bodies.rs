@@ -176,7 +176,7 @@ fn slow() -> Vec<Case> {
                 b"a",
                 DRIP,
             ),
-            late().saying("took too long: the answer was not complete"),
+            late().saying("took too long: the response was not complete"),
         ),
         case(
             "drip-large-body",

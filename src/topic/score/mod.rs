@@ -3,7 +3,7 @@
 //! [`rating`] has the formulas (Werner 2015, after Remus & Biemann 2016) as pure functions
 //! of numbers, [`boundaries`] maps scores to priority classes, [`calibration`] interprets
 //! the perplexities of one model, and [`scorer`] applies them to an extracted page with a
-//! language model and a keyword table, using `around` for the words around images.
+//! language model and a keyword table, using `image_texts` for the words around images.
 //! [`contrast`] compares the words of a document with the given texts, [`topicality`]
 //! turns that into a probability of being on topic, [`judge`] adapts it to the seeds and
 //! the pages of a crawl, [`observer`] extracts the features of links, and [`learner`]
@@ -14,11 +14,11 @@
 //! clock or the frontier, and nothing decides whether a link is followed. The caller
 //! applies `nofollow`, scope and the cutoff (`razor`).
 
-mod around;
 pub mod boundaries;
 mod cache;
 pub mod calibration;
 pub mod contrast;
+mod image_texts;
 pub mod judge;
 pub mod learner;
 pub mod observer;

@@ -5,8 +5,8 @@ use std::iter::repeat;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::around::Around;
 use super::cache::Ratings;
+use super::image_texts::PageText;
 use super::observer::PageObserver;
 use super::rating::weighted;
 use crate::address::PageUrl;
@@ -94,8 +94,10 @@ impl Scorer {
     /// are ignored: the caller decides about both.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
         let text = Rc::new(Tokens::of(extracted.blocks.iter().map(String::as_str)));
-        let around = Around::new(&*self.lm, &self.keywords, extracted, &text);
-        let known = around.as_ref().and_then(|around| around.sentences(&text));
+        let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &text);
+        let known = page_text
+            .as_ref()
+            .and_then(|page_text| page_text.sentences(&text));
         let (document, sentences) = self.rate_document(&text.sentences, known);
         let observed = self.observer.as_ref().map(|observer| {
             let verdict = observer.judge(&sentences, document.perplexity);
@@ -107,7 +109,7 @@ impl Scorer {
                 clues: observer.clues(page_url, extracted),
             }
         });
-        let mut texts = Texts::new(self, around);
+        let mut texts = Texts::new(self, page_text);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             ScoredLink {
@@ -307,22 +309,22 @@ struct Texts<'scorer, 'page> {
     scorer: &'scorer Scorer,
     /// The standard hasher, because these keys come from the web.
     rated: HashMap<&'page str, Rated>,
-    around: Option<Around<'scorer>>,
+    page_text: Option<PageText<'scorer>>,
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer>>) -> Self {
+    fn new(scorer: &'scorer Scorer, page_text: Option<PageText<'scorer>>) -> Self {
         Self {
             scorer,
             rated: HashMap::new(),
-            around,
+            page_text,
         }
     }
 
     /// The rating of a text that is part of the page's text.
     fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> Rated {
-        let around = self.around.as_ref().zip(span);
-        let measured = around.and_then(|(around, span)| around.measure(span));
+        let page_text = self.page_text.as_ref().zip(span);
+        let measured = page_text.and_then(|(page_text, span)| page_text.measure(span));
         match measured {
             Some(measured) => self.scorer.rated(&measured),
             None => self.rate(text),

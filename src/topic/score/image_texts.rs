@@ -16,7 +16,7 @@ use crate::topic::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity
 use super::scorer::Measured;
 
 /// The text of a page that contains the words around its images.
-pub(super) struct Around<'s> {
+pub(super) struct PageText<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
     text: Rc<Tokens>,
@@ -25,7 +25,7 @@ pub(super) struct Around<'s> {
     weights: Vec<(usize, f64)>,
 }
 
-impl<'s> Around<'s> {
+impl<'s> PageText<'s> {
     /// `None` if there is little to gain, or the model has no faster way. `of_blocks` are
     /// the tokens of the page's blocks; the whole text is tokenised separately only if an
     /// extractor left blocks out.
@@ -175,21 +175,21 @@ mod tests {
         let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
         let read = tokens(&page);
-        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
+        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
         for span in spans {
             let text = &flow[span.clone()];
             assert_eq!(
-                around.measure(&span),
+                page_text.measure(&span),
                 Some(alone(text, &keywords)),
                 "{text}"
             );
         }
         let sentences = crate::topic::lm::sentences(flow.lines());
         let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-        assert_eq!(around.sentences(&read), Some(scores.collect()));
-        assert_eq!(around.sentences(&tokens(&page)), None, "other sentences");
-        assert_eq!(around.measure(&(5..31)), None, "begins within a word");
-        assert_eq!(around.measure(&(0..1_000)), None);
+        assert_eq!(page_text.sentences(&read), Some(scores.collect()));
+        assert_eq!(page_text.sentences(&tokens(&page)), None, "other sentences");
+        assert_eq!(page_text.measure(&(5..31)), None, "begins within a word");
+        assert_eq!(page_text.measure(&(0..1_000)), None);
     }
 
     #[test]
@@ -198,18 +198,18 @@ mod tests {
         let (mut page, keywords) = (page(flow, vec![0..flow.len(), 19..40]), keywords());
         page.left_out = page.blocks.split_off(1);
         let read = tokens(&page);
-        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
-        assert_eq!(around.sentences(&read), None);
+        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
+        assert_eq!(page_text.sentences(&read), None);
         for span in [0..flow.len(), 19..40] {
             let of = alone(&flow[span.clone()], &keywords);
-            assert_eq!(around.measure(&span), Some(of));
+            assert_eq!(page_text.measure(&span), Some(of));
         }
     }
 
     #[test]
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
-        let new = |page: &Extracted| Around::new(&*LM, &keywords, page, &tokens(page)).is_some();
+        let new = |page: &Extracted| PageText::new(&*LM, &keywords, page, &tokens(page)).is_some();
         let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
         assert!(!new(&page(flow, vec![0..7, 8..18])));
@@ -236,13 +236,13 @@ mod tests {
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
             let read = tokens(&page);
-            let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
+            let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
             let sentences = crate::topic::lm::sentences(flow.split('\n'));
             let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-            prop_assert_eq!(around.sentences(&read), Some(scores.collect()));
+            prop_assert_eq!(page_text.sentences(&read), Some(scores.collect()));
             for span in spans.into_iter().chain([0..flow.len()]) {
                 let text = &flow[span.clone()];
-                if let Some(measured) = around.measure(&span) {
+                if let Some(measured) = page_text.measure(&span) {
                     prop_assert_eq!(measured, alone(text, &keywords), "{:?}", text);
                 }
             }
