@@ -279,7 +279,7 @@ fn a_stop_drains_and_the_log_is_followed_to_the_end() {
     let done = |r: &&Value| r["url"] == "http://a.test/0" && r["outcome"] == "done";
     assert!(rows.iter().any(|r| done(&r)), "{rest:?}");
     let out = live.ended().stopped();
-    assert!(out.contains("goes on where it stopped"), "{out}");
+    assert!(out.contains("continues where it stopped"), "{out}");
     assert!(
         job.log().iter().any(|r| done(&r)),
         "what was in flight is finished"

@@ -212,5 +212,5 @@ fn the_same_bytes_under_other_addresses_are_one_file_also_after_a_change_of_stor
     assert_eq!(later["same_as"], first["file"]);
     assert_eq!(inode(&job, later), inode(&job, first));
     let out = Ran::of(&mut spoor(&["store", "check", file])).good();
-    assert!(out.contains("everything holds together"), "{out}");
+    assert!(out.contains("no inconsistencies"), "{out}");
 }

@@ -375,7 +375,7 @@ fn converting_a_store_changes_the_job_file_alone_where_it_names_the_store() {
     };
     let out = convert("fjall", &[]);
     assert!(
-        out.contains("it says store = \"fjall\" under [frontier] now"),
+        out.contains("now has store = \"fjall\" under [frontier]"),
         "{out}"
     );
     let after = std::fs::read_to_string(job.file()).unwrap();

@@ -50,7 +50,7 @@ pub enum AgreementError {
     )]
     Class(String, String),
     /// The figures cannot be written.
-    #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
     Write {
         /// The file.
         path: PathBuf,

@@ -83,7 +83,7 @@ struct Undo {
 #[derive(Debug, thiserror::Error)]
 pub enum VotesError {
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: {what} failed: {source}; free space or correct the permissions", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,

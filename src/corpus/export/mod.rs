@@ -147,7 +147,7 @@ pub enum ExportError {
     #[error("{}: another export is being written there; wait for it or name another folder with --to", .0.display())]
     Busy(PathBuf),
     /// The operating system refused.
-    #[error("{0}; free space or mend the permissions, then export again")]
+    #[error("{0}; free space or correct the permissions, then export again")]
     Io(#[from] IoError),
 }
 

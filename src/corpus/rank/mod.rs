@@ -60,7 +60,7 @@ pub enum RankError {
     #[error("rank.formula needs the job's model for texts that are absent: {0}")]
     Model(#[from] FolderError),
     /// The ranking cannot be written.
-    #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
     Write {
         /// The file.
         path: PathBuf,

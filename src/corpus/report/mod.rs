@@ -65,7 +65,7 @@ pub enum ReportError {
     #[error(transparent)]
     Model(#[from] FolderError),
     /// The operating system refused.
-    #[error("{}: {what} failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: {what} failed: {source}; free space or correct the permissions", path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,

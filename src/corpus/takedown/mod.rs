@@ -85,7 +85,7 @@ pub enum TakedownError {
         why: String,
     },
     /// A file or folder failed.
-    #[error("{0}; free space or mend the permissions, then run this again")]
+    #[error("{0}; free space or correct the permissions, then run this again")]
     Io(#[from] IoError),
 }
 

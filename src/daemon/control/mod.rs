@@ -150,7 +150,7 @@ pub enum ControlError {
     #[error("the change cannot be recorded: {0}")]
     Audit(String),
     /// A file in the job's folder cannot be read or written.
-    #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]
+    #[error("{}: {source}; correct the permissions or free space, then try again", path.display())]
     Io {
         /// The file.
         path: PathBuf,
