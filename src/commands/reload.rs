@@ -36,7 +36,7 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
         };
         println!(
             "re-rated: {} addresses seen, {} links with another score, {} of them in another \
-             class, {} now above the razor, {} back from above it{so_far}",
+             class, {} now above the cutoff (razor), {} back from above it{so_far}",
             came.seen, came.rescored, came.moved, came.razored, came.revived
         );
     }

@@ -130,7 +130,7 @@ fn every_state_of_a_stopped_job_is_explained() {
             "bucket seed, 0 hops",
             "via        a seed",
             "scope      within, `host:a.test` of scope.accept",
-            "robots     allowed to spoor, no line speaks of it",
+            "robots     allowed to spoor, no line covers it",
             "host       a.test: ",
             "clock      may be asked now",
         ],
@@ -191,7 +191,7 @@ fn every_state_of_a_stopped_job_is_explained() {
         "/razored",
         &[
             "page dropped: razor\ndecided    its score ",
-            "is above the razor",
+            "is above the cutoff (razor)",
             "bucket none",
         ],
     );
@@ -239,7 +239,10 @@ fn a_running_job_is_asked_and_goes_on() {
     let nobody = command(&job, "reload", &[]);
     assert_eq!(nobody.status.code(), Some(3));
     let nobody = nobody.err;
-    assert!(nobody.contains("no crawl works on this job"), "{nobody}");
+    assert!(
+        nobody.contains("no crawl of this job is running"),
+        "{nobody}"
+    );
     let mut process = Live::start(&mut job.crawl());
     wire.wait_for("a.test/5");
     let leased = explain(&job, "http://a.test/5");
@@ -284,9 +287,9 @@ fn a_running_job_is_asked_and_goes_on() {
         ),
         ("GET /api/explain?url=nonsense", "", 400, "is not a URL"),
         ("GET /api/explain", "", 400, "name an address"),
-        ("GET /api/host/a%20b", "", 400, "is no host"),
+        ("GET /api/host/a%20b", "", 400, "is not a host"),
         ("GET /elsewhere", "", 404, "there is nothing here"),
-        ("GET /api/rules", "", 405, "not with this method"),
+        ("GET /api/rules", "", 405, "this method is not allowed"),
         (
             "POST /api/rules",
             "[scope]\nmax_hop = 1",

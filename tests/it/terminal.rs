@@ -321,7 +321,7 @@ fn a_host_that_is_not_there_is_named() {
     let seed = format!("http://{closed}/");
     let ran = Ran::of(&mut job(&wire, &[&seed], "").crawl());
     assert_eq!(ran.status.code(), Some(4), "{ran:?}");
-    let says = format!("{seed}: its robots.txt cannot be had: the connection to ");
+    let says = format!("{seed}: its robots.txt cannot be fetched: the connection to ");
     assert!(ran.err.contains(&says), "{}", ran.err);
 }
 

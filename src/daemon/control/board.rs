@@ -1,6 +1,6 @@
-//! The dashboard: one page whose parts are in the program, and what it shows beyond the
-//! status. It loads nothing from anywhere else; images are decoded and encoded anew
-//! before a browser sees them, and all words are set as text.
+//! The dashboard: a page built into the program, and the data it shows beyond the status.
+//! It loads nothing from elsewhere; images are decoded and re-encoded before a browser
+//! sees them, and all text is inserted as text, not as markup.
 
 use axum::extract::{Path as UrlPath, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -23,72 +23,72 @@ use crate::page::Bucket;
 use crate::picture::thumbnail;
 use crate::sanitize;
 
-/// Hosts in the list of those that yield.
+/// Hosts in the list of the best ones.
 const HOSTS: usize = 20;
 
-/// Hosts of each state in the list of those whose turn comes.
+/// Hosts of each state in the list of the next ones.
 const TURNS: usize = 8;
 
-/// Points of the curve that count as lately.
+/// How many of the last points of the curve count as recent.
 const LATELY: usize = 4;
 
 /// Longest side of an image in the gallery, in pixels.
 const SIDE: u32 = 320;
 
-/// Characters of an image's words that are shown.
+/// The most characters of an image's text that are shown.
 const MAX_TEXT: usize = 300;
 
-/// What a crawl brings, beyond its status.
+/// The results of a crawl, beyond its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Board {
-    /// What focusing gains.
+    /// The benefit of focusing.
     pub focus: FocusNow,
     /// The perplexity of the pages in the order fetched, in packets.
     pub perplexity: Vec<Packet>,
     /// The hosts with the most pages on topic.
     pub best: Vec<Yield>,
-    /// The hosts whose turn comes next, a few of each state.
+    /// The next hosts, a few of each state.
     pub hosts: Vec<Turn>,
-    /// The last images.
+    /// The latest images.
     pub images: Vec<Shown>,
-    /// The last pages, the latest first, and those that could not be had.
+    /// The latest pages, newest first, including those that failed.
     #[serde(default)]
     pub pages: Vec<Seen>,
 }
 
-/// What was found by score, and what by chance (the control sample).
+/// What was found by score, and in the random control sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FocusNow {
-    /// What was found, in one sentence.
+    /// The findings in one sentence.
     #[serde(default)]
     pub sentence: String,
-    /// The share of the pages that were chosen which are on topic; absent where it is too
-    /// early to tell.
+    /// The share of pages on topic among those chosen by score; absent if it is too early
+    /// to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// The lower end of the range of the true share, as far as the judge can tell.
+    /// The lower end of the range of the true share, as estimated by the judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_low: Option<f64>,
     /// The upper end of that range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_high: Option<f64>,
-    /// The same of those drawn by chance.
+    /// The same for the control sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn_share: Option<f64>,
-    /// Over the course of the crawl; points that span equally many fetches.
+    /// Over the course of the crawl; each point spans the same number of fetches.
     pub points: Vec<Chosen>,
-    /// Of the last points.
+    /// The sum of the last points.
     pub recent: Chosen,
-    /// Of all.
+    /// The sum of all points.
     pub total: Chosen,
-    /// How many times as often a page is on topic where its link was chosen by score;
-    /// absent where it is too early to tell.
+    /// How many times as often a page is on topic if its link was chosen by score; absent
+    /// if it is too early to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
     /// The lower end of its 95 % interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_low: Option<f64>,
-    /// The upper end; none where there is no bound.
+    /// The upper end; absent if it is unbounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_high: Option<f64>,
 }
@@ -98,33 +98,33 @@ pub struct FocusNow {
 pub struct Chosen {
     /// By score.
     pub focused: Found,
-    /// By chance.
+    /// In the control sample.
     pub control: Found,
 }
 
-/// Links that were followed, and the pages they brought.
+/// Followed links, and the pages they led to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Found {
     /// How many links.
     pub fetches: u64,
-    /// Those that brought a page.
+    /// Those that led to a page.
     pub pages: u64,
-    /// Those pages that are on topic rather than not.
+    /// The pages that are more likely on topic than off topic.
     pub on_topic: u64,
-    /// The share of the pages that are on topic, 0 to 1, as the headline has it; absent
+    /// The share of the pages that are on topic, 0 to 1, as in the headline; absent
     /// without a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
 
-/// A host and when it is asked.
+/// A host and its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Turn {
     /// The host.
     pub host: String,
-    /// `ready`, `due` (its clock runs) or `parked` (given up for now).
+    /// `ready`, `due` (its clock is running) or `parked` (given up for now).
     pub state: String,
-    /// In how many milliseconds its clock permits it; 0 where it does now.
+    /// Milliseconds until its clock permits a request; 0 if it does now.
     pub due_in: u64,
 }
 
@@ -135,8 +135,8 @@ pub struct Shown {
     pub id: String,
     /// The host that served it.
     pub host: String,
-    /// The words that say most of it: its caption, its alt text or its title, with what
-    /// would steer a terminal or turn the reading order written out.
+    /// Its most descriptive text: its caption, its alt text or its title, with characters
+    /// escaped that would control a terminal or change the reading order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Its rank score; lower is better.
@@ -189,8 +189,8 @@ impl Turn {
     }
 }
 
-/// The page, its parts and the pictures; whoever asks needs no token for the page itself,
-/// in which nothing of the crawl stands.
+/// The page, its parts and the pictures. The page itself needs no token, because it
+/// contains nothing about the crawl.
 pub(super) fn pages() -> Router<Desk> {
     Router::new()
         .route(
@@ -212,7 +212,7 @@ pub(super) fn pages() -> Router<Desk> {
         .route("/dashboard/image/{id}", get(picture))
 }
 
-/// The paths of the page, for which no token is asked.
+/// The paths of the page, which need no token.
 pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
 
 async fn part(media: &'static str, text: &'static str) -> Response {
@@ -220,7 +220,7 @@ async fn part(media: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], text).into_response()
 }
 
-/// What the crawl brings: on topic or not, perplexity, hosts, images.
+/// The results of the crawl: on topic or not, perplexity, hosts, images.
 #[utoipa::path(get, path = "/api/board",
     responses((status = 200, body = Board), (status = "default", body = Problem)))]
 pub(super) async fn board(State(desk): State<Desk>) -> Result<Json<Board>, Problem> {
@@ -238,13 +238,13 @@ pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Proble
 
 async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Response {
     let missing = || {
-        let advice = "the gallery shows the last images only";
+        let advice = "the gallery shows only the latest images";
         Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
     };
     let Some(file) = desk.image_file(&id) else {
         return missing();
     };
-    // One after the other: the crawl needs the cores.
+    // One at a time, because the crawl needs the cores.
     let _decoding = desk.0.decoding.lock().await;
     let folder = desk.0.folder.clone();
     let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
@@ -259,9 +259,10 @@ async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Resp
 }
 
 impl Desk {
-    /// What the crawl brings.
+    /// The results of the crawl.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn board(&self) -> Result<Board, ControlError> {
         let (curve, turns) = match self.0.life.preparing() {
@@ -279,11 +280,11 @@ impl Desk {
         };
         let desk = self.clone();
         let made = tokio::task::spawn_blocking(move || desk.board_of(&curve, turns, now()));
-        // The task only fails where the process ends.
+        // The task only fails when the process ends.
         made.await.map_err(|_| ControlError::Ended)
     }
 
-    /// What the crawl brought, with what only the run itself knows. Reads files.
+    /// The results of the crawl, including what only the run itself knows. Reads files.
     pub(super) fn board_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Board {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let (perplexity, best, kept, pages) = {
@@ -315,7 +316,8 @@ impl Desk {
     /// The metrics of the crawl.
     ///
     /// # Errors
-    /// [`ControlError::Ended`] also where it has not begun.
+    ///
+    /// [`ControlError::Ended`], also if it has not begun.
     pub async fn metrics(&self) -> Result<String, ControlError> {
         let metrics = self.0.metrics.get().ok_or(ControlError::Ended)?;
         let levels = self.steer(|run| levels(run)).await?;

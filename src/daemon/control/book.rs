@@ -1,6 +1,6 @@
-//! What a crawl brought, kept small: the perplexity of its pages in packets, the hosts
-//! that yield, the last images, the last pages. Of this run it is told row by row; what runs before
-//! brought is read once from the log.
+//! The history of a crawl, in bounded memory: the perplexity of its pages in packets, the
+//! best hosts, the latest images and pages. It is updated row by row in this run; earlier
+//! runs are read once from the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -17,78 +17,78 @@ use crate::sanitize;
 /// The longest row that is read, in bytes.
 const MAX_ROW: usize = 16 << 20;
 
-/// Pages of a packet at first.
+/// Pages per packet at the start.
 const FIRST_SPAN: u64 = 10;
 
-/// Packets at most; where there would be more, each two become one.
+/// The most packets; beyond that, pairs of packets are merged.
 const MAX_PACKETS: usize = 200;
 
-/// Hosts that are remembered at most; where there would be more, the half that
-/// yielded least is forgotten.
+/// The most hosts; beyond that, the worse half is dropped.
 const MAX_HOSTS: usize = 4_000;
 
-/// Images that are remembered.
+/// The number of latest images.
 pub(super) const IMAGES: usize = 24;
 
-/// Pages that are remembered.
+/// The number of latest pages.
 const PAGES: usize = 30;
 
-/// Characters of a title or an address that are shown.
+/// The most characters of a title or an address that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Pages that were fetched one after the other.
+/// A run of pages that were fetched one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Packet {
     /// Number of the first one, from 1.
     pub first: u64,
-    /// How many they are.
+    /// How many pages there are.
     pub pages: u64,
     /// Geometric mean of their perplexities.
     pub perplexity: f64,
 }
 
-/// What a host brought.
+/// The results of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Yield {
     /// The host.
     pub host: String,
-    /// Pages of it that were fetched.
+    /// Its fetched pages.
     pub pages: u64,
-    /// Those that are on topic rather than not.
+    /// Those that are more likely on topic than off topic.
     pub on_topic: u64,
 }
 
-/// A page that was asked for, and what is said of it.
+/// A requested page with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Seen {
     /// When it was finished, RFC 3339 in UTC.
     pub time: String,
-    /// Its address, with what would steer a terminal written out, as all words here.
+    /// Its address; here as elsewhere, characters that would control a terminal are
+    /// escaped.
     pub url: String,
     /// Its title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whether it is on topic; absent where no page came.
+    /// Whether it is on topic; absent if no page was received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic: Option<bool>,
-    /// How likely it is on topic, 0 to 1.
+    /// The probability that it is on topic, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// Why it was asked for, or why it could not be had, in words.
+    /// Why it was requested, or why that failed, in words.
     pub reason: String,
 }
 
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Follows from the file, so that it stays the same.
+    /// Derived from the file, so that it stays the same.
     pub id: String,
     /// Its path below the job's folder.
     pub file: String,
     pub host: String,
 }
 
-/// What was brought.
+/// The history of a crawl.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Book {
     pages: u64,
@@ -99,7 +99,7 @@ pub(super) struct Book {
     seen: VecDeque<Seen>,
 }
 
-/// The keys of a row of the log that are of interest.
+/// The keys of a log row that are used.
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
@@ -126,7 +126,7 @@ struct Document {
     perplexity: f64,
 }
 
-/// What of a row is of interest, wherever it comes from.
+/// The part of a row that is used, from any source.
 struct Told<'a> {
     time: &'a str,
     kind: TaskKind,
@@ -145,13 +145,13 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Why the page was asked for, or why it could not be had.
+    /// Why the page was requested, or why that failed.
     fn reason(&self) -> String {
         if self.outcome != "done" {
             let why = self.reason.unwrap_or(self.outcome).replace('_', " ");
             let why = match self.outcome {
-                "retrying" => format!("{why}; tried again later"),
-                "redirected" => "leads to another address".to_owned(),
+                "retrying" => format!("{why}; retried later"),
+                "redirected" => "redirects to another address".to_owned(),
                 _ => why,
             };
             return match self.status.filter(|status| *status >= 400) {
@@ -162,7 +162,7 @@ impl Told<'_> {
         let from = |via: &str| PageUrl::parse(via).ok().map(|url| url.host().to_owned());
         match (self.bucket, self.control, self.via.and_then(from)) {
             ("seed", ..) => "a seed".to_owned(),
-            (_, true, _) => "drawn by chance, to compare with".to_owned(),
+            (_, true, _) => "drawn at random for comparison".to_owned(),
             (_, _, Some(host)) if host == self.url.host() => "linked from its own site".to_owned(),
             (_, _, Some(host)) => format!("linked from {host}"),
             _ => "listed by its site".to_owned(),
@@ -170,7 +170,7 @@ impl Told<'_> {
     }
 }
 
-/// Words of strangers, cut to what is shown.
+/// Untrusted text, shortened for display.
 fn cut(text: &str) -> String {
     let short: String = text.chars().take(MAX_SHOWN).collect();
     let end = if short.len() < text.len() {
@@ -182,11 +182,11 @@ fn cut(text: &str) -> String {
 }
 
 impl Book {
-    /// Reads the log of a job as it is now; nothing where there is none. A line that
-    /// cannot be read is passed over.
+    /// Reads the log of a job as it is now; empty if there is none. Unreadable lines are
+    /// skipped.
     pub fn of_log(folder: &Path) -> Self {
         let mut book = Self::default();
-        // What is written from now on is told.
+        // Rows written from now on are passed to [`Self::row`].
         let read = outputs::each_line(folder, Table::Log, MAX_ROW, |line| {
             let line = line.bytes.unwrap_or_default();
             if let Ok(row) = serde_json::from_slice::<Line>(line) {
@@ -196,7 +196,7 @@ impl Book {
                     url: &row.url,
                     outcome: &row.outcome,
                     perplexity: row.document.as_ref().map(|d| d.perplexity),
-                    // Logs of older versions say nothing of a page that is not.
+                    // Logs of older versions do not mark pages that are off topic.
                     on_topic: row.on_topic.or(row.document.is_some().then_some(false)),
                     probability: row.on_topic_probability,
                     title: row.title.as_deref(),
@@ -215,7 +215,7 @@ impl Book {
         book
     }
 
-    /// Takes note of a finished task.
+    /// Records a finished task.
     pub fn row(&mut self, row: &Row<'_>) {
         if let Ok(url) = PageUrl::parse(row.url) {
             self.task(&Told {
@@ -332,18 +332,18 @@ impl Book {
         best
     }
 
-    /// The last pages, the latest first.
+    /// The latest pages, newest first.
     pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Seen> {
         self.seen.iter().chain(&earlier.seen).take(PAGES)
     }
 
-    /// The last images, the latest first.
+    /// The latest images, newest first.
     pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Kept> {
         self.images.iter().chain(&earlier.images).take(IMAGES)
     }
 }
 
-/// Two packets that follow each other as one.
+/// Merges two consecutive packets.
 fn together(a: &Packet, b: &Packet) -> Packet {
     let pages = a.pages + b.pages;
     let logs = a.perplexity.ln() * a.pages as f64 + b.perplexity.ln() * b.pages as f64;

@@ -1,6 +1,6 @@
-//! The control API: a running crawl is asked and told over HTTP, by the owner of the
-//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`),
-//! and over TCP, unless `[control]` says otherwise.
+//! The control API: queries and controls a running crawl over HTTP, for the owner of the
+//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`), and
+//! over TCP, unless `[control]` disables it.
 //!
 //! | request | answer |
 //! |---|---|
@@ -11,23 +11,24 @@
 //! | `POST /api/rules`, a job file as body | [`Changes`]; the keyword table is read again as well |
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
-//! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /api/board` | [`Dashboard`]: the results of the crawl |
 //! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
-//! | `GET /api/openapi.json` | all of this, for programs |
+//! | `GET /api/openapi.json` | a description of this API, for programs |
 //! | `GET /` | the dashboard, a page for people |
 //!
 //! An error has a status of 400 or above and is a [`Problem`].
 //!
-//! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
-//! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
-//! of changes), `book` (what the crawl brought), `board` (the dashboard), `life` (before the crawl and at its end), `routes`,
-//! `guard` (who may ask), `entrance` (the address), `server`, `socket`, `client`.
+//! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
+//! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
+//! as it is written), `audit` (the record of changes), `history` (the results so far),
+//! `dashboard`, `life` (before the crawl and at its end), `routes`, `auth` (access
+//! control), `entrance` (the address), `server`, `socket`, `client`.
 //!
-//! Every question is a closure that is run on the thread which owns the frontier,
-//! between two rounds of its loop; so this module never touches the store itself,
-//! judges no address, and knows nothing of the network that is crawled. A crawl does
-//! without the channel where it cannot be had.
+//! Every operation is a closure that runs on the thread that owns the frontier, between
+//! two rounds of its loop. So this module never accesses the store itself, makes no
+//! decisions about addresses, and does not know the network. If the API cannot be opened,
+//! the crawl runs without it.
 
 mod audit;
 mod board;
@@ -85,17 +86,17 @@ pub use server::{Served, serve};
 pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
 pub use tail::Lost;
 
-/// Seeds that are added between two rounds of a crawl's loop.
+/// The most seeds that are added between two rounds of a crawl's loop.
 const SEEDS_AT_ONCE: usize = 200;
 
-/// The file in a job's folder that says that the job is paused, and since when.
+/// The file in a job's folder that records that the job is paused, and since when.
 const PAUSED: &str = "paused";
 
-/// Why the control channel gives no answer.
+/// Why a control request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// There is nobody to ask.
-    #[error("{0}: no crawl works on this job")]
+    /// No crawl is running.
+    #[error("{0}: no crawl of this job is running")]
     NotRunning(String),
     /// Nothing listens at that address.
     #[error(
@@ -105,42 +106,42 @@ pub enum ControlError {
     NobodyThere {
         /// The address.
         url: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// Nobody answers.
+    /// There is no response.
     #[error(
-        "a spoor works on this job, but it does not answer on {place}: {why}; it may be starting, \
+        "a spoor is using this job, but it does not respond on {place}: {why}; it may be starting, \
          ending or at upkeep, so try again soon"
     )]
     Silent {
         /// The socket or address.
         place: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The crawl answered that it cannot, or will not.
+    /// The crawl refused the request.
     #[error("the running crawl refused: {0}")]
     Refused(String),
-    /// The answer makes no sense.
-    #[error("the running crawl's answer cannot be read: {0}; is it another version of spoor?")]
+    /// The response is invalid.
+    #[error("the running crawl's response cannot be read: {0}; is it another version of spoor?")]
     Garbled(String),
     /// The new job file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// Keys cannot be changed, or not so.
+    /// Keys cannot be changed, or have invalid values.
     #[error("{0}")]
     Change(String),
-    /// The new ratings cannot be made.
+    /// The new ratings cannot be created.
     #[error("nothing is changed: {0}")]
     Ratings(String),
-    /// Too many follow the log.
-    #[error("{0} readers follow the log already; close one of them")]
+    /// Too many clients follow the log.
+    #[error("{0} readers already follow the log; close one of them")]
     Readers(usize),
-    /// There is no frontier to ask yet.
+    /// There is no frontier yet.
     #[error("the crawl has not begun: {0}")]
     Preparing(String),
-    /// The run ended before it answered.
+    /// The run ended before it could respond.
     #[error("the crawl has ended")]
     Ended,
     /// The frontier's store failed.
@@ -154,36 +155,36 @@ pub enum ControlError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What was done.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
-    /// False where it was so before.
+    /// False if there was nothing to change.
     pub changed: bool,
-    /// What it is now, in words.
+    /// The present state, in words.
     pub text: String,
 }
 
 /// Addresses to be fetched before all others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewSeeds {
-    /// In full, as `https://example.org/`.
+    /// In full, such as `https://example.org/`.
     #[schema(max_items = 10_000)]
     pub urls: Vec<String>,
 }
 
-/// What became of a seed.
+/// The result for a seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Seeded {
-    /// As it was given.
+    /// As given.
     pub url: String,
     /// Whether it will be fetched.
     pub result: SeedResult,
-    /// Why it is not, or what is known of it.
+    /// Why it is not, or its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -194,13 +195,13 @@ pub struct Seeded {
 pub enum SeedResult {
     /// It is queued now.
     Added,
-    /// It was known already; where it was queued, it goes before all others now.
+    /// It was known already; if it was queued, it now comes before all others.
     Known,
-    /// It will not.
+    /// It will not be fetched.
     Refused,
 }
 
-/// What answers questions about one running crawl, and changes it. Cheap to clone.
+/// Queries and changes one running crawl. Cheap to clone.
 #[derive(Clone)]
 pub struct Desk(Arc<Inner>);
 
@@ -208,30 +209,30 @@ struct Inner {
     asker: Asker,
     stopper: Stopper,
     terms: Terms,
-    /// Held while a change is made, so that two are made one after the other.
+    /// Held during a change, so that changes are made one after the other.
     in_force: Mutex<Arc<Config>>,
     folder: PathBuf,
-    /// What the crawl is about, as it stands in sentences.
+    /// The topic of the crawl, for sentences.
     topic: String,
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
-    /// What this run brought, and what the runs before it did.
+    /// The results of this run, and of the runs before it.
     book: std::sync::Mutex<Book>,
     earlier: OnceLock<Arc<Book>>,
     metrics: OnceLock<Metrics>,
-    /// Set when the model is there.
+    /// Set once the model is loaded.
     ratings: OnceLock<Ratings>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
     life: Life,
-    /// The job file, as the operator named it.
+    /// The job file, as the operator gave it.
     file: OnceLock<String>,
-    /// What a browser is given to come in.
+    /// The link for a browser.
     link: OnceLock<String>,
 }
 
 impl Desk {
-    /// For the crawl that is given `control` and is started with `config`.
+    /// For the crawl that receives `control` and starts with `config`.
     pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
         let folder = config.job_folder();
         Self(Arc::new(Inner {
@@ -254,7 +255,7 @@ impl Desk {
         }))
     }
 
-    /// To be told of every finished task and every round of the crawl.
+    /// To be called for every finished task and every round of the crawl.
     pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
@@ -263,8 +264,8 @@ impl Desk {
         self.pulse().observe(frontier.counts(), row, now());
     }
 
-    /// To be called when the crawl begins: what it counts in `metrics` is answered from
-    /// then on, and what earlier runs of the job brought is read beside it.
+    /// To be called when the crawl begins: makes its `metrics` available, and starts
+    /// reading the results of earlier runs of the job.
     pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
@@ -276,14 +277,14 @@ impl Desk {
         });
     }
 
-    /// Names the job file as the operator did, for the commands that are told at the end.
+    /// Sets the job file's name, for the commands that are suggested at the end.
     pub fn name_file(&self, file: &Path) {
         self.0.file.set(file.display().to_string()).ok();
     }
 
-    /// From now on what rates the links may be changed.
+    /// Enables changes of the ratings.
     pub fn set_ratings(&self, ratings: Ratings) {
-        // A desk has one crawl, which sets them once.
+        // There is one crawl per handle, which sets them once.
         self.0.ratings.set(ratings).ok();
     }
 
@@ -307,10 +308,11 @@ impl Desk {
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Says what is known of the host of an address.
+    /// Reports what is known about the host of an address.
     ///
     /// # Errors
-    /// As [`Desk::explain`].
+    ///
+    /// As [`ControlHandle::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
         let answer = self
@@ -320,12 +322,13 @@ impl Desk {
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Leases nothing more until [`Desk::resume`]; what is in flight finishes. The clocks
-    /// of hosts go on, and the pause outlives the process: the job's next run begins
+    /// Stops leasing until [`ControlHandle::resume`]; tasks in flight finish. The clocks
+    /// of hosts continue, and the pause outlives the process: the job's next run begins
     /// paused.
     ///
     /// # Errors
-    /// [`ControlError::Ended`], or [`ControlError::Io`] where it cannot be remembered;
+    ///
+    /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded;
     /// then nothing is paused.
     pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
@@ -336,14 +339,15 @@ impl Desk {
         if changed {
             self.record(Entry::of(who, "pause")).await;
         }
-        let text = "paused: nothing more is asked for until it is resumed".to_owned();
+        let text = "paused: no further requests until it is resumed".to_owned();
         Ok(Done { changed, text })
     }
 
-    /// Goes on after a pause.
+    /// Continues after a pause.
     ///
     /// # Errors
-    /// As [`Desk::pause`].
+    ///
+    /// As [`ControlHandle::pause`].
     pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
         let path = self.0.folder.join(PAUSED);
@@ -362,10 +366,11 @@ impl Desk {
         Ok(Done { changed, text })
     }
 
-    /// Ends the crawl in good order: nothing more is leased, and what is in flight
-    /// finishes. This returns before that.
+    /// Ends the crawl in good order: nothing more is leased, and tasks in flight finish.
+    /// This returns before that.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn stop(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
@@ -375,28 +380,30 @@ impl Desk {
             self.record(Entry::of(who, "stop")).await;
         }
         self.0.stopper.stop(Stop::Told);
-        let text = "stopping: what is in flight is finished first".to_owned();
+        let text = "stopping: requests in flight are finished first".to_owned();
         Ok(Done { changed, text })
     }
 
-    /// Returns when all that is committed would survive the loss of power.
+    /// Returns when everything committed would survive a power loss.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn checkpoint(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
         let done = self.0.asker.checkpoint().await;
         done.ok_or(ControlError::Ended)?;
         self.record(Entry::of(who, "checkpoint")).await;
-        let text = "all that is finished is on the disk".to_owned();
+        let text = "everything finished is on the disk".to_owned();
         let changed = true;
         Ok(Done { changed, text })
     }
 
-    /// Adds seeds, and says what became of each.
+    /// Adds seeds, and returns the result for each.
     ///
     /// # Errors
-    /// As [`Desk::explain`]; those before the failure are added.
+    ///
+    /// As [`ControlHandle::explain`]; the seeds before the failure are added.
     pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
         self.has_begun()?;
         let mut all = Vec::with_capacity(seeds.urls.len());
@@ -426,12 +433,12 @@ impl Desk {
         self.0.tail.end();
     }
 
-    /// Notes a change, in the file, for the program's own log, and for those who follow
+    /// Records a change in the file, in the program's own log, and for clients that follow
     /// the crawl log.
     async fn record(&self, entry: Entry) {
         self.0.tail.entry(&entry);
         if let Err(error) = audit::append(&self.0.folder, &entry).await {
-            tracing::warn!("{error}; the change is made all the same");
+            tracing::warn!("{error}; the change takes effect nevertheless");
         }
     }
 
@@ -449,19 +456,19 @@ impl Desk {
     }
 
     fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {
-        // Figures only: whoever panicked left nothing half done that matters.
+        // It contains only figures, so a panic cannot leave it in a harmful state.
         let pulse = self.0.pulse.lock();
         pulse.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Since when the job in `folder` is paused, in words, where it is.
+/// Since when the job in `folder` is paused, in words, if it is.
 pub fn paused(folder: &Path) -> Option<String> {
     let text = beneath::read_to_string(folder, PAUSED).ok()?;
     Some(text.trim().to_owned())
 }
 
-/// Adds seeds to a frontier and looks at what became of them.
+/// Adds seeds to a frontier and reports the result for each.
 fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
     let state = |frontier: &Frontier, url: &PageUrl| {
         let canonical = frontier.scope().canonical(url);
@@ -503,9 +510,9 @@ fn became(
         }
         (None | Some(State::Dropped { .. }), _) => (SeedResult::Added, None),
         (Some(State::Queued), _) => known("queued"),
-        (Some(State::Waiting { .. }), _) => known("waits to be tried again"),
+        (Some(State::Waiting { .. }), _) => known("waiting to be retried"),
         (Some(State::Done { .. }), _) => known("fetched before"),
-        (Some(State::Redirected { to, .. }), _) => known(&format!("leads to {to}")),
+        (Some(State::Redirected { to, .. }), _) => known(&format!("redirects to {to}")),
     }
 }
 
@@ -513,7 +520,7 @@ async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), Co
     let path = folder.join(name);
     let folder = folder.to_owned();
     let write = move || beneath::write_bytes(&folder, name, text.as_bytes());
-    // The task only fails where the process ends.
+    // The task only fails when the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;
     written.map_err(|source| ControlError::Io { path, source })
