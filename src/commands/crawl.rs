@@ -64,10 +64,10 @@ fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config, None);
     let control = Control::default();
-    let desk = daemon::desk(&config, &control);
-    desk.name_file(job);
-    daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
-    let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk);
+    let handle = daemon::control_handle(&config, &control);
+    handle.name_file(job);
+    daemon::reload_on_hangup(runtime.handle(), handle.clone(), job);
+    let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, handle);
     progress.finish();
     let summary = crawled?;
     let code = exit::of_crawl(&summary);

@@ -63,8 +63,8 @@ impl Demo {
             };
             let mut progress = Progress::crawl(config, Some(label));
             let control = Control::default();
-            let desk = daemon::desk(config, &control);
-            let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, desk);
+            let handle = daemon::control_handle(config, &control);
+            let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, handle);
             progress.finish();
             let summary = crawled?;
             lines.push(line(config, &summary, &labels)?);

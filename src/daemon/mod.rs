@@ -35,7 +35,7 @@ pub mod wiring;
 pub use error::DaemonError;
 pub use nothing::Fruitless;
 pub use observer::Observer;
-pub use run::{Summary, crawl, desk};
+pub use run::{Summary, control_handle, crawl};
 pub use signals::{Signals, reload_on_hangup};
 pub use wiring::{
     boundaries, fetcher, model, reader, runtime, terms, train, train_from_job, weights,

@@ -7,7 +7,7 @@ use super::error::DaemonError;
 use crate::config::Config;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::pipeline::Standing;
-use crate::daemon::control::{Desk, Entrance};
+use crate::daemon::control::{ControlHandle, Entrance};
 use crate::outputs::Row;
 
 /// Receives the progress of a run.
@@ -45,12 +45,12 @@ pub(super) fn open(
 /// Reports to an observer, and to the viewers of the page.
 pub(super) struct Told<'a> {
     observer: &'a mut dyn Observer,
-    desk: &'a Desk,
+    handle: &'a ControlHandle,
 }
 
 impl<'a> Told<'a> {
-    pub fn of(observer: &'a mut dyn Observer, desk: &'a Desk) -> Self {
-        Self { observer, desk }
+    pub fn of(observer: &'a mut dyn Observer, handle: &'a ControlHandle) -> Self {
+        Self { observer, handle }
     }
 }
 
@@ -60,7 +60,7 @@ impl Observer for Told<'_> {
     }
 
     fn say(&mut self, text: &str) {
-        self.desk.preparing(text);
+        self.handle.preparing(text);
         self.observer.say(text);
     }
 

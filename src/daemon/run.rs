@@ -18,7 +18,7 @@ use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
-use crate::daemon::control::{self, Desk, Ratings};
+use crate::daemon::control::{self, ControlHandle, RatingReloader};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
@@ -58,8 +58,8 @@ pub struct Summary {
 }
 
 /// What answers questions about the crawl that is or will be given `control` and `config`.
-pub fn desk(config: &Config, control: &Control) -> Desk {
-    Desk::new(control, terms(config), config)
+pub fn control_handle(config: &Config, control: &Control) -> ControlHandle {
+    ControlHandle::new(control, terms(config), config)
 }
 
 /// Crawls until a limit, until nothing is left, or until `control` or a signal
@@ -72,7 +72,7 @@ pub fn crawl(
     runtime: &Handle,
     observer: &mut dyn Observer,
     mut control: Control,
-    desk: Desk,
+    desk: ControlHandle,
 ) -> Result<Summary, DaemonError> {
     let Ready { seeds, warnings } = ready::for_crawl(config)?;
     for warning in warnings {
@@ -111,7 +111,7 @@ pub fn crawl(
         format!("beginning {}", folder.display())
     });
     frontier.set_rating(reading.now())?;
-    desk.set_ratings(Ratings::new(
+    desk.set_ratings(RatingReloader::new(
         reading.clone(),
         remaker(model, metrics.clone(), learned),
     ));

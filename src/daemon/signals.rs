@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::service;
 use crate::config::Config;
 use crate::crawl::pipeline::{Stop, Stopper};
-use crate::daemon::control::{Changes, Desk, Who};
+use crate::daemon::control::{Changes, ControlHandle, Who};
 
 /// The first signal drains, the second one ends the process.
 pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
@@ -95,7 +95,7 @@ impl Signals {
 
 /// Makes every SIGHUP reload the job file of the crawl behind `handle`. Does nothing on
 /// systems without that signal.
-pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
+pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -112,7 +112,7 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => desk.reload(&config, &who).await,
+                    Ok(config) => handle.reload(&config, &who).await,
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {
@@ -127,5 +127,5 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
         });
     }
     #[cfg(not(unix))]
-    let _ = (runtime, desk, job);
+    let _ = (runtime, handle, job);
 }

@@ -132,7 +132,7 @@ fn every_state_of_a_stopped_job_is_explained() {
             "scope      within, `host:a.test` of scope.accept",
             "robots     allowed to spoor, no line covers it",
             "host       a.test: ",
-            "clock      may be asked now",
+            "clock      ready now",
         ],
     );
     let done = said(

@@ -76,7 +76,7 @@ impl Client {
             .await
     }
 
-    /// As [`Desk::add_seeds`](super::Desk::add_seeds).
+    /// As [`ControlHandle::add_seeds`](super::ControlHandle::add_seeds).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -84,7 +84,7 @@ impl Client {
         self.send(Method::POST, "api/seeds", json(seeds)?).await
     }
 
-    /// As [`Desk::config`](super::Desk::config).
+    /// As [`ControlHandle::config`](super::ControlHandle::config).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -92,7 +92,7 @@ impl Client {
         self.get("api/config", |_| {}).await
     }
 
-    /// As [`Desk::set`](super::Desk::set).
+    /// As [`ControlHandle::set`](super::ControlHandle::set).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -103,7 +103,7 @@ impl Client {
         self.send(Method::PATCH, "api/config", json(values)?).await
     }
 
-    /// As [`Desk::explain`](super::Desk::explain).
+    /// As [`ControlHandle::explain`](super::ControlHandle::explain).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -114,7 +114,7 @@ impl Client {
         self.get("api/explain", query).await
     }
 
-    /// As [`Desk::host`](super::Desk::host).
+    /// As [`ControlHandle::host`](super::ControlHandle::host).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -122,7 +122,7 @@ impl Client {
         self.get(&format!("api/host/{host}"), |_| {}).await
     }
 
-    /// As [`Desk::reload`](super::Desk::reload), with the text of a job file.
+    /// As [`ControlHandle::reload`](super::ControlHandle::reload), with the text of a job file.
     ///
     /// # Errors
     /// [`ControlError`].

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use super::guard::{AccessError, Token};
+use super::auth::{AccessError, Token};
 use crate::config::{self, Listen};
 
 /// The port that is tried first if the operator chose none.

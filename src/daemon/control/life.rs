@@ -18,7 +18,7 @@ use utoipa::ToSchema;
 
 use super::routes::Problem;
 use super::status::Stage;
-use super::{Board, ControlError, Desk, Inner, Status};
+use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::pipeline::End;
@@ -66,7 +66,7 @@ pub struct Farewell {
     /// The status; `ended` says why it ended.
     pub status: Status,
     /// The results.
-    pub board: Board,
+    pub board: Dashboard,
 }
 
 /// The file in a job's folder that records how the last run ended. It is removed while a
@@ -179,7 +179,7 @@ impl Ending {
     }
 }
 
-impl Desk {
+impl ControlHandle {
     /// Reports the current step before the crawl begins, in words.
     pub fn preparing(&self, what: &str) {
         if let Now::Preparing { doing, .. } = &mut *self.0.life.now() {
@@ -202,7 +202,7 @@ impl Desk {
         status.ended = Some(ending);
         let farewell = Farewell {
             status,
-            board: self.board_of(frontier.focus_curve(), frontier.turns(0), now),
+            board: self.dashboard_of(frontier.focus_curve(), frontier.turns(0), now),
         };
         self.0.life.farewell.send_replace(Some(Arc::new(farewell)));
     }
@@ -246,9 +246,9 @@ impl Desk {
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = "default", body = Problem)))]
 pub(super) async fn end(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let Ok(place) = Arc::clone(&desk.0.life.watchers).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&handle.0.life.watchers).try_acquire_owned() else {
         let error = format!("{WATCHERS} pages wait for the end already");
         return Err(Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
@@ -256,7 +256,7 @@ pub(super) async fn end(
             "poll /api/status instead",
         ));
     };
-    let farewell = desk.0.life.farewell.subscribe();
+    let farewell = handle.0.life.farewell.subscribe();
     let events = stream::unfold(Some((farewell, place)), |state| async move {
         let (mut farewell, place) = state?;
         let said = farewell.wait_for(Option::is_some).await.ok()?.clone()?;

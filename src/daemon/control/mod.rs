@@ -31,14 +31,14 @@
 //! the crawl runs without it.
 
 mod audit;
-mod board;
-mod book;
+mod auth;
 mod client;
+mod dashboard;
 mod entrance;
-mod guard;
+mod history;
 mod life;
-mod live;
-mod ratings;
+mod reload;
+mod reload_ratings;
 mod routes;
 mod server;
 #[cfg(unix)]
@@ -66,20 +66,20 @@ use crate::metrics::Metrics;
 use crate::outputs::Row;
 use crate::page::TaskKind;
 
-use book::Book;
+use history::History;
 use life::Life;
 
 pub use crate::local_server::Who;
 pub use audit::Entry;
-pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
-pub use book::{Packet, Seen, Yield};
+pub use auth::{AccessError, Token};
+pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
+pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
-pub use guard::{AccessError, Token};
-pub(crate) use guard::{Guard, guard, login};
+pub use history::{Packet, RecentPage, Yield};
 pub use life::{Ending, Farewell, NextStep, ending};
-pub use live::{Change, Changes, InForce, limits};
-pub use ratings::{MakeReader, Ratings, Rerated};
+pub use reload::{Change, Changes, InForce, limits};
+pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
 pub use routes::{Problem, openapi};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
@@ -203,7 +203,7 @@ pub enum SeedResult {
 
 /// Queries and changes one running crawl. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk(Arc<Inner>);
+pub struct ControlHandle(Arc<Inner>);
 
 struct Inner {
     asker: Asker,
@@ -217,11 +217,11 @@ struct Inner {
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
     /// The results of this run, and of the runs before it.
-    book: std::sync::Mutex<Book>,
-    earlier: OnceLock<Arc<Book>>,
+    history: std::sync::Mutex<History>,
+    earlier: OnceLock<Arc<History>>,
     metrics: OnceLock<Metrics>,
     /// Set once the model is loaded.
-    ratings: OnceLock<Ratings>,
+    ratings: OnceLock<RatingReloader>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
     life: Life,
@@ -231,7 +231,7 @@ struct Inner {
     link: OnceLock<String>,
 }
 
-impl Desk {
+impl ControlHandle {
     /// For the crawl that receives `control` and starts with `config`.
     pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
         let folder = config.job_folder();
@@ -243,7 +243,7 @@ impl Desk {
             in_force: Mutex::new(Arc::new(config.clone())),
             pulse: std::sync::Mutex::new(status::Pulse::new(now())),
             tail: tail::Tail::new(&folder),
-            book: std::sync::Mutex::default(),
+            history: std::sync::Mutex::default(),
             earlier: OnceLock::new(),
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
@@ -259,7 +259,7 @@ impl Desk {
     pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
-            self.book().row(row);
+            self.history().row(row);
         }
         self.pulse().observe(frontier.counts(), row, now());
     }
@@ -270,10 +270,10 @@ impl Desk {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
-        let desk = self.clone();
+        let handle = self.clone();
         runtime.spawn_blocking(move || {
-            let book = Book::of_log(&desk.0.folder);
-            desk.0.earlier.set(Arc::new(book)).ok();
+            let history = History::of_log(&handle.0.folder);
+            handle.0.earlier.set(Arc::new(history)).ok();
         });
     }
 
@@ -283,7 +283,7 @@ impl Desk {
     }
 
     /// Enables changes of the ratings.
-    pub fn set_ratings(&self, ratings: Ratings) {
+    pub fn set_ratings(&self, ratings: RatingReloader) {
         // There is one crawl per handle, which sets them once.
         self.0.ratings.set(ratings).ok();
     }
@@ -451,8 +451,11 @@ impl Desk {
         answer.ok_or(ControlError::Ended)
     }
 
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> std::sync::MutexGuard<'_, History> {
+        self.0
+            .history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {

@@ -25,9 +25,11 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::guard::Guard;
+use super::auth::Auth;
 use super::tail::Line;
-use super::{Change, Changes, ControlError, Desk, Done, InForce, Lost, NewSeeds, Seeded, Who};
+use super::{
+    Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Who,
+};
 use super::{Entry, Farewell, Status};
 use crate::address::PageUrl;
 use crate::config::{self, Config};
@@ -175,10 +177,10 @@ impl IntoResponse for Problem {
     }
 }
 
-type Answer<T> = Result<Json<T>, Problem>;
+type Reply<T> = Result<Json<T>, Problem>;
 
 /// The routes with their documentation.
-pub(super) fn api() -> OpenApiRouter<Desk> {
+pub(super) fn api() -> OpenApiRouter<ControlHandle> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))
         .routes(routes!(pause))
@@ -192,11 +194,11 @@ pub(super) fn api() -> OpenApiRouter<Desk> {
         .routes(routes!(host))
         .routes(routes!(log))
         .routes(routes!(follow))
-        .routes(routes!(super::board::board))
-        .routes(routes!(super::board::metrics))
+        .routes(routes!(super::dashboard::dashboard))
+        .routes(routes!(super::dashboard::metrics))
         .routes(routes!(super::life::end))
         .routes(routes!(document))
-        .routes(routes!(super::guard::login))
+        .routes(routes!(super::auth::login))
 }
 
 /// The OpenAPI document.
@@ -207,9 +209,12 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
 /// The status of the crawl.
 #[utoipa::path(get, path = "/api/status",
     responses((status = 200, body = Status), (status = "default", body = Problem)))]
-async fn status(State(desk): State<Desk>, guard: Option<Extension<Arc<Guard>>>) -> Answer<Status> {
-    let mut status = desk.status().await?;
-    if guard.is_some() {
+async fn status(
+    State(handle): State<ControlHandle>,
+    auth: Option<Extension<Arc<Auth>>>,
+) -> Reply<Status> {
+    let mut status = handle.status().await?;
+    if auth.is_some() {
         // Only the owner of the socket gets the link with the token.
         status.link = None;
     }
@@ -220,63 +225,69 @@ async fn status(State(desk): State<Desk>, guard: Option<Extension<Arc<Guard>>>) 
 /// outlives the process.
 #[utoipa::path(post, path = "/api/pause",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn pause(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.pause(&who).await?))
+async fn pause(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
+    Ok(Json(handle.pause(&who).await?))
 }
 
 /// Continues after a pause.
 #[utoipa::path(post, path = "/api/resume",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn resume(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.resume(&who).await?))
+async fn resume(
+    State(handle): State<ControlHandle>,
+    Extension(who): Extension<Who>,
+) -> Reply<Done> {
+    Ok(Json(handle.resume(&who).await?))
 }
 
 /// Ends the crawl in good order; tasks in flight are finished after the response.
 #[utoipa::path(post, path = "/api/stop",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn stop(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.stop(&who).await?))
+async fn stop(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
+    Ok(Json(handle.stop(&who).await?))
 }
 
 /// Responds when everything finished would survive a power loss.
 #[utoipa::path(post, path = "/api/checkpoint",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn checkpoint(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.checkpoint(&who).await?))
+async fn checkpoint(
+    State(handle): State<ControlHandle>,
+    Extension(who): Extension<Who>,
+) -> Reply<Done> {
+    Ok(Json(handle.checkpoint(&who).await?))
 }
 
 /// Adds seeds, and returns the result for each.
 #[utoipa::path(post, path = "/api/seeds", request_body = NewSeeds,
     responses((status = 200, body = Vec<Seeded>), (status = "default", body = Problem)))]
 async fn seeds(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Vec<Seeded>> {
+) -> Reply<Vec<Seeded>> {
     let seeds: NewSeeds = read(&body, "send {\"urls\": [\"https://example.org/\"]}")?;
     if seeds.urls.len() > MOST_SEEDS {
         let error = format!("{} seeds at once", seeds.urls.len());
         let advice = format!("send at most {MOST_SEEDS} at once");
         return Err(Problem::wrong(error, &advice));
     }
-    Ok(Json(desk.add_seeds(seeds, &who).await?))
+    Ok(Json(handle.add_seeds(seeds, &who).await?))
 }
 
 /// The current configuration of the crawl.
 #[utoipa::path(get, path = "/api/config",
     responses((status = 200, body = InForce), (status = "default", body = Problem)))]
-async fn config(State(desk): State<Desk>) -> Json<InForce> {
-    Json(desk.config().await)
+async fn config(State(handle): State<ControlHandle>) -> Json<InForce> {
+    Json(handle.config().await)
 }
 
 /// Sets keys such as `limits.documents`; null removes a value. All are set, or none.
 #[utoipa::path(patch, path = "/api/config", request_body = NewValues,
     responses((status = 200, body = Vec<Change>), (status = "default", body = Problem)))]
 async fn set(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Vec<Change>> {
+) -> Reply<Vec<Change>> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
     if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
@@ -287,7 +298,7 @@ async fn set(
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(Json(desk.set(values, &who).await?))
+    Ok(Json(handle.set(values, &who).await?))
 }
 
 /// Applies those parts of a job file that may change while the crawl runs.
@@ -295,10 +306,10 @@ async fn set(
     request_body(content = String, content_type = "application/toml"),
     responses((status = 200, body = Changes), (status = "default", body = Problem)))]
 async fn rules(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Changes> {
+) -> Reply<Changes> {
     if body.len() > MAX_RULES {
         return Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -318,8 +329,8 @@ async fn rules(
     let config = parsed.map_err(|_| ControlError::Ended)??;
     drop(reading);
     // The crawl may run in another folder than that of the file.
-    let config = config.within(desk.in_force().await.origin.folder());
-    Ok(Json(desk.reload(&config, &who).await?))
+    let config = config.within(handle.in_force().await.origin.folder());
+    Ok(Json(handle.reload(&config, &who).await?))
 }
 
 /// Everything known about an address: its state, why, and when it is due.
@@ -327,7 +338,10 @@ async fn rules(
     params(("url" = String, Query, description = "The address in full", min_length = 1,
         pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+")),
     responses((status = 200, body = Explanation), (status = "default", body = Problem)))]
-async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Explanation> {
+async fn explain(
+    State(handle): State<ControlHandle>,
+    RawQuery(query): RawQuery,
+) -> Reply<Explanation> {
     const ADVICE: &str = "give an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
     let Some(text) = parameter(query.as_deref(), "url") else {
         return Err(Problem::wrong("the address is missing", ADVICE));
@@ -345,7 +359,7 @@ async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<
         let error = format!("`{text}` is not written in full");
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(Json(desk.explain(url).await?))
+    Ok(Json(handle.explain(url).await?))
 }
 
 /// Everything known about a host: its clock, its failures, its robots rules.
@@ -354,7 +368,10 @@ async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<
         min_length = 1,
         pattern = r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")),
     responses((status = 200, body = HostReport), (status = "default", body = Problem)))]
-async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answer<HostReport> {
+async fn host(
+    State(handle): State<ControlHandle>,
+    UrlPath(name): UrlPath<String>,
+) -> Reply<HostReport> {
     const ADVICE: &str = "write it as www.example.org";
     if !fits(&HOST, &name) {
         return Err(Problem::wrong(format!("`{name}` is not a host"), ADVICE));
@@ -362,7 +379,7 @@ async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answe
     let url = PageUrl::parse(&format!("http://{name}/"));
     // It matches the pattern, but no crawl can ever know it.
     let url = url.map_err(|e| Problem::new(StatusCode::NOT_FOUND, e.to_string(), ADVICE))?;
-    Ok(Json(desk.host(url).await?))
+    Ok(Json(handle.host(url).await?))
 }
 
 /// The last rows of the crawl log, oldest first.
@@ -370,7 +387,7 @@ async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answe
     params(("last" = Option<usize>, Query, description = "How many; 100 by default, at most 1000",
         minimum = 0, maximum = 1000)),
     responses((status = 200, body = Vec<Object>), (status = "default", body = Problem)))]
-async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<Value>> {
+async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> Reply<Vec<Value>> {
     let last = match parameter(query.as_deref(), "last") {
         None => 100,
         Some(text) => match text.parse() {
@@ -381,7 +398,7 @@ async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<
             }
         },
     };
-    Ok(Json(desk.last_rows(last).await?))
+    Ok(Json(handle.last_rows(last).await?))
 }
 
 /// The crawl log as it is written: an event `row` for each row, `change` for each change
@@ -390,9 +407,9 @@ async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = "default", body = Problem)))]
 async fn follow(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let lines = desk.0.tail.follow()?;
+    let lines = handle.0.tail.follow()?;
     let events = stream::unfold(lines, |mut lines| async move {
         let event = match lines.recv().await {
             Ok(Line::Row(row)) => Event::default().event("row").data(row),

@@ -18,9 +18,9 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Desk;
+use super::ControlHandle;
+use super::auth::{Auth, Token, authorize};
 use super::entrance::Entrance;
-use super::guard::{Guard, Token, guard};
 use super::routes::{self, Problem};
 use crate::local_server;
 
@@ -35,7 +35,7 @@ const MAX_BODY: usize = 4 << 20;
 
 /// An open control API; it closes when this is closed or dropped.
 pub struct Served {
-    desk: Desk,
+    handle: ControlHandle,
     closing: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     /// Where it listens over TCP.
@@ -52,10 +52,10 @@ impl fmt::Debug for Served {
 
 /// Opens the control API over TCP, if there is an entrance. [`Served::open_socket`] opens
 /// it for the owner of the job's folder.
-pub fn serve(runtime: &Handle, desk: Desk, entrance: Option<Entrance>) -> Served {
+pub fn serve(runtime: &Handle, handle: ControlHandle, entrance: Option<Entrance>) -> Served {
     let _entered = runtime.enter();
     let mut served = Served {
-        desk,
+        handle,
         closing: watch::Sender::new(false),
         tasks: Vec::new(),
         address: None,
@@ -81,10 +81,10 @@ impl Served {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         self.address = Some(address);
-        self.desk.0.link.set(link).ok();
-        let guarded = Arc::new(Guard::new(address, token));
+        self.handle.0.link.set(link).ok();
+        let auth = Arc::new(Auth::new(address, token));
         let router =
-            router(self.desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
+            router(self.handle.clone()).layer(middleware::from_fn_with_state(auth, authorize));
         let serving = local_server::serve(listener, router, self.closing.subscribe());
         self.tasks.push(runtime.spawn(serving));
         Ok(())
@@ -100,7 +100,7 @@ impl Served {
         {
             let _entered = runtime.enter();
             let (socket, listener) = super::socket::open(folder)?;
-            let router = router(self.desk.clone());
+            let router = router(self.handle.clone());
             let serving = local_server::serve(listener, router, self.closing.subscribe());
             self.tasks.push(runtime.spawn(serving));
             self._socket = Some(socket);
@@ -113,7 +113,7 @@ impl Served {
     /// Closes the API: accepts no further connections and lets pending responses finish.
     /// Must be called on a thread that may block.
     pub fn close(mut self, runtime: &Handle) {
-        self.desk.end_tails();
+        self.handle.end_tails();
         self.closing.send_replace(true);
         let tasks = std::mem::take(&mut self.tasks);
         let all = async {
@@ -134,15 +134,15 @@ impl Drop for Served {
     }
 }
 
-fn router(desk: Desk) -> Router {
+fn router(handle: ControlHandle) -> Router {
     let (router, _) = routes::api().split_for_parts();
     router
-        .merge(super::board::pages())
+        .merge(super::dashboard::pages())
         .fallback(routes::nothing)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(in_time))
-        .with_state(desk)
+        .with_state(handle)
 }
 
 async fn not_so() -> Problem {

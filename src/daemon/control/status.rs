@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk, Ending};
+use super::{ControlError, ControlHandle, Ending};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::frontier::{Counts, Frontier};
@@ -268,7 +268,7 @@ fn figures(counts: &Counts) -> [u64; 4] {
     [*documents, *fetches, *images, *bytes]
 }
 
-impl Desk {
+impl ControlHandle {
     /// The status of the crawl.
     ///
     /// # Errors
@@ -278,8 +278,8 @@ impl Desk {
         let mut status = match self.0.life.preparing() {
             Some((since, doing)) => self.early(since, doing),
             None => {
-                let desk = self.clone();
-                match self.steer(move |run| desk.look(run)).await {
+                let handle = self.clone();
+                match self.steer(move |run| handle.look(run)).await {
                     Err(ControlError::Ended) => return Ok(self.farewell().await?.status.clone()),
                     looked => looked?,
                 }
@@ -292,7 +292,7 @@ impl Desk {
     /// Adds the parts of the status that the run itself does not know.
     pub(super) fn complete(&self, status: &mut Status, config: &Config) {
         config.job.name.as_str().clone_into(&mut status.job);
-        if let Some(limits) = super::live::values(config).get_mut("limits") {
+        if let Some(limits) = super::reload::values(config).get_mut("limits") {
             status.limits = limits.take();
         }
         status.link = self.0.link.get().cloned();

@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 
 use super::shelf::{Reader, Shelf};
 use crate::config::Config;
-use crate::daemon::control::{Entrance, Guard, Problem, accept, guard, login};
+use crate::daemon::control::{Auth, Entrance, Problem, accept, authorize, login};
 use crate::fs::beneath;
 use crate::picture::thumbnail;
 use crate::sanitize;
@@ -90,8 +90,8 @@ pub async fn serve(
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(ui);
     accept(entrance, stop, |address, token| {
-        let guarded = Arc::new(Guard::new(address, token).open_for(&PARTS));
-        router.layer(middleware::from_fn_with_state(guarded, guard))
+        let auth = Arc::new(Auth::new(address, token).open_for(&PARTS));
+        router.layer(middleware::from_fn_with_state(auth, authorize))
     })
     .await
 }

@@ -10,9 +10,9 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::book::{Kept, Packet, Seen, Yield};
+use super::history::{Packet, RecentImage, RecentPage, Yield};
 use super::routes::Problem;
-use super::{ControlError, Desk};
+use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
 use crate::crawl::pipeline::Steering;
@@ -40,7 +40,7 @@ const MAX_TEXT: usize = 300;
 
 /// The results of a crawl, beyond its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Board {
+pub struct Dashboard {
     /// The benefit of focusing.
     pub focus: FocusNow,
     /// The perplexity of the pages in the order fetched, in packets.
@@ -50,10 +50,10 @@ pub struct Board {
     /// The next hosts, a few of each state.
     pub hosts: Vec<Turn>,
     /// The latest images.
-    pub images: Vec<Shown>,
+    pub images: Vec<GalleryImage>,
     /// The latest pages, newest first, including those that failed.
     #[serde(default)]
-    pub pages: Vec<Seen>,
+    pub pages: Vec<RecentPage>,
 }
 
 /// What was found by score, and in the random control sample.
@@ -130,7 +130,7 @@ pub struct Turn {
 
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Shown {
+pub struct GalleryImage {
     /// Its picture is at `/dashboard/image/ID`.
     pub id: String,
     /// The host that served it.
@@ -191,7 +191,7 @@ impl Turn {
 
 /// The page, its parts and the pictures. The page itself needs no token, because it
 /// contains nothing about the crawl.
-pub(super) fn pages() -> Router<Desk> {
+pub(super) fn pages() -> Router<ControlHandle> {
     Router::new()
         .route(
             "/",
@@ -222,31 +222,33 @@ async fn part(media: &'static str, text: &'static str) -> Response {
 
 /// The results of the crawl: on topic or not, perplexity, hosts, images.
 #[utoipa::path(get, path = "/api/board",
-    responses((status = 200, body = Board), (status = "default", body = Problem)))]
-pub(super) async fn board(State(desk): State<Desk>) -> Result<Json<Board>, Problem> {
-    Ok(Json(desk.board().await?))
+    responses((status = 200, body = Dashboard), (status = "default", body = Problem)))]
+pub(super) async fn dashboard(
+    State(handle): State<ControlHandle>,
+) -> Result<Json<Dashboard>, Problem> {
+    Ok(Json(handle.dashboard().await?))
 }
 
 /// Counters, gauges and histograms in the text format of Prometheus (0.0.4).
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, content_type = "text/plain"),
         (status = "default", body = Problem)))]
-pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Problem> {
-    let text = desk.metrics().await?;
+pub(super) async fn metrics(State(handle): State<ControlHandle>) -> Result<Response, Problem> {
+    let text = handle.metrics().await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Response {
+async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<String>) -> Response {
     let missing = || {
         let advice = "the gallery shows only the latest images";
         Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
     };
-    let Some(file) = desk.image_file(&id) else {
+    let Some(file) = handle.image_file(&id) else {
         return missing();
     };
     // One at a time, because the crawl needs the cores.
-    let _decoding = desk.0.decoding.lock().await;
-    let folder = desk.0.folder.clone();
+    let _decoding = handle.0.decoding.lock().await;
+    let folder = handle.0.folder.clone();
     let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
@@ -258,13 +260,13 @@ async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Resp
     }
 }
 
-impl Desk {
+impl ControlHandle {
     /// The results of the crawl.
     ///
     /// # Errors
     ///
     /// [`ControlError::Ended`].
-    pub async fn board(&self) -> Result<Board, ControlError> {
+    pub async fn dashboard(&self) -> Result<Dashboard, ControlError> {
         let (curve, turns) = match self.0.life.preparing() {
             Some(_) => Default::default(),
             None => {
@@ -278,32 +280,32 @@ impl Desk {
                 }
             }
         };
-        let desk = self.clone();
-        let made = tokio::task::spawn_blocking(move || desk.board_of(&curve, turns, now()));
+        let handle = self.clone();
+        let made = tokio::task::spawn_blocking(move || handle.dashboard_of(&curve, turns, now()));
         // The task only fails when the process ends.
         made.await.map_err(|_| ControlError::Ended)
     }
 
     /// The results of the crawl, including what only the run itself knows. Reads files.
-    pub(super) fn board_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Board {
+    pub(super) fn dashboard_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Dashboard {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let (perplexity, best, kept, pages) = {
-            let book = self.book();
-            let kept: Vec<Kept> = book.images(&earlier).cloned().collect();
-            let pages: Vec<Seen> = book.pages(&earlier).cloned().collect();
+            let history = self.history();
+            let kept: Vec<RecentImage> = history.images(&earlier).cloned().collect();
+            let pages: Vec<RecentPage> = history.pages(&earlier).cloned().collect();
             (
-                book.packets(&earlier),
-                book.best(&earlier, HOSTS),
+                history.packets(&earlier),
+                history.best(&earlier, HOSTS),
                 kept,
                 pages,
             )
         };
         let folder = &self.0.folder;
-        let shown = |kept: Kept| {
+        let shown = |kept: RecentImage| {
             let sidecar = Sidecar::load(folder, &kept.file).ok();
             shown(kept, sidecar.as_ref())
         };
-        Board {
+        Dashboard {
             focus: FocusNow::of(curve, &self.0.topic),
             perplexity,
             best,
@@ -326,13 +328,13 @@ impl Desk {
 
     fn image_file(&self, id: &str) -> Option<String> {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
-        let book = self.book();
-        let kept = book.images(&earlier).find(|kept| kept.id == id)?;
+        let history = self.history();
+        let kept = history.images(&earlier).find(|kept| kept.id == id)?;
         Some(kept.file.clone())
     }
 }
 
-fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
+fn shown(kept: RecentImage, sidecar: Option<&Sidecar>) -> GalleryImage {
     let best = sidecar
         .map(Sidecar::contexts)
         .unwrap_or_default()
@@ -343,7 +345,7 @@ fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
         let in_order = [&t.figcaption, &t.caption, &t.alt, &t.title, &t.file_name];
         in_order.into_iter().flatten().next()
     });
-    Shown {
+    GalleryImage {
         id: kept.id,
         host: kept.host,
         text: text.map(|text| {

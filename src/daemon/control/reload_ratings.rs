@@ -22,7 +22,7 @@ pub type MakeReader = Arc<dyn Fn(&Config) -> Result<Reader, String> + Send + Syn
 
 /// Replaces the ratings of one crawl. Cheap to clone.
 #[derive(Clone)]
-pub struct Ratings {
+pub struct RatingReloader {
     reading: Reading,
     make: MakeReader,
 }
@@ -35,7 +35,7 @@ pub struct Rerated {
     pub keywords: Option<Changed>,
 }
 
-impl Ratings {
+impl RatingReloader {
     /// For a crawl that uses `reading`.
     pub fn new(reading: Reading, make: MakeReader) -> Self {
         Self { reading, make }

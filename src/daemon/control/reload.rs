@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk, Entry, Rerated, Who, write};
+use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::frontier::{Frontier, Rescored};
@@ -85,7 +85,7 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-impl Desk {
+impl ControlHandle {
     /// The current configuration of the crawl.
     pub async fn config(&self) -> InForce {
         InForce {

@@ -59,7 +59,7 @@ pub struct Yield {
 
 /// A requested page with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Seen {
+pub struct RecentPage {
     /// When it was finished, RFC 3339 in UTC.
     pub time: String,
     /// Its address; here as elsewhere, characters that would control a terminal are
@@ -80,7 +80,7 @@ pub struct Seen {
 
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
+pub(super) struct RecentImage {
     /// Derived from the file, so that it stays the same.
     pub id: String,
     /// Its path below the job's folder.
@@ -90,13 +90,13 @@ pub(super) struct Kept {
 
 /// The history of a crawl.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Book {
+pub(super) struct History {
     pages: u64,
     packets: Vec<Packet>,
     span: u64,
     hosts: HashMap<String, (u64, u64)>,
-    images: VecDeque<Kept>,
-    seen: VecDeque<Seen>,
+    images: VecDeque<RecentImage>,
+    seen: VecDeque<RecentPage>,
 }
 
 /// The keys of a log row that are used.
@@ -181,16 +181,16 @@ fn cut(text: &str) -> String {
     format!("{}{end}", sanitize::shown(&short))
 }
 
-impl Book {
+impl History {
     /// Reads the log of a job as it is now; empty if there is none. Unreadable lines are
     /// skipped.
     pub fn of_log(folder: &Path) -> Self {
-        let mut book = Self::default();
+        let mut history = Self::default();
         // Rows written from now on are passed to [`Self::row`].
         let read = outputs::each_line(folder, Table::Log, MAX_ROW, |line| {
             let line = line.bytes.unwrap_or_default();
             if let Ok(row) = serde_json::from_slice::<Line>(line) {
-                book.task(&Told {
+                history.task(&Told {
                     time: &row.time,
                     kind: row.kind,
                     url: &row.url,
@@ -212,7 +212,7 @@ impl Book {
         if let Err(error) = read {
             tracing::warn!("the log of earlier runs: {error}");
         }
-        book
+        history
     }
 
     /// Records a finished task.
@@ -240,7 +240,7 @@ impl Book {
     fn task(&mut self, told: &Told<'_>) {
         if told.kind == TaskKind::Page && !matches!(told.outcome, "postponed" | "unchanged") {
             self.seen.truncate(PAGES - 1);
-            self.seen.push_front(Seen {
+            self.seen.push_front(RecentPage {
                 time: told.time.to_owned(),
                 url: cut(told.url.as_str()),
                 title: told.title.map(cut).filter(|title| !title.trim().is_empty()),
@@ -258,7 +258,7 @@ impl Book {
             }
             (TaskKind::Image, _, Some(file)) => {
                 self.images.truncate(IMAGES - 1);
-                self.images.push_front(Kept {
+                self.images.push_front(RecentImage {
                     id: format!("{:016x}", xxh3_64(file.as_bytes())),
                     file: file.to_owned(),
                     host: told.url.host().to_owned(),
@@ -333,12 +333,12 @@ impl Book {
     }
 
     /// The latest pages, newest first.
-    pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Seen> {
+    pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a RecentPage> {
         self.seen.iter().chain(&earlier.seen).take(PAGES)
     }
 
     /// The latest images, newest first.
-    pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Kept> {
+    pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a RecentImage> {
         self.images.iter().chain(&earlier.images).take(IMAGES)
     }
 }
@@ -367,14 +367,14 @@ mod tests {
 
     #[test]
     fn packets_stay_few_and_keep_the_geometric_mean() {
-        let mut book = Book::default();
+        let mut history = History::default();
         for n in 0..12_345_u64 {
             let perplexity = if n % 2 == 0 { 10.0 } else { 1_000.0 };
-            book.page("a.test", perplexity, n % 5 == 0);
-            assert!(book.packets.len() <= MAX_PACKETS);
+            history.page("a.test", perplexity, n % 5 == 0);
+            assert!(history.packets.len() <= MAX_PACKETS);
         }
-        let none = Book::default();
-        let packets = book.packets(&none);
+        let none = History::default();
+        let packets = history.packets(&none);
         assert_eq!(packets.iter().map(|p| p.pages).sum::<u64>(), 12_345);
         let mut next = 1;
         for packet in &packets {
@@ -382,7 +382,7 @@ mod tests {
             next += packet.pages;
         }
         close(packets[0].perplexity, 100.0);
-        let best = book.best(&book, 3);
+        let best = history.best(&history, 3);
         let (pages, on_topic) = (2 * 12_345, 2 * 2_469);
         let host = "a.test".to_owned();
         let expected = Yield {
@@ -395,15 +395,15 @@ mod tests {
 
     #[test]
     fn hosts_that_yield_outlast_those_that_do_not() {
-        let mut book = Book::default();
+        let mut history = History::default();
         for n in 0..3 {
-            book.page("good.test", 10.0, true);
+            history.page("good.test", 10.0, true);
             for host in 0..MAX_HOSTS {
-                book.page(&format!("h{n}-{host}.test"), 10.0, false);
+                history.page(&format!("h{n}-{host}.test"), 10.0, false);
             }
         }
-        assert!(book.hosts.len() <= MAX_HOSTS);
-        let best = book.best(&Book::default(), 10);
+        assert!(history.hosts.len() <= MAX_HOSTS);
+        let best = history.best(&History::default(), 10);
         assert_eq!((best.len(), best[0].on_topic), (1, 3));
     }
 
@@ -422,12 +422,16 @@ mod tests {
             writeln!(file, "{line}").unwrap();
         }
         file.write_all(b"\xff{\"kind").unwrap();
-        let book = Book::of_log(folder.path());
-        close(book.packets[0].perplexity, 50.0);
-        assert_eq!(book.best(&Book::default(), 9).len(), 1);
-        assert_eq!(book.images[0].file, "images/i.png");
-        assert!(Book::of_log(&folder.path().join("none")).packets.is_empty());
-        let pages: Vec<(&str, Option<bool>, &str)> = book
+        let history = History::of_log(folder.path());
+        close(history.packets[0].perplexity, 50.0);
+        assert_eq!(history.best(&History::default(), 9).len(), 1);
+        assert_eq!(history.images[0].file, "images/i.png");
+        assert!(
+            History::of_log(&folder.path().join("none"))
+                .packets
+                .is_empty()
+        );
+        let pages: Vec<(&str, Option<bool>, &str)> = history
             .seen
             .iter()
             .map(|page| (page.url.as_str(), page.on_topic, page.reason.as_str()))
@@ -439,6 +443,6 @@ mod tests {
                 ("http://a.test/1", Some(true), "linked from b.test"),
             ]
         );
-        assert_eq!(book.seen[1].title.as_deref(), Some("A \\u{202e}title"));
+        assert_eq!(history.seen[1].title.as_deref(), Some("A \\u{202e}title"));
     }
 }

@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
-use super::board;
+use super::dashboard;
 use super::routes::{self, Problem};
 use crate::config::{self, Listen};
 use crate::local_origin::{self, Sender};
@@ -184,7 +184,7 @@ impl Token {
 
 /// Access control for a server on TCP.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct Auth {
     token: Option<Token>,
     /// The paths served without a token: the page that asks for it, and nothing more.
     open: &'static [&'static str],
@@ -193,13 +193,13 @@ pub(crate) struct Guard {
     cookie: String,
 }
 
-impl Guard {
+impl Auth {
     /// For a server on this address. Cookies are shared by all ports of a host, so the
     /// port is part of their name.
     pub fn new(address: std::net::SocketAddr, token: Option<Token>) -> Self {
         Self {
             token,
-            open: &board::PARTS,
+            open: &dashboard::PARTS,
             remote: !address.ip().is_loopback(),
             cookie: format!("spoor-{}", address.port()),
         }
@@ -242,14 +242,14 @@ impl Guard {
 }
 
 /// Lets authorised requests pass, and adds the headers to responses.
-pub(crate) async fn guard(
-    State(guard): State<Arc<Guard>>,
+pub(crate) async fn authorize(
+    State(auth): State<Arc<Auth>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
     let changes = ![Method::GET, Method::HEAD].contains(request.method());
-    let refusal = match local_origin::own_host(headers, guard.remote) {
+    let refusal = match local_origin::own_host(headers, auth.remote) {
         None => Some(Problem::new(
             StatusCode::FORBIDDEN,
             "the Host is not this machine",
@@ -262,7 +262,7 @@ pub(crate) async fn guard(
                 "send it from a page of this server, or with a program",
             ))
         }
-        Some(_) if !guard.is_open(request.uri().path()) && !guard.knows(headers) => {
+        Some(_) if !auth.is_open(request.uri().path()) && !auth.knows(headers) => {
             Some(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "the token is missing or wrong",
@@ -272,7 +272,7 @@ pub(crate) async fn guard(
         Some(_) => {
             // Clients without access cannot take the place of this one.
             if let Some(seat) = request.extensions().get::<Arc<Seat>>()
-                && guard.knows(headers)
+                && auth.knows(headers)
             {
                 seat.admit();
             }
@@ -282,7 +282,7 @@ pub(crate) async fn guard(
     let mut response = match refusal {
         Some(problem) => problem.into_response(),
         None => {
-            request.extensions_mut().insert(Arc::clone(&guard));
+            request.extensions_mut().insert(Arc::clone(&auth));
             next.run(request).await
         }
     };
@@ -309,14 +309,14 @@ pub(super) struct Login {
     responses((status = 204, description = "The cookie is set, if a token is required"),
         (status = "default", body = Problem)))]
 pub(crate) async fn login(
-    guard: Option<Extension<Arc<Guard>>>,
+    auth: Option<Extension<Arc<Auth>>>,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let login: Login = routes::read(&body, "send {\"token\": \"...\"}")?;
-    let Some(Extension(guard)) = guard else {
+    let Some(Extension(auth)) = auth else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let Some(token) = &guard.token else {
+    let Some(token) = &auth.token else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     if !token.is(login.token.trim()) {
@@ -327,7 +327,7 @@ pub(crate) async fn login(
              the file that control.token_file names",
         ));
     }
-    let Guard { cookie, .. } = &*guard;
+    let Auth { cookie, .. } = &*auth;
     let session = token.session();
     let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
@@ -394,11 +394,11 @@ mod tests {
         let address = "127.0.0.1:99".parse().unwrap();
         let token = Token("0123456789abcdef".to_owned());
         let session = token.session();
-        let guard = Guard::new(address, Some(token));
+        let auth = Auth::new(address, Some(token));
         let knows = |name: header::HeaderName, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            guard.knows(&headers)
+            auth.knows(&headers)
         };
         use header::{AUTHORIZATION, COOKIE};
         assert!(knows(AUTHORIZATION, "Bearer 0123456789abcdef"));
@@ -417,7 +417,7 @@ mod tests {
             "the token itself"
         );
         assert!(!knows(COOKIE, &format!("spoor-98={session}")));
-        assert!(!guard.knows(&HeaderMap::new()));
-        assert!(Guard::new(address, None).knows(&HeaderMap::new()));
+        assert!(!auth.knows(&HeaderMap::new()));
+        assert!(Auth::new(address, None).knows(&HeaderMap::new()));
     }
 }
