@@ -304,12 +304,12 @@ pub struct Link {
     /// `rel` contains `nofollow`, `ugc` or `sponsored`.
     pub nofollow: bool,
     /// Its position on the page.
-    pub place: Place,
+    pub place: LinkPosition,
 }
 
 /// The position of a link on its page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
+pub struct LinkPosition {
     /// Hashes of the path of elements to the link: of the whole path, of its end, and of
     /// its last elements that have a class or a name. Equal positions on different pages
     /// have equal hashes; 0 if the markup was too broken.

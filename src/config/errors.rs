@@ -10,7 +10,7 @@ pub struct ConfigError {
     /// The file as the operator named it.
     pub file: String,
     /// Where in the file; `None` if the file could not be read at all.
-    pub place: Option<Place>,
+    pub place: Option<FilePosition>,
     /// The full key, such as `politeness.min_delay`; empty if no key is concerned.
     pub key: String,
     /// What is wrong, and what is allowed.
@@ -19,7 +19,7 @@ pub struct ConfigError {
 
 /// A position in a text file, with both numbers counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FilePosition {
     /// Line.
     pub line: usize,
     /// Column, in characters.
@@ -29,7 +29,7 @@ pub struct Place {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(FilePosition { line, column }) = self.place {
             write!(f, ":{line}:{column}")?;
         }
         if !self.key.is_empty() {
@@ -72,7 +72,7 @@ impl ConfigErrors {
         }
     }
 
-    pub(super) fn of_file(file: &str, place: Option<Place>, message: String) -> Self {
+    pub(super) fn of_file(file: &str, place: Option<FilePosition>, message: String) -> Self {
         let error = ConfigError {
             file: file.to_owned(),
             place,
@@ -168,7 +168,7 @@ impl Findings {
     }
 
     /// The position of each given section and key.
-    pub fn places(&self, text: &str) -> BTreeMap<String, Place> {
+    pub fn places(&self, text: &str) -> BTreeMap<String, FilePosition> {
         let mut given: Vec<(&String, usize)> = self
             .places
             .iter()
@@ -210,16 +210,16 @@ impl Findings {
 struct Cursor<'t> {
     text: &'t str,
     at: usize,
-    place: Place,
+    place: FilePosition,
 }
 
 impl<'t> Cursor<'t> {
     fn new(text: &'t str) -> Self {
-        let place = Place { line: 1, column: 1 };
+        let place = FilePosition { line: 1, column: 1 };
         Self { text, at: 0, place }
     }
 
-    fn place(&mut self, at: usize) -> Place {
+    fn place(&mut self, at: usize) -> FilePosition {
         let passed = self.text.get(self.at..at).unwrap_or_default();
         for c in passed.chars() {
             match c {
@@ -238,7 +238,7 @@ impl<'t> Cursor<'t> {
 }
 
 /// The position of byte `at` in a text that is UTF-8 at least up to there.
-pub(super) fn place_in_bytes(bytes: &[u8], at: usize) -> Place {
+pub(super) fn place_in_bytes(bytes: &[u8], at: usize) -> FilePosition {
     let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or(bytes));
     Cursor::new(&before).place(before.len())
 }

@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use errors::{ConfigError, ConfigErrors, Place};
+pub use errors::{ConfigError, ConfigErrors, FilePosition};
 pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,

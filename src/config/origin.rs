@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::errors::{ConfigError, Place};
+use super::errors::{ConfigError, FilePosition};
 use super::section::{Key, Section, Walker};
 use super::values::Value;
 
@@ -16,7 +16,7 @@ use super::values::Value;
 pub struct Origin {
     file: String,
     folder: PathBuf,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, FilePosition>,
 }
 
 impl PartialEq for Origin {
@@ -26,7 +26,7 @@ impl PartialEq for Origin {
 }
 
 impl Origin {
-    pub(super) fn new(file: &str, places: BTreeMap<String, Place>) -> Self {
+    pub(super) fn new(file: &str, places: BTreeMap<String, FilePosition>) -> Self {
         Self {
             file: file.to_owned(),
             folder: PathBuf::new(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::errors::{ConfigError, ConfigErrors, Place, place_in_bytes, shown, shown_whole};
+use super::errors::{ConfigError, ConfigErrors, FilePosition, place_in_bytes, shown, shown_whole};
 use super::sections::Seeds;
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
@@ -115,7 +115,7 @@ fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Ve
         let mut wrong = |at: usize, message: String| {
             errors.push(ConfigError {
                 file: file.to_owned(),
-                place: Some(Place {
+                place: Some(FilePosition {
                     line: index + 1,
                     column: place_in_bytes(line, at).column,
                 }),

@@ -25,14 +25,14 @@ use crate::web::scope::Scope;
 
 /// The parts of a job's configuration that are needed to explain, besides its scope.
 #[derive(Clone)]
-pub struct Terms {
+pub struct ExplainContext {
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
     /// Rates links, by the configuration or as the running crawl does.
     pub strategy: Arc<dyn Strategy>,
 }
 
-impl Terms {
+impl ExplainContext {
     /// How the score of a link with these parts is computed now, with a note if it was
     /// rated differently before.
     fn formula(&self, url: &PageUrl, parts: &LinkParts, score: f64) -> String {
@@ -175,7 +175,7 @@ pub struct HostReport {
 pub fn url(
     view: &View<'_>,
     scope: &Scope,
-    terms: &Terms,
+    terms: &ExplainContext,
     url: &PageUrl,
 ) -> Result<Explanation, StoreError> {
     // If a site redirects to a session's address, exactly that address is fetched.
@@ -233,7 +233,7 @@ pub fn host(view: &View<'_>, host: &HostKey) -> Result<HostReport, StoreError> {
 struct Role<'a> {
     view: &'a View<'a>,
     scope: &'a Scope,
-    terms: &'a Terms,
+    terms: &'a ExplainContext,
     url: &'a PageUrl,
     kind: TaskKind,
 }
@@ -426,7 +426,7 @@ fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
 
 fn robots(
     view: &View<'_>,
-    terms: &Terms,
+    terms: &ExplainContext,
     url: &PageUrl,
     host: Option<&HostRecord>,
 ) -> Result<Verdict, StoreError> {

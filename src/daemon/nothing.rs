@@ -6,7 +6,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, RobotsState, State};
-use crate::daemon::explain::{self, Explanation, Terms};
+use crate::daemon::explain::{self, ExplainContext, Explanation};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
 
@@ -69,7 +69,7 @@ impl Troubles {
     pub fn of_seeds(
         &self,
         frontier: &Frontier,
-        terms: &Terms,
+        terms: &ExplainContext,
         seeds: &[PageUrl],
     ) -> Result<Vec<Fruitless>, StoreError> {
         let seeds = seeds.iter().take(MOST_SEEDS);
@@ -81,7 +81,12 @@ impl Troubles {
         fruitless.collect()
     }
 
-    fn of(&self, frontier: &Frontier, terms: &Terms, url: &PageUrl) -> Result<String, StoreError> {
+    fn of(
+        &self,
+        frontier: &Frontier,
+        terms: &ExplainContext,
+        url: &PageUrl,
+    ) -> Result<String, StoreError> {
         let mut at = url.clone();
         for _ in 0..MOST_REDIRECTS {
             let view = frontier.view();

@@ -13,7 +13,7 @@ use crate::crawl::frontier;
 use crate::crawl::pipeline::{ImageRules, Languages, Reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::daemon::control::MakeReader;
-use crate::daemon::explain::Terms;
+use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
 use crate::metrics::Metrics;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
@@ -104,15 +104,15 @@ pub fn model(
 
 /// The parts of a job's configuration that are needed for explanations. If its model is
 /// missing or unreadable, the anchor threshold of the thesis is used.
-pub fn terms(config: &Config) -> Terms {
+pub fn terms(config: &Config) -> ExplainContext {
     let facts = ModelFacts::read(&config.model_folder());
     let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
     let section = &config.strategy;
-    let rated = strategy::Terms {
+    let rated = strategy::Parameters {
         weights: weights(section, &calibration),
         boundaries: chosen_boundaries(config, calibration.boundaries),
     };
-    Terms {
+    ExplainContext {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy::of(section.kind, rated, &Learned::new(section, None)),
     }
@@ -182,7 +182,7 @@ pub fn reader(
     let images = &config.images;
     let section = &config.strategy;
     let boundaries = boundaries(config, model)?;
-    let terms = strategy::Terms {
+    let terms = strategy::Parameters {
         weights: weights(section, &model.facts.calibration),
         boundaries,
     };

@@ -24,7 +24,7 @@ use std::net::SocketAddr;
 
 use super::demo;
 use super::traps::{Page, mix};
-use super::tree::{Answer, Lab, PictureSize};
+use super::tree::{Lab, LabResponse, PictureSize};
 
 /// Hosts with pages, `h0.test` and so on.
 pub const HOSTS: u64 = 4_096;
@@ -79,7 +79,7 @@ min_height = 8
 /// The web, ready to be served.
 pub fn web() -> Lab {
     let web = Web::new();
-    Lab::made(move |host, target| web.answer(host, target).unwrap_or(Answer::Missing))
+    Lab::made(move |host, target| web.answer(host, target).unwrap_or(LabResponse::Missing))
 }
 
 /// What is drawn for a page, each with dice of its own.
@@ -172,7 +172,7 @@ impl Web {
         }
     }
 
-    fn answer(&self, host: &str, target: &str) -> Option<Answer> {
+    fn answer(&self, host: &str, target: &str) -> Option<LabResponse> {
         if host == "texts.test" {
             return match target {
                 "/positive.txt" => Some(plain(&self.positive)),
@@ -195,11 +195,11 @@ impl Web {
                 _ => Some(plain("User-agent: *\nDisallow: /private/\n")),
             },
             "" | "gone" | "private" => None,
-            "go" => Some(Answer::Moved {
+            "go" => Some(LabResponse::Moved {
                 location: here(name)?.url(),
             }),
-            "busy" => here(name).map(|_| Answer::Busy { seconds: 1 }),
-            "pictures" => here(name.strip_suffix(".png")?).map(|spot| Answer::Picture {
+            "busy" => here(name).map(|_| LabResponse::Busy { seconds: 1 }),
+            "pictures" => here(name.strip_suffix(".png")?).map(|spot| LabResponse::Picture {
                 url: spot.url(),
                 size: PictureSize {
                     width: 16,
@@ -214,7 +214,7 @@ impl Web {
     }
 
     /// A host's front page: the beginnings of its chains.
-    fn front(&self, host: u64) -> Option<Answer> {
+    fn front(&self, host: u64) -> Option<LabResponse> {
         let first = |chain| Spot { place: 0, chain };
         let mut page = Page::new("A house of lights", &self.sentence(first(host), 0));
         for chain in (host..CHAINS).step_by(HOSTS as usize) {
@@ -223,7 +223,7 @@ impl Web {
         page.answer()
     }
 
-    fn page(&self, spot: Spot) -> Option<Answer> {
+    fn page(&self, spot: Spot) -> Option<LabResponse> {
         let mut page = Page::new(&self.title(spot), &self.text(spot, 0));
         page.text(&self.text(spot, 1));
         let dice = spot.draw(Draw::Links);
@@ -321,8 +321,8 @@ fn halves(text: &str) -> Vec<Halves> {
     lines.map(halve).collect()
 }
 
-fn plain(text: &str) -> Answer {
-    Answer::File {
+fn plain(text: &str) -> LabResponse {
+    LabResponse::File {
         content_type: "text/plain; charset=utf-8".to_owned(),
         bytes: text.to_owned().into(),
     }
@@ -335,14 +335,14 @@ mod tests {
     use super::*;
     use crate::address::PageUrl;
 
-    fn get(lab: &Lab, url: &str) -> Answer {
+    fn get(lab: &Lab, url: &str) -> LabResponse {
         let url = PageUrl::parse(url).unwrap();
         lab.answer(url.host(), url.path_and_query()).unwrap()
     }
 
     fn html(lab: &Lab, url: &str) -> String {
         match get(lab, url) {
-            Answer::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
+            LabResponse::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{url}: {other:?}"),
         }
     }
@@ -425,14 +425,17 @@ mod tests {
             spot.url(),
             format!("http://h1.test/{}/5-4097.html", spot.section())
         );
-        let moved = Answer::Moved {
+        let moved = LabResponse::Moved {
             location: spot.url(),
         };
         assert_eq!(get(&lab, &spot.by("go")), moved);
-        assert_eq!(get(&lab, &spot.by("busy")), Answer::Busy { seconds: 1 });
+        assert_eq!(
+            get(&lab, &spot.by("busy")),
+            LabResponse::Busy { seconds: 1 }
+        );
         assert!(matches!(
             get(&lab, "http://h1.test/pictures/5-4097.png"),
-            Answer::Picture { .. }
+            LabResponse::Picture { .. }
         ));
         for missing in [
             &spot.by("gone"),
@@ -443,7 +446,7 @@ mod tests {
             "http://h4096.test/",
             "http://elsewhere.test/",
         ] {
-            assert_eq!(get(&lab, missing), Answer::Missing, "{missing}");
+            assert_eq!(get(&lab, missing), LabResponse::Missing, "{missing}");
         }
         assert!(html(&lab, "http://h2.test/robots.txt").contains("/private/"));
         assert!(html(&lab, "http://texts.test/positive.txt").lines().count() > 500);

@@ -57,4 +57,4 @@ mod tests;
 
 pub use judge::{Labels, Verdict};
 pub use serve::{Behaviour, Fault, Request, Running, serve, spawn};
-pub use tree::{Answer, Lab, LabError, MemoryTree};
+pub use tree::{Lab, LabError, LabResponse, MemoryTree};

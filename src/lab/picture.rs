@@ -22,7 +22,7 @@ const ROWS: usize = 6;
 
 /// A drawn picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drawn {
+pub struct TestPicture {
     /// The media type of `bytes`.
     pub content_type: &'static str,
     /// The encoded picture.
@@ -53,7 +53,7 @@ pub fn content_type(extension: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// What the encoder said; none is known to fail at these sizes.
-pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
+pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<TestPicture> {
     let (width, height) = (width.clamp(1, MAX_SIDE), height.clamp(1, MAX_SIDE));
     let seed: [u8; 32] = Sha256::digest(url.as_bytes()).into();
     let hash = base16ct::lower::encode_string(&seed);
@@ -118,7 +118,7 @@ pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
             "image/png"
         }
     };
-    Ok(Drawn {
+    Ok(TestPicture {
         content_type,
         bytes,
     })

@@ -25,8 +25,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use super::picture::{self, Drawn};
-use super::tree::{Answer, Lab};
+use super::picture::{self, TestPicture};
+use super::tree::{Lab, LabResponse};
 
 /// A request as the lab saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -266,11 +266,11 @@ async fn respond(
         None => lab.file(host, target),
     };
     Some(match answer {
-        Ok(Answer::File {
+        Ok(LabResponse::File {
             content_type,
             bytes,
         }) => content(&content_type, bytes),
-        Ok(Answer::Moved { location }) => {
+        Ok(LabResponse::Moved { location }) => {
             let mut response = note(StatusCode::MOVED_PERMANENTLY);
             match HeaderValue::from_str(&location) {
                 Ok(value) => {
@@ -280,7 +280,7 @@ async fn respond(
                 Err(error) => failed(host, target, &error),
             }
         }
-        Ok(Answer::Picture { url, size }) => {
+        Ok(LabResponse::Picture { url, size }) => {
             let permit = shared.drawing.acquire().await;
             let drawn = blocking(move || {
                 picture::draw(&url, size.width, size.height).map_err(io::Error::other)
@@ -288,20 +288,20 @@ async fn respond(
             .await;
             drop(permit);
             match drawn {
-                Ok(Drawn {
+                Ok(TestPicture {
                     content_type,
                     bytes,
                 }) => content(content_type, bytes.into()),
                 Err(error) => failed(host, target, &error),
             }
         }
-        Ok(Answer::Busy { seconds }) => {
+        Ok(LabResponse::Busy { seconds }) => {
             let mut response = note(StatusCode::SERVICE_UNAVAILABLE);
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, seconds.into());
             response
         }
-        Ok(Answer::Missing) => note(StatusCode::NOT_FOUND),
+        Ok(LabResponse::Missing) => note(StatusCode::NOT_FOUND),
         Err(error) => failed(host, target, &error),
     })
 }

@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::demo;
-use super::tree::{Answer, Lab};
+use super::tree::{Lab, LabResponse};
 use crate::address::PageUrl;
 
 /// The hosts, the archive first. Each has a front page, which is a good seed.
@@ -54,7 +54,7 @@ pub fn web(articles: u64) -> Lab {
     Lab::made(move |host, target| {
         let url = PageUrl::parse(&format!("http://{host}{target}"));
         let answer = url.ok().and_then(|url| web.answer(&url));
-        answer.unwrap_or(Answer::Missing)
+        answer.unwrap_or(LabResponse::Missing)
     })
 }
 
@@ -85,7 +85,7 @@ struct Web {
 }
 
 impl Web {
-    fn answer(&self, url: &PageUrl) -> Option<Answer> {
+    fn answer(&self, url: &PageUrl) -> Option<LabResponse> {
         let path = url.path().split(';').next()?;
         match url.host() {
             "archive.test" => self.archive(path),
@@ -97,7 +97,7 @@ impl Web {
         }
     }
 
-    fn archive(&self, path: &str) -> Option<Answer> {
+    fn archive(&self, path: &str) -> Option<LabResponse> {
         let last = self.articles.div_ceil(LISTED);
         if path == "/" {
             let mut page = Page::new("The lighthouse archive", &self.some(1, 3));
@@ -134,7 +134,7 @@ impl Web {
         page.answer()
     }
 
-    fn calendar(&self, url: &PageUrl, path: &str) -> Option<Answer> {
+    fn calendar(&self, url: &PageUrl, path: &str) -> Option<LabResponse> {
         const NAMES: [&str; 12] = [
             "January",
             "February",
@@ -194,7 +194,7 @@ impl Web {
         page.answer()
     }
 
-    fn facets(&self, url: &PageUrl, path: &str) -> Option<Answer> {
+    fn facets(&self, url: &PageUrl, path: &str) -> Option<LabResponse> {
         if path == "/" {
             let mut page = Page::new("Forty lights of the coast", &self.some(11, 3));
             page.link("/lights", "The list of all lighthouses of the coast");
@@ -247,7 +247,7 @@ impl Web {
         page.answer()
     }
 
-    fn session(&self, path: &str) -> Option<Answer> {
+    fn session(&self, path: &str) -> Option<LabResponse> {
         let page = match path {
             "/" => 0,
             _ => {
@@ -270,8 +270,8 @@ impl Web {
         html.answer()
     }
 
-    fn circle(&self, path: &str) -> Option<Answer> {
-        let to = |location: String| Some(Answer::Moved { location });
+    fn circle(&self, path: &str) -> Option<LabResponse> {
+        let to = |location: String| Some(LabResponse::Moved { location });
         match path {
             "/" => {
                 let mut page = Page::new("Round the lighthouse", &self.some(17, 3));
@@ -357,9 +357,9 @@ impl Page {
         writeln!(self.0, "<p><a href=\"{href}\">{anchor}</a></p>").ok();
     }
 
-    pub fn answer(mut self) -> Option<Answer> {
+    pub fn answer(mut self) -> Option<LabResponse> {
         self.0.push_str("</body></html>\n");
-        Some(Answer::File {
+        Some(LabResponse::File {
             content_type: "text/html; charset=utf-8".to_owned(),
             bytes: self.0.into(),
         })
@@ -373,8 +373,8 @@ mod tests {
     fn get(lab: &Lab, url: &str) -> String {
         let url = PageUrl::parse(url).unwrap();
         match lab.answer(url.host(), url.path_and_query()).unwrap() {
-            Answer::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
-            Answer::Moved { location } => format!("to {location}"),
+            LabResponse::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
+            LabResponse::Moved { location } => format!("to {location}"),
             other => format!("{other:?}"),
         }
     }

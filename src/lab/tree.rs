@@ -48,7 +48,7 @@ pub struct PictureSize {
 
 /// What lies at an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum LabResponse {
     /// A file of the tree.
     File {
         /// The `Content-Type` to send.
@@ -146,7 +146,7 @@ enum Source {
 }
 
 /// What answers a host and a target (path and query as in a request line).
-type Maker = dyn Fn(&str, &str) -> Answer + Send + Sync;
+type Maker = dyn Fn(&str, &str) -> LabResponse + Send + Sync;
 
 impl Lab {
     /// Opens the folder tree `dir`, with `redirects.tsv` (url, location) and
@@ -214,7 +214,7 @@ impl Lab {
 
     /// Makes a lab whose every answer is made when it is asked for, from host (lower
     /// case, without port) and target (path and query): a web without end.
-    pub fn made(maker: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn made(maker: impl Fn(&str, &str) -> LabResponse + Send + Sync + 'static) -> Self {
         Self {
             source: Source::Made(Box::new(maker)),
             redirects: HashMap::new(),
@@ -245,7 +245,7 @@ impl Lab {
     ///
     /// # Errors
     /// What the system said of a file that is there and cannot be read.
-    pub fn answer(&self, host: &str, target: &str) -> io::Result<Answer> {
+    pub fn answer(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         match self.table(host, target) {
             Some(answer) => Ok(answer),
             None => self.file(host, target),
@@ -258,18 +258,18 @@ impl Lab {
     }
 
     /// Redirects and pictures: answered without touching the disk.
-    pub(super) fn table(&self, host: &str, target: &str) -> Option<Answer> {
+    pub(super) fn table(&self, host: &str, target: &str) -> Option<LabResponse> {
         let url = PageUrl::parse(&format!("http://{host}{target}")).ok()?;
         let full = key(&url);
         let bare = full.split_once('?').map(|(bare, _)| bare);
         for key in std::iter::once(full.as_str()).chain(bare) {
             if let Some(location) = self.redirects.get(key) {
-                return Some(Answer::Moved {
+                return Some(LabResponse::Moved {
                     location: location.clone(),
                 });
             }
             if let Some(size) = self.images.get(key) {
-                return Some(Answer::Picture {
+                return Some(LabResponse::Picture {
                     url: format!("http://{key}"),
                     size: *size,
                 });
@@ -279,31 +279,31 @@ impl Lab {
     }
 
     /// The file at `target`, the query ignored; or what is made for it.
-    pub(super) fn file(&self, host: &str, target: &str) -> io::Result<Answer> {
+    pub(super) fn file(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         if let Source::Made(maker) = &self.source {
             return Ok(maker(host, target));
         }
         let raw = target.split_once('?').map_or(target, |(path, _)| path);
         let Some(path) = decoded(raw).map(|path| with_index(&path)) else {
-            return Ok(Answer::Missing);
+            return Ok(LabResponse::Missing);
         };
         match &self.source {
-            Source::Made(_) => Ok(Answer::Missing),
+            Source::Made(_) => Ok(LabResponse::Missing),
             Source::Memory(tree) => {
                 let found = tree.files.get(&(host.to_owned(), path));
-                Ok(
-                    found.map_or(Answer::Missing, |(content_type, bytes)| Answer::File {
+                Ok(found.map_or(LabResponse::Missing, |(content_type, bytes)| {
+                    LabResponse::File {
                         content_type: content_type.clone(),
                         bytes: bytes.clone(),
-                    }),
-                )
+                    }
+                }))
             }
             Source::Folder(root) => Ok(match read_inside(root, host, &path)? {
-                Some(bytes) => Answer::File {
+                Some(bytes) => LabResponse::File {
                     content_type: content_type(&path, &bytes),
                     bytes: bytes.into(),
                 },
-                None => Answer::Missing,
+                None => LabResponse::Missing,
             }),
         }
     }

@@ -53,7 +53,7 @@ pub use self::remove::{
 };
 pub(crate) use self::rotate::append_line;
 pub use self::rows::{Line, Part, Table, each_line, parts};
-pub use self::samples::{Hold, read_samples, remove_samples};
+pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
@@ -382,7 +382,7 @@ impl Outputs {
     ///
     /// [`OutputError`] names the file.
     pub fn extend_image(&mut self, file: &str, context: ImageContext) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Changed)
+        self.extend(file, context, VisitKind::Changed)
     }
 
     /// The same for a page's first visit: no row for it was committed. Its words may be in
@@ -397,7 +397,7 @@ impl Outputs {
         file: &str,
         context: ImageContext,
     ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::First)
+        self.extend(file, context, VisitKind::First)
     }
 
     /// The same for a revisited page with the same text: it has its row already if the
@@ -411,24 +411,26 @@ impl Outputs {
         file: &str,
         context: ImageContext,
     ) -> Result<(), OutputError> {
-        self.extend(file, context, Visit::Same)
+        self.extend(file, context, VisitKind::Same)
     }
 
     fn extend(
         &mut self,
         file: &str,
         context: ImageContext,
-        visit: Visit,
+        visit: VisitKind,
     ) -> Result<(), OutputError> {
         let Some(known) = self.known(file, &context.page)? else {
             return Ok(());
         };
         let entry = Entry::of(&context);
         let has_row = match visit {
-            Visit::First => false,
+            VisitKind::First => false,
             // A page at a revisit often has the same context.
-            Visit::Changed => known.has(&context.page, entry),
-            Visit::Same => !known.has_room(&context.page, entry) || known.has(&context.page, entry),
+            VisitKind::Changed => known.has(&context.page, entry),
+            VisitKind::Same => {
+                !known.has_room(&context.page, entry) || known.has(&context.page, entry)
+            }
         };
         if has_row {
             self.memory.put(file, known);
@@ -568,7 +570,7 @@ impl Outputs {
 
 /// The visit of a page that refers to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Visit {
+enum VisitKind {
     /// The first one.
     First,
     /// A later one with a different text.

@@ -16,7 +16,7 @@ const LOCK: &str = "samples.lock";
 /// the process ends.
 #[must_use]
 #[derive(Debug)]
-pub struct Hold {
+pub struct SampleLock {
     _file: Option<File>,
 }
 
@@ -26,21 +26,21 @@ pub struct Hold {
 ///
 /// [`OutputError::Removing`] if some are being removed, [`OutputError::Io`] if a link
 /// leads out of the job.
-pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
+pub fn read_samples(folder: &Path) -> Result<SampleLock, OutputError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
     let file = match beneath::open_or_create(folder, LOCK) {
         // If nothing can be written, nothing can be removed either.
         Err(e) => match e.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                return Ok(Hold { _file: None });
+                return Ok(SampleLock { _file: None });
             }
             _ => return Err(io(&path, "creating")(e)),
         },
         Ok(file) => file,
     };
     match file.try_lock_shared() {
-        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Ok(()) => Ok(SampleLock { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Removing(folder.to_owned())),
         Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
     }
@@ -51,12 +51,12 @@ pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
 /// # Errors
 ///
 /// [`OutputError::Reading`] if they are being read, [`OutputError::Io`].
-pub fn remove_samples(folder: &Path) -> Result<Hold, OutputError> {
+pub fn remove_samples(folder: &Path) -> Result<SampleLock, OutputError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
     let file = beneath::open_or_create(folder, LOCK).map_err(io(&path, "creating"))?;
     match file.try_lock() {
-        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Ok(()) => Ok(SampleLock { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Reading(folder.to_owned())),
         Err(TryLockError::Error(e)) => Err(io(&path, "locking")(e)),
     }

@@ -386,7 +386,7 @@ fn parts_of_an_error_can_be_asked_for() {
         errors.errors(),
         [ConfigError {
             file: "a/b.toml".to_owned(),
-            place: Some(Place { line: 2, column: 8 }),
+            place: Some(FilePosition { line: 2, column: 8 }),
             key: "job.name".to_owned(),
             message: "1 is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -".to_owned(),
         }]

@@ -67,7 +67,7 @@ pub(super) enum Verdict {
     Refuse,
 }
 
-struct Hold {
+struct Reservation {
     item: usize,
     question: Question,
     until: Instant,
@@ -84,7 +84,7 @@ pub(super) struct Board {
     /// In force, in order, those about images that are no items included.
     votes: Vec<Vote>,
     answers: Answers,
-    holds: HashMap<String, Hold>,
+    holds: HashMap<String, Reservation>,
     gone: HashSet<usize>,
 }
 
@@ -224,7 +224,7 @@ impl Board {
 
     fn hold(&mut self, who: &str, item: usize, question: Question, now: Instant) {
         let until = now + HOLD;
-        let hold = Hold {
+        let hold = Reservation {
             item,
             question,
             until,

@@ -16,7 +16,7 @@ use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
 use super::words::{self, Words};
 use crate::config::{Annotate, Config};
 use crate::fs::beneath;
-use crate::outputs::{self, Hold, Sidecar};
+use crate::outputs::{self, SampleLock, Sidecar};
 use crate::picture::thumbnail;
 
 /// The longest side of a picture that is judged, in pixels.
@@ -103,7 +103,7 @@ pub struct Desk {
     topic: Vec<String>,
     section: Annotate,
     /// What is on a screen is not removed.
-    _samples: Hold,
+    _samples: SampleLock,
 }
 
 struct Inner {

@@ -36,7 +36,7 @@ impl Groups {
     /// Keeps the first of the images whose hashes differ in `near` bits or fewer from
     /// one that is kept. Images without a hash are all kept.
     pub fn first_of_near(&mut self, images: Vec<Ranked>, near: u32) -> Vec<Ranked> {
-        let mut kept = Kept::new(near);
+        let mut kept = KeptPictures::new(near);
         self.first(Why::Picture, images, |image, place| match image.phash {
             Some(hash) => kept.find_or_add(hash, place),
             None => place,
@@ -106,12 +106,12 @@ impl Groups {
 
 /// Hashes that are kept, found by being near. Hashes that differ in `n` bits agree
 /// in at least one of `n` + 1 parts, so only those that share a part are compared.
-struct Kept {
+struct KeptPictures {
     near: u32,
     by_part: HashMap<(u32, u64), Vec<(u64, usize)>>,
 }
 
-impl Kept {
+impl KeptPictures {
     fn new(near: u32) -> Self {
         Self {
             // A hash has 64 parts at most.

@@ -268,7 +268,10 @@ impl Client {
     }
 
     /// A client that connects there, and a guard that must live as long.
-    fn client(&self, timeout: Option<Duration>) -> Result<(reqwest::Client, Place), ControlError> {
+    fn client(
+        &self,
+        timeout: Option<Duration>,
+    ) -> Result<(reqwest::Client, SocketGuard), ControlError> {
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
         let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
         let roots: rustls::RootCertStore = roots.collect();
@@ -284,7 +287,7 @@ impl Client {
         if let Some(timeout) = timeout {
             builder = builder.timeout(timeout);
         }
-        let mut place = Place::default();
+        let mut place = SocketGuard::default();
         if let Where::Folder(folder) = &self.place {
             (builder, place) = self.through_socket(builder, folder)?;
         }
@@ -297,9 +300,9 @@ impl Client {
         &self,
         builder: reqwest::ClientBuilder,
         folder: &Path,
-    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+    ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
         let not_there = |_| ControlError::NotRunning(self.name());
-        let place = super::socket::Place::of(folder).map_err(not_there)?;
+        let place = super::socket::ShortPath::of(folder).map_err(not_there)?;
         let builder = builder.unix_socket(place.path.as_path());
         Ok((builder, Some(place)))
     }
@@ -309,15 +312,15 @@ impl Client {
         &self,
         _: reqwest::ClientBuilder,
         _: &Path,
-    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+    ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
         Err(self.silent("this system has no Unix domain sockets; name the API's --url".to_owned()))
     }
 }
 
 #[cfg(unix)]
-type Place = Option<super::socket::Place>;
+type SocketGuard = Option<super::socket::ShortPath>;
 #[cfg(not(unix))]
-type Place = ();
+type SocketGuard = ();
 
 impl Followed {
     /// Parses one event of the standard (WHATWG HTML, section 9.2.5) with a single line of

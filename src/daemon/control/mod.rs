@@ -60,7 +60,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
-use crate::daemon::explain::{self, Explanation, HostReport, Terms};
+use crate::daemon::explain::{self, ExplainContext, Explanation, HostReport};
 use crate::fs::beneath;
 use crate::metrics::Metrics;
 use crate::outputs::Row;
@@ -208,7 +208,7 @@ pub struct ControlHandle(Arc<Inner>);
 struct Inner {
     asker: Asker,
     stopper: Stopper,
-    terms: Terms,
+    terms: ExplainContext,
     /// Held during a change, so that changes are made one after the other.
     in_force: Mutex<Arc<Config>>,
     folder: PathBuf,
@@ -233,7 +233,7 @@ struct Inner {
 
 impl ControlHandle {
     /// For the crawl that receives `control` and starts with `config`.
-    pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
+    pub fn new(control: &Control, terms: ExplainContext, config: &Config) -> Self {
         let folder = config.job_folder();
         Self(Arc::new(Inner {
             asker: control.asker(),
@@ -297,7 +297,7 @@ impl ControlHandle {
         let terms = self.0.terms.clone();
         let answer = self.0.asker.ask(move |frontier| {
             let terms = match frontier.rating() {
-                Some(rating) => Terms {
+                Some(rating) => ExplainContext {
                     strategy: rating.clone(),
                     ..terms
                 },

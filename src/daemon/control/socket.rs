@@ -47,7 +47,7 @@ pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
     }
     let unnamed = private.join(NAME);
     std::fs::remove_file(&unnamed).ok();
-    let listener = UnixListener::bind(&Place::of(&private)?.path)?;
+    let listener = UnixListener::bind(&ShortPath::of(&private)?.path)?;
     std::fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
     std::fs::rename(&unnamed, &path)?;
     std::fs::remove_dir(&private)?;
@@ -62,12 +62,12 @@ impl Drop for Socket {
 }
 
 /// A name of the socket that is short enough, valid while this lives.
-pub(super) struct Place {
+pub(super) struct ShortPath {
     pub path: PathBuf,
     _folder: Option<File>,
 }
 
-impl Place {
+impl ShortPath {
     pub fn of(folder: &Path) -> io::Result<Self> {
         let path = folder.join(NAME);
         if path.as_os_str().len() <= LONGEST {

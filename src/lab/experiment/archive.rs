@@ -55,7 +55,7 @@ pub(super) enum Capture {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ArchivedPage {
     status: u16,
     to: Option<PageUrl>,
     content_type: Option<String>,
@@ -66,7 +66,7 @@ struct Kept {
 
 /// The responses of WARC files.
 #[derive(Debug)]
-pub(super) struct Archive(FxHashMap<PageUrl, Kept>);
+pub(super) struct Archive(FxHashMap<PageUrl, ArchivedPage>);
 
 /// The WARC files at a path: itself, or those in the folder, by name; none where it is
 /// something else.
@@ -229,7 +229,7 @@ fn of_head(head: &[u8], name: &str) -> Option<String> {
 
 impl Record {
     /// The response that it holds, if it is one of HTTP whose status is known.
-    fn response(&self) -> Option<(PageUrl, Kept)> {
+    fn response(&self) -> Option<(PageUrl, ArchivedPage)> {
         if !of_head(&self.head, "warc-type")?.eq_ignore_ascii_case("response") {
             return None;
         }
@@ -258,7 +258,7 @@ impl Record {
             Vec::new()
         });
         let to = one("location").filter(|_| (300..400).contains(&status));
-        let kept = Kept {
+        let kept = ArchivedPage {
             status,
             to: to.and_then(|to| url.join(&to).ok()),
             content_type,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use super::archive::{self, Archive, ArchiveError, Capture};
 use crate::address::PageUrl;
 use crate::crawl::pipeline::Stored;
-use crate::lab::{Answer, Lab, LabError};
+use crate::lab::{Lab, LabError, LabResponse};
 use crate::page::{Fetched, Task, TermsHeaders, Validators};
-use crate::web::fetch::{FetchError, Seen};
+use crate::web::fetch::{FetchError, Received};
 
 /// Why a stored web cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -56,7 +56,7 @@ impl Web {
             return Stored::Failed(FetchError::Dns {
                 host: url.host().to_owned(),
                 why: "the name is reserved".to_owned(),
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         let lab = match &self.0 {
@@ -68,7 +68,7 @@ impl Web {
             None => url.path().to_owned(),
         };
         match lab.answer(url.host(), &target) {
-            Ok(Answer::File {
+            Ok(LabResponse::File {
                 content_type,
                 bytes,
             }) => Stored::Body(Box::new(Fetched {
@@ -80,17 +80,19 @@ impl Web {
                 truncated: false,
                 elapsed: Duration::from_millis(1),
             })),
-            Ok(Answer::Moved { location }) => match url.join(&location) {
+            Ok(LabResponse::Moved { location }) => match url.join(&location) {
                 Ok(to) => Stored::Redirect { status: 301, to },
                 Err(why) => Stored::Failed(FetchError::BadRedirect {
                     status: 301,
                     retry_after: None,
                     why: why.to_string(),
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 }),
             },
             // Pictures are not drawn: an experiment counts those that pages embed.
-            Ok(Answer::Missing | Answer::Picture { .. } | Answer::Busy { .. }) => missing(),
+            Ok(LabResponse::Missing | LabResponse::Picture { .. } | LabResponse::Busy { .. }) => {
+                missing()
+            }
             Err(error) => {
                 tracing::warn!("{url} counts as missing: its file cannot be read: {error}");
                 missing()
@@ -114,7 +116,7 @@ impl Web {
     fn moved(&self, url: &PageUrl) -> Option<PageUrl> {
         match &self.0 {
             Kind::Lab(lab) => match lab.answer(url.host(), url.path()) {
-                Ok(Answer::Moved { location }) => url.join(&location).ok(),
+                Ok(LabResponse::Moved { location }) => url.join(&location).ok(),
                 _ => None,
             },
             Kind::Archive(archive) => archive.moved(url),
@@ -135,9 +137,9 @@ fn missing() -> Stored {
     Stored::Failed(FetchError::Status {
         status: 404,
         retry_after: None,
-        seen: Seen {
+        seen: Received {
             status: Some(404),
-            ..Seen::default()
+            ..Received::default()
         },
     })
 }

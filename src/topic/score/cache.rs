@@ -21,13 +21,13 @@ const ENTRY_BYTES: u64 = 128;
 const EXPECTED: usize = 16_384;
 
 /// Ratings by one model, one keyword table and one set of weights.
-pub(super) struct Ratings {
+pub(super) struct RatingCache {
     known: Cache<Box<str>, Rated, Bytes>,
     asked: AtomicU64,
     found: AtomicU64,
 }
 
-impl Default for Ratings {
+impl Default for RatingCache {
     fn default() -> Self {
         Self {
             known: Cache::with_weighter(EXPECTED, MAX_BYTES, Bytes),
@@ -37,7 +37,7 @@ impl Default for Ratings {
     }
 }
 
-impl Ratings {
+impl RatingCache {
     /// The rating of a text, cached or computed by `rate`. Both are equal, because a
     /// rating depends on the text alone.
     pub fn of(&self, text: &str, rate: impl FnOnce(&str) -> Rated) -> Rated {
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_short_text_is_rated_once_and_memory_is_bounded() {
-        let ratings = Ratings::default();
+        let ratings = RatingCache::default();
         assert_eq!(ratings.of("home", |_| rated(7.0)).score.perplexity, 7.0);
         assert_eq!(ratings.of("home", |_| rated(8.0)).score.perplexity, 7.0);
         assert_eq!(ratings.take_counts(), (2, 1));

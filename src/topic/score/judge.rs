@@ -187,7 +187,7 @@ impl Judge {
                 Some(heard(SEED_PLACES | number, words))
             }
             Nearness::Above { deviations, .. } => {
-                let seen = Seen {
+                let seen = SeenPage {
                     number: self.number,
                     deviations: *deviations,
                 };
@@ -317,7 +317,7 @@ impl Judge {
         Some((at(below)?, SEEN_WIDTH * (high - low) / 2.0))
     }
 
-    fn remember(&mut self, page: Seen) {
+    fn remember(&mut self, page: SeenPage) {
         if self.seen.len() >= SEEN {
             self.seen.pop_front();
         }
@@ -331,7 +331,7 @@ impl Judge {
         let (mut seeds, mut seen) = (Vec::new(), Vec::new());
         for Heard { place, state } in kept {
             let is_sound = match place & SEED_PLACES {
-                0 => postcard::from_bytes(&state).map(|page: Seen| seen.push(page)),
+                0 => postcard::from_bytes(&state).map(|page: SeenPage| seen.push(page)),
                 _ => postcard::from_bytes(&state).map(|words| seeds.push((place, words))),
             };
             if is_sound.is_err() {
@@ -362,7 +362,7 @@ fn heard(place: u16, of: &impl Serialize) -> Heard {
 
 /// A remembered page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Seen {
+struct SeenPage {
     /// Its number, from 0.
     number: u64,
     /// Its contrast, in standard deviations above neutral text.

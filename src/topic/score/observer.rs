@@ -141,7 +141,7 @@ impl PageObserver {
         if self.clues.is_none() {
             return Vec::new();
         }
-        let mut seen = Seen {
+        let mut seen = PageFeatures {
             observer: self,
             adopted: self.adopted(),
             page,
@@ -160,7 +160,7 @@ impl PageObserver {
 }
 
 /// The features of one page; texts that occur again are analysed once.
-struct Seen<'a> {
+struct PageFeatures<'a> {
     observer: &'a PageObserver,
     adopted: Arc<Adopted>,
     page: &'a PageUrl,
@@ -170,7 +170,7 @@ struct Seen<'a> {
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> PageFeatures<'a> {
     fn link(&mut self, link: &'a Link) -> Clues {
         let address = words_of(&link.url);
         let (near, heading) = (self.block(link.place.block), self.block(link.place.heading));
@@ -273,7 +273,7 @@ fn number(kind: u64, what: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Place;
+    use crate::page::LinkPosition;
     use crate::topic::score::Counts;
 
     fn observer() -> PageObserver {
@@ -305,7 +305,7 @@ mod tests {
             url: url(address),
             anchor: anchor.to_owned(),
             nofollow: false,
-            place: Place {
+            place: LinkPosition {
                 path,
                 block: Some(1),
                 heading: Some(0),

@@ -5,7 +5,7 @@ use std::iter::repeat;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::cache::Ratings;
+use super::cache::RatingCache;
 use super::image_texts::PageText;
 use super::observer::PageObserver;
 use super::rating::weighted;
@@ -34,7 +34,7 @@ pub struct Scorer {
     /// Judges pages and collects what a learning crawl learns from.
     observer: Option<PageObserver>,
     /// The cached ratings of short texts.
-    ratings: Arc<Ratings>,
+    ratings: Arc<RatingCache>,
 }
 
 impl Scorer {

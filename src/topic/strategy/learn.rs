@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::link::Link;
-use super::{Learning, Score, Strategy, Terms};
+use super::{Learning, Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::config::StrategySection;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
@@ -100,7 +100,7 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    pub fn new(terms: Terms, learned: Learned) -> Self {
+    pub fn new(terms: Parameters, learned: Learned) -> Self {
         Self {
             link: Link { terms },
             learned,
@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
-        let learn = Learn::new(Terms::default(), Learned::default());
+        let learn = Learn::new(Parameters::default(), Learned::default());
         let link = LinkParts {
             document: 700.0,
             anchor: 700.0,

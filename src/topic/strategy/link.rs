@@ -2,13 +2,13 @@
 //! topic, amplified by keywords in the anchor.
 
 use super::document::Document;
-use super::{Score, Strategy, Terms};
+use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::LinkParts;
 use crate::topic::score::{Weights, weighted};
 
 pub(super) struct Link {
-    pub terms: Terms,
+    pub terms: Parameters,
 }
 
 impl Link {

@@ -40,14 +40,14 @@ pub type Score = (f64, Option<Bucket>);
 /// The parameters of all strategies: the weights of the parts of a rating, and the
 /// boundaries of the buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Terms {
+pub struct Parameters {
     /// The weights of the parts.
     pub weights: Weights,
     /// The boundaries of the buckets.
     pub boundaries: Boundaries,
 }
 
-impl Terms {
+impl Parameters {
     /// A hash that is equal in every process for all crawls that rate by a strategy of
     /// this kind with these parameters.
     pub fn digest(&self, kind: StrategyKind) -> u64 {
@@ -91,7 +91,7 @@ pub trait Strategy: Send + Sync {
 }
 
 /// The strategy of a kind. Strategies that learn share what was learned so far.
-pub fn of(kind: StrategyKind, terms: Terms, learned: &Learned) -> Arc<dyn Strategy> {
+pub fn of(kind: StrategyKind, terms: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
     match kind {
         StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),
         StrategyKind::Document => Arc::new(document::Document { terms }),
@@ -102,7 +102,7 @@ pub fn of(kind: StrategyKind, terms: Terms, learned: &Learned) -> Arc<dyn Strate
 
 /// Whether strategies of a kind prefer some links to others ([`Strategy::prefers`]).
 pub fn prefers(kind: StrategyKind) -> bool {
-    of(kind, Terms::default(), &Learned::default()).prefers()
+    of(kind, Parameters::default(), &Learned::default()).prefers()
 }
 
 #[cfg(test)]
@@ -118,14 +118,14 @@ mod tests {
         keyword: 0.1,
     };
 
-    fn made(kind: StrategyKind, terms: Terms) -> Arc<dyn Strategy> {
+    fn made(kind: StrategyKind, terms: Parameters) -> Arc<dyn Strategy> {
         of(kind, terms, &Learned::default())
     }
 
     #[test]
     fn strategies_differ_as_named() {
         let target = PageUrl::parse("http://a.org/").unwrap();
-        let rated = |kind| made(kind, Terms::default()).link(&target, &PARTS);
+        let rated = |kind| made(kind, Parameters::default()).link(&target, &PARTS);
         assert_eq!(rated(StrategyKind::Unfocused), (0.0, Some(Bucket::Normal)));
         assert_eq!(rated(StrategyKind::Document), (900.0, Some(Bucket::Medium)));
         let (score, bucket) = rated(StrategyKind::Link);
@@ -133,14 +133,14 @@ mod tests {
         assert_eq!(bucket, Some(Bucket::High));
         // A link without clues.
         assert_eq!(rated(StrategyKind::Learn), (score, bucket));
-        let document = made(StrategyKind::Document, Terms::default());
+        let document = made(StrategyKind::Document, Parameters::default());
         assert_eq!(document.image(1e9).1, None);
     }
 
     #[test]
     fn only_one_strategy_prefers_nothing_and_only_one_learns() {
         for &kind in StrategyKind::ALL {
-            let strategy = made(kind, Terms::default());
+            let strategy = made(kind, Parameters::default());
             assert_eq!(prefers(kind), kind != StrategyKind::Unfocused);
             let learns = strategy.learning().is_some();
             assert_eq!(learns, kind == StrategyKind::Learn);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn other_terms_and_other_strategies_have_other_digests() {
-        let terms = Terms::default();
+        let terms = Parameters::default();
         let weights = Weights {
             gamma_anchor: 0.4,
             ..terms.weights
@@ -157,9 +157,9 @@ mod tests {
         let digests = [
             terms.digest(StrategyKind::Link),
             terms.digest(StrategyKind::Learn),
-            Terms { weights, ..terms }.digest(StrategyKind::Link),
+            Parameters { weights, ..terms }.digest(StrategyKind::Link),
         ];
-        assert_eq!(digests[0], Terms::default().digest(StrategyKind::Link));
+        assert_eq!(digests[0], Parameters::default().digest(StrategyKind::Link));
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
     }
 
@@ -175,7 +175,7 @@ mod tests {
             let weights = Weights { gamma_document, gamma_anchor, gamma_keyword, anchor_threshold };
             let parts = LinkParts { document, anchor, keyword };
             for &kind in StrategyKind::ALL {
-                let strategy = made(kind, Terms { weights, ..Terms::default() });
+                let strategy = made(kind, Parameters { weights, ..Parameters::default() });
                 let target = PageUrl::parse("http://a.org/").unwrap();
                 let (score, _) = strategy.link(&target, &parts);
                 prop_assert!(score.is_finite() && score >= 0.0, "{}", score);

@@ -1,7 +1,7 @@
 //! Links to other documents.
 
 use crate::address::PageUrl;
-use crate::page::{Link, Place};
+use crate::page::{Link, LinkPosition};
 
 use super::html::Attributes;
 use super::text::{Folder, fold_some};
@@ -194,9 +194,9 @@ impl<'a> Links<'a> {
             url,
             anchor: String::new(),
             nofollow,
-            place: Place {
+            place: LinkPosition {
                 path: self.path,
-                ..Place::default()
+                ..LinkPosition::default()
             },
         });
         self.ends.push((0, None));

@@ -10,7 +10,7 @@ use reqwest::Response;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::{FetchError, Phase, Seen, classify};
+use super::error::{FetchError, Phase, Received, classify};
 use super::rate::Rates;
 use super::room::{NoRoom, Part, Room, SMALL, Source};
 use super::underway::Exchange;
@@ -125,8 +125,8 @@ impl Watch {
         done
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        Seen {
+    pub(super) fn seen(&self) -> Received {
+        Received {
             status: self.status,
             bytes: self.bytes,
             elapsed: self.elapsed(),
@@ -163,7 +163,7 @@ impl Watch {
                     } else {
                         Phase::Head
                     },
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 });
             }
         };
@@ -188,7 +188,7 @@ impl Watch {
                 } else {
                     phase
                 },
-                seen: Seen::default(),
+                seen: Received::default(),
             }),
         }
     }
@@ -228,7 +228,7 @@ pub(super) async fn read(
                     return Err(FetchError::Timeout {
                         host: host.to_owned(),
                         phase: Phase::Room,
-                        seen: Seen::default(),
+                        seen: Received::default(),
                     });
                 }
             }
@@ -242,7 +242,7 @@ pub(super) async fn read(
             let grown = watch.pause(held.part.grow(length, longest));
             grown.await.map_err(|NoRoom| FetchError::NoRoom {
                 host: host.to_owned(),
-                seen: Seen::default(),
+                seen: Received::default(),
             })?;
         }
         held.add(kept.len());

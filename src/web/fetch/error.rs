@@ -13,7 +13,7 @@ use super::resolve::{LookupFailed, Refused};
 
 /// What an exchange had received before it failed, for the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Received {
     /// The HTTP status, if a head arrived.
     pub status: Option<u16>,
     /// Decoded body bytes that were read.
@@ -65,7 +65,7 @@ pub enum FetchError {
         /// The resolver's error.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The host has no address that a crawl may reach (see [`super::address_guard`]).
     #[error("{host} is at {address}, which is not a public internet address; no request was sent")]
@@ -75,7 +75,7 @@ pub enum FetchError {
         /// The address, or the first of several.
         address: IpAddr,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The connection was refused, reset or cut.
     #[error("the connection to {host} failed: {why}")]
@@ -87,7 +87,7 @@ pub enum FetchError {
         /// No connection was ever established.
         unreached: bool,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The TLS handshake failed, or the certificate is not trusted.
     #[error("no secure connection to {host}: {why}")]
@@ -97,7 +97,7 @@ pub enum FetchError {
         /// The TLS library's error.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// It took too long.
     #[error("{host} took too long: {phase}")]
@@ -107,7 +107,7 @@ pub enum FetchError {
         /// What was being awaited.
         phase: Phase,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The server's HTTP was invalid.
     #[error("{host} sent invalid HTTP: {why}")]
@@ -117,7 +117,7 @@ pub enum FetchError {
         /// The HTTP library's error.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The body's content coding (gzip, br, zstd, deflate) is broken.
     #[error("the body from {host} could not be decoded: {why}")]
@@ -127,7 +127,7 @@ pub enum FetchError {
         /// The decoder's error.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// A status outside 200 to 299 that is not a redirect.
     #[error("the server answered with status {status}")]
@@ -139,7 +139,7 @@ pub enum FetchError {
         /// use saturating addition.
         retry_after: Option<Duration>,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// A redirect without a usable target.
     #[error("status {status} redirects nowhere: {why}")]
@@ -151,7 +151,7 @@ pub enum FetchError {
         /// What is wrong with the target.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// An image larger than its cap; a part of it would be useless.
     #[error("the image is larger than the cap of {cap} bytes")]
@@ -161,7 +161,7 @@ pub enum FetchError {
         /// The value of `Content-Length`, if that was the reason.
         declared: Option<u64>,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The request cannot be built or sent as configured.
     #[error("{url} cannot be requested: {why}")]
@@ -171,7 +171,7 @@ pub enum FetchError {
         /// The reason.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// The proxy does not let this crawler through; the operator has to fix this.
     #[error(
@@ -179,7 +179,7 @@ pub enum FetchError {
     )]
     Proxy {
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// There was no memory left for the rest of a large body; not the host's fault.
     #[error("no memory left for the rest of the body from {host}, because other bodies use it")]
@@ -187,7 +187,7 @@ pub enum FetchError {
         /// The URL's host.
         host: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
     /// This machine is out of file descriptors or ports; not the host's fault.
     #[error(
@@ -197,13 +197,13 @@ pub enum FetchError {
         /// The system's error.
         why: String,
         /// What was received until then.
-        seen: Seen,
+        seen: Received,
     },
 }
 
 impl FetchError {
     /// What was received of the exchange.
-    pub fn seen(&self) -> &Seen {
+    pub fn seen(&self) -> &Received {
         match self {
             Self::Dns { seen, .. }
             | Self::PrivateAddress { seen, .. }
@@ -248,7 +248,7 @@ impl FetchError {
         )
     }
 
-    pub(super) fn with_seen(mut self, now: Seen) -> Self {
+    pub(super) fn with_seen(mut self, now: Received) -> Self {
         match &mut self {
             Self::Dns { seen, .. }
             | Self::PrivateAddress { seen, .. }
@@ -272,7 +272,7 @@ impl FetchError {
 /// Classifies an error of reqwest, which occurred while waiting for the head
 /// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
 pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> FetchError {
-    let seen = Seen::default();
+    let seen = Received::default();
     let host = host.to_owned();
     let why = innermost(error);
     if let Some(refused) = find::<Refused>(error) {

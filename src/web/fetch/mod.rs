@@ -54,7 +54,7 @@ use crate::page::{Booking, Fetched, TaskKind, Validators};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
-pub use error::{FetchError, Phase, Seen};
+pub use error::{FetchError, Phase, Received};
 pub use options::{Options, SetupError};
 pub use outcome::outcome;
 
@@ -292,7 +292,7 @@ impl Fetcher {
             Err(FetchError::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Connecting,
-                seen: Seen::default(),
+                seen: Received::default(),
             })
         })?;
         self.rates().request().await;
@@ -309,7 +309,7 @@ impl Fetcher {
             () = open.is_told() => Err(FetchError::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Others,
-                seen: Seen::default(),
+                seen: Received::default(),
             }),
         };
         if let Ok(answer) = &answer {
@@ -365,7 +365,7 @@ impl Fetcher {
                 status,
                 retry_after,
                 why,
-                seen: Seen::default(),
+                seen: Received::default(),
             })?;
             let elapsed = watch.elapsed();
             return Ok(Answer::Redirect {
@@ -387,28 +387,28 @@ impl Fetcher {
         } else if inner.router.proxied() {
             // Later it may come from a hostile server behind the proxy.
             if !inner.let_through.load(Ordering::Relaxed) {
-                let seen = Seen::default();
+                let seen = Received::default();
                 return Err(FetchError::Proxy { seen });
             }
             return Err(FetchError::Connection {
                 host: host.to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),
                 unreached: false,
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         if !(200..=299).contains(&status) {
             return Err(FetchError::Status {
                 status,
                 retry_after,
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         let cap = inner.options.cap(kind);
         let too_large = |declared| FetchError::TooLarge {
             cap,
             declared,
-            seen: Seen::default(),
+            seen: Received::default(),
         };
         let declared = response.content_length();
         if kind == TaskKind::Image && declared.is_some_and(|bytes| bytes > cap as u64) {

@@ -169,24 +169,24 @@ enum Then {
 mod tests {
     use std::time::Duration;
 
-    use super::super::error::{Phase, Seen};
+    use super::super::error::{Phase, Received};
     use super::*;
 
     fn status(status: u16, retry_after: Option<u64>) -> FetchError {
         FetchError::Status {
             status,
             retry_after: retry_after.map(Duration::from_secs),
-            seen: Seen::default(),
+            seen: Received::default(),
         }
     }
 
     /// One of every variant. The match below does not compile when one is added
     /// to `FetchError`, so that it is added here as well.
     fn every_failure() -> Vec<FetchError> {
-        let seen = Seen::default();
+        let seen = Received::default();
         let (host, why) = (String::from("example.org"), String::new());
         let both = || (host.clone(), why.clone());
-        let made = |make: fn(String, String, Seen) -> FetchError| {
+        let made = |make: fn(String, String, Received) -> FetchError| {
             let (host, why) = both();
             make(host, why, seen)
         };

@@ -127,12 +127,12 @@ pub(super) struct Part {
 
 /// A place in the queue, given up when dropped.
 #[derive(Debug)]
-struct Place<'a> {
+struct QueuePlace<'a> {
     room: &'a Room,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.room.state().waiting.remove(&self.number);
         self.room.changed.notify_waiters();
@@ -168,7 +168,7 @@ impl Room {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, part: &mut Part) -> Place<'_> {
+    fn wait(&self, part: &mut Part) -> QueuePlace<'_> {
         let mut state = self.state();
         let number = part.number.unwrap_or(state.next);
         state.next = state.next.max(number + 1);
@@ -177,7 +177,7 @@ impl Room {
         drop(state);
         // Bodies that hold room must notice that it is wanted.
         self.changed.notify_waiters();
-        Place { room: self, number }
+        QueuePlace { room: self, number }
     }
 }
 
@@ -278,7 +278,7 @@ impl Part {
     }
 
     /// Takes a step, or the exemption from needing room, if it is this body's turn.
-    fn take(&mut self, place: &Place<'_>) -> bool {
+    fn take(&mut self, place: &QueuePlace<'_>) -> bool {
         let room = Arc::clone(&self.room);
         let mut state = room.state();
         if state.first(true) == Some(place.number) {

@@ -24,7 +24,7 @@ use crate::page::Booking;
 
 use super::address_guard::permitted;
 use super::client;
-use super::error::{FetchError, Seen};
+use super::error::{FetchError, Received};
 use super::options::{Options, SetupError};
 use super::proxy::Proxies;
 use super::resolve::{GuardedResolver, NameService, Target};
@@ -117,7 +117,7 @@ impl Router {
                 FetchError::PrivateAddress {
                     host: url.host().to_owned(),
                     address,
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 }
             })?;
         }
@@ -178,13 +178,13 @@ impl Router {
         let found = found.map_err(|why| FetchError::Dns {
             host: host(),
             why: why.to_string(),
-            seen: Seen::default(),
+            seen: Received::default(),
         })?;
         let found = permitted(found, self.allow_private);
         let found = found.map_err(|address| FetchError::PrivateAddress {
             host: host(),
             address,
-            seen: Seen::default(),
+            seen: Received::default(),
         })?;
         Ok(choose(found, known))
     }
@@ -219,7 +219,7 @@ fn redirected<'a>(
     let unsendable = |why: &str| FetchError::Unsendable {
         url: url.to_string(),
         why: why.to_owned(),
-        seen: Seen::default(),
+        seen: Received::default(),
     };
     let mut sent = url.url().clone();
     if literal && !rule.keeps_the_host() {
