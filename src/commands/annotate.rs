@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use spoor::config::Config;
-use spoor::corpus::annotate::{self, Desk};
+use spoor::corpus::annotate::{self, Session};
 use spoor::daemon;
 use spoor::topic::model;
 use tokio::net::TcpListener;
@@ -46,7 +46,7 @@ impl Annotate {
             let ranked = table.ranked().iter();
             ranked.map(|(word, _)| word.clone()).collect::<Vec<_>>()
         });
-        let desk = Desk::open(&config, self.top)?.about(keywords.unwrap_or_default());
+        let session = Session::open(&config, self.top)?.about(keywords.unwrap_or_default());
         daemon::runtime()?.block_on(async {
             // Before the address is printed, because its reader may stop the server.
             let mut signals = daemon::Signals::listen().context("listening for signals")?;
@@ -54,13 +54,13 @@ impl Annotate {
                 .await
                 .with_context(|| format!("listening on {listen}"))?;
             let address = listener.local_addr().context("reading the address")?;
-            println!("judging {} images on http://{address}/", desk.images());
+            println!("judging {} images on http://{address}/", session.images());
             // Scripts wait for the first line.
             std::io::stdout().flush().context("printing the address")?;
             let stop = async move {
                 signals.next().await;
             };
-            let served = annotate::serve(desk, listener, stop).await;
+            let served = annotate::serve(session, listener, stop).await;
             served.context("serving the page")
         })
     }

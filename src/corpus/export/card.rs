@@ -1,8 +1,8 @@
-//! The data card: `README.md` with the front matter that the Hugging Face hub and
-//! its `datasets` read, and the rest for people.
+//! The data card: `README.md` with the front matter that the Hugging Face hub and its
+//! `datasets` read, and the rest for people.
 //!
-//! Hosts, licences and languages come from the web: in the text they stand in code
-//! spans, which show them as they are, and in the front matter not at all.
+//! Hosts, licences and languages come from the web: in the text they are put into code
+//! spans, which show them literally, and they do not occur in the front matter.
 
 use std::collections::{BTreeMap, HashSet};
 use std::hash::BuildHasher;
@@ -14,19 +14,19 @@ use super::columns::{Column, Kind, Sample, Value};
 use super::{Format, Request};
 use crate::corpus::rank::Steps;
 
-/// Rows of a table of what there may be any number of.
+/// The most rows of a table without a fixed number of rows.
 const ROWS: usize = 20;
 
-/// Characters of a string from the web.
+/// The most characters of a string from the web.
 const SHOWN: usize = 200;
 
-/// What the samples of an export have in common.
+/// Statistics of the samples of an export.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) samples: u64,
     pub(super) bytes: u64,
     pub(super) vanished: u64,
-    /// Hashes, as the addresses are many.
+    /// Hashes, because there are many addresses.
     pages: HashSet<u64>,
     hosts: Counts,
     formats: Counts,
@@ -35,7 +35,7 @@ pub(super) struct Tally {
     languages: Counts,
     licences: Counts,
     texts: Counts,
-    /// By column, samples of whose publishers something was said.
+    /// By column, samples whose publishers made a statement.
     consent: Counts,
 }
 
@@ -97,10 +97,10 @@ fn front_matter(
     columns: &[Column],
     tally: &Tally,
 ) -> io::Result<()> {
-    // A string of JSON is one of YAML, but for what YAML takes for no text.
+    // A JSON string is a valid YAML string, except for characters that YAML forbids.
     let name: String = name.chars().filter(|c| !c.is_control()).collect();
     writeln!(out, "---\npretty_name: {}", serde_json::Value::from(name))?;
-    // What the publishers say of each image stands in the columns.
+    // The statements of the publishers about each image are in the columns.
     writeln!(out, "license: unknown\ntask_categories:\n- image-to-text")?;
     let mut languages: Vec<&str> = tally.languages.keys().filter_map(|l| primary(l)).collect();
     languages.dedup();
@@ -124,8 +124,8 @@ fn front_matter(
     for path in files {
         writeln!(out, "    - \"{path}\"")?;
     }
-    // Without the types, a reader takes them from the first samples and fails at the
-    // first that is different.
+    // Without the types, a reader derives them from the first samples and fails at the
+    // first different one.
     writeln!(out, "dataset_info:\n  features:")?;
     match request.format {
         Format::WebDataset => {
@@ -151,7 +151,7 @@ fn features(
 ) -> io::Result<()> {
     for column in columns {
         let (name, kind) = match (format, column.name.as_ref()) {
-            // The reader puts the image in the place of its path.
+            // The reader replaces the path by the image.
             (Format::ImageFolder, "file_name") => ("image", Kind::Image),
             (_, name) => (name, column.kind),
         };
@@ -160,7 +160,7 @@ fn features(
     Ok(())
 }
 
-/// A column's type as `datasets` names it; JSON has no times.
+/// A column's type as named by `datasets`; JSON has no times.
 pub(super) fn feature(
     out: &mut dyn Write,
     indent: &str,
@@ -210,7 +210,7 @@ fn body(
         tally.hosts.len()
     )?;
     if tally.vanished > 0 {
-        let more = "more were ranked and left out, as they were gone or had changed since";
+        let more = "more were ranked and left out, because they were gone or had changed since";
         writeln!(out, "{} {more}.\n", tally.vanished)?;
     }
     writeln!(
@@ -347,14 +347,14 @@ pub(super) fn table(
     writeln!(out)
 }
 
-/// A string from the web as a code span in a cell of a table: in one line, and with
-/// nothing that ends the span or the cell.
+/// A string from the web as a code span in a table cell: on one line, without characters
+/// that end the span or the cell.
 pub(super) fn code(text: &str) -> String {
     let tame = |c: char| match c {
         '`' => '\'',
         '|' => '¦',
         c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => ' ',
-        // Marks that turn the direction of what follows (Unicode TR 36).
+        // Direction marks (Unicode TR 36).
         '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => ' ',
         c => c,
     };

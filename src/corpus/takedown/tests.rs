@@ -477,7 +477,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
     );
     let said = receipt.to_string();
     assert!(
-        said.contains("forbidden for good: 2\n  url https://a.test/1.png\n"),
+        said.contains("forbidden permanently: 2\n  url https://a.test/1.png\n"),
         "{said}"
     );
     assert!(said.contains("--sha256 "), "{said}");
