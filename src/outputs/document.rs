@@ -608,7 +608,7 @@ mod tests {
         put(folder.path(), 0, &[other, frames[1].clone()].concat());
         let (numbers, errors) = read(folder.path());
         assert_eq!((numbers, errors.len()), (vec![1, 2], 1));
-        assert!(errors[0].contains("no document"), "{}", errors[0]);
+        assert!(errors[0].contains("not a document"), "{}", errors[0]);
     }
 
     #[test]

@@ -430,7 +430,7 @@ mod tests {
         fs::write(&path, good).unwrap();
         assert_eq!(KeywordTable::load(&path).unwrap().len(), 2);
         for (line, why) in [
-            ("dog 1", "no tab"),
+            ("dog 1", "the tab is missing"),
             ("dog\tmuch", "`much` is not a weight"),
             ("dog\t", "`` is not a weight"),
             ("dog\t0", "not a weight above 0"),

@@ -473,7 +473,7 @@ mod tests {
         ] {
             let sitemap = of(text);
             assert!(sitemap.pages.is_empty() && sitemap.sitemaps.is_empty());
-            assert!(sitemap.trouble.unwrap().contains("no sitemap"), "{text}");
+            assert!(sitemap.trouble.unwrap().contains("not a sitemap"), "{text}");
         }
         assert_eq!(of("<urlset></urlset>"), Sitemap::default());
         assert_eq!(of(""), Sitemap::default());

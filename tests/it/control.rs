@@ -286,7 +286,7 @@ fn a_running_job_is_asked_and_goes_on() {
             "\"leased\":true",
         ),
         ("GET /api/explain?url=nonsense", "", 400, "is not a URL"),
-        ("GET /api/explain", "", 400, "name an address"),
+        ("GET /api/explain", "", 400, "give an address"),
         ("GET /api/host/a%20b", "", 400, "is not a host"),
         ("GET /elsewhere", "", 404, "there is nothing here"),
         ("GET /api/rules", "", 405, "this method is not allowed"),

@@ -699,7 +699,7 @@ fn only_keys_that_there_are_can_be_set_and_the_document_lists_them() {
             assert!(!validator.is_valid(&body), "{key}");
             let answer = socket(&job, "PATCH /api/config", &body.to_string());
             let said = answer.refused(400);
-            assert!(said.contains("is no key"), "{key}: {said}");
+            assert!(said.contains("is not a key"), "{key}: {said}");
         }
     }
     let said = socket(&job, "PATCH /api/config", "{\"limits.document\": null}").refused(400);

@@ -399,7 +399,7 @@ mod tests {
             (r#"{"undo":9,"time":"","annotator":"ann"}"#, ""),
             (
                 "{\"undo\":9,\"time\":\"\",\"annotator\":\"ann\"}\n",
-                "no vote 9",
+                "no valid vote 9",
             ),
             (
                 "{\"undo\":1,\"time\":\"\",\"annotator\":\"bob\"}\n",

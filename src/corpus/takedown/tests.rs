@@ -750,10 +750,7 @@ fn who_works_on_the_job_is_not_disturbed() {
     fs::remove_file(job.folder().join(checkpoint::TAKEDOWNS)).unwrap();
     let missing = config(&job.root.path().join("nowhere"), "");
     let missing = take_down(&missing, &asked, 0).unwrap_err();
-    assert!(
-        missing.to_string().contains("no job lies here"),
-        "{missing}"
-    );
+    assert!(missing.to_string().contains("there is no job"), "{missing}");
 }
 
 #[test]
@@ -817,7 +814,7 @@ fn a_sidecar_that_names_a_file_elsewhere_removes_nothing_there() {
         let told = receipt
             .remains
             .iter()
-            .find(|r| r.starts_with("not looked at"));
+            .find(|r| r.starts_with("not examined"));
         assert!(
             told.is_some_and(|told| told.contains(&file)),
             "{:?}",

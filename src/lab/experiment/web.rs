@@ -1,4 +1,4 @@
-//! The stored answers that an experiment crawls.
+//! The stored responses that an experiment crawls.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::web::fetch::{FetchError, Received};
 /// Why a stored web cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The folder is none of the lab's.
+    /// The folder is not a web of the lab.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// A WARC file cannot be read.
@@ -21,7 +21,7 @@ pub enum WebError {
     Archive(#[from] ArchiveError),
 }
 
-/// A web that stands still.
+/// A web that does not change.
 pub struct Web(Kind);
 
 enum Kind {
@@ -48,7 +48,7 @@ impl Web {
         Self(Kind::Lab(Box::new(lab)))
     }
 
-    /// What is stored of the address that a task asks for.
+    /// The stored response for a task's address.
     pub(super) fn answer(&self, task: &Task) -> Stored {
         let url = &task.url;
         // Names that never resolve (RFC 6761 section 6.4).
@@ -100,7 +100,7 @@ impl Web {
         }
     }
 
-    /// Where an address leads, whatever redirects lie between; itself where to none.
+    /// The final target of an address after redirects; itself without any.
     pub(super) fn target(&self, url: &PageUrl) -> PageUrl {
         let mut url = url.clone();
         for _ in 0..10 {
@@ -124,7 +124,7 @@ impl Web {
     }
 }
 
-/// What an archive holds of an address; nothing is as good as missing.
+/// The archived response of an address; an unknown one counts as missing.
 fn archived(archive: &Archive, url: &PageUrl) -> Stored {
     match archive.capture(url) {
         Some(Capture::Body(fetched)) => Stored::Body(fetched),

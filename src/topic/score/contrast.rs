@@ -3,8 +3,8 @@
 //! A perplexity alone cannot separate a plain page about anything from a difficult one
 //! about the topic: both are middling. The difference between the likelihood of a text
 //! under the topic and under the language at large can (cross-entropy difference; Moore &
-//! Lewis 2010). The contrast of a document is the mean of `ln p(word | topic) - ln p(word
-//! | neutral)` over its words, in nats:
+//! Lewis 2010). The contrast of a document is the mean of
+//! `ln p(word | topic) - ln p(word | neutral)` over its words, in nats:
 //!
 //! - the word counts of the topic are smoothed by the neutral ones (as in a naive Bayes
 //!   classifier with a Dirichlet prior; Zhai & Lafferty 2004);
