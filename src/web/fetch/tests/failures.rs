@@ -23,7 +23,7 @@ fn name(error: &FetchError) -> &'static str {
         FetchError::TooLarge { .. } => "large",
         FetchError::Unsendable { .. } => "unsendable",
         FetchError::Proxy { .. } => "proxy",
-        FetchError::NoRoom { .. } => "no memory left",
+        FetchError::NoRoom { .. } => "no room",
         FetchError::Local { .. } => "local",
     }
 }
