@@ -395,7 +395,7 @@ fn gold_is_read_and_tells_who_does_not_look() {
     for (line, why) in [
         (
             "http://a.test/none.png\ton topic",
-            "gold.tsv:1: \"http://a.test/none.png\" is no image",
+            "gold.tsv:1: \"http://a.test/none.png\" is not an image",
         ),
         (
             "http://a.test/1.png\tcat",

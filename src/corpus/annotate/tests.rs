@@ -32,7 +32,7 @@ fn items(samples: usize, gold: usize) -> Vec<Item> {
     samples.chain(gold).collect()
 }
 
-/// A assignment that writes its own votes.
+/// An assignment that writes its own votes.
 struct Table {
     assignment: Assignment,
     number: u64,
