@@ -1,9 +1,8 @@
-//! Addresses: the canonical URL, the host it is asked of, and its SURT form.
+//! Addresses: the canonical URL, its host key and its SURT form.
 //!
-//! Everything here is pure. A [`PageUrl`] is canonical from the moment it
-//! exists, so equality of two of them *is* the seen test; no other module
-//! compares URLs as raw text. This module knows nothing of DNS, of scope or of
-//! what the address will be used for.
+//! Everything here is pure. A [`PageUrl`] is canonical from the moment it exists, so
+//! comparing two of them *is* the test for "already seen"; no other module compares URLs
+//! as raw text. This module does not know DNS, scope or what an address is used for.
 
 use std::fmt;
 
@@ -18,45 +17,43 @@ use xxhash_rust::xxh3::xxh3_64;
 /// longer addresses are, in practice, generated without end.
 pub const MAX_URL_BYTES: usize = 8_000;
 
-/// Longer texts are not parsed: what becomes shorter in canonical form, as escapes and
-/// a fragment, does not make an honest address of them.
+/// The longest text that is parsed. Text longer than this is refused even if its canonical
+/// form would be short enough, for example because it is mostly escapes or a fragment.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Why a text is not an address that can be crawled.
+/// Why a text is not a crawlable address.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
     /// The text is not a URL by the WHATWG URL standard.
     #[error("`{text}` is not a URL: {why}; write it in full, as in https://example.org/page")]
     Syntax {
-        /// The text as it was given, shortened to 200 characters and without user
-        /// name and password.
+        /// The text, shortened to 200 characters, without user name and password.
         text: String,
-        /// What the parser found wrong.
+        /// The parser's error.
         why: String,
     },
     /// The scheme is neither `http` nor `https`.
     #[error("`{scheme}:` addresses are not crawled, only http and https")]
     Scheme {
-        /// The scheme that was found, shortened to 200 characters.
+        /// The scheme, shortened to 200 characters.
         scheme: String,
     },
     /// The URL has no host, or an empty one.
-    #[error("`{text}` names no host")]
+    #[error("`{text}` has no host")]
     NoHost {
-        /// The text as it was given, shortened to 200 characters and without user
-        /// name and password.
+        /// The text, shortened to 200 characters, without user name and password.
         text: String,
     },
-    /// The host has an empty label, so that no name service knows it.
+    /// The host has an empty label, so DNS cannot resolve it.
     #[error(
-        "`{host}` is no host: two dots stand side by side or one at its beginning; write it as in www.example.org"
+        "`{host}` is not a valid host: it has an empty label (two adjacent dots or a leading dot); write it as in www.example.org"
     )]
     EmptyLabel {
         /// The host, shortened to 200 characters.
         host: String,
     },
     /// The canonical form is longer than [`MAX_URL_BYTES`].
-    #[error("the address is {bytes} bytes long, more than the {MAX_URL_BYTES} that are followed")]
+    #[error("the address is {bytes} bytes long, more than the limit of {MAX_URL_BYTES}")]
     TooLong {
         /// Length of the canonical form in bytes.
         bytes: usize,
@@ -65,12 +62,12 @@ pub enum AddressError {
 
 /// A canonical `http` or `https` URL.
 ///
-/// Canonical means: parsed and serialised by the WHATWG URL standard (lower-case
-/// host, punycode, no default port, dot segments resolved), without fragment,
-/// user name and password, without an empty query and without a trailing dot of
-/// the host; percent-encodings of unreserved characters are decoded and the rest
-/// written in upper case (RFC 3986 section 6.2.2). None of this changes what is
-/// fetched. Making a `PageUrl` of its own text gives an equal one.
+/// Canonical means: parsed and serialised by the WHATWG URL standard (lower-case host,
+/// punycode, no default port, dot segments resolved), without fragment, user name and
+/// password, without an empty query and without a trailing dot of the host;
+/// percent-encodings of unreserved characters are decoded and the rest written in upper
+/// case (RFC 3986 section 6.2.2). None of this changes which resource is fetched. Parsing
+/// the text of a `PageUrl` gives an equal one.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, JsonSchema)]
 pub struct PageUrl(Url);
 
@@ -112,11 +109,12 @@ impl PageUrl {
         Self::from_stored(text)?.with_labels()
     }
 
-    /// Takes an address from text that one of these wrote earlier: a store may hold
-    /// hosts that were taken then and are refused now.
+    /// Parses the text of an address that was stored earlier. Accepts empty host labels:
+    /// an older store may hold hosts that are refused today.
     ///
     /// # Errors
-    /// As [`PageUrl::parse`], but [`AddressError::EmptyLabel`].
+    ///
+    /// As [`PageUrl::parse`], except [`AddressError::EmptyLabel`].
     pub fn from_stored(text: &str) -> Result<Self, AddressError> {
         let short = short_enough(text)?;
         Self::canonical(Url::parse(short).map_err(|e| syntax(text, &e))?, text)
@@ -131,7 +129,7 @@ impl PageUrl {
         Self::canonical(self.0.join(short).map_err(|e| syntax(href, &e))?, href)?.with_labels()
     }
 
-    /// The same, where no label of the host is empty.
+    /// Refuses a host with an empty label.
     fn with_labels(self) -> Result<Self, AddressError> {
         if self.host().split('.').any(str::is_empty) {
             Err(AddressError::EmptyLabel {
@@ -208,13 +206,13 @@ impl PageUrl {
         self.0.host_str().unwrap_or_default()
     }
 
-    /// The port that is connected to, the scheme's own where the text names none.
+    /// The port to connect to; the default of the scheme if the URL has none.
     pub fn port(&self) -> u16 {
-        // Both schemes have one.
+        // Both schemes have a default port.
         self.0.port_or_known_default().unwrap_or_default()
     }
 
-    /// Path and query, as they stand in a request line.
+    /// Path and query, as in a request line.
     pub fn path_and_query(&self) -> &str {
         &self.0[url::Position::BeforePath..]
     }
@@ -224,12 +222,12 @@ impl PageUrl {
         self.0.path()
     }
 
-    /// What stands after the `?`; never empty.
+    /// The query without `?`; never empty.
     pub fn query(&self) -> Option<&str> {
         self.0.query()
     }
 
-    /// By what the address is known in the log: the same in every process, and shorter.
+    /// The short id of the address in the log. It is the same in every process.
     pub fn id(&self) -> UrlId {
         UrlId(xxh3_64(self.as_str().as_bytes()))
     }
@@ -242,7 +240,7 @@ impl PageUrl {
         }
     }
 
-    /// Where the robots rules that govern this address lie (RFC 9309 section 2.3).
+    /// The address of the robots.txt that governs this address (RFC 9309 section 2.3).
     pub fn robots_url(&self) -> PageUrl {
         let mut url = self.0.clone();
         url.set_path("/robots.txt");
@@ -253,10 +251,10 @@ impl PageUrl {
     /// The Sort-friendly URI Reordering Transform, without scheme:
     /// `org,example,www)/path?query`.
     ///
-    /// The host's labels are reversed, so that a prefix of the text covers a
-    /// domain with its subdomains, and a longer prefix covers a folder. A port
-    /// that is not the scheme's default stands before the parenthesis as in
-    /// `org,example:8080)/`. IP addresses keep their order.
+    /// The host's labels are reversed, so that a prefix of the text covers a domain with
+    /// its subdomains, and a longer prefix covers a folder. A port other than the scheme's
+    /// default is written before the parenthesis, as in `org,example:8080)/`. IP addresses
+    /// keep their order.
     pub fn surt(&self) -> String {
         let mut out = String::with_capacity(self.0.as_str().len());
         match self.0.host() {
@@ -312,9 +310,9 @@ impl<'de> Deserialize<'de> for PageUrl {
     }
 }
 
-/// The unit of politeness: a host, with its port where that is not the default
-/// of the scheme. `http://example.org/` and `https://example.org/` share one
-/// key, and so one clock; robots rules are kept for each scheme apart.
+/// The unit of politeness: a host, with its port if that is not the default of the scheme.
+/// `http://example.org/` and `https://example.org/` share one key, and so one clock;
+/// robots rules are kept per scheme.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct HostKey(String);
 
@@ -324,11 +322,11 @@ impl HostKey {
         &self.0
     }
 
-    /// The domain that this host was registered under, by the public suffix list
-    /// (<https://publicsuffix.org>, its private part included, so that
-    /// `a.github.io` and `b.github.io` are two): `example.co.uk` of
-    /// `www.example.co.uk:8080`. An IP address, and a name that is a public suffix
-    /// itself, stand for themselves, without port.
+    /// The registered domain of this host by the public suffix list
+    /// (<https://publicsuffix.org>), `example.co.uk` for `www.example.co.uk:8080`. The
+    /// private part of the list is included, so `a.github.io` and `b.github.io` are two
+    /// domains. An IP address or a name that is itself a public suffix is returned as it
+    /// is, without port.
     pub fn registered_domain(&self) -> &str {
         let host = match self.0.rsplit_once(':') {
             Some((host, _)) if !self.0.ends_with(']') => host,
@@ -340,7 +338,7 @@ impl HostKey {
         psl::domain_str(host).unwrap_or(host)
     }
 
-    /// Takes a key from text that one of these wrote earlier.
+    /// Takes a key from stored text.
     pub fn from_stored(text: &str) -> Self {
         Self(text.to_owned())
     }
@@ -375,8 +373,8 @@ fn short_enough(text: &str) -> Result<&str, AddressError> {
     }
 }
 
-/// For messages, which must not repeat a password. As the text may be no URL, all is
-/// taken for one that stands before an `@` and behind the slashes after the scheme.
+/// Shortens a text for messages, which must not repeat a password. The text may not be a
+/// URL, so everything between the slashes after the scheme and an `@` is removed.
 fn shortened(text: &str) -> String {
     let short = |text: &str| text.chars().take(200).collect::<String>();
     let authority = text.find(['/', '\\']).map(|at| {
@@ -392,17 +390,17 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Decodes the escapes of unreserved characters and writes the others in upper
-/// case. A `%` that begins no escape is left as it is, and no digit after it is
-/// decoded that would make it one. `.` stays encoded: a decoded dot segment would be
-/// resolved, and another path fetched.
+/// Decodes the escapes of unreserved characters and writes the others in upper case. A `%`
+/// that starts no escape is left alone, and no digit after it is decoded if that would
+/// complete an escape. `.` stays encoded: a decoded dot segment would be resolved, and a
+/// different path fetched.
 fn normal_escapes(text: &str) -> String {
     if !text.contains('%') {
         return text.to_owned();
     }
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
-    // Where in `out` the digits after a `%` that begins no escape would stand.
+    // Where in `out` the digits after a `%` that starts no escape would be.
     let mut open = 0..0;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
@@ -471,7 +469,7 @@ mod tests {
             assert_eq!(serde_json::from_str::<PageUrl>(&json).unwrap(), stored);
         }
         let said = PageUrl::parse("http://a..test/").unwrap_err().to_string();
-        assert!(said.starts_with("`a..test` is no host"), "{said}");
+        assert!(said.starts_with("`a..test` is not a valid host"), "{said}");
         assert_eq!(canonical("http://a.test./"), "http://a.test/");
         assert_eq!(canonical("http://[::1]/"), "http://[::1]/");
     }

@@ -1,16 +1,16 @@
-//! The time of this process, and how a time is written.
+//! The time of this process and the format of timestamps.
 //!
-//! Every time in spoor is a number of milliseconds since 1970. The functions that need one
-//! take it as an argument; only the loops and the commands call [`now`].
+//! Every time in spoor is a number of milliseconds since 1970. Functions that need the
+//! time take it as an argument; only the loops and the commands call [`now`].
 
 use std::sync::OnceLock;
 #[cfg(not(target_os = "linux"))]
 use std::time::Instant;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970. The system's clock is read once, when this process first calls
-/// this; from then on the result grows evenly, even if the system's clock is changed, and
-/// continues while the machine sleeps.
+/// Milliseconds since 1970. The system clock is read once, at the first call in this
+/// process. After that the result grows steadily, even if the system clock is changed, and
+/// keeps counting while the machine sleeps.
 pub fn now() -> u64 {
     static BEGUN: OnceLock<(Duration, Duration)> = OnceLock::new();
     let (wall, awake) = BEGUN.get_or_init(|| {
@@ -27,7 +27,7 @@ fn since_boot() -> Duration {
     Duration::try_from(time).unwrap_or_default()
 }
 
-/// The time since the first call; other systems do not count the time they sleep.
+/// The time since the first call. Only on Linux does it include time asleep.
 #[cfg(not(target_os = "linux"))]
 fn since_boot() -> Duration {
     static FIRST: OnceLock<Instant> = OnceLock::new();

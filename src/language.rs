@@ -1,34 +1,34 @@
-//! Which language a text is in.
+//! Language identification.
 //!
-//! Recognised by `whatlang` from the letters alone: the script first, then the most
-//! frequent groups of three letters (Cavnar and Trenkle 1994) and the letters that only
-//! some alphabets have. It knows the 70 languages of [`Language::all`]; a text in
-//! another one is taken for the most alike of them or for none.
+//! `whatlang` recognises a language from its letters: first by script, then by the most
+//! frequent trigrams (Cavnar and Trenkle 1994) and by letters that only some alphabets
+//! have. It knows the 70 languages of [`Language::all`]; a text in any other language is
+//! reported as the most similar of these or as none.
 //!
-//! A page costs the same however long it is: only [`MAX_BYTES`] of its running text are
-//! looked at. What is shorter than [`MIN_LETTERS`], or as like one language as
-//! another, is in no language that anybody should act on.
+//! The cost does not depend on the length of a page: at most [`MAX_BYTES`] of its running
+//! text are examined. Text shorter than [`MIN_LETTERS`], or equally similar to two
+//! languages, gets no language.
 //!
-//! `lingua` is surer of single words and short lines, at the price of n-gram models of
-//! 100 MB in the program for all languages; a page's text is long enough for trigrams.
+//! `lingua` is more accurate on single words and short lines, but its n-gram models would
+//! add 100 MB to the program. A page's text is long enough for trigrams.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use whatlang::Lang;
 
-/// Bytes of a page's running text by which its language is recognised. Of 400 pieces of
-/// encyclopedia pages half as long each was recognised; a tenth of a millisecond goes to
-/// this, and twice as much to four times as many bytes.
+/// Bytes of a page's running text that are examined. 400 of 400 excerpts of encyclopedia
+/// pages half as long were recognised correctly. This takes a tenth of a millisecond, and
+/// four times as many bytes take twice as long.
 pub const MAX_BYTES: usize = 1 << 10;
-/// Blocks of which these are the beginnings, at most.
+/// The most blocks that the sample is taken from.
 const DRAWN: usize = 8;
-/// Letters below which nothing is recognised.
+/// The fewest letters for which a language is recognised.
 pub const MIN_LETTERS: usize = 60;
-/// The certainty above which a language is recognised, as whatlang has it.
+/// The confidence, as whatlang reports it, above which a result counts as certain.
 const CERTAIN: f64 = 0.9;
-/// Bytes of a block below which it is no running text, but a menu or a name, unless a
-/// page has nothing else.
+/// Blocks shorter than this many bytes are not running text but menus or names. They are
+/// used only if a page has nothing else.
 const RUNNING_BYTES: usize = 60;
 
 /// A language that can be recognised.
@@ -36,24 +36,25 @@ const RUNNING_BYTES: usize = 60;
 #[serde(try_from = "String", into = "&'static str")]
 pub struct Language(Lang);
 
-/// What is no code of a language that can be recognised.
+/// The code is not that of a known language.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no ISO 639 code of a language that can be recognised")]
+#[error("`{0}` is not the ISO 639 code of a language that spoor can recognise")]
 pub struct UnknownLanguage(pub String);
 
 impl Language {
-    /// All that there are.
+    /// All known languages.
     pub fn all() -> impl Iterator<Item = Self> {
         Lang::all().iter().copied().map(Self)
     }
 
-    /// The language of an ISO 639-1 or 639-3 code in any case, as `en` or `eng`.
+    /// The language of an ISO 639-1 or 639-3 code in any case, such as `en` or `eng`.
     ///
     /// # Errors
-    /// [`UnknownLanguage`] for everything else.
+    ///
+    /// [`UnknownLanguage`] for any other text.
     pub fn of_code(code: &str) -> Result<Self, UnknownLanguage> {
         let lower = code.trim().to_ascii_lowercase();
-        // The codes of the groups that the recognised one is the main language of.
+        // Codes of macrolanguages whose main language is the recognised one.
         let code3 = match lower.as_str() {
             "zh" | "zho" => "cmn",
             "fa" | "fas" => "pes",
@@ -65,7 +66,8 @@ impl Language {
             .ok_or_else(|| UnknownLanguage(code.to_owned()))
     }
 
-    /// Its shortest ISO 639 code, as BCP 47 asks for: two letters for each of them.
+    /// The shortest ISO 639 code, as BCP 47 requires; all of these languages have one of
+    /// two letters.
     pub fn code(self) -> &'static str {
         match self.0 {
             Lang::Epo => "eo",
@@ -141,7 +143,7 @@ impl Language {
         }
     }
 
-    /// Its name in English.
+    /// The English name.
     pub fn name(self) -> &'static str {
         self.0.eng_name()
     }
@@ -167,17 +169,17 @@ impl TryFrom<String> for Language {
     }
 }
 
-/// The language of running text that comes in blocks; `None` where there is too little of
-/// it, or where it is not certain.
+/// Recognises the language of running text that comes in blocks; `None` if there is too
+/// little text or the result is not certain.
 ///
-/// Some blocks are drawn evenly from all, so that a notice at the top does not decide for
-/// the whole page. Blocks of a few words are passed over unless there are no others: menus
-/// and names are in the language of the site, or in none.
+/// The sample is spread evenly over all blocks, so that a notice at the top does not
+/// decide for the whole page. Blocks of a few words are skipped unless there are no
+/// others: menus and names are in the language of the site, or in none.
 pub fn recognise<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Language> {
     guess(blocks).and_then(Guess::certain)
 }
 
-/// What a text is most like, and how certain that is.
+/// The most similar language and the confidence in it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Guess {
     /// The language.
@@ -187,13 +189,13 @@ pub struct Guess {
 }
 
 impl Guess {
-    /// The language, where somebody may act on it.
+    /// The language, if the confidence is high enough to act on.
     pub fn certain(self) -> Option<Language> {
         (self.certainty > CERTAIN).then_some(self.language)
     }
 }
 
-/// The same with what is not certain; `None` where there is too little text.
+/// Like [`recognise`], but includes uncertain results; `None` if there is too little text.
 pub fn guess<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Guess> {
     let running = blocks.clone().filter(|block| block.len() >= RUNNING_BYTES);
     let text = match sample(&running.collect::<Vec<_>>()) {
@@ -210,7 +212,7 @@ pub fn guess<'a>(blocks: impl Iterator<Item = &'a str> + Clone) -> Option<Guess>
     })
 }
 
-/// The beginnings of some of the blocks, a line each, [`MAX_BYTES`] at most.
+/// The beginnings of some blocks, one per line, [`MAX_BYTES`] at most.
 fn sample(blocks: &[&str]) -> String {
     let drawn = blocks.len().min(DRAWN);
     let mut text = String::new();

@@ -1,18 +1,19 @@
-//! Who asks a server on this machine: a page that it served itself, a program, or a page
-//! of somebody else that a browser here has open. Two ways lead from such a page to a
-//! server on loopback, and both are closed here: its name pointed at this machine (DNS
-//! rebinding, told by the `Host`), and a request sent across sites (told by `Origin` and
-//! `Sec-Fetch-Site`, which every browser sets and no page can).
+//! Tells the origin of a request to a local server: a page that it served itself, a
+//! program, or a foreign page open in a browser on this machine. A foreign page can reach
+//! a loopback server in two ways, and both are closed here: DNS rebinding, which points
+//! its name at this machine and shows in `Host`, and cross-site requests, which show in
+//! `Origin` and `Sec-Fetch-Site`. Every browser sets these headers, and no page can change
+//! them.
 //!
-//! What is served, and whether a password is asked, is not known here.
+//! This module does not know what is served or whether a password is required.
 
 use std::net::IpAddr;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
 use axum::response::Response;
 
-/// The headers of every answer. A page may load and run its own parts, and nothing
-/// else; nothing of another origin may load them.
+/// The headers of every response. A page may load and run only its own parts, and no other
+/// origin may load them.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -33,25 +34,25 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (header::CACHE_CONTROL, "no-store"),
 ];
 
-/// Where a request comes from, by its own word.
+/// The origin of a request, as its headers state it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sender {
     /// A page of this server.
     Own,
-    /// A page of another one.
+    /// A page of another server.
     Foreign,
-    /// A program, as a browser always says it.
+    /// A program: browsers always send the headers.
     Unsaid,
 }
 
-/// The `Host` of a request, where it is a name of this machine; with `remote`, any
-/// address.
+/// The `Host` of a request if it names this machine; with `remote`, any IP address is
+/// accepted.
 pub fn own_host(headers: &HeaderMap, remote: bool) -> Option<&str> {
     let host = headers.get(header::HOST)?.to_str().ok()?;
     is_own(host, remote).then_some(host)
 }
 
-/// Where a request comes from that named `host`.
+/// The origin of a request that named `host`.
 pub fn sender(headers: &HeaderMap, host: &str) -> Sender {
     let value = |name: &str| headers.get(name).map(HeaderValue::as_bytes);
     let own = |origin: &[u8]| {
@@ -68,8 +69,8 @@ pub fn sender(headers: &HeaderMap, host: &str) -> Sender {
     if is_own { Sender::Own } else { Sender::Foreign }
 }
 
-/// Puts the headers on an answer that keep a browser from running or showing anything
-/// of it elsewhere; those that it has stay.
+/// Adds the headers that keep a browser from running or showing a response elsewhere.
+/// Headers that are already set stay.
 pub fn put_headers(response: &mut Response) {
     for (name, value) in HEADERS {
         let header = response.headers_mut().entry(name);
@@ -77,9 +78,9 @@ pub fn put_headers(response: &mut Response) {
     }
 }
 
-/// Whether a `Host` is this machine, or, where others may ask, any address. A web
-/// site can let its name point here (DNS rebinding), but not one of these. The port
-/// may be that of a tunnel.
+/// Whether a `Host` names this machine, or is any IP address if remote clients are
+/// allowed. A web site can point its name here (DNS rebinding), but it cannot own one of
+/// these names. Any port is accepted, because it may be that of a tunnel.
 fn is_own(host: &str, remote: bool) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name,

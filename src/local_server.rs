@@ -1,9 +1,9 @@
-//! HTTP connections of a server on this machine, within bounds: how many there are, how
-//! long a head may take, and how long a client may leave its answer unread.
+//! HTTP connections of a local server, with limits on their number, on the time for a
+//! request head, and on the time that a client may leave its response unread.
 //!
-//! Where all places are taken, the next client does not wait for one to become free. A
-//! connection without an admitted request, or one that has not moved a byte for a while,
-//! gives up its place. So clients without access cannot keep out those with access.
+//! If all places are taken, the next client does not wait for one to become free. A
+//! connection that has had no admitted request, or has not moved a byte for a while, loses
+//! its place. So clients without access cannot keep out those with access.
 
 use std::future::Future;
 use std::io;
@@ -25,45 +25,44 @@ use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{Instant, Sleep};
 
-/// Connections at the same time, of each listener.
+/// The most simultaneous connections per listener.
 pub const CONNECTIONS: usize = 64;
 
-/// The longest that the head of a request is waited for.
+/// The time limit for a request head.
 const HEAD: Duration = Duration::from_secs(20);
 
-/// The longest that a client may leave what is sent to it unread.
+/// The longest that a client may leave its response unread.
 const UNREAD: Duration = Duration::from_secs(30);
 
-/// The longest that an admitted connection may stand still where others want its place.
+/// How long an admitted connection may be idle if others want its place.
 const STILL: Duration = Duration::from_secs(2);
 
-/// The time that a new connection has for a request that is admitted, where others want
-/// its place.
+/// How long a new connection has to send an admitted request if others want its place.
 const YOUNG: Duration = Duration::from_secs(1);
 
-/// Bytes of a connection that wait to be read or sent.
+/// Size of a connection's read and write buffers, in bytes.
 const BUFFER: usize = 64 << 10;
 
-/// The longest that open connections are waited for at the end.
+/// How long open connections may take to finish when the server closes.
 const END: Duration = Duration::from_secs(2);
 
-/// The pause after a connection could not be accepted, as where too many files are open.
+/// The pause after `accept` fails, for example because too many files are open.
 const REFUSED: Duration = Duration::from_millis(200);
 
-/// The client that asks or changes something: `socket, user 1000`, `127.0.0.1:40112` or, without a
+/// The client behind a request: `socket, user 1000`, `127.0.0.1:40112` or, without a
 /// connection, `SIGHUP`. Every request carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Who(pub String);
 
-/// Where clients come in.
+/// A source of connections.
 pub trait Door: Send + Sync + 'static {
-    /// A connection.
+    /// The type of a connection.
     type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
 
     /// Whether every client that can connect is admitted.
     const ADMITS: bool;
 
-    /// Waits for the next connection; returns it and who it is.
+    /// Waits for the next connection; returns it with its client.
     fn accept(&self) -> impl Future<Output = io::Result<(Self::Stream, Who)>> + Send;
 }
 
@@ -95,15 +94,15 @@ impl Door for tokio::net::UnixListener {
     }
 }
 
-/// The place of a connection. Every request carries it, so that what judges requests can
-/// say that one was admitted.
+/// The place of a connection. Every request carries it, so that the code that admits
+/// requests can record it.
 #[derive(Debug)]
 pub struct Seat {
     taken: Instant,
-    /// When a byte was moved last, in milliseconds since it was taken.
+    /// When a byte last moved, in milliseconds since the connection was accepted.
     moved: AtomicU64,
     admitted: AtomicBool,
-    /// Requests that are being answered.
+    /// The number of requests being answered.
     busy: AtomicUsize,
 }
 
@@ -117,7 +116,7 @@ impl Seat {
         }
     }
 
-    /// A request of this connection was admitted.
+    /// Records that a request of this connection was admitted.
     pub fn admit(&self) {
         self.admitted.store(true, Ordering::Relaxed);
     }
@@ -132,14 +131,14 @@ impl Seat {
         self.taken + Duration::from_millis(self.moved.load(Ordering::Relaxed))
     }
 
-    /// Whether a request of it was admitted, and whether one is being answered.
+    /// Whether a request was admitted, and whether one is being answered.
     fn state(&self) -> (bool, bool) {
         let busy = self.busy.load(Ordering::Relaxed) > 0;
         (self.admitted.load(Ordering::Relaxed), busy)
     }
 
-    /// When others may have the place; `None` as long as an answer is on its way to one
-    /// that was admitted, whose time is bounded elsewhere.
+    /// When others may take the place; `None` while an admitted connection is being
+    /// answered, because other limits bound that time.
     fn free_at(&self) -> Option<Instant> {
         match self.state() {
             (false, _) => Some(self.taken + YOUNG),
@@ -149,14 +148,14 @@ impl Seat {
     }
 }
 
-/// Accepts until it is told to close, then lets what is open finish.
+/// Accepts connections until it is closed, then lets open ones finish.
 pub async fn serve(door: impl Door, router: Router, closing: watch::Receiver<bool>) {
     let mut open = Open::default();
     let mut closes = closing.clone();
     loop {
         let accepted = async {
             let accepted = door.accept().await;
-            // Nobody has to go before somebody comes.
+            // A place is freed only when a new client is there to take it.
             open.make_room().await;
             accepted
         };
@@ -180,8 +179,8 @@ pub async fn serve(door: impl Door, router: Router, closing: watch::Receiver<boo
     while open.tasks.join_next().await.is_some() {}
 }
 
-/// Serves on a listener until `stop` resolves. What is still open a little later ends
-/// with the process.
+/// Serves a listener until `stop` resolves. Connections still open a little later end with
+/// the process.
 pub async fn serve_until(
     door: impl Door,
     router: Router,
@@ -198,7 +197,7 @@ fn admits<D: Door>(_: &D) -> bool {
     D::ADMITS
 }
 
-/// The connections that are open.
+/// The open connections.
 #[derive(Default)]
 struct Open {
     tasks: JoinSet<()>,
@@ -211,7 +210,7 @@ impl Open {
         self.seats.push((handle, seat));
     }
 
-    /// Returns when there is a place.
+    /// Returns as soon as there is a place.
     async fn make_room(&mut self) {
         loop {
             while self.tasks.try_join_next().is_some() {}
@@ -229,7 +228,7 @@ impl Open {
                 return;
             }
             let next = self.seats.iter().map(|(_, seat)| free_at(seat)).min();
-            // One ends before, or may be taken then.
+            // Either one ends before that, or one may be closed then.
             tokio::time::timeout_at(next.unwrap_or(now), self.tasks.join_next())
                 .await
                 .ok();
@@ -237,7 +236,7 @@ impl Open {
     }
 }
 
-/// Answers one client until either side has enough.
+/// Serves one client until either side closes the connection.
 async fn connection<S>(
     stream: S,
     who: Who,
@@ -278,12 +277,12 @@ async fn connection<S>(
         }
     };
     if let Err(error) = ended {
-        // The client's matter: it went away, read nothing, or spoke no HTTP.
+        // The client's doing: it went away, did not read, or did not speak HTTP.
         tracing::debug!("a connection ended: {error}");
     }
 }
 
-/// Counts a request among those that are being answered while it lives.
+/// Counts a request as being answered while it lives.
 struct Busy(Arc<Seat>);
 
 impl Busy {
@@ -301,11 +300,11 @@ impl Drop for Busy {
 
 /// Returns when the server closes.
 async fn closed(closing: &mut watch::Receiver<bool>) {
-    // It closes too where the other end is gone.
+    // An error means that the other end is gone, which closes the server too.
     closing.wait_for(|closing| *closing).await.ok();
 }
 
-/// A connection that fails where the client leaves unread for too long what it is sent.
+/// A connection that fails if the client leaves its response unread for too long.
 struct Watched<S> {
     stream: S,
     seat: Arc<Seat>,
@@ -313,7 +312,7 @@ struct Watched<S> {
 }
 
 impl<S: Unpin> Watched<S> {
-    /// Notes what became of an attempt to send.
+    /// Records the result of an attempt to send.
     fn sent<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -329,7 +328,7 @@ impl<S: Unpin> Watched<S> {
         ready!(patience.as_mut().poll(cx));
         Poll::Ready(Err(io::Error::new(
             io::ErrorKind::TimedOut,
-            "the client does not read its answer",
+            "the client does not read the response",
         )))
     }
 }

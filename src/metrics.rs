@@ -1,10 +1,10 @@
-//! What a crawl measures of itself, in the text format of Prometheus (0.0.4).
+//! Metrics of a crawl, in the Prometheus text format (0.0.4).
 //!
-//! Counters and histograms are fed by the pipeline as things happen and begin at zero
-//! with every run, as Prometheus expects of a process; [`Levels`] are read from the
-//! frontier when somebody asks. Names follow the conventions of Prometheus: a prefix,
-//! base units, `_total` for what only grows. No label ever holds a URL or a host, so
-//! that the number of series does not grow with the crawl.
+//! The pipeline updates counters and histograms as things happen; they start at zero with
+//! every run, as Prometheus expects of a process. [`Levels`] are read from the frontier at
+//! each scrape. Names follow the Prometheus conventions: a prefix, base units, `_total`
+//! for counters. No label holds a URL or a host, so the number of series does not grow
+//! with the crawl.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, TextEncoder,
 };
 
-/// Bounds of the histograms of requests, in seconds.
+/// Bucket bounds of the request histograms, in seconds.
 const FETCH_SECONDS: [f64; 12] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 ];
 
-/// Bounds of the histograms of work on this machine, in seconds.
+/// Bucket bounds of the histograms of local work, in seconds.
 const WORK_SECONDS: [f64; 12] = [
     0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5,
 ];
 
-/// Why there are no metrics.
+/// The metrics could not be registered or encoded.
 #[derive(Debug, thiserror::Error)]
-#[error("the metrics cannot be made: {0}")]
+#[error("metrics: {0}")]
 pub struct MetricsError(#[from] prometheus::Error);
 
-/// The metrics of one run. Cheap to clone; every clone feeds the same.
+/// The metrics of one run. Cheap to clone; all clones share the same values.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Registry,
@@ -59,7 +59,7 @@ pub struct Finished<'a> {
     pub kind: &'a str,
     /// As in the log: `done`, `dropped` and so on.
     pub outcome: &'a str,
-    /// Why it is not done; empty where it is.
+    /// Why it is not done; empty if it is.
     pub reason: &'a str,
     /// Bytes of the decoded body.
     pub bytes: u64,
@@ -67,33 +67,33 @@ pub struct Finished<'a> {
     pub elapsed: Duration,
 }
 
-/// How full everything is at one moment.
+/// The gauges at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Levels {
     /// URLs by state.
     pub urls: Vec<(&'static str, u64)>,
-    /// Queued URLs by bucket, images as a class of their own.
+    /// Queued URLs by bucket, with images as a separate class.
     pub queued: Vec<(&'static str, u64)>,
     /// URLs that are not followed, by reason.
     pub dropped: Vec<(&'static str, u64)>,
     /// Hosts by state.
     pub hosts: Vec<(&'static str, u64)>,
-    /// Tasks that were given out and are not finished.
+    /// Leased tasks that are not finished.
     pub leased: u64,
-    /// How many may be given out at the same time now.
+    /// The current limit of leased tasks.
     pub most_leased: u64,
-    /// True where somebody paused the crawl.
+    /// Whether the crawl is paused.
     pub paused: bool,
-    /// Share of the pages that are on topic, 0 to 1, by how they were chosen; none where
-    /// there were none.
+    /// Share of pages on topic, 0 to 1, by how they were chosen; empty if there are none.
     pub on_topic: Vec<(&'static str, f64)>,
 }
 
 impl Metrics {
-    /// All at zero.
+    /// Creates all metrics at zero.
     ///
     /// # Errors
-    /// [`MetricsError`] where two have one name, which a test rules out.
+    ///
+    /// [`MetricsError`] if two metrics share a name, which a test rules out.
     pub fn new() -> Result<Self, MetricsError> {
         let registry = Registry::new();
         let metrics = Self {
@@ -111,14 +111,14 @@ impl Metrics {
             pages: IntCounterVec::new(
                 Opts::new(
                     "spoor_pages_by_language_total",
-                    "Pages rated, by the language that their text was recognised to be in.",
+                    "Pages rated, by recognised language of their text.",
                 ),
                 &["language"],
             )?,
             fetch: HistogramVec::new(
                 HistogramOpts::new(
                     "spoor_fetch_duration_seconds",
-                    "From sending a request to the last byte of its answer.",
+                    "From sending a request to the last byte of its response.",
                 )
                 .buckets(FETCH_SECONDS.to_vec()),
                 &["kind"],
@@ -127,24 +127,24 @@ impl Metrics {
             score: work("score", "Rating a page, its links and its images.")?,
             texts: IntCounter::new(
                 "spoor_rated_texts_total",
-                "Anchors and other short texts that were to be rated.",
+                "Anchors and other short texts to rate.",
             )?,
             texts_known: IntCounter::new(
                 "spoor_rated_texts_known_total",
-                "Those of them that had been rated before, on any page.",
+                "Short texts that had been rated before, on any page.",
             )?,
             store: work("store", "Writing a finished task and committing it.")?,
-            urls: levels("spoor_urls", "URLs that are known, by state.", "state")?,
+            urls: levels("spoor_urls", "Known URLs, by state.", "state")?,
             queued: levels("spoor_queued_urls", "URLs in a queue, by bucket.", "bucket")?,
             dropped: levels(
                 "spoor_dropped_urls",
                 "URLs that are not followed, by reason.",
                 "reason",
             )?,
-            hosts: levels("spoor_hosts", "Hosts with something queued.", "state")?,
+            hosts: levels("spoor_hosts", "Hosts with queued URLs.", "state")?,
             leased: IntGauge::new(
                 "spoor_leased_tasks",
-                "Tasks given out and not finished, requests in flight among them.",
+                "Leased tasks, including requests in flight.",
             )?,
             most_leased: IntGauge::new(
                 "spoor_leased_tasks_limit",
@@ -209,8 +209,8 @@ impl Metrics {
         fetch.observe(task.elapsed.as_secs_f64());
     }
 
-    /// Counts a page that was rated, by the code of the language that its text is in;
-    /// `None` where that is not certain.
+    /// Counts a rated page by the language code of its text; `None` if that is not
+    /// certain.
     pub fn page_in(&self, language: Option<&'static str>) {
         let label = language.unwrap_or("unknown");
         self.pages.with_label_values(&[label]).inc();
@@ -226,7 +226,7 @@ impl Metrics {
         self.score.observe_closure_duration(work)
     }
 
-    /// Counts short texts that were to be rated, and those that had been before.
+    /// Counts short texts to rate, and how many of them had been rated before.
     pub fn rated(&self, (texts, known): (u64, u64)) {
         self.texts.inc_by(texts);
         self.texts_known.inc_by(known);
@@ -237,10 +237,11 @@ impl Metrics {
         self.store.observe_closure_duration(work)
     }
 
-    /// Everything as text, with `levels` as they are now.
+    /// Renders everything as text, with `levels` as the current gauges.
     ///
     /// # Errors
-    /// [`MetricsError`] where it cannot be encoded.
+    ///
+    /// [`MetricsError`] if the values cannot be encoded.
     pub fn render(&self, levels: &Levels) -> Result<String, MetricsError> {
         set(&self.urls, &levels.urls);
         set(&self.queued, &levels.queued);
@@ -258,7 +259,7 @@ impl Metrics {
     }
 }
 
-/// The media type of what [`Metrics::render`] makes.
+/// The media type of [`Metrics::render`]'s text.
 pub const CONTENT_TYPE: &str = prometheus::TEXT_FORMAT;
 
 fn work(stage: &str, help: &str) -> Result<Histogram, prometheus::Error> {

@@ -1,8 +1,8 @@
-//! The value that travels: a [`Task`] becomes [`Fetched`], [`Extracted`] and
-//! [`Scored`], and every journey ends in an [`Outcome`].
+//! The values that travel: a [`Task`] becomes [`Fetched`], [`Extracted`] and [`Scored`],
+//! and every journey ends in an [`Outcome`].
 //!
-//! These are plain values. They know neither the network nor the store, and no
-//! stage keeps a reference to another stage's value after handing its own on.
+//! These are plain values. They know neither the network nor the store, and no stage keeps
+//! a reference to another stage's value after handing its own on.
 
 mod clues;
 mod likelihood;
@@ -26,20 +26,20 @@ pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
 pub use text::{Extractor, MainText, Metadata, TextShare};
 
-/// What a task asks for. All stand under the same host clock.
+/// What a task requests. All kinds share the clock of their host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TaskKind {
-    /// A host's robots.txt, asked before anything else of that host.
+    /// A host's robots.txt, requested before anything else of that host.
     Robots,
     /// A document whose text is scored and whose links are followed.
     Page,
     /// The bytes of an image that a page embeds.
     Image,
-    /// A list of a site's addresses that robots.txt or another such list names.
+    /// A sitemap: a list of a site's addresses, named by robots.txt or by another sitemap.
     Sitemap,
-    /// A host's `/.well-known/tdmrep.json`, asked before its first page or image
-    /// (TDM Reservation Protocol).
+    /// A host's `/.well-known/tdmrep.json` (TDM Reservation Protocol), requested before
+    /// its first page or image.
     Tdmrep,
 }
 
@@ -95,10 +95,10 @@ impl Bucket {
     }
 }
 
-/// The parts a link score was made of, kept so that any rating can be explained.
+/// The parts of a link score, kept so that any rating can be explained.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct LinkParts {
-    /// Perplexity of the page the link stands on.
+    /// Perplexity of the page with the link.
     pub document: f64,
     /// Perplexity of the anchor text.
     pub anchor: f64,
@@ -111,19 +111,19 @@ pub struct LinkParts {
 pub struct Task {
     /// Number of the lease, unique while the process lives.
     pub lease: u64,
-    /// Only the host's address is asked for, of the name service.
+    /// The task only looks up the host's address in DNS.
     pub locate: bool,
-    /// What is asked for.
+    /// What to fetch.
     pub kind: TaskKind,
     /// The address to fetch.
     pub url: PageUrl,
-    /// The host whose clock the request stands under; `url.host_key()`.
+    /// The host whose clock applies to the request; `url.host_key()`.
     pub host: HostKey,
     /// The page on which the address was found, `None` for seeds and robots.txt.
     pub via: Option<PageUrl>,
-    /// Links from the nearest seed; for a sitemap, the index files above it.
+    /// Links from the nearest seed; for a sitemap, the number of index files above it.
     pub hops: u32,
-    /// Redirects followed so far to come here.
+    /// Redirects followed so far to reach this address.
     pub redirects: u8,
     /// Failed attempts so far.
     pub attempts: u8,
@@ -131,51 +131,50 @@ pub struct Task {
     pub bucket: Bucket,
     /// Score within the bucket, lower is better.
     pub score: f64,
-    /// What the score was made of; `None` for seeds, images and robots.txt.
+    /// The parts of the score; `None` for seeds, images and robots.txt.
     pub parts: Option<LinkParts>,
-    /// What the server named the version that is known by; empty where the page
-    /// is fetched for the first time, and the request is unconditional then.
+    /// The validators of the known version; empty if the page is fetched for the first
+    /// time, which makes the request unconditional.
     pub validators: Validators,
-    /// What the host's robots.txt and `tdmrep.json` say of the use of what is asked
-    /// for.
+    /// The terms of use that the host's robots.txt and `tdmrep.json` state for this
+    /// address.
     pub terms: Terms,
-    /// True where it was drawn for the control sample, and not chosen by its score.
+    /// Drawn for the control sample rather than chosen by its score.
     pub control: bool,
-    /// Where its request may go, and when.
+    /// Where the request may go, and when.
     pub booking: Booking,
 }
 
 /// Where a request may go, and when, as the frontier has booked it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Booking {
-    /// The only address to connect to; `None` where the name service or the operator decides.
-    /// For a task that only looks the address up, the one that was known before.
+    /// The only address to connect to; `None` if DNS or the operator decides. For a
+    /// DNS-only task, the address that was known before.
     pub address: Option<IpAddr>,
-    /// Nobody answered there, so another address of the name is wanted if there is one.
+    /// Nothing answered at that address, so a different address of the name is preferred.
     pub elsewhere: bool,
-    /// The clocks that it shares with other requests: the name of each, and the least time
-    /// between two of its requests.
+    /// The clocks that the request shares with others: the name of each, and the least
+    /// time between two of its requests.
     pub clocks: Vec<(String, Duration)>,
-    /// How long it may take at least before it gives way to others that wait.
+    /// The shortest time it may take before it must give way to waiting requests.
     pub patience: Duration,
 }
 
-/// What a server calls one version of a page. Sent back with the next request,
-/// it lets the server answer 304 where that version still holds (RFC 9110
-/// sections 8.8 and 13.1).
+/// A server's identifiers for one version of a page. Sent back with the next request, they
+/// let the server answer 304 if that version is still current (RFC 9110 sections 8.8 and
+/// 13.1).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Validators {
-    /// The `ETag` header as received, quotation marks and `W/` included. It means
-    /// nothing to us, so it is kept byte for byte: a byte beyond ASCII is the
-    /// character of that number.
+    /// The `ETag` header as received, including quotation marks and `W/`. It is opaque and
+    /// kept byte for byte: a non-ASCII byte becomes the character with that number.
     pub etag: Option<String>,
-    /// The `Last-Modified` header as received, in the same way; not parsed,
-    /// because only the very text is certain to be recognised.
+    /// The `Last-Modified` header as received, kept in the same way. It is not parsed,
+    /// because a server is only certain to recognise its exact text.
     pub last_modified: Option<String>,
 }
 
 impl Validators {
-    /// True where there is nothing to make a request conditional with.
+    /// Whether a request has to be unconditional.
     pub fn is_empty(&self) -> bool {
         self.etag.is_none() && self.last_modified.is_none()
     }
@@ -190,68 +189,70 @@ pub struct Fetched {
     pub content_type: Option<String>,
     /// The headers that state terms of use.
     pub terms: TermsHeaders,
-    /// What the server calls this version.
+    /// The server's identifiers for this version.
     pub validators: Validators,
     /// The body, content-decoded, at most the configured cap.
     pub body: Bytes,
-    /// True where the body was longer than the cap and the rest not read.
+    /// The body was longer than the cap, and the rest was not read.
     pub truncated: bool,
     /// From sending the request to the last byte.
     pub elapsed: Duration,
 }
 
-/// What one parse of a document gives to the later stages.
+/// The result of parsing a document, for the later stages.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Extracted {
     /// Text of the `title` element, white space folded.
     pub title: Option<String>,
-    /// `lang` of the root element, lower-cased, as `en` or `de-at`: what the page says.
+    /// `lang` of the root element, lower-cased, such as `en` or `de-at`: the declared
+    /// language.
     pub language: Option<String>,
-    /// The language that its text is in, recognised from the letters; `None` where that
-    /// is not certain.
+    /// The language of the text, recognised from its letters; `None` if that is not
+    /// certain.
     pub recognised: Option<Language>,
-    /// The language that its text is most like, and how certain that is.
+    /// The language most similar to the text, with the confidence.
     pub guessed: Option<Guess>,
-    /// Name of the encoding the bytes were decoded with, as `UTF-8`.
+    /// Name of the encoding the bytes were decoded with, such as `UTF-8`.
     pub charset: String,
     /// Name of the encoding that the header or the page declares.
     pub declared_charset: Option<String>,
-    /// What the page says of itself.
+    /// The page's metadata about itself.
     pub metadata: Metadata,
-    /// Its main text as written, where that is wanted.
+    /// The main text as written, if requested.
     pub main: Option<MainText>,
-    /// The text by block-level element, in document order, white space folded,
-    /// none empty. A sentence never crosses a block. Those blocks that the extractor
-    /// chose; links, images and the words around them are of the whole page.
+    /// The blocks that the extractor chose, in document order: the text of each
+    /// block-level element, white space folded, none empty. A sentence never crosses a
+    /// block. Links, images and the words around images are taken from the whole page.
     pub blocks: Vec<String>,
-    /// The text of all blocks of the page as one, in document order, a line end between
-    /// two: what each [`Span`] is of.
+    /// The text of all blocks of the page, in document order, separated by line ends.
+    /// Every [`Span`] refers to this text.
     pub flow: String,
-    /// The other blocks, in document order. A link may stand among them, so their numbers
-    /// go on from those of `blocks`.
+    /// The blocks not chosen, in document order. A link may be in one of them, so their
+    /// numbers continue those of `blocks`.
     pub left_out: Vec<String>,
-    /// Which part of the page's text `blocks` are.
+    /// How large a part of the page's text `blocks` are.
     pub text: TextShare,
     /// Links to other documents, in document order, one per element.
     pub links: Vec<Link>,
-    /// Embedded images, in document order; an element may give several, and an
-    /// address may come several times, with different words. Behind them those
-    /// that the page only names in its metadata, each address once.
+    /// Embedded images, in document order. An element may yield several, and an address
+    /// may occur several times with different words. Images that are only named in the
+    /// metadata follow, each address once.
     pub images: Vec<ImageCandidate>,
-    /// Images that were left out because they are SVGs by name, which are never decoded.
+    /// Images that were skipped because their names are those of SVGs, which are never
+    /// decoded.
     pub svgs: u32,
     /// The terms of use that headers and markup state together.
     pub terms: Terms,
-    /// The address that the page calls its own (RFC 6596), `None` where it names
-    /// none that can be crawled.
+    /// The canonical address that the page declares (RFC 6596); `None` if it declares none
+    /// that can be crawled.
     pub canonical: Option<PageUrl>,
-    /// By which its text is known again, all of it.
+    /// Fingerprints of its whole text.
     pub prints: Prints,
 }
 
 impl Extracted {
-    /// A block of the whole page: those of `blocks` are numbered first, and then those
-    /// that were left out.
+    /// A block of the whole page by number: first those of `blocks`, then those of
+    /// `left_out`.
     pub fn block(&self, number: u32) -> Option<&str> {
         let number = number as usize;
         let kept = self.blocks.len();
@@ -263,7 +264,7 @@ impl Extracted {
         block.map(String::as_str)
     }
 
-    /// Whether `blocks` are all of `flow`, so that what was read of either holds for both.
+    /// Whether `blocks` make up all of `flow`, so that results for one hold for both.
     pub fn flow_is_blocks(&self) -> bool {
         let with_ends = |text: &str| text.len() + 1;
         let blocks: usize = self.blocks.iter().map(|block| with_ends(block)).sum();
@@ -271,20 +272,20 @@ impl Extracted {
     }
 }
 
-/// What the text of a page is known again by, without keeping the text.
+/// Fingerprints by which a page's text is recognised without keeping it.
 ///
-/// Words are compared without case and digits, so that dates, prices and counters
-/// do not make a page new.
+/// Words are compared without case and digits, so that dates, prices and counters do not
+/// make a page look new.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Prints {
-    /// The simhash of the whole text (Charikar 2002): the fewer bits differ, the
-    /// more alike two texts are. `None` where there are too few words to tell.
+    /// The simhash of the whole text (Charikar 2002): the fewer bits differ, the more
+    /// similar two texts are. `None` if there are too few words.
     pub simhash: Option<u64>,
-    /// The different blocks in order of appearance, the first 1,000.
+    /// The distinct blocks in order of appearance, the first 1,000.
     pub blocks: Vec<BlockPrint>,
 }
 
-/// A block of text as it is known again.
+/// The fingerprint of a block of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockPrint {
     /// Hash of its words.
@@ -293,30 +294,29 @@ pub struct BlockPrint {
     pub words: u32,
 }
 
-/// A link as it stands on a page.
+/// A link on a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Link {
     /// Where it leads.
     pub url: PageUrl,
-    /// Text of the element; where there is none, its `title`, or the `alt` of
-    /// an image inside.
+    /// Text of the element; failing that, its `title` or the `alt` of an image inside.
     pub anchor: String,
     /// `rel` contains `nofollow`, `ugc` or `sponsored`.
     pub nofollow: bool,
-    /// Where on the page it stands.
-    pub place: Place,
+    /// Its position on the page.
+    pub place: LinkPosition,
 }
 
-/// Where on its page a link stands.
+/// The position of a link on its page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Place {
-    /// The kind of place by the path of elements to the link: the whole path, its end,
-    /// and its last elements that have a class or a name. Numbers that are the same for
-    /// the same kind of place on every page, and 0 where markup was too bad to tell.
+pub struct LinkPosition {
+    /// Hashes of the path of elements to the link: of the whole path, of its end, and of
+    /// its last elements that have a class or a name. Equal positions on different pages
+    /// have equal hashes; 0 if the markup was too broken.
     pub path: [u32; 3],
-    /// The block in which it stands, by its number for [`Extracted::block`].
+    /// The block that contains it, by its number for [`Extracted::block`].
     pub block: Option<u32>,
-    /// The block that is the last heading before it, likewise.
+    /// The block that is the last heading before it, by number.
     pub heading: Option<u32>,
 }
 
@@ -333,47 +333,46 @@ pub struct ImageCandidate {
     pub spares: Vec<PageUrl>,
     /// How the page embeds it.
     pub embedding: Embedding,
-    /// The licences that JSON-LD gives the address, as in [`Terms`].
+    /// The licences that JSON-LD gives for this address, as in [`Terms`].
     pub licences: Vec<String>,
     /// The words around it.
     pub texts: ImageTexts,
-    /// Where those of them stand that are of the page's text.
+    /// Where those words are in the page's text, as far as they are part of it.
     pub spans: Spans,
 }
 
 /// A part of [`Extracted::flow`], in bytes.
 pub type Span = std::ops::Range<usize>;
 
-/// Where the words around an image stand that are of the page's text, in the order of
-/// [`ImageTexts`]; the text of each is that of its span.
+/// Where the words around an image are in the page's text, as far as they are part of it,
+/// in the order of [`ImageTexts`]; the text of each is that of its span.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Spans {
-    /// Of the enclosing elements.
+    /// The enclosing elements.
     pub parents: Vec<Span>,
-    /// Of the sibling elements.
+    /// The sibling elements.
     pub siblings: Vec<Span>,
-    /// Of the heading.
+    /// The heading.
     pub heading: Option<Span>,
-    /// Of the caption of the figure.
+    /// The caption of the figure.
     pub figcaption: Option<Span>,
 }
 
 /// How a page embeds an image, apart from the words.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Embedding {
-    /// Every place of the page that names the address, in the order of [`Found`].
+    /// Every place on the page that names the address, in the order of [`Found`].
     #[serde(default)]
     pub found: Vec<Found>,
-    /// The `class` attribute, white space folded, `None` where absent or blank.
+    /// The `class` attribute, white space folded; `None` if absent or blank.
     #[serde(default)]
     pub class: Option<String>,
-    /// Where the link around the image leads; `None` where there is none that is
-    /// a link to follow.
+    /// The target of the link around the image; `None` if there is no link to follow.
     #[serde(default)]
     pub link_target: Option<PageUrl>,
 }
 
-/// Where on a page the address of an image stands. The names are stable.
+/// Where on a page the address of an image was found. The names are stable.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -381,15 +380,15 @@ pub struct Embedding {
 pub enum Found {
     /// `src` of an `img`.
     Img,
-    /// `srcset` of an `img`, or what a script makes one of.
+    /// `srcset` of an `img`, or an attribute that a script turns into one.
     Srcset,
     /// A `source` of the `picture` around an `img`.
     Picture,
-    /// An attribute from which a script takes the address when the image is seen.
+    /// An attribute from which a script loads the address once the image is visible.
     Lazy,
     /// An element within `noscript`.
     Noscript,
-    /// A link around an image that leads to an image file, as a larger version.
+    /// A link around an image that leads to an image file, such as a larger version.
     Link,
     /// `og:image` (the Open Graph protocol).
     OpenGraph,
@@ -407,29 +406,29 @@ pub enum Found {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum AltKind {
-    /// Nothing speaks against it.
+    /// Nothing suggests otherwise.
     Written,
-    /// It repeats the name or the path of the file, or is what a camera calls one.
+    /// It repeats the name or the path of the file, or is a typical camera file name.
     FileName,
-    /// It says no more than that here is an image, or its host has it on page after
-    /// page at ever other images.
+    /// It only says that there is an image, or its host repeats it on many pages for
+    /// different images.
     Boilerplate,
 }
 
 /// The words around an embedded image.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageTexts {
-    /// The `alt` attribute, `None` where absent or blank.
+    /// The `alt` attribute, `None` if absent or blank.
     pub alt: Option<String>,
-    /// What to think of `alt`; `None` where there is none.
+    /// The kind of `alt`; `None` if there is none.
     #[serde(default)]
     pub alt_kind: Option<AltKind>,
-    /// The `title` attribute, `None` where absent or blank.
+    /// The `title` attribute, `None` if absent or blank.
     pub title: Option<String>,
-    /// The `aria-label` attribute, `None` where absent or blank.
+    /// The `aria-label` attribute, `None` if absent or blank.
     #[serde(default)]
     pub aria_label: Option<String>,
-    /// The caption that JSON-LD gives the address, else its description or name.
+    /// The caption that JSON-LD gives for the address, else its description or name.
     #[serde(default)]
     pub caption: Option<String>,
     /// The caption of the `figure` around it.
@@ -444,10 +443,10 @@ pub struct ImageTexts {
     pub parents: Vec<String>,
     /// Text of the nearest sibling elements that have any, nearest first.
     pub siblings: Vec<String>,
-    /// How many levels above the image each of `parents` lies, 1 or more.
+    /// How many levels above the image each of `parents` is, 1 or more.
     #[serde(default)]
     pub parent_distances: Vec<u32>,
-    /// How many elements from the image each of `siblings` stands, 1 or more.
+    /// How many elements from the image each of `siblings` is, 1 or more.
     #[serde(default)]
     pub sibling_distances: Vec<u32>,
 }
@@ -457,7 +456,7 @@ pub struct ImageTexts {
 pub struct TextScore {
     /// Perplexity under the model of the topic, 1 or more; lower is closer.
     pub perplexity: f64,
-    /// Keyword score, 0 where no keyword occurs.
+    /// Keyword score, 0 if no keyword occurs.
     pub keyword: f64,
     /// `perplexity * (1 - gamma_keyword * keyword)`, and 1 where that is below 0.
     pub weighted: f64,
@@ -472,7 +471,7 @@ pub struct DocumentScore {
     pub keyword: f64,
     /// How many sentences were scored.
     pub sentences: u32,
-    /// How many tokens these have.
+    /// How many tokens these sentences have.
     pub tokens: u32,
 }
 
@@ -481,12 +480,11 @@ pub struct DocumentScore {
 pub struct ScoredLink {
     /// Where it leads.
     pub url: PageUrl,
-    /// What its score is made of, by whatever strategy.
+    /// The parts of its score, for any strategy.
     pub parts: LinkParts,
 }
 
-/// The words around an embedded image with their ratings; the form of a context
-/// in the sidecar file.
+/// The words around an embedded image with their ratings: one context in the sidecar file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageContext {
     /// The page that embeds the image.
@@ -495,8 +493,8 @@ pub struct ImageContext {
     pub page_title: Option<String>,
     /// Language that page declares.
     pub page_language: Option<String>,
-    /// Language that the text of that page is in, recognised from its letters, as `en`;
-    /// absent where that is not certain.
+    /// Language of that page's text, recognised from its letters, such as `en`; absent if
+    /// that is not certain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_recognised_language: Option<String>,
     /// Perplexity of that page's text.
@@ -505,7 +503,7 @@ pub struct ImageContext {
     pub declared_width: Option<u32>,
     /// Height the page declares, in CSS pixels.
     pub declared_height: Option<u32>,
-    /// What that page says of its use; the licences of the image itself come first.
+    /// The terms of use that page states; the licences of the image itself come first.
     #[serde(default)]
     pub terms: Terms,
     /// How that page embeds it.
@@ -516,16 +514,15 @@ pub struct ImageContext {
     pub texts: ImageTexts,
     /// Their ratings.
     pub scores: ImageScores,
-    /// Geometric mean of the weighted perplexities of `alt` and of `parents[1]`,
-    /// the second nearest enclosing element with text (the thesis's ranking); the
-    /// perplexity of a run of unknown words stands for one that is absent. Lower
-    /// is better.
+    /// Geometric mean of the weighted perplexities of `alt` and of `parents[1]`, the
+    /// second nearest enclosing element with text (the thesis's ranking). An absent text
+    /// counts with the perplexity of a run of unknown words. Lower is better.
     pub rank: f64,
 }
 
 impl ImageContext {
-    /// Marks the alt text as one that says nothing, and takes its rating back;
-    /// `unknown` is the perplexity of a run of unknown words.
+    /// Marks the alt text as boilerplate and removes its rating; `unknown` is the
+    /// perplexity of a run of unknown words.
     pub fn mark_boilerplate(&mut self, unknown: f64) {
         self.texts.alt_kind = Some(AltKind::Boilerplate);
         self.scores.alt = None;
@@ -533,41 +530,41 @@ impl ImageContext {
     }
 }
 
-/// Ratings of an image's texts, each `None` where the text is absent.
+/// Ratings of an image's texts, each `None` if the text is absent.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ImageScores {
-    /// Of the `alt` attribute, where it was written for the image.
+    /// The `alt` attribute, if it was written for the image.
     pub alt: Option<TextScore>,
-    /// Of the `title` attribute.
+    /// The `title` attribute.
     pub title: Option<TextScore>,
-    /// Of the `aria-label` attribute.
+    /// The `aria-label` attribute.
     #[serde(default)]
     pub aria_label: Option<TextScore>,
-    /// Of the caption in JSON-LD.
+    /// The caption in JSON-LD.
     #[serde(default)]
     pub caption: Option<TextScore>,
-    /// Of the caption of the figure.
+    /// The caption of the figure.
     #[serde(default)]
     pub figcaption: Option<TextScore>,
-    /// Of the heading.
+    /// The heading.
     #[serde(default)]
     pub heading: Option<TextScore>,
-    /// Of the words of the file name.
+    /// The words of the file name.
     pub file_name: Option<TextScore>,
-    /// Of the enclosing elements, nearest first.
+    /// The enclosing elements, nearest first.
     pub parents: Vec<TextScore>,
-    /// Of the sibling elements, nearest first.
+    /// The sibling elements, nearest first.
     pub siblings: Vec<TextScore>,
 }
 
 impl ImageScores {
     /// Geometric mean of the weighted perplexities of the alt text and of the second
-    /// nearest enclosing element with text (Werner 2015). Where one is absent, the
-    /// perplexity of a run of unknown words, `unknown`, stands for it: silence is no
-    /// merit, and neither is an alt text that nobody wrote.
+    /// nearest enclosing element with text (Werner 2015). If one is absent, `unknown`, the
+    /// perplexity of a run of unknown words, stands in for it: a missing text is no merit,
+    /// nor is an alt text that was not written for the image.
     pub fn rank(&self, unknown: f64) -> f64 {
         let weighted = |score: Option<&TextScore>| score.map_or(unknown, |s| s.weighted);
-        // Two roots, as the product of two large numbers may be infinite.
+        // Two roots, because the product of two large numbers may be infinite.
         weighted(self.alt.as_ref()).sqrt() * weighted(self.parents.get(1)).sqrt()
     }
 }
@@ -592,48 +589,49 @@ pub struct Scored {
     pub links: Vec<ScoredLink>,
     /// Every image whose declared size permits it, rated.
     pub images: Vec<ScoredImage>,
-    /// What its judge makes of it; `None` where the scorer has none.
+    /// The judge's findings; `None` if the scorer has no judge.
     pub observed: Option<Observed>,
-    /// The normalised sentences of at least five tokens, in page order, a line each.
+    /// The normalised sentences of at least five tokens, in page order, one per line.
     pub sentences: String,
 }
 
-/// What the judge of a crawl makes of a page.
+/// The findings of a crawl's judge about a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Observed {
     /// How likely the page is on topic by its own text, 0 to 1.
     pub on_topic: f64,
-    /// Whether that is a guess, as the model knows too little text to judge by.
+    /// Whether that is a guess because the model was trained on too little text.
     pub guessed: bool,
-    /// The same for a learning crawl, which makes more of it than the given texts tell.
+    /// The same judgement in the form a learning crawl needs, which weighs it with what it
+    /// has learned beyond the given texts.
     pub nearness: Nearness,
-    /// The contrast by which it was counted, in nats a token; `None` where the model has
-    /// nothing to compare the topic's words with, or the page has no words.
+    /// The contrast behind that judgement, in nats per token; `None` if the model has no
+    /// neutral text to compare the topic's words with, or the page has no words.
     pub contrast: Option<f64>,
-    /// The clues of each of [`Scored::links`], but for what is known of the page; empty
-    /// where the crawl does not learn.
+    /// The features of each of [`Scored::links`], except for those of the page; empty if
+    /// the crawl does not learn.
     pub clues: Vec<Clues>,
 }
 
-/// Why a task failed or an address is not followed. The names are stable: logs
-/// and `explain` show them, and the store keeps them by number, so new ones are
-/// added at the end.
+/// Why a task failed or an address is not followed. The names are stable: logs and
+/// `explain` show them, and the store keeps them by number, so new ones are added at the
+/// end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// The link score lies above the razor.
+    /// The link score is above the cutoff (`razor`).
     Razor,
     /// The host's robots.txt forbids it.
     Robots,
-    /// The host's robots.txt could not be had, so all is forbidden for now.
+    /// The host's robots.txt could not be fetched, so everything is forbidden for now.
     RobotsUnreachable,
     /// No accept rule covers it, or a reject rule does.
     Scope,
     /// More links from the seeds than `scope.max_hops`.
     Hops,
-    /// The host has given as many pages as `scope.host_documents` grants.
+    /// The host has yielded as many pages as `scope.host_documents` allows.
     HostBudget,
-    /// An address that is too long, or a path that repeats itself or nests too deep.
+    /// An address that is too long, or whose path repeats itself or nests too deep.
     Trap,
     /// The name does not resolve.
     Dns,
@@ -647,41 +645,41 @@ pub enum Reason {
     Timeout,
     /// The server spoke no valid HTTP, or the body could not be decoded.
     Protocol,
-    /// The status says that it is gone or forbidden (400 to 499).
+    /// The status reports the resource as gone or forbidden (400 to 499).
     ClientError,
-    /// The status says that the server failed (500 to 599).
+    /// The status reports a server failure (500 to 599).
     ServerError,
-    /// The status asks for patience: 429 or 503.
+    /// The status asks the client to slow down: 429 or 503.
     Overloaded,
     /// A redirect without a usable target.
     BadRedirect,
     /// More redirects in a row than `network.max_redirects`.
     RedirectLimit,
-    /// More bytes than the cap, and no use in a part.
+    /// More bytes than the cap, and a part of it is useless.
     TooLarge,
-    /// Neither HTML nor text where a page was expected, or no sitemap where one was.
+    /// Neither HTML nor text for a page, or not a sitemap for a sitemap.
     ContentType,
-    /// The page asks not to be kept (`noindex`), or not to be used so (`noai`).
+    /// The page asks not to be kept (`noindex`), or not to be used for this purpose
+    /// (`noai`).
     Forbidden,
-    /// Not a whole image of a supported format.
+    /// Not a complete image of a supported format.
     BadImage,
-    /// Smaller or larger than `[images]` wants.
+    /// Smaller or larger than `[images]` allows.
     ImageSize,
-    /// The extraction failed on this input; a defect of spoor.
+    /// The extraction failed on this input: a bug in spoor.
     Internal,
-    /// The registered domain has given as many pages as `scope.domain_documents`
-    /// grants.
+    /// The registered domain has yielded as many pages as `scope.domain_documents` allows.
     DomainBudget,
-    /// Its part of the site went on without bringing anything new.
+    /// Its part of the site kept yielding pages without new content.
     PrefixBudget,
     /// Its address, its host or its bytes were taken down (`spoor takedown`).
     Takedown,
     /// There is no image at this address (404 or 410). Another size that the page offers
-    /// is asked for in its place.
+    /// is fetched instead.
     Gone,
-    /// Others held the memory that the rest of its body needed.
+    /// The rest of its body needed memory that other bodies were using.
     NoRoom,
-    /// The sitemaps of its site have listed as many addresses as they may for now.
+    /// The sitemaps of its site have listed as many addresses as allowed for now.
     ListBudget,
 }
 
@@ -728,8 +726,7 @@ impl Reason {
 pub enum Outcome {
     /// It was fetched and its effects are ready to be committed.
     Done,
-    /// The server says that the version which is known still holds (304); there
-    /// is no body.
+    /// The server confirms that the known version is current (304); there is no body.
     Unchanged,
     /// It points elsewhere; the target re-enters the frontier as a new task.
     Redirect {
@@ -740,12 +737,12 @@ pub enum Outcome {
     Retry {
         /// What went wrong this time.
         reason: Reason,
-        /// What the server asked for (`Retry-After`), obeyed for the whole host.
+        /// The delay that the server asked for (`Retry-After`), applied to the whole host.
         retry_after: Option<Duration>,
         /// The whole host backs off, not only this address.
         host_backs_off: bool,
     },
-    /// It is never asked again.
+    /// It is never requested again.
     Drop {
         /// Why.
         reason: Reason,

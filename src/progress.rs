@@ -1,16 +1,16 @@
-//! How far a long step has come, told to whoever listens.
+//! Progress of long steps, reported to any listener.
 //!
-//! Training, ranking or the upkeep of a store take seconds or hours, deep below the
-//! command that shows it. A [`Step`] tells its name and its counts by events of the
-//! `tracing` target `spoor::steps`, so that no function has to hand a display down. Where
-//! nobody listens an event costs next to nothing. This module knows no terminal.
+//! Training, ranking or store maintenance take seconds or hours, deep below the command
+//! that shows them. A [`Step`] reports its name and counts as events of the `tracing`
+//! target `spoor::steps`, so that no function has to pass a display down. Without a
+//! listener an event costs next to nothing. This module does not know the terminal.
 
 use std::time::{Duration, Instant};
 
-/// How often a step tells how far it is, at most.
+/// The shortest time between two reports of a step.
 const EVERY: Duration = Duration::from_millis(100);
 
-/// Work that takes its time. It ends when it is dropped.
+/// A long-running piece of work. It ends when it is dropped.
 #[derive(Debug)]
 pub struct Step {
     what: &'static str,
@@ -20,8 +20,8 @@ pub struct Step {
 }
 
 impl Step {
-    /// Begins the step `what`, as "reading sidecars", of `total` pieces, where that is
-    /// known.
+    /// Begins the step `what`, such as "reading sidecars", of `total` pieces if that
+    /// number is known.
     pub fn begin(what: &'static str, total: Option<u64>) -> Self {
         let step = Self {
             what,
@@ -33,12 +33,12 @@ impl Step {
         step
     }
 
-    /// So many more pieces are done.
+    /// Reports `pieces` more pieces as done.
     pub fn advance(&mut self, pieces: u64) {
         self.reach(self.done.saturating_add(pieces));
     }
 
-    /// So many pieces are done in all.
+    /// Reports `pieces` pieces as done in total.
     pub fn reach(&mut self, pieces: u64) {
         self.done = pieces;
         if self.told.elapsed() >= EVERY {
@@ -51,8 +51,8 @@ impl Step {
         let Self {
             what, total, done, ..
         } = *self;
-        // A level that every filter knows of: the `log` bridge beneath would otherwise pass
-        // on every line that a parser of HTML writes for itself.
+        // Every filter enables this level. At a lower one, the `log` bridge would also
+        // pass on every line that the HTML parser logs.
         tracing::info!(target: "spoor::steps", what, state, done, total);
     }
 }

@@ -1,41 +1,40 @@
-//! Text of strangers made safe to show: what would steer a terminal, or turn the
-//! order in which a line is read, is written out instead of taking effect.
+//! Makes untrusted text safe to show: characters that would control a terminal or change
+//! the reading order of a line are escaped.
 //!
-//! Nothing is taken from data here: JSON means the same afterwards. It knows
-//! characters, and neither files nor streams of its own.
+//! Data is not changed: JSON keeps its meaning. This module knows characters, not files or
+//! streams.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io;
 
-/// True of the characters that reorder what stands around them (Unicode Standard
-/// Annex #9, section 2): a name that holds one is read as another.
+/// Whether a character reorders the text around it (Unicode Standard Annex #9, section 2),
+/// so that a name with one reads as a different name.
 pub fn turns(c: char) -> bool {
     matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// True of the characters that do something and show nothing: the controls of C0
-/// and C1, DEL, the separators of lines and paragraphs, and those that [`turns`].
+/// Whether a character has an effect but no shape: the controls of C0 and C1, DEL, line
+/// and paragraph separators, and all for which [`turns`] is true.
 pub fn acts(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns(c)
 }
 
-/// The text as it may be printed: such characters as `\u{1b}`, but line ends and
-/// tabs as they are.
+/// The text with such characters escaped as in `\u{1b}`; line ends and tabs are kept.
 pub fn shown(text: &str) -> Cow<'_, str> {
     let bad = |c: char| acts(c) && !matches!(c, '\n' | '\t');
     rewritten(text, bad, |out, c| write!(out, "{}", c.escape_unicode()))
 }
 
-/// JSON in which such characters are escaped: the same values, safe to print.
+/// JSON with such characters escaped: the same values, safe to print.
 pub fn json(text: &str) -> Cow<'_, str> {
-    // The writer of JSON escapes C0, and most texts have nothing else.
+    // The JSON writer escapes C0, and most texts contain no other such characters.
     if text.is_ascii() && !text.contains('\u{7f}') {
         return text.into();
     }
-    // A line end stands between values only; within strings it is escaped already.
+    // A line end can only be between values; within strings it is already escaped.
     let bad = |c: char| acts(c) && c != '\n';
-    // All of them take four digits.
+    // All of them fit in four digits.
     rewritten(text, bad, |out, c| write!(out, "\\u{:04x}", u32::from(c)))
 }
 
@@ -57,9 +56,10 @@ fn rewritten(
     out.into()
 }
 
-/// A log on which no text acts or pretends to be a line of its own. Each write must
-/// be one whole line, as the log's formatter makes them; it must make no colours, since
-/// those of strangers cannot be told from them.
+/// A log writer that escapes untrusted text, so that it cannot have an effect or look like
+/// a line of its own. Each write must be one whole line, as the log's formatter makes
+/// them, and without colours, because escape sequences of untrusted text would look the
+/// same.
 #[derive(Debug)]
 pub struct Lines<W>(pub W);
 
@@ -80,7 +80,7 @@ impl<W: io::Write> io::Write for Lines<W> {
     }
 }
 
-/// A log of JSON on which no text acts. Each write must be one whole line.
+/// A writer for a JSON log that escapes untrusted text. Each write must be one whole line.
 #[derive(Debug)]
 pub struct JsonLines<W>(pub W);
 

@@ -9,13 +9,12 @@ use spoor::corpus::agreement::{Merge, agreement};
 
 use super::print_json;
 
-/// Say how far those who judged a job's images agree.
+/// Report how far the annotators of a job's images agree.
 #[derive(Debug, Args)]
 pub struct Agreement {
     /// The job's TOML file.
     job: PathBuf,
-    /// Take classes together, as `describes+fits=good`; given several times, all of
-    /// them at once.
+    /// Merge classes, as describes+fits=good; may be given several times.
     #[arg(long, value_name = "CLASS+CLASS=NAME")]
     merge: Vec<Merge>,
     /// Print the figures as JSON.

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use spoor::config::Config;
-use spoor::corpus::annotate::{self, Desk};
+use spoor::corpus::annotate::{self, Session};
 use spoor::daemon;
 use spoor::topic::model;
 use tokio::net::TcpListener;
@@ -18,14 +18,14 @@ use tokio::net::TcpListener;
 pub struct Annotate {
     /// The job's TOML file.
     job: PathBuf,
-    /// Judge the best N of the ranking; without it, those of the last time, or all.
+    /// Judge the best N of the ranking; by default those of the last run, or all.
     #[arg(long, value_name = "N")]
     top: Option<NonZeroUsize>,
     /// Where to listen; port 0 takes a free one.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:0")]
     listen: SocketAddr,
-    /// Let others than this machine in. There is no password and no encryption:
-    /// whoever reaches the address sees the images and may vote.
+    /// Allow access from other machines. There is no password and no encryption: everybody
+    /// who can reach the address sees the images and may vote.
     #[arg(long)]
     allow_remote: bool,
 }
@@ -36,31 +36,31 @@ impl Annotate {
         let listen = self.listen;
         if !listen.ip().is_loopback() && !self.allow_remote {
             bail!(
-                "--listen {listen}: others than this machine could reach the page, which has no \
+                "--listen {listen}: other machines could reach the page, which has no \
                  password; say --allow-remote if they may"
             );
         }
-        // Without a model there are no words for the topic but its name.
+        // Without a model the topic is known only by its name.
         let keywords = model::keywords_in(&config.model_folder());
         let keywords = keywords.map(|table| {
             let ranked = table.ranked().iter();
             ranked.map(|(word, _)| word.clone()).collect::<Vec<_>>()
         });
-        let desk = Desk::open(&config, self.top)?.about(keywords.unwrap_or_default());
+        let session = Session::open(&config, self.top)?.about(keywords.unwrap_or_default());
         daemon::runtime()?.block_on(async {
-            // Before the address is told: whoever reads it may stop the server.
+            // Before the address is printed, because its reader may stop the server.
             let mut signals = daemon::Signals::listen().context("listening for signals")?;
             let listener = TcpListener::bind(listen)
                 .await
                 .with_context(|| format!("listening on {listen}"))?;
-            let address = listener.local_addr().context("asking for the address")?;
-            println!("judging {} images on http://{address}/", desk.images());
-            // The first line is what scripts wait for.
+            let address = listener.local_addr().context("reading the address")?;
+            println!("judging {} images on http://{address}/", session.images());
+            // Scripts wait for the first line.
             std::io::stdout().flush().context("printing the address")?;
             let stop = async move {
                 signals.next().await;
             };
-            let served = annotate::serve(desk, listener, stop).await;
+            let served = annotate::serve(session, listener, stop).await;
             served.context("serving the page")
         })
     }

@@ -11,7 +11,7 @@ use spoor::sanitize;
 /// Job files.
 #[derive(Debug, Subcommand)]
 pub enum Config {
-    /// Report everything for which a crawl would refuse job files, each with line and key.
+    /// Report every reason why a crawl would refuse job files, each with line and key.
     Check {
         /// The files.
         #[arg(required = true)]
@@ -33,7 +33,7 @@ impl Config {
     }
 }
 
-/// The number of seeds of a job file that a crawl would accept, and what is doubtful in it.
+/// The number of seeds of a job file that a crawl would accept, and its warnings.
 fn checked(file: &Path) -> Result<(usize, Vec<ConfigError>), ConfigErrors> {
     let config = config::Config::load(file)?;
     let Ready {

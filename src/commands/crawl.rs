@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::summary::Told;
 use super::{exit, print_json};
 
-/// Crawl: train if need be, begin or resume, stop at the job's limits.
+/// Crawl: train if necessary, start or resume, stop at the job's limits.
 #[derive(Debug, Args)]
 #[command(after_help = exit::HELP)]
 pub struct Crawl {
@@ -26,21 +26,21 @@ pub struct Crawl {
     job: Option<PathBuf>,
     #[command(flatten)]
     new: NewJob,
-    /// Train also on fewer sentences than train.min_sentences.
+    /// Train even with fewer sentences than train.min_sentences.
     #[arg(long)]
     force: bool,
-    /// Print what came of it as JSON.
+    /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
-    /// The form of the log. With `json` all of standard output is lines of JSON: the log,
-    /// how the crawl stands every 30 seconds, and what came of it, as the last line and as
-    /// --json has it.
+    /// The format of the log. With `json` all of standard output is lines of JSON: the
+    /// log, the state of the crawl every 30 seconds, and as the last line the summary as
+    /// with --json.
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t)]
     log_format: LogFormat,
 }
 
 impl Crawl {
-    /// The form of the log.
+    /// The format of the log.
     pub fn log_format(&self) -> LogFormat {
         self.log_format
     }
@@ -64,10 +64,10 @@ fn crawl(job: &Path, force: bool, json: bool, log_format: LogFormat) -> Result<u
     let runtime = daemon::runtime()?;
     let mut progress = Progress::crawl(&config, None);
     let control = Control::default();
-    let desk = daemon::desk(&config, &control);
-    desk.name_file(job);
-    daemon::reload_on_hangup(runtime.handle(), desk.clone(), job);
-    let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, desk);
+    let handle = daemon::control_handle(&config, &control);
+    handle.name_file(job);
+    daemon::reload_on_hangup(runtime.handle(), handle.clone(), job);
+    let crawled = daemon::crawl(&config, runtime.handle(), &mut progress, control, handle);
     progress.finish();
     let summary = crawled?;
     let code = exit::of_crawl(&summary);

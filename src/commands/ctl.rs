@@ -16,22 +16,22 @@ use url::Url;
 
 use super::progress::spoken;
 
-/// Ask and steer a running crawl.
+/// Query and control a running crawl.
 ///
-/// The exit code is 0 where it was done, 1 where it went wrong, 2 where the command line
-/// is wrong, 3 where no crawl runs, and 5 where the job file is wrong.
+/// The exit code is 0 on success, 1 if the command failed, 2 if the command line is wrong,
+/// 3 if no crawl runs, and 5 if the job file is wrong.
 #[derive(Debug, Args)]
 pub struct Ctl {
     /// The job's TOML file; not needed with --url.
     #[arg(required_unless_present = "url", value_name = "JOB")]
     job: Option<PathBuf>,
-    /// Ask over TCP: the address that the crawl listens on, as http://127.0.0.1:8470.
+    /// Connect over TCP: the address on which the crawl listens, as http://127.0.0.1:8470.
     #[arg(long, value_name = "URL", conflicts_with = "job")]
     url: Option<Url>,
-    /// A file with the token that is sent there; without it, SPOOR_CONTROL_TOKEN.
+    /// A file with the token for that address; by default SPOOR_CONTROL_TOKEN is used.
     #[arg(long, value_name = "FILE", requires = "url")]
     token_file: Option<PathBuf>,
-    /// Print the answer as JSON.
+    /// Print the response as JSON.
     #[arg(long, global = true)]
     json: bool,
     #[command(subcommand)]
@@ -40,15 +40,15 @@ pub struct Ctl {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Say how the crawl stands.
+    /// Show the state of the crawl.
     Status,
-    /// Ask for nothing more until it is resumed, also after a restart.
+    /// Send no more requests until the crawl is resumed, also after a restart.
     Pause,
-    /// Go on after a pause.
+    /// Continue after a pause.
     Resume,
-    /// End in good order: what is in flight is finished first.
+    /// Stop in good order: requests in flight are finished first.
     Stop,
-    /// Return when all that is finished would survive the loss of power.
+    /// Return when everything finished would survive a power loss.
     Checkpoint,
     /// Fetch these addresses before all others.
     Seeds {
@@ -56,20 +56,20 @@ enum What {
         #[arg(required = true, value_name = "URL")]
         urls: Vec<String>,
     },
-    /// Print the configuration that the crawl follows now.
+    /// Print the present configuration of the crawl.
     Config,
     /// Change keys while the crawl runs, as limits.documents=500; all of them or none.
     Set {
-        /// KEY=VALUE, the value as in a job file; KEY= takes it away.
+        /// KEY=VALUE, the value as in a job file; KEY= removes it.
         #[arg(required = true, value_name = "KEY=VALUE")]
         values: Vec<String>,
     },
     /// Print the last rows of the crawl log as JSON lines.
     Log {
-        /// So many.
+        /// How many.
         #[arg(long, value_name = "N", default_value_t = 10)]
         last: usize,
-        /// Go on with each row as it is written, until the crawl ends.
+        /// Print further rows as they are written, until the crawl ends.
         #[arg(long)]
         follow: bool,
     },
@@ -147,7 +147,7 @@ impl Ctl {
     }
 }
 
-/// False where nobody reads any more.
+/// False if standard output was closed.
 fn print_row(followed: &spoor::daemon::control::Followed) -> bool {
     let data = sanitize::json(&followed.data);
     match followed.event.as_str() {
@@ -175,18 +175,18 @@ fn print_done(done: &Done) {
     if done.changed {
         println!("{}", done.text)
     } else {
-        println!("{} (it was so before)", done.text)
+        println!("{} (no change)", done.text)
     }
 }
 
-/// What has another value now.
+/// Prints the changed keys.
 pub fn print_changes(changes: &[Change]) {
     for Change { key, from, to } in changes {
         let [from, to] = [from, to].map(|value| value.as_deref().unwrap_or("none"));
         println!("{key} = {to} (was {from})");
     }
     if changes.is_empty() {
-        println!("all is the same as before");
+        println!("nothing has changed");
     }
 }
 
@@ -244,7 +244,7 @@ fn print_status(status: &Status) {
     }
 }
 
-/// How far it is to a limit, as "documents 40 %, 3 min left".
+/// How close the crawl is to a limit, as "documents 40 %, 3 min left".
 fn towards(limit: &Toward) -> String {
     let key = limit.key.strip_prefix("limits.").unwrap_or(&limit.key);
     let share = format!("{key} {:.0} %", 100.0 * (limit.done / limit.of).min(1.0));
@@ -254,7 +254,7 @@ fn towards(limit: &Toward) -> String {
     }
 }
 
-/// KEY=VALUE with the value as TOML has it; what is no TOML is a text, so that
+/// Parses KEY=VALUE with a TOML value; anything that is not TOML is a string, so that
 /// `politeness.min_delay=2s` needs no quotation marks.
 fn parse(values: &[String]) -> Result<Map<String, Value>> {
     let mut map = Map::new();

@@ -15,13 +15,13 @@ use spoor::topic::strategy;
 use super::lab::fetched_pages;
 use super::progress::Progress;
 
-/// The demo's job file, the same that lies in `config/`.
+/// The demo's job file, the same as in `config/`.
 const JOB: &str = include_str!("../../config/demo.toml");
 
 /// Train and crawl the built-in web.
 #[derive(Debug, Args)]
 pub struct Demo {
-    /// Start over: remove what an earlier demo left.
+    /// Start over: remove the results of an earlier demo.
     #[arg(long)]
     fresh: bool,
 }
@@ -63,14 +63,14 @@ impl Demo {
             };
             let mut progress = Progress::crawl(config, Some(label));
             let control = Control::default();
-            let desk = daemon::desk(config, &control);
-            let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, desk);
+            let handle = daemon::control_handle(config, &control);
+            let crawled = daemon::crawl(config, runtime.handle(), &mut progress, control, handle);
             progress.finish();
             let summary = crawled?;
             lines.push(line(config, &summary, &labels)?);
             focus = focus.or(Some(summary.focus));
             if summary.end == End::Stopped {
-                println!("Stopped; run the demo again and it goes on.");
+                println!("Stopped; run the demo again to continue.");
                 break;
             }
         }
@@ -88,22 +88,22 @@ impl Demo {
     }
 }
 
-/// Writes the report of the focused crawl and says where all of it lies, and what to try
-/// next.
+/// Writes the report of the focused crawl and lists the results and suggestions for what
+/// to try next.
 fn print_end(focused: &Config) -> Result<()> {
     let results = focused.job_folder();
     let report = report::report(std::slice::from_ref(focused), None)?;
     let [html, _] = report.write(&results.join("report"))?;
     println!("\nThe report of the focused crawl, to open in a browser:");
     println!("  {}", address(&html));
-    println!("What it brought home:");
+    println!("Its results:");
     for (what, place) in [
         (
-            "images, with their words beside them",
+            "images, each with the words around it",
             results.join("images"),
         ),
         ("the text of each page", results.join("documents")),
-        ("a line for every request", results.join("logs/crawl.jsonl")),
+        ("one line per request", results.join("logs/crawl.jsonl")),
         ("the model", focused.model_folder()),
     ] {
         println!("  {what:<37}  {}", place.display());
@@ -137,8 +137,8 @@ fn address(file: &Path) -> String {
     url.map_or_else(|| file.display().to_string(), String::from)
 }
 
-/// The demo's job with one strategy, at the address where its web is served. The
-/// unfocused one lies beside the other, for comparison, and shares its model.
+/// The demo's job with one strategy, at the address of its web. The unfocused one is kept
+/// separately for comparison and shares the model.
 fn job(kind: StrategyKind, web: SocketAddr) -> Result<Config> {
     let text = format!("{JOB}\n[strategy]\nkind = \"{}\"\n", kind.name())
         .replace("127.0.0.1:8080", &web.to_string());
@@ -168,7 +168,7 @@ fn line(config: &Config, summary: &Summary, labels: &Labels) -> Result<String> {
     ))
 }
 
-/// Writes the training texts as a user would have them: a file a document.
+/// Writes the training texts as a user would provide them: one file per document.
 fn write_texts(config: &Config) -> Result<()> {
     let training = demo::training();
     let lists = [
@@ -177,7 +177,7 @@ fn write_texts(config: &Config) -> Result<()> {
     ];
     for (sources, documents) in lists {
         let folder = PathBuf::from(sources.first().map(ToString::to_string).unwrap_or_default());
-        // Texts of an earlier version would be trained on as well.
+        // Otherwise texts of an earlier version would be used for training as well.
         remove(&folder)?;
         std::fs::create_dir_all(&folder)
             .with_context(|| format!("making the folder {}", folder.display()))?;

@@ -1,5 +1,4 @@
-//! Exit codes: a script can tell from them how a command ended, without reading what it
-//! printed.
+//! Exit codes, by which a script can tell how a command ended without parsing its output.
 
 use spoor::config::new_job::StartError;
 use spoor::config::{ConfigErrors, ContactMissing};
@@ -10,22 +9,23 @@ use spoor::daemon::control::ControlError;
 use spoor::daemon::maintenance::MaintenanceError;
 use spoor::daemon::{DaemonError, Summary};
 
-/// It went wrong on the way.
+/// It failed while working.
 const FAILED: u8 = 1;
-/// It is about a running crawl, and none runs.
+/// It needs a running crawl, and there is none.
 const NOT_RUNNING: u8 = 3;
 /// A crawl has not fetched a single page, in this run or before.
 const NOTHING: u8 = 4;
-/// It was refused before it began: the job file has to be changed first.
+/// It was refused at the start: the job file has to be changed first.
 const REFUSED: u8 = 5;
-/// Another spoor works on the job.
+/// Another spoor is using the job.
 const BUSY: u8 = 6;
-/// A crawl was stopped by Ctrl-C or over the control API; it can go on.
+/// A crawl was stopped by Ctrl-C or over the control API; it can be continued.
 const STOPPED: u8 = 130;
 /// The same by SIGTERM.
 const TERMINATED: u8 = 143;
 
-/// The table for `--help` and the manual page; the topic `operating` of the guide has the same.
+/// The table for `--help` and the manual page; the guide's topic `operating` has the same
+/// one.
 pub const HELP: &str = "Exit codes:
   0    done: nothing is left to fetch, or a limit of the job is reached
   1    failed on the way; what was fetched is kept
@@ -33,11 +33,11 @@ pub const HELP: &str = "Exit codes:
   3    no crawl runs (ctl, reload)
   4    a crawl has not fetched a single page; the message says why
   5    the job file has to be changed first
-  6    another spoor works on the job
-  130  a crawl was stopped by Ctrl-C or `spoor ctl JOB stop`; it can go on
-  143  a crawl was stopped by SIGTERM; it can go on";
+  6    another spoor is using the job
+  130  a crawl was stopped by Ctrl-C or `spoor ctl JOB stop`; it can be continued
+  143  a crawl was stopped by SIGTERM; it can be continued";
 
-/// The exit code of a crawl that came to an end in good order.
+/// The exit code of a crawl that ended in good order.
 pub fn of_crawl(summary: &Summary) -> u8 {
     match summary.stop {
         Some(Stop::Terminated) => TERMINATED,

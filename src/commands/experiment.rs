@@ -14,10 +14,10 @@ use super::screen;
 pub struct Experiment {
     /// The plan, a TOML file.
     plan: PathBuf,
-    /// Where models, table and plots are written; without it, where the plan says.
+    /// Where models, table and plots are written; by default as in the plan.
     #[arg(long)]
     out: Option<PathBuf>,
-    /// Print what came of it as JSON.
+    /// Print the results as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -17,7 +17,7 @@ use spoor::page::{Judged, Likelihood, TaskKind};
 use spoor::sanitize;
 use spoor::web::scope::Scope;
 
-/// Says what is known of an address: its state, why, and when it is due.
+/// Prints what is known about an address: its state, why, and when it is due.
 pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(url)?;
@@ -42,11 +42,11 @@ pub fn url(job: &Path, url: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Says what is known of a host: its clock, its failures, its robots rules.
+/// Prints what is known about a host: its clock, its failures, its robots rules.
 pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
     let config = Config::load(job)?;
     let url = PageUrl::parse(&format!("http://{name}/"))
-        .with_context(|| format!("`{name}` is no host; write it as www.example.org"))?;
+        .with_context(|| format!("`{name}` is not a host; write it as www.example.org"))?;
     let key = url.host_key();
     let report = match stopped(&config, |view| explain::host(view, &key))? {
         Some(report) => report,
@@ -66,8 +66,8 @@ pub fn host(job: &Path, name: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// Looks into the frontier of a job on which no crawl works, and keeps one from it
-/// meanwhile; `None` where one does.
+/// Opens the frontier of a job that is not running, and keeps crawls from using it
+/// meanwhile; `None` if the job is running.
 fn stopped<T>(
     config: &Config,
     look: impl FnOnce(&View<'_>) -> Result<T, store::StoreError>,
@@ -75,7 +75,7 @@ fn stopped<T>(
     let folder = config.job_folder().join("frontier");
     let Some(kind) = store::backend_in(&folder) else {
         bail!(
-            "{}: no frontier lies here; run `spoor crawl` first",
+            "{}: there is no frontier; run `spoor crawl` first",
             folder.display()
         );
     };
@@ -98,7 +98,7 @@ fn print(explanation: &Explanation, agent: &str) {
     }
     let by = |text: &str| match text {
         "" => String::new(),
-        // The rules of a robots.txt are words of strangers.
+        // The rules of a robots.txt are untrusted text.
         text => format!(", {}", sanitize::shown(text)),
     };
     let scope = &explanation.scope;
@@ -131,7 +131,7 @@ fn print_state(known: &Known, host: &HostReport) {
     let state = match &record.state {
         State::Queued if known.leased => "leased: it is being fetched now".to_owned(),
         State::Queued => "queued".to_owned(),
-        State::Waiting { .. } => "waits to be tried again".to_owned(),
+        State::Waiting { .. } => "waiting to be retried".to_owned(),
         State::Done { id } => format!("done, number {id}"),
         State::Redirected { id, to } => format!("done, number {id}: redirected to {to}"),
         State::Dropped { reason } => format!("dropped: {}", reason.name()),
@@ -146,12 +146,12 @@ fn print_state(known: &Known, host: &HostReport) {
         println!("decided    {}", sanitize::shown(decided));
     }
     if let Some(gone) = &known.instead_of {
-        println!("instead    tried in the place of {gone}, where there is no image");
+        println!("instead    replaces {gone}, where there is no image");
     }
     if !known.replaced_by.is_empty() {
         let all: Vec<&str> = known.replaced_by.iter().map(PageUrl::as_str).collect();
         println!(
-            "replaced   in its place, as its page offers it too: {}",
+            "replaced   by another address that its page offers: {}",
             all.join(", ")
         );
     }
@@ -171,7 +171,7 @@ fn print_rating(known: &Known) {
         record.score, record.hops, record.seq
     );
     if known.control {
-        println!("control    drawn by chance, as one of the control sample");
+        println!("control    drawn at random for the control sample");
     }
     if let Some(parts) = &record.parts {
         println!(
@@ -250,7 +250,7 @@ fn print_origin(known: &Known) {
     }
 }
 
-/// How likely a page is on topic, and what that was corrected to.
+/// The probability that a page is on topic, and its correction.
 fn judged_text(judged: Judged) -> String {
     let percent = |likely: Likelihood| format!("{:.0} %", likely.get() * 100.0);
     let text = format!("{} likely on topic by its text", percent(judged.text));
@@ -258,13 +258,13 @@ fn judged_text(judged: Judged) -> String {
         text
     } else {
         format!(
-            "{text}, corrected to {} by what its links led to",
+            "{text}, corrected to {} by the targets of its links",
             percent(judged.on_topic)
         )
     }
 }
 
-/// When something may be asked for, and what it waits for.
+/// When it is due, and what it waits for.
 fn due_text(due: u64, known: &Known, host: &HostReport) -> String {
     let record = host.record.as_ref();
     let parked = record.is_some_and(|h| h.parked_until.is_some_and(|until| until > now()));
@@ -277,9 +277,9 @@ fn due_text(due: u64, known: &Known, host: &HostReport) -> String {
         ),
     };
     if known.ahead.is_some() && parked {
-        text.push_str(", as its host is parked");
+        text.push_str(", because its host is parked");
     } else if known.ahead.is_some() && record.is_some_and(|h| h.failures > 0) {
-        text.push_str(", as its host backs off");
+        text.push_str(", because its host backs off");
     }
     match known.ahead {
         Some(0) => text.push_str(", the next of its kind at its host"),
@@ -293,7 +293,7 @@ fn due_text(due: u64, known: &Known, host: &HostReport) -> String {
 fn print_report(report: &HostReport) {
     match &report.record {
         Some(host) => print_host(&report.host, host),
-        None => println!("host       {} was never asked", report.host),
+        None => println!("host       {} was never contacted", report.host),
     }
     for (name, group) in &report.groups {
         println!("shared     {name}: {}", shared_clock(group));
@@ -310,7 +310,7 @@ fn shared_clock(group: &GroupRecord) -> String {
             "backs off until {}, after failures of several hosts",
             timestamp(group.due)
         ),
-        (0, _) => format!("may be asked now, {delay:.3} s between requests"),
+        (0, _) => format!("ready now, {delay:.3} s between requests"),
         (wait, _) => format!(
             "in {:.1} s, {delay:.3} s between requests",
             wait as f64 / 1000.0
@@ -335,7 +335,7 @@ fn print_budget(budget: &Budget) {
         prefixes.wide,
         match left {
             0 => "nothing is left".to_owned(),
-            n => format!("{n} more may bring nothing"),
+            n => format!("{n} more pages without anything new are allowed"),
         }
     );
 }
@@ -343,7 +343,7 @@ fn print_budget(budget: &Budget) {
 fn print_host(key: &HostKey, host: &HostRecord) {
     println!("host       {key}: {} pages fetched", host.documents);
     match host.due.saturating_sub(now()) {
-        0 => println!("clock      may be asked now"),
+        0 => println!("clock      ready now"),
         wait => println!(
             "clock      not before {}, in {:.1} s",
             timestamp(host.due),
@@ -375,7 +375,7 @@ fn print_host(key: &HostKey, host: &HostRecord) {
             RobotsState::Awaiting => "redirected, under way".to_owned(),
             RobotsState::Known { at, missing: true } => format!("none, asked {}", timestamp(*at)),
             RobotsState::Known { at, .. } => format!("known, asked {}", timestamp(*at)),
-            RobotsState::Unreachable => "unreachable: all is forbidden".to_owned(),
+            RobotsState::Unreachable => "unreachable: everything is forbidden".to_owned(),
         };
         println!("robots     {scheme}: {state}");
     }

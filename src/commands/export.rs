@@ -28,7 +28,8 @@ pub struct Export {
     #[arg(long, required_unless_present = "text", hide_possible_values = true)]
     format: Option<Format>,
     /// The folder to write, by default exports/FORMAT or exports/text-FORMAT in the job's
-    /// folder. An earlier export there is replaced; anything else is left alone.
+    /// folder. An earlier export there is replaced; a folder with anything else is
+    /// refused.
     #[arg(long, value_name = "FOLDER")]
     to: Option<PathBuf>,
     /// Print what was written as JSON.
@@ -40,7 +41,7 @@ pub struct Export {
     text: Text,
 }
 
-/// What is asked of images.
+/// The options for images.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Images")]
 struct Images {
@@ -52,7 +53,7 @@ struct Images {
     urls_only: bool,
 }
 
-/// What is asked of documents.
+/// The options for documents.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Text")]
 struct Text {
@@ -70,11 +71,11 @@ struct Text {
     /// Write only documents of at least N words.
     #[arg(long, value_name = "N", requires = "text", default_value_t = 1)]
     min_words: u32,
-    /// Leave out documents that share at least this part of their runs of five words with
-    /// an earlier one; 1 leaves out only what has the same runs.
+    /// Leave out documents that share at least this share of their runs of five words with
+    /// an earlier one; 1 leaves out only those with the same runs.
     #[arg(long, value_name = "SHARE", requires = "text", default_value_t = 0.8, value_parser = share)]
     near: f64,
-    /// Leave the paragraphs in that a host repeats on many of its pages.
+    /// Keep paragraphs that a host repeats on many of its pages.
     #[arg(long, requires = "text")]
     keep_repeated: bool,
     /// Compress the files of --format jsonl.
@@ -90,11 +91,11 @@ pub enum Format {
     ImageFolder,
     /// Tar files, for webdataset.
     WebDataset,
-    /// Parquet, for datasets, pandas and others; the bytes of an image in a column.
+    /// Parquet, for datasets, pandas and others, with the bytes of an image in a column.
     Parquet,
-    /// A line of JSON for each image, and the image files, or for each document.
+    /// One line of JSON per image, with the image files, or per document.
     Jsonl,
-    /// Plain text, with --text: a paragraph is a line, an empty line parts documents.
+    /// Plain text, with --text: one paragraph per line, an empty line between documents.
     Txt,
 }
 
@@ -128,7 +129,7 @@ impl Export {
             Some(Format::WebDataset) => export::Format::WebDataset,
             Some(Format::Parquet) => export::Format::Parquet,
             Some(Format::Jsonl) => export::Format::JsonLines,
-            // clap asks for one.
+            // clap requires one.
             Some(Format::Txt) | None => bail!(
                 "images are written with --format imagefolder, webdataset, parquet or jsonl; txt \
                  is for documents, with --text"
@@ -229,7 +230,7 @@ fn summary(exported: &TextExported) -> serde_json::Value {
     })
 }
 
-/// The way of the documents, one step a line, and how to load them.
+/// The selection of documents, one step per line, and how to load them.
 fn print_table(exported: &TextExported, request: &TextRequest<'_>) {
     println!("{:<16}{:>10}{:>10}  stays", "", "left out", "left");
     println!(
@@ -262,7 +263,7 @@ fn print_table(exported: &TextExported, request: &TextRequest<'_>) {
         "\n{} documents, {} words, {} {files}, written to {folder}",
         exported.documents, exported.words, exported.files
     );
-    println!("what was left out: {folder}/removed.jsonl; all about it: {folder}/README.md\n");
+    println!("left out: {folder}/removed.jsonl; description: {folder}/README.md\n");
     let gz = if request.gzip { ".gz" } else { "" };
     println!("datasets  load_dataset(\"{folder}\", split=\"train\")");
     match request.format {

@@ -13,17 +13,17 @@ use toml_edit::{DocumentMut, Item, Table};
 
 use super::print_json;
 
-/// Upkeep of a job's frontier; no crawl may run on it meanwhile.
+/// Maintain a job's frontier; no crawl may use it meanwhile.
 #[derive(Debug, Args)]
 pub struct Upkeep {
     #[command(subcommand)]
     what: Work,
-    /// Print what came of it as JSON.
+    /// Print the result as JSON.
     #[arg(long, global = true)]
     json: bool,
 }
 
-/// What to do with it.
+/// The operation.
 #[derive(Debug, Subcommand)]
 enum Work {
     /// Rewrite the frontier with another store.
@@ -37,12 +37,12 @@ enum Work {
         #[arg(long)]
         keep_job_file: bool,
     },
-    /// Give back disk space that the frontier no longer needs.
+    /// Release disk space that the frontier no longer needs.
     Compact {
         /// The job's TOML file.
         job: PathBuf,
     },
-    /// Read the whole frontier and report what does not hold together.
+    /// Read the whole frontier and report inconsistencies.
     Check {
         /// The job's TOML file.
         job: PathBuf,
@@ -57,7 +57,7 @@ enum Work {
         /// The file to write, as frontier.jsonl.gz.
         file: PathBuf,
     },
-    /// Make the frontier from an export.
+    /// Create the frontier from an export.
     Import {
         /// The job's TOML file.
         job: PathBuf,
@@ -95,7 +95,7 @@ impl Upkeep {
                 match (json, says_so, keep_job_file) {
                     (true, ..) | (_, true, _) => {}
                     (.., false) => println!(
-                        "{}: it says store = \"{name}\" under [frontier] now",
+                        "{}: now has store = \"{name}\" under [frontier]",
                         job.display()
                     ),
                     (.., true) => println!(
@@ -136,8 +136,7 @@ impl Upkeep {
     }
 }
 
-/// Writes the store's name into the job file, which is otherwise left as it is, with its
-/// comments.
+/// Writes the store's name into the job file, which otherwise keeps its text and comments.
 fn name_store(job: &Path, name: &str) -> Result<()> {
     let by_hand = || {
         format!(
@@ -155,7 +154,7 @@ fn name_store(job: &Path, name: &str) -> Result<()> {
         .with_context(by_hand)?;
     match frontier.get_mut("store").and_then(Item::as_value_mut) {
         Some(value) => {
-            // What stands beside it, as a comment, stays.
+            // A comment on the same line is kept.
             let decor = value.decor().clone();
             *value = name.into();
             *value.decor_mut() = decor;
@@ -193,7 +192,7 @@ fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
             }
             if audit.is_sound() {
                 if !json {
-                    println!("everything holds together");
+                    println!("no inconsistencies");
                 }
                 return Ok(());
             }
@@ -204,7 +203,7 @@ fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
                 );
             }
         }
-        // What lies around the damage may still be read.
+        // The data around the damage may still be readable.
         Err(MaintenanceError::Store(error)) if repair && !json => println!("{error}"),
         Err(MaintenanceError::Store(_)) if repair => {}
         Err(error) => return Err(error.into()),
@@ -218,7 +217,7 @@ fn check(config: &Config, repair: bool, json: bool) -> Result<()> {
         found.urls, found.hosts, found.damaged_count
     );
     if let Some(why) = found.cut_short {
-        println!("a part could not be read: {why}");
+        println!("unreadable part: {why}");
     }
     Ok(())
 }

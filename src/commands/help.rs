@@ -7,10 +7,10 @@ use spoor::guide::{TOPICS, Topic};
 
 use super::Arguments;
 
-/// Where standard output is no terminal, and the most where it is a wide one.
+/// The width if standard output is not a terminal, and the maximum width.
 const COLUMNS: (u16, u16) = (80, 100);
 
-/// Prints the help of a command as `--help` does, or a topic, or what there is of both.
+/// Prints the help of a command as `--help` does, or a topic, or both if both exist.
 pub fn run(what: &[String]) -> Result<()> {
     if let [name] = what
         && let Some(topic) = Topic::named(name)
@@ -42,7 +42,7 @@ pub fn run(what: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The topics, with a line each.
+/// The topics, one per line.
 fn topics() -> String {
     let longest = TOPICS.iter().map(|t| t.name.len()).max().unwrap_or(0);
     let line = |topic: &Topic| format!("  {:<longest$}  {}\n", topic.name, topic.about);

@@ -8,26 +8,26 @@ use clap::Args;
 use spoor::config::new_job::{PAGES, Placed, Start};
 use spoor::sanitize;
 
-/// What a new job is made of.
+/// The options of a new job.
 #[derive(Debug, Clone, Args)]
 pub struct NewJob {
-    /// An address to begin at, whose page is about the topic; may be given several times.
+    /// An address to start from, with a page about the topic; may be given several times.
     #[arg(long = "seed", value_name = "URL")]
     seeds: Vec<String>,
-    /// How the operators of web sites reach you: an e-mail address or an https address.
+    /// A contact for the operators of web sites: an e-mail address or an https address.
     #[arg(long, value_name = "ADDRESS")]
     contact: Option<String>,
-    /// The job's name; without it, one made of the first seed.
+    /// The job's name; by default derived from the first seed.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
     /// A further text about the topic: a file, a folder or an address; may be given several
     /// times.
     #[arg(long = "text", value_name = "FILE")]
     texts: Vec<String>,
-    /// End after so many pages; 1000 where no time is given either.
+    /// Stop after this many pages; 1000 by default if no time is given either.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pages: Option<u64>,
-    /// End after so much time, as 30m, 2h or 1d.
+    /// Stop after this time, as 30m, 2h or 1d.
     #[arg(long, value_name = "TIME")]
     time: Option<String>,
     /// A further key of the job file, as politeness.min_delay=2s; may be given several
@@ -49,10 +49,12 @@ impl NewJob {
         }
     }
 
-    /// Writes the job file into the working directory, or finds it there, and says which.
+    /// Writes the job file into the working directory, or finds it there, and prints
+    /// which.
     ///
     /// # Errors
-    /// What is wrong or missing; nothing is written then.
+    ///
+    /// The wrong or missing options; nothing is written then.
     pub fn place(self) -> Result<Placed> {
         place(&self.start())
     }
@@ -67,7 +69,7 @@ fn place(start: &Start) -> Result<Placed> {
     if placed.written {
         eprintln!("{file} is written: the job, with a comment on each line")
     } else {
-        eprintln!("{file} is there already and says the same")
+        eprintln!("{file} already exists with the same settings")
     }
     if placed.written && start.seeds.len() + start.texts.len() < FEW {
         eprintln!(
@@ -78,10 +80,10 @@ fn place(start: &Start) -> Result<Placed> {
     Ok(placed)
 }
 
-/// Texts about the topic below which more are advised.
+/// The number of texts about the topic below which more are recommended.
 const FEW: usize = 3;
 
-/// Write a job file from seeds without starting it; ask on a terminal for what is missing.
+/// Write a job file from seeds without starting it; ask on a terminal for missing values.
 #[derive(Debug, Args)]
 pub struct Init {
     #[command(flatten)]
@@ -102,7 +104,7 @@ impl Init {
     }
 }
 
-/// Asks for what is missing.
+/// Asks for missing values.
 fn ask(start: &mut Start, from: &mut dyn BufRead, to: &mut dyn Write) -> std::io::Result<()> {
     let mut line = |question: &str| -> std::io::Result<Option<String>> {
         write!(to, "{question} ")?;
@@ -130,7 +132,7 @@ fn ask(start: &mut Start, from: &mut dyn BufRead, to: &mut dyn Write) -> std::io
     }
     if start.pages.is_none() && start.time.is_none() {
         let answer = line(&format!("How many pages at most [{PAGES}]?"))?;
-        // What is no number is named by the check of the file.
+        // A value that is not a number is reported when the file is checked.
         match answer.as_deref().map(str::parse) {
             Some(Ok(pages)) => start.pages = Some(pages),
             Some(Err(_)) => start

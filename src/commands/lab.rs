@@ -15,12 +15,12 @@ use spoor::lab::{self, Labels, demo};
 use spoor::lab::{endless, tarpits, traps, zoo};
 use spoor::outputs::{self, Table};
 
-/// Webs on this machine.
+/// Local test webs.
 #[derive(Debug, Subcommand)]
 pub enum Lab {
     /// Serve a folder tree DIR/<host>/<path> as a web by Host header.
     Serve {
-        /// The folder; redirects.tsv and images.tsv in it are honoured.
+        /// The folder; redirects.tsv and images.tsv in it are used.
         dir: PathBuf,
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
@@ -31,8 +31,8 @@ pub enum Lab {
         /// The folder to write.
         dir: PathBuf,
     },
-    /// Serve a web with traps: a calendar, a maze of filters, session ids, redirect
-    /// loops, and an archive that is worth reading.
+    /// Serve a web with traps: a calendar, a maze of filters, session ids, redirect loops,
+    /// and an archive with real articles.
     #[cfg(feature = "lab")]
     Traps {
         /// How many articles the archive has.
@@ -42,8 +42,8 @@ pub enum Lab {
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
     },
-    /// Serve a web of small pages that has no end and something new on every page, for
-    /// crawls of any length.
+    /// Serve an endless web of small pages, each with new content, for crawls of any
+    /// length.
     #[cfg(feature = "lab")]
     Endless {
         /// Where to listen; port 0 takes a free one.
@@ -54,16 +54,17 @@ pub enum Lab {
         job: Option<PathBuf>,
     },
     /// Serve a web with hosts that keep requests open as long as they can, and print how
-    /// many honest pages are asked for meanwhile.
+    /// many honest pages are requested meanwhile.
     #[cfg(feature = "lab")]
     Tarpits {
-        /// What hostile hosts do: silent, drip-head, drip-robots, drip-page or slow-body.
+        /// The behaviour of hostile hosts: silent, drip-head, drip-robots, drip-page or
+        /// slow-body.
         #[arg(long, default_value = "silent")]
         kind: String,
-        /// How many hostile hosts there are.
+        /// Number of hostile hosts.
         #[arg(long, default_value_t = 70)]
         hostile: usize,
-        /// How many honest hosts there are.
+        /// Number of honest hosts.
         #[arg(long, default_value_t = 10)]
         honest: usize,
         /// Pages of each honest host.
@@ -79,20 +80,20 @@ pub enum Lab {
         #[arg(long)]
         job: Option<PathBuf>,
     },
-    /// Serve hostile sites, or list them with what must become of each.
+    /// Serve hostile sites, or list them with the expected outcomes.
     #[cfg(feature = "lab")]
     Zoo {
         /// Print the table of cases and serve nothing.
         #[arg(long)]
         list: bool,
-        /// Only these cases; without it, all.
+        /// Only these cases; by default all.
         #[arg(long = "case")]
         cases: Vec<String>,
         /// Where to listen; port 0 takes a free one.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
-        /// Where to write the certificate of the zoo's authority (PEM), by which a job
-        /// reaches the cases that begin with a valid handshake.
+        /// Where to write the certificate of the zoo's authority (PEM), which a job needs
+        /// for the cases that begin with a valid handshake.
         #[arg(long)]
         ca: Option<PathBuf>,
     },
@@ -107,10 +108,10 @@ pub enum Lab {
         /// The topic.
         #[arg(long)]
         topic: String,
-        /// How many fetches count.
+        /// The number of fetches to count.
         #[arg(long, default_value_t = 500)]
         fetches: usize,
-        /// Print it as JSON.
+        /// Print the result as JSON.
         #[arg(long)]
         json: bool,
     },
@@ -152,7 +153,7 @@ impl Lab {
                     .find(|(name, _)| *name == kind);
                 let Some((_, kind)) = known else {
                     let names = tarpits::Kind::ALL.map(|(name, _)| name).join(", ");
-                    bail!("--kind {kind}: there is no such kind of host; allowed: {names}");
+                    bail!("--kind {kind}: unknown kind of host; allowed: {names}");
                 };
                 let plan = tarpits::Plan {
                     kind,
@@ -201,13 +202,13 @@ fn on_loopback(listen: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-/// The cases of these names, or all.
+/// The cases with these names, or all.
 #[cfg(feature = "lab")]
 fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
     let mut cases = zoo::cases();
     for name in names {
         if !cases.iter().any(|case| case.name == name) {
-            bail!("--case {name}: the zoo has no such case; `spoor lab zoo --list` names all");
+            bail!("--case {name}: the zoo has no such case; `spoor lab zoo --list` lists all");
         }
     }
     cases.retain(|case| names.is_empty() || names.iter().any(|name| name == case.name));
@@ -217,7 +218,7 @@ fn chosen(names: &[String]) -> Result<Vec<zoo::Case>> {
 #[cfg(feature = "lab")]
 fn table(cases: &[zoo::Case]) -> Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "case\twhat it does\twhat must become of it")?;
+    writeln!(out, "case\twhat it does\texpected outcome")?;
     for case in cases {
         writeln!(out, "{}\t{}\t{}", case.name, case.about, case.expect)?;
     }
@@ -238,9 +239,9 @@ fn open_zoo(cases: Vec<zoo::Case>, listen: SocketAddr, ca: Option<&Path>) -> Res
                 .with_context(|| format!("writing {}", path.display()))?;
         }
         println!("serving {count} cases on http://{}", running.addr);
-        println!("to crawl them, put this into a job:\n\n{}", running.job(ca));
+        println!("to crawl them, add this to a job:\n\n{}", running.job(ca));
         if ca.is_none() {
-            println!("# and into [network] extra_ca, the file that --ca writes");
+            println!("# and under [network] extra_ca, the file that --ca writes");
         }
         // Scripts wait for these lines.
         std::io::stdout().flush().context("printing the address")?;
@@ -291,7 +292,7 @@ fn serve(
 ) -> Result<()> {
     on_loopback(listen)?;
     daemon::runtime()?.block_on(async {
-        // Before the address is told: whoever reads it may stop the server.
+        // Before the address is printed, because its reader may stop the server.
         let mut signals = daemon::Signals::listen().context("listening for signals")?;
         let running = lab::spawn(lab, listen)
             .await
@@ -302,7 +303,7 @@ fn serve(
             "to crawl it, under [network]: allow_private = true and connect_to = [\"::{}\"]",
             running.addr
         );
-        // The first line is what scripts wait for.
+        // Scripts wait for the first line.
         std::io::stdout().flush().context("printing the address")?;
         signals.next().await;
         running.stop().await.context("stopping the server")
@@ -340,7 +341,7 @@ fn judge(jobs: &[PathBuf], labels: &Path, topic: &str, fetches: usize, json: boo
     Ok(())
 }
 
-/// What is needed of a line of the crawl log.
+/// The part of a crawl log's line that is needed.
 #[derive(Debug, Deserialize)]
 struct Line {
     kind: String,
@@ -350,8 +351,7 @@ struct Line {
 /// The longest line that is read, in bytes.
 const MAX_LINE: usize = 16 << 20;
 
-/// The page requests of a job in the order they were finished, redirects and
-/// errors included.
+/// The page requests of a job in the order they finished, including redirects and errors.
 pub fn fetched_pages(job: &Path) -> Result<Vec<String>> {
     if !Table::Log.is_there(job) {
         let path = job.join(Table::Log.name());

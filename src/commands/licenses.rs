@@ -1,4 +1,4 @@
-//! `spoor licenses`: which licences the parts of this program are under.
+//! `spoor licenses`: the licences of this program and its parts.
 
 use std::io::{ErrorKind, Write};
 
@@ -11,10 +11,10 @@ const TEXTS: [&str; 3] = [
     include_str!("../../THIRD-PARTY.md"),
 ];
 
-/// Prints them.
+/// Prints the licences.
 pub fn run() -> Result<()> {
     match print(&mut std::io::stdout().lock()) {
-        // Whoever reads has read enough.
+        // The reader has closed the pipe.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         printed => Ok(printed?),
     }

@@ -1,5 +1,5 @@
-//! Where the log goes: for people to the terminal, or as JSON to standard output; and as
-//! JSON into a file of the crawl's folder, a new one every day.
+//! The destinations of the log: the terminal for people, or standard output as JSON; and a
+//! daily JSON file in the job's folder.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -20,30 +20,31 @@ use tracing_subscriber::{Layer, Registry, fmt, reload};
 use super::screen;
 use super::steps::{self, Steps};
 
-/// The file, from when a crawl has one.
+/// The file; `None` until a crawl opens one.
 static FILE: Mutex<Option<RollingFileAppender>> = Mutex::new(None);
 
-/// What of the log goes there: nothing at first.
+/// The filter for the file: nothing at first.
 static LEVEL: OnceLock<reload::Handle<Targets, Registry>> = OnceLock::new();
 
-/// The form of the log.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// Lines for people, on standard error.
     #[default]
     Text,
-    /// Lines of JSON on standard output: the log, how the crawl stands, and what came of
-    /// it as the last line.
+    /// Lines of JSON on standard output: the log, the state of the crawl, and the summary
+    /// as the last line.
     Json,
 }
 
-/// Begins to log to the terminal, or to standard output as JSON: what `level` lets
-/// through, unless the variable SPOOR_LOG says otherwise.
+/// Starts logging to the terminal, or to standard output as JSON, at `level`, unless the
+/// variable SPOOR_LOG overrides it.
 pub fn begin(format: LogFormat, level: &str, quiet: bool) {
     let is_json = format == LogFormat::Json;
     screen::begin(is_json, quiet);
     let filter = || EnvFilter::try_from_env("SPOOR_LOG").unwrap_or_else(|_| EnvFilter::new(level));
-    // What is said and shown of its own accord: on a terminal the screen does it.
+    // Steps and progress have their own output on a terminal, so the log leaves them out
+    // there.
     let with = |filter: EnvFilter, level: LevelFilter| {
         let filter = filter.add_directive(LevelFilter::OFF.into_directive(steps::TARGET));
         let filter = filter.add_directive(level.into_directive(screen::SAID));
@@ -84,24 +85,25 @@ pub fn begin(format: LogFormat, level: &str, quiet: bool) {
         .with(json)
         .with(Steps.with_filter(Targets::new().with_target(steps::TARGET, LevelFilter::INFO)))
         .init();
-    // It is set once, at the beginning of the process.
+    // It is set once, at the start of the process.
     LEVEL.set(handle).ok();
 }
 
-/// A rule that one target has one level.
+/// A filter rule that gives one target one level.
 trait IntoDirective {
     fn into_directive(self, target: &str) -> tracing_subscriber::filter::Directive;
 }
 
 impl IntoDirective for LevelFilter {
     fn into_directive(self, target: &str) -> tracing_subscriber::filter::Directive {
-        // The names are ours, and the form is right; all is let through otherwise.
+        // The names are ours and valid, so this does not fail; otherwise everything would
+        // be logged.
         let directive = format!("{target}={self}").parse();
         directive.unwrap_or_else(|_| self.into())
     }
 }
 
-/// From now on logs to `logs/spoor.DATE.jsonl` in the job's `folder` as well.
+/// Also logs to `logs/spoor.DATE.jsonl` in the job's `folder` from now on.
 pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     let level = match section.level {
         LogLevel::Off => return Ok(()),
@@ -118,7 +120,7 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
     beneath::refuse_links_out(folder, "", 0).map_err(refused)?;
     beneath::refuse_links_out(folder, "logs", 0).map_err(refused)?;
     let all = beneath::entries(folder, "logs").unwrap_or_default();
-    // Opening a pipe would wait for its other end.
+    // Opening a named pipe would wait for its other end.
     let other = |(name, kind): &(String, Kind)| name.starts_with("spoor.") && *kind == Kind::Other;
     if let Some((name, _)) = all.into_iter().find(other) {
         let why = format!("logs/{name} is not a regular file; move it away");
@@ -141,7 +143,7 @@ pub fn also_to_file(section: &Logs, folder: &Path) -> Result<(), DaemonError> {
             .with_target("spoor", level)
             .with_target(steps::TARGET, LevelFilter::OFF)
             .with_target(screen::PROGRESS, LevelFilter::OFF);
-        // It fails only where there is no log any more.
+        // It only fails if logging has ended.
         handle.reload(only_ours).ok();
     }
     Ok(())

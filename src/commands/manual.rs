@@ -1,5 +1,5 @@
-//! `spoor completions SHELL`, `spoor man [--out FOLDER]`: what the shell and `man` know
-//! of the command line, made of its declaration, and the guide as manual pages.
+//! `spoor completions SHELL`, `spoor man [--out FOLDER]`: shell completions and manual
+//! pages, generated from the declaration of the command line and from the guide.
 
 use std::io::Write;
 use std::path::Path;
@@ -11,7 +11,7 @@ use spoor::guide::TOPICS;
 
 use super::Arguments;
 
-/// Prints the completions of a shell.
+/// Prints the completions for a shell.
 pub fn completions(shell: Shell) {
     let mut command = Arguments::command();
     clap_complete::generate(shell, &mut command, "spoor", &mut std::io::stdout());

@@ -1,5 +1,5 @@
-//! The commands: one thin file each. They read arguments, call the library and
-//! print; nothing is decided here.
+//! The commands: one thin file each. They read arguments, call the library and print; they
+//! make no decisions.
 
 mod agreement;
 mod annotate;
@@ -41,40 +41,40 @@ use spoor::sanitize;
 
 use log::LogFormat;
 
-/// Where the options stand that every command has: behind its own.
-const GENERAL: &str = "Of every command";
+/// The heading for the options common to all commands, after each command's own.
+const GENERAL: &str = "Options of every command";
 
-/// Follows one topic through the web and brings home its text and images.
+/// Follows one topic through the web and collects its text and images.
 #[derive(Debug, Parser)]
 #[command(name = "spoor", version, max_term_width = 100, after_help = exit::HELP)]
 #[command(disable_help_subcommand = true)]
 pub struct Arguments {
-    /// Say more on standard error: -v for steps, -vv for every fetch. The
-    /// variable SPOOR_LOG takes a filter, as `spoor=debug`.
+    /// Print more on standard error: -v for steps, -vv for every fetch. The variable
+    /// SPOOR_LOG takes a filter, as `spoor=debug`.
     #[arg(short, long, global = true, action = ArgAction::Count, help_heading = GENERAL)]
     pub verbose: u8,
-    /// Show no progress; only warnings, errors and what came of it.
+    /// Show no progress; only warnings, errors and the result.
     #[arg(short, long, global = true, help_heading = GENERAL)]
     pub quiet: bool,
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Train on a topic and crawl a small built-in web, all on this machine.
+    /// Train on a topic and crawl a small built-in web, offline.
     Demo(demo::Demo),
     /// Train the model that a job names, or a new one from the best pages it has crawled.
     Train(train::Train),
-    /// Crawl, from a job file or from seeds: train if need be, begin or resume, stop at the
-    /// job's limits.
+    /// Crawl, from a job file or from seeds: train if necessary, start or resume, stop at
+    /// the job's limits.
     Crawl(crawl::Crawl),
     /// Write a job file from seeds, without starting it.
     Init(init::Init),
-    /// Say what a job, running or stopped, knows of an address: state, when it is
-    /// due, reason, score, robots, host.
+    /// Show what a job, running or stopped, knows about an address: state, when it is due,
+    /// reason, score, robots, host.
     Explain {
         /// The job's TOML file.
         job: PathBuf,
@@ -84,7 +84,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Say what a job, running or stopped, knows of a host: clock, failures, robots
+    /// Show what a job, running or stopped, knows about a host: clock, failures, robots
     /// rules.
     Host {
         /// The job's TOML file.
@@ -95,7 +95,7 @@ pub enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Put in force what of a changed job file may change while the job runs.
+    /// Apply the changes of a job file that can take effect while the job runs.
     Reload {
         /// The job's TOML file.
         job: PathBuf,
@@ -106,25 +106,25 @@ pub enum Command {
     /// Compare settings by crawling a stored web with each, offline.
     #[cfg(feature = "lab")]
     Experiment(experiment::Experiment),
-    /// Ask and steer a running crawl.
+    /// Query and control a running crawl.
     Ctl(ctl::Ctl),
     /// Rank a job's images by their words, each picture once, into ranking.tsv.
     Rank(rank::Rank),
     /// Serve a page on which people judge a job's images.
     Annotate(annotate::Annotate),
-    /// Write a job's best images and their words, or with --text its documents, as a
-    /// data set that other programs read.
+    /// Write a job's best images and their words, or with --text its documents, as a data
+    /// set for other programs.
     Export(export::Export),
     /// Print the JSON Schema of files that spoor writes.
     #[command(subcommand)]
     Schema(schema::Schema),
-    /// Say how far those who judged a job's images agree.
+    /// Report how far the annotators of a job's images agree.
     Agreement(agreement::Agreement),
     /// Write the figures of a job, or of several side by side, as HTML and Markdown.
     Report(report::Report),
-    /// Show all jobs of a folder on one page of this machine, with their reports.
+    /// Show all jobs of a folder on one local page, with their reports.
     Ui(ui::Ui),
-    /// Remove samples from a job that does not run, and never fetch them again.
+    /// Remove samples from a job that is not running, and never fetch them again.
     Takedown(takedown::Takedown),
     /// Rate a text with a model.
     Score(score::Score),
@@ -134,42 +134,42 @@ pub enum Command {
     /// Convert, compact, check, export or import a job's frontier.
     #[command(alias = "store")]
     Frontier(frontier::Upkeep),
-    /// Serve and judge webs on this machine, for tests and experiments.
+    /// Serve and judge local webs, for tests and experiments.
     #[command(subcommand)]
     Lab(lab::Lab),
     /// Print the licences of spoor and of everything linked into it, and how to link
     /// another KenLM.
     Licenses,
-    /// Print the completions of a shell.
+    /// Print the completions for a shell.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
     /// Print the manual page, or write those of all commands and topics.
     Man {
-        /// The folder that they are written to.
+        /// The folder to write them to.
         #[arg(long, value_name = "FOLDER")]
         out: Option<PathBuf>,
     },
     /// Print this, the help of a command, or a topic of the guide.
     Help {
-        /// A command, as `lab serve`, or a topic; without it, the list of both.
+        /// A command, as `lab serve`, or a topic; by default the list of both.
         #[arg(value_name = "COMMAND OR TOPIC")]
         what: Vec<String>,
     },
 }
 
 impl Command {
-    /// What of the log is printed where nothing more is asked for.
+    /// The default level of the log.
     pub fn level(&self) -> &'static str {
         match self {
-            // Its texts are few, and nobody can give it more.
+            // It deliberately has few texts, and more cannot be given.
             Self::Demo(_) => "spoor=warn,spoor::crawl::train=error",
             _ => "spoor=warn",
         }
     }
 
-    /// The form of the log while it works.
+    /// The format of the log during the command.
     pub fn log_format(&self) -> LogFormat {
         match self {
             Self::Crawl(crawl) => crawl.log_format(),
@@ -177,7 +177,7 @@ impl Command {
         }
     }
 
-    /// Whether it works on, whoever still reads what it prints.
+    /// Whether it continues after its standard output is closed.
     pub fn serves(&self) -> bool {
         matches!(
             self,
@@ -191,8 +191,8 @@ impl Command {
     }
 }
 
-/// An error with its causes, each once: many of ours say their cause themselves, and would
-/// say it twice with the chain behind them.
+/// An error with its causes, each once: many of our errors include their cause, which the
+/// chain would repeat.
 pub fn told(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -205,7 +205,7 @@ pub fn told(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints a value for programs; what strangers wrote in it does nothing to a terminal.
+/// Prints a value as JSON, with untrusted text escaped for terminals.
 fn print_json(value: &impl Serialize) -> Result<()> {
     println!("{}", sanitize::json(&serde_json::to_string_pretty(value)?));
     Ok(())
@@ -214,7 +214,8 @@ fn print_json(value: &impl Serialize) -> Result<()> {
 /// Runs a command; returns the exit code.
 ///
 /// # Errors
-/// Whatever went wrong, in words for people.
+///
+/// Any failure, in words for people.
 pub fn run(command: Command) -> Result<u8> {
     let done = match command {
         Command::Demo(demo) => demo.run(),

@@ -16,7 +16,7 @@ use super::log;
 use super::screen::{self, Mode};
 use super::steps;
 
-/// How often the line on a terminal changes at most.
+/// The shortest time between two changes of the line on a terminal.
 const REFRESH: Duration = Duration::from_millis(100);
 
 /// How often a plain line is written.
@@ -25,10 +25,10 @@ const PLAIN: Duration = Duration::from_secs(30);
 /// The time over which rates are measured.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// The least time over which a rate says anything.
+/// The shortest time over which a rate is meaningful.
 const LEAST: Duration = Duration::from_secs(3);
 
-/// Columns of the bar, at least and at most.
+/// The least and the most columns of the bar.
 const BAR: (usize, usize) = (6, 30);
 
 /// Shows steps and a crawl.
@@ -36,12 +36,12 @@ pub struct Progress {
     label: Option<&'static str>,
     drawn: Option<Instant>,
     samples: VecDeque<(Instant, Sample)>,
-    /// What was last told of pausing and stopping.
+    /// The last reported state of pausing and stopping.
     paused: bool,
     stopping: bool,
     /// The last line, for the end.
     last: Option<View>,
-    /// What of the log a crawl writes into its folder.
+    /// What a crawl logs into its folder.
     logs: Option<Logs>,
 }
 
@@ -55,7 +55,7 @@ struct Sample {
 }
 
 impl Progress {
-    /// For work that says its steps.
+    /// For work that reports its steps.
     pub fn steps() -> Self {
         Self {
             label: None,
@@ -68,7 +68,7 @@ impl Progress {
         }
     }
 
-    /// For a crawl; `label` says which, where there are several.
+    /// For a crawl; `label` identifies it if there are several.
     pub fn crawl(config: &Config, label: Option<&'static str>) -> Self {
         Self {
             label,
@@ -77,7 +77,8 @@ impl Progress {
         }
     }
 
-    /// Removes the line. Without a terminal the last state of a crawl is told once more.
+    /// Removes the line. Without a terminal the last state of a crawl is printed once
+    /// more.
     pub fn finish(&mut self) {
         steps::crawls(false);
         screen::clear();
@@ -86,27 +87,27 @@ impl Progress {
         }
     }
 
-    /// Says in words what somebody else, or the user, has changed.
+    /// Reports pausing, resuming and stopping in words.
     fn say_changes(&mut self, standing: &Standing, open: usize) {
         if self.paused != standing.paused.is_some() {
             self.paused = standing.paused.is_some();
             screen::say(if self.paused {
-                "paused: nothing more is asked for until `spoor ctl JOB resume`"
+                "paused: no further requests until `spoor ctl JOB resume`"
             } else {
-                "going on after the pause"
+                "resumed"
             });
         }
         if let (Some((_, why)), false) = (standing.stopping, self.stopping) {
             self.stopping = true;
             let waits = match open {
-                0 => "nothing is open any more".to_owned(),
+                0 => "no request is open".to_owned(),
                 1 => "1 open request is finished first".to_owned(),
                 n => format!("{n} open requests are finished first"),
             };
             screen::say(&match why {
                 Stop::Interrupted => format!("stopping: {waits}; Ctrl-C again ends at once"),
                 Stop::Terminated => format!("stopping on SIGTERM: {waits}"),
-                Stop::Told => format!("stopping, as the control API was told: {waits}"),
+                Stop::Told => format!("stopping, as requested over the control API: {waits}"),
                 Stop::Hopeless => format!("stopping: {waits}"),
             });
         }
@@ -127,7 +128,7 @@ impl Progress {
         {
             self.samples.push_back((now, sample));
         }
-        // The one before the window is the one that it is measured from.
+        // The one before the window is the starting point of the measurement.
         let is_old = |(at, _): &(Instant, Sample)| now.duration_since(*at) >= WINDOW;
         while self.samples.get(1).is_some_and(is_old) {
             self.samples.pop_front();
@@ -169,7 +170,7 @@ impl Observer for Progress {
             .is_none_or(|drawn| now.duration_since(drawn) >= every);
         let view = || View::of(self.label, frontier, standing, &rates);
         if !due {
-            // What stands at the end is told at the end.
+            // The final state is printed at the end.
             if row.is_some() && every == PLAIN {
                 self.last = Some(view());
             }
@@ -187,7 +188,7 @@ impl Observer for Progress {
     }
 }
 
-/// What a second brings, where it can be told.
+/// The rates per second, as far as known.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Rates {
     pages: Option<f64>,
@@ -210,22 +211,22 @@ impl Rates {
     }
 }
 
-/// All that a line of progress says.
+/// The content of a line of progress.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct View {
     label: Option<&'static str>,
     state: Option<&'static str>,
-    /// What is counted: pages, or requests for them where only these are limited.
+    /// What is counted: pages, or requests if only these are limited.
     counted: &'static str,
     done: u64,
     limit: Option<u64>,
     on_topic: Option<f64>,
     images: u64,
-    /// Images that are still fetched after the last page.
+    /// Images still to be fetched after the last page.
     images_left: Option<u64>,
     a_minute: Option<f64>,
     left: Option<Duration>,
-    /// How far the crawl is towards the limit that ends it first, 0 to 1.
+    /// How close the crawl is to the limit that will end it first, 0 to 1.
     share: Option<f64>,
 }
 
@@ -281,7 +282,7 @@ impl View {
         }
     }
 
-    /// The parts with how important each is; the first is the most important.
+    /// The parts with their importance; the first is the most important.
     fn parts(&self) -> Vec<(u8, String)> {
         let mut parts = Vec::new();
         if let Some(label) = self.label {
@@ -322,8 +323,8 @@ impl View {
         parts
     }
 
-    /// One line of at most `width` columns: what is least important is left out first,
-    /// and what is left over is a bar.
+    /// One line of at most `width` columns: the least important parts are left out first,
+    /// and the remaining space shows a bar.
     fn line(&self, width: usize) -> String {
         let mut parts = self.parts();
         let joined = |parts: &[(u8, String)]| {
@@ -399,7 +400,7 @@ fn nearest(
     };
     let others = [limits.documents, limits.fetches, limits.bytes];
     if rates.pages.is_none() && others.iter().any(Option::is_some) {
-        // The time alone is known from the beginning, and is mostly the last of them.
+        // Only the time limit is known from the start, and it is usually the last one.
         return None;
     }
     let millis = limits
@@ -414,8 +415,8 @@ fn nearest(
     all.into_iter().flatten().min_by_key(|(left, _)| *left)
 }
 
-/// The time until the images that are queued have come, or until a limit of time or bytes
-/// ends them; those of pages are reached.
+/// The time until the queued images are fetched, or until a limit of time or bytes ends
+/// this; those of pages are reached.
 fn images_end(
     images: u64,
     counts: &Counts,
@@ -433,7 +434,7 @@ fn images_end(
     Some((come.into_iter().chain(ended).min()?, 1.0))
 }
 
-/// How long `rest` takes at a rate for each second; unknown where nothing comes.
+/// How long `rest` takes at a rate per second; unknown if the rate is zero.
 fn time_of(rest: u64, rate: Option<f64>) -> Option<Duration> {
     let seconds = rest as f64 / rate.filter(|rate| *rate > 0.0)?;
     Duration::try_from_secs_f64(seconds).ok()
@@ -446,7 +447,7 @@ fn share_of(done: u64, limit: u64) -> f64 {
     }
 }
 
-/// A number with its thousands apart.
+/// A number with separated thousands.
 pub fn counted(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -459,7 +460,7 @@ pub fn counted(n: u64) -> String {
     text
 }
 
-/// A time as people say it, in the two units that matter.
+/// A duration in words, in its two largest units.
 pub fn spoken(time: Duration) -> String {
     let seconds = time.as_secs();
     let two = |large: u64, unit: &str, small: u64, lesser: &str| match small {

@@ -53,7 +53,7 @@ impl Rank {
             ranking.images.len(),
             path.display()
         );
-        println!("what they stand for is in {}", beside.display());
+        println!("the meaning of its columns is in {}", beside.display());
         Ok(())
     }
 }
@@ -73,6 +73,6 @@ fn print_steps(steps: &Steps) {
         before = after;
     }
     if steps.unread > 0 {
-        println!("sidecars passed over: {}", steps.unread);
+        println!("sidecars skipped: {}", steps.unread);
     }
 }

@@ -10,8 +10,7 @@ use spoor::sanitize;
 
 use super::ctl::print_changes;
 
-/// Puts in force what of the job file may change while the crawl that works on the job
-/// runs.
+/// Applies the changes of the job file that can take effect in the running crawl.
 pub fn run(job: &Path, json: bool) -> Result<()> {
     // Checked here first, so that errors name the file.
     let config = Config::load(job)?;
@@ -33,11 +32,11 @@ pub fn run(job: &Path, json: bool) -> Result<()> {
         let so_far = if changes.rated {
             ""
         } else {
-            " so far, and it goes on"
+            " so far, in progress"
         };
         println!(
             "re-rated: {} addresses seen, {} links with another score, {} of them in another \
-             class, {} now above the razor, {} back from above it{so_far}",
+             class, {} now above the cutoff (razor), {} back from above it{so_far}",
             came.seen, came.rescored, came.moved, came.razored, came.revived
         );
     }

@@ -14,12 +14,12 @@ pub struct Report {
     /// The jobs' TOML files; several are put side by side.
     #[arg(required = true)]
     jobs: Vec<PathBuf>,
-    /// Where report.html, report.md and the plots go; else into `report` in the folder
-    /// of the first job.
+    /// Where to write report.html, report.md and the plots; by default the folder `report`
+    /// in the folder of the first job.
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// The model whose perplexities are shown, best one that steered none of the crawls;
-    /// else each job's own.
+    /// The model for the shown perplexities, preferably one that steered none of the
+    /// crawls; by default each job's own.
     #[arg(long, value_name = "FOLDER")]
     model: Option<PathBuf>,
     /// Print all figures as JSON.

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Subcommand;
 use spoor::outputs::{document_schema, sidecar_schema};
 
-/// What files that spoor writes may contain.
+/// The formats of files that spoor writes.
 #[derive(Debug, Subcommand)]
 pub enum Schema {
     /// Print the JSON Schema (draft 2020-12) of the JSON beside an image.

@@ -20,7 +20,7 @@ use spoor::topic::strategy::link_score;
 
 use super::print_json;
 
-/// Rate a text, or look at a page as a crawl would.
+/// Rate a text, or show how a crawl would treat a page.
 #[derive(Debug, Args)]
 pub struct Score {
     /// The model's folder, as models/cats.
@@ -29,20 +29,20 @@ pub struct Score {
     /// Rate the text as a link's anchor; print the link score with its parts.
     #[arg(long, requires = "document_perplexity")]
     link: bool,
-    /// Perplexity of the page that the link stands on.
+    /// Perplexity of the page with the link.
     #[arg(long, value_name = "N", requires = "link")]
     document_perplexity: Option<f64>,
-    /// Fetch this page, as a crawl would, and say what a crawl would make of it: its text,
-    /// its links and images, what is kept and followed, and why. Name the job file before.
+    /// Fetch this page as a crawl would, and show its text, links and images, what would
+    /// be kept and followed, and why. Give the job file first.
     #[arg(long, value_name = "URL", conflicts_with_all = ["link", "file"])]
     url: Option<String>,
-    /// The same of a saved page. Name the job file or the model's folder before.
+    /// The same for a saved page. Give the job file or the model's folder first.
     #[arg(long, value_name = "PAGE", conflicts_with = "link")]
     file: Option<PathBuf>,
     /// Show all links and images of the page.
     #[arg(long)]
     all: bool,
-    /// Print it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
     /// The text; `-` reads it from standard input. With --url or --file: the job file or
@@ -86,7 +86,7 @@ impl Score {
             (Some(model), []) => model,
             (None, [job]) => PathBuf::from(job),
             _ => bail!(
-                "with --url or --file name one thing more: the job file or the model's folder"
+                "with --url or --file give one more argument: the job file or the model's folder"
             ),
         };
         let (config, model) = if place.is_dir() {
@@ -121,7 +121,7 @@ impl Score {
     }
 }
 
-/// Links and images that are shown without --all.
+/// Links and images shown without --all.
 const FIRST: usize = 10;
 
 fn shown(look: &Look, all: bool) -> String {
@@ -173,7 +173,7 @@ fn shown(look: &Look, all: bool) -> String {
     lines.extend(more(look.links.len(), limit));
     let fetched = look.images.iter().filter(|image| image.fetched).count();
     lines.push(format!(
-        "images     {fetched} of {} would be asked for",
+        "images     {fetched} of {} would be fetched",
         look.images.len()
     ));
     for image in look.images.iter().take(limit) {
@@ -196,7 +196,7 @@ fn more(count: usize, limit: usize) -> Option<String> {
 fn print_link(model: &Model, text: &str, document: f64, json: bool) -> Result<()> {
     ensure!(
         document.is_finite() && document > 0.0,
-        "--document-perplexity: {document} is no perplexity; give a number above 0"
+        "--document-perplexity: {document} is not a perplexity; give a number above 0"
     );
     let anchor = lm::normalise(text);
     let parts = LinkParts {
@@ -257,7 +257,7 @@ fn print_text(model: &Model, text: &str, json: bool) -> Result<()> {
     Ok(())
 }
 
-/// How likely a text is on topic, as a crawl judges pages.
+/// The probability that a text is on topic, judged as in a crawl.
 fn likely(model: &Model, text: &str, perplexity: f64) -> f64 {
     let Boundaries { high, medium, .. } = model.facts.calibration.boundaries;
     let judge = PageObserver::new(model.contrast.clone(), high, medium);
@@ -266,8 +266,8 @@ fn likely(model: &Model, text: &str, perplexity: f64) -> f64 {
     judge.judge(&sentences, perplexity).on_topic
 }
 
-/// What is said where there is no bucket.
-const NONE: &str = "none, above the razor";
+/// The text for a score without a bucket.
+const NONE: &str = "none, above the cutoff (razor)";
 
 fn bucket(model: &Model, score: f64) -> Option<&'static str> {
     let boundaries = &model.facts.calibration.boundaries;

@@ -1,9 +1,9 @@
-//! Where progress goes: into one line at the foot of a terminal, with all else printed
-//! above it; without a terminal into plain lines; or into lines of JSON.
+//! The output of progress: one line at the bottom of a terminal, with all other output
+//! above it; plain lines without a terminal; or lines of JSON.
 //!
-//! There is one screen to a process, so this is one of the few places with a static: the
-//! log, the steps of the library and the crawl all print, and none may print into the
-//! line of another.
+//! A process has one screen, so this is one of the few modules with a static: the log, the
+//! steps of the library and the crawl all print, and must not write into each other's
+//! lines.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -12,22 +12,22 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use spoor::sanitize;
 
-/// How often the sign of life turns.
+/// How often the spinner moves.
 const TICK: Duration = Duration::from_millis(100);
 
-/// The target of steps in words. They have a place of their own on the screen, so the
-/// log on the terminal leaves them out.
+/// The log target of steps in words. They have their own place on the screen, so the log
+/// on the terminal leaves them out.
 pub const SAID: &str = "spoor::said";
 
-/// The target of how a crawl stands, for the log in JSON.
+/// The log target of a crawl's progress, for the log in JSON.
 pub const PROGRESS: &str = "spoor::progress";
 
 /// How progress is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// In one line that changes, on standard error.
+    /// In one changing line on standard error.
     Terminal,
-    /// In plain lines on standard error, few of them.
+    /// In a few plain lines on standard error.
     Lines,
     /// In the log, which is lines of JSON on standard output.
     Json,
@@ -38,13 +38,13 @@ pub enum Mode {
 static MODE: OnceLock<Mode> = OnceLock::new();
 static LINE: Mutex<Option<Shown>> = Mutex::new(None);
 
-/// The line at the foot.
+/// The line at the bottom.
 struct Shown {
     bar: ProgressBar,
     turns: bool,
 }
 
-/// Decides how progress is shown, once, at the beginning of the process.
+/// Chooses how progress is shown, once, at the start of the process.
 pub fn begin(json: bool, quiet: bool) {
     let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     let mode = match (json, quiet) {
@@ -62,15 +62,15 @@ pub fn mode() -> Mode {
     MODE.get().copied().unwrap_or(Mode::Quiet)
 }
 
-/// Columns of the terminal that a line may fill.
+/// The columns of the terminal that a line may use.
 pub fn width() -> usize {
     let (_, columns) = console::Term::stderr().size();
     usize::from(columns).saturating_sub(1).max(1)
 }
 
-/// Says a step, in words: above the line, as a plain line with the time, or in the log.
+/// Prints a step in words: above the line, as a plain line with the time, or in the log.
 pub fn say(text: &str) {
-    // Into the log of the job's folder too.
+    // Also into the log of the job's folder.
     tracing::info!(target: SAID, "{text}");
     match mode() {
         Mode::Terminal => above(|| eprintln!("{}", sanitize::shown(text))),
@@ -79,8 +79,8 @@ pub fn say(text: &str) {
     }
 }
 
-/// Shows `text` at the foot of the terminal, in the place of what stood there; `turns`
-/// has a sign of life turn before it, for work that says little.
+/// Shows `text` at the bottom of the terminal, replacing the previous line; with `turns` a
+/// spinner moves in front of it, for work that reports little.
 pub fn show(text: String, turns: bool) {
     if mode() != Mode::Terminal {
         return;
@@ -98,7 +98,7 @@ pub fn show(text: String, turns: bool) {
         } else {
             "{wide_msg}"
         };
-        // The templates are ours, and right.
+        // The templates are ours and valid.
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }
@@ -119,7 +119,7 @@ pub fn clear() {
     }
 }
 
-/// Runs `print` while the line is away; it comes back below what was printed.
+/// Runs `print` while the line is hidden; it reappears below the printed text.
 fn above<T>(print: impl FnOnce() -> T) -> T {
     let line = LINE.lock().unwrap_or_else(PoisonError::into_inner);
     match &*line {

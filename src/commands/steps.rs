@@ -1,5 +1,5 @@
-//! Long steps of the library on the screen: on a terminal with their counts, without one
-//! a line at the beginning, one at the end, and one now and then between.
+//! Shows long steps of the library: with counts on a terminal, otherwise as one line at
+//! the start, one at the end, and some in between.
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,27 +14,27 @@ use tracing_subscriber::layer::Context;
 use super::progress::counted;
 use super::screen::{self, Mode};
 
-/// Where the library tells of its steps.
+/// The log target of the library's steps.
 pub const TARGET: &str = "spoor::steps";
 
-/// How often a step is said without a terminal.
+/// How often a step is reported without a terminal.
 const EVERY: Duration = Duration::from_secs(30);
 
-/// From which time on the end of a step is worth a line.
+/// The duration from which on the end of a step is reported.
 const LONG: Duration = Duration::from_secs(5);
 
-/// When the step under way began, and was last said.
+/// When the current step began, and when it was last reported.
 static SAID: Mutex<Option<(Instant, Instant)>> = Mutex::new(None);
 
-/// Whether a crawl has the screen; what it does besides is not shown.
+/// Whether a crawl uses the screen; then steps are not shown.
 static CRAWLS: AtomicBool = AtomicBool::new(false);
 
-/// From now on a crawl has the screen, or not any more.
+/// Sets whether a crawl uses the screen.
 pub fn crawls(does: bool) {
     CRAWLS.store(does, Ordering::Relaxed);
 }
 
-/// Hears the library's steps.
+/// Receives the library's steps.
 pub struct Steps;
 
 impl<S: tracing::Subscriber> Layer<S> for Steps {
@@ -48,7 +48,7 @@ impl<S: tracing::Subscriber> Layer<S> for Steps {
     }
 }
 
-/// What a step tells.
+/// The fields of a step's event.
 #[derive(Default)]
 struct Heard {
     what: String,
@@ -87,7 +87,7 @@ impl Heard {
         }
     }
 
-    /// Without a terminal: at the beginning, every now and then, and at the end.
+    /// Without a terminal: at the start, at intervals, and at the end.
     fn say(&self) {
         let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();

@@ -1,5 +1,5 @@
-//! What a crawl came to: for people why it ended, where it lies and what to do next, with
-//! the figures below; for programs all of it as JSON.
+//! The summary of a crawl: for people why it ended, where the results are and what to do
+//! next, with the figures below; for programs everything as JSON.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,24 +18,24 @@ use spoor::sanitize;
 
 use super::progress::{counted, spoken};
 
-/// Seeds that are named with what is wrong with them.
+/// The most seeds that are listed with their problems.
 const NAMED: usize = 10;
 
-/// A run, and what is needed to tell of it.
+/// A run, with what its summary needs.
 pub struct Told<'a> {
-    /// The job file, as the user wrote it.
+    /// The job file, as the user gave it.
     pub job: &'a Path,
-    /// What the crawl is about, for the sentence.
+    /// The topic of the crawl, for the text.
     pub topic: &'a str,
     /// The job's limits.
     pub limits: &'a Limits,
     /// Whether it keeps documents.
     pub keeps_documents: bool,
-    /// What the run came to.
+    /// The result of the run.
     pub summary: &'a Summary,
 }
 
-/// What this run has done, apart from those before it.
+/// The work of this run alone, without earlier ones.
 struct Run {
     pages: u64,
     fetches: u64,
@@ -61,7 +61,7 @@ impl Told<'_> {
         }
     }
 
-    /// Whether there was nothing to do: no request was made, and nobody stopped it.
+    /// Whether there was nothing to do: no request was made, and the run was not stopped.
     fn is_idle(&self) -> bool {
         let run = self.run();
         let asked = run.fetches + run.images + run.sitemaps + run.bytes;
@@ -69,7 +69,7 @@ impl Told<'_> {
         had_begun && asked == 0 && self.summary.end != End::Stopped
     }
 
-    /// What a run came to, for people.
+    /// The summary for people.
     pub fn text(&self) -> String {
         let mut out = String::new();
         // Writing to a string does not fail.
@@ -119,7 +119,7 @@ impl Told<'_> {
         if let Some(left) = images_left(&summary.images_left) {
             writeln!(out, "{left}")?;
         }
-        writeln!(out, "\nAll of it lies in {}", summary.folder.display())?;
+        writeln!(out, "\nThe results are in {}", summary.folder.display())?;
         self.write_next(out)?;
         self.write_details(out)
     }
@@ -149,7 +149,7 @@ impl Told<'_> {
                 let waiting = summary.counts.waiting;
                 if summary.hosts.1 > 0 {
                     let hosts = things(summary.hosts.1 as u64, "host");
-                    write!(text, " but what lies on {hosts} that did not answer").ok();
+                    write!(text, " but pages on {hosts} that did not respond").ok();
                 } else if waiting > 0 {
                     write!(text, " but {} that failed", things(waiting, "address")).ok();
                 }
@@ -169,7 +169,7 @@ impl Told<'_> {
         if self.summary.counts.documents > 0 {
             next.push((
                 format!("spoor report {job}"),
-                "what it brought, as a page with pictures".to_owned(),
+                "the results as a page with pictures".to_owned(),
             ));
             if self.keeps_documents {
                 next.push((
@@ -185,12 +185,12 @@ impl Told<'_> {
             }
         }
         let on = match self.summary.end {
-            End::Limit(key) => format!("goes on, after you raise {key}"),
-            End::Stopped => "goes on where it stopped".to_owned(),
+            End::Limit(key) => format!("continues, after you raise {key}"),
+            End::Stopped => "continues where it stopped".to_owned(),
             End::Exhausted if self.summary.hosts.1 > 0 => {
-                "tries again later those that did not answer".to_owned()
+                "retries later those that did not respond".to_owned()
             }
-            End::Exhausted => "goes on, after you add seeds or widen [scope]".to_owned(),
+            End::Exhausted => "continues, after you add seeds or widen [scope]".to_owned(),
         };
         next.push((format!("spoor crawl {job}"), on));
         let width = next
@@ -252,14 +252,14 @@ impl Told<'_> {
         if summary.hosts.1 > 0 {
             writeln!(
                 out,
-                "  parked    {} hosts that do not answer",
+                "  parked    {} hosts that do not respond",
                 summary.hosts.1
             )?;
         }
         Ok(())
     }
 
-    /// Why there is not a single page, where there is none.
+    /// Why not a single page was fetched, if so.
     pub fn nothing(&self) -> Option<String> {
         if self.summary.counts.documents > 0 || self.summary.end == End::Stopped {
             return None;
@@ -284,7 +284,7 @@ impl Told<'_> {
         Some(sanitize::shown(&text).into_owned())
     }
 
-    /// What a run came to, for programs.
+    /// The summary for programs.
     pub fn json(&self, exit_code: u8) -> Value {
         let summary = self.summary;
         let counts = &summary.counts;
@@ -353,6 +353,7 @@ impl Told<'_> {
     /// The same as the last line of a log in JSON.
     ///
     /// # Errors
+    ///
     /// The value cannot be written.
     pub fn event(&self, exit_code: u8) -> Result<()> {
         let line = json!({
@@ -367,7 +368,7 @@ impl Told<'_> {
     }
 }
 
-/// What is to be said of the images besides their number.
+/// Remarks about the images besides their number.
 fn images_aside(images: &ImageLedger) -> String {
     let mut aside = String::new();
     let (stood_in, svgs) = (images.stood_in, images.svgs);
@@ -384,8 +385,8 @@ fn images_aside(images: &ImageLedger) -> String {
     aside
 }
 
-/// How many images are still to be had, how long that takes, and how to go on without
-/// them; `None` where none are left.
+/// How many images are still to be fetched, how long that takes, and how to continue
+/// without them; `None` if there are none.
 fn images_left(left: &ImagesLeft) -> Option<String> {
     if left.images == 0 {
         return None;
@@ -403,12 +404,12 @@ fn images_left(left: &ImagesLeft) -> Option<String> {
     if left.parked > 0 {
         write!(
             text,
-            " ({} on hosts that do not answer)",
+            " ({} on hosts that do not respond)",
             counted(left.parked)
         )
         .ok();
     }
-    text.push_str(": the next run fetches them; images.after_limit = false goes on without them");
+    text.push_str(": the next run fetches them; images.after_limit = false continues without them");
     Some(text)
 }
 

@@ -11,7 +11,7 @@ use spoor::corpus::takedown::{Request, take_down};
 use spoor::sanitize;
 use spoor::web::scope::{HostRange, Sha256Hex, Target};
 
-/// Remove samples from a job, and forbid to fetch them again.
+/// Remove samples from a job, and never fetch them again.
 #[derive(Debug, Args)]
 pub struct Takedown {
     /// The job's TOML file.
@@ -23,13 +23,13 @@ pub struct Takedown {
     /// that domain and all hosts below it, at any port.
     #[arg(long, value_name = "HOST")]
     host: Vec<HostRange>,
-    /// All images with these bytes, wherever they come from.
+    /// All images with these bytes, at any address.
     #[arg(long, value_name = "HEX")]
     sha256: Vec<Sha256Hex>,
-    /// Why; kept in the list of what is forbidden and in the receipt.
+    /// The reason, kept in the list of takedowns and in the receipt.
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
-    /// Only say what would be removed.
+    /// Only show what would be removed.
     #[arg(long)]
     dry_run: bool,
     /// Print the receipt as JSON.

@@ -20,29 +20,29 @@ pub struct Train {
     /// The job's TOML file.
     #[arg(required_unless_present = "from_job", conflicts_with = "from_job")]
     job: Option<PathBuf>,
-    /// Make a new model from the texts of this job and the best pages it has crawled.
+    /// Train a new model on the texts of this job and the best pages it has crawled.
     #[arg(long, value_name = "JOB")]
     from_job: Option<PathBuf>,
-    /// Up to which perplexity a page is among the best: high, medium (of the model that
-    /// the job uses) or a number.
+    /// The highest perplexity of the best pages: high, medium (of the model that the job
+    /// uses) or a number.
     #[arg(long, value_name = "CUT", default_value = "high", value_parser = cut, requires = "from_job")]
     cut: Cut,
     /// The fewest sentences of such a page.
     #[arg(long, value_name = "N", default_value_t = Growth::default().min_sentences, requires = "from_job")]
     min_sentences: usize,
-    /// The largest share of crawled sentences among those trained on, from 0 to 0.99.
+    /// The largest share of crawled sentences in the training text, from 0 to 0.99.
     #[arg(long, value_name = "SHARE", default_value_t = Growth::default().share, value_parser = share, requires = "from_job")]
     share: f64,
-    /// The name of the new model; without it, that of the job's with `-grown` behind.
+    /// The name of the new model; by default that of the job's with `-grown` appended.
     #[arg(long, value_name = "NAME", value_parser = name, requires = "from_job")]
     name: Option<Name>,
-    /// Replace a model of that name.
+    /// Replace an existing model of that name.
     #[arg(long, requires = "from_job")]
     replace: bool,
-    /// Make a model also of fewer sentences than train.min_sentences.
+    /// Train even with fewer sentences than train.min_sentences.
     #[arg(long)]
     force: bool,
-    /// Print what came of it as JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -193,7 +193,7 @@ fn print_grown(grown: &Grown) {
     let note = if grown.comparable {
         better
     } else {
-        "not comparable: the old model was made of other texts, or in another way, and may \
+        "not comparable: the old model was trained on other texts, or in another way, and may \
          know them"
     };
     println!(

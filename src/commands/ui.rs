@@ -15,14 +15,15 @@ use spoor::daemon::{self, overview};
 /// The port that is tried first.
 const PORT: u16 = 8460;
 
-/// Show all jobs of a folder on one page of this machine.
+/// Show all jobs of a folder on one local page.
 #[derive(Debug, Args)]
 pub struct Ui {
-    /// The folder in which jobs have their folders.
+    /// The folder that contains the jobs' folders.
     #[arg(default_value = "jobs", value_name = "FOLDER")]
     folder: PathBuf,
-    /// Where to listen, on this machine; without it 127.0.0.1:8460, or the next port that
-    /// is free. An address that is named asks for the token in SPOOR_CONTROL_TOKEN alone.
+    /// Where to listen, on this machine; by default 127.0.0.1:8460, or the next free port.
+    /// For an explicit address, access requires only the token in SPOOR_CONTROL_TOKEN, if
+    /// it is set.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<SocketAddr>,
 }
@@ -32,7 +33,7 @@ impl Ui {
         let section = Control {
             listen: match self.listen {
                 Some(address) if !address.ip().is_loopback() => bail!(
-                    "--listen {address}: the page is for this machine alone; take a tunnel (ssh -L) to see \
+                    "--listen {address}: the page is for this machine only; use a tunnel (ssh -L) to see \
                      it from another one"
                 ),
                 Some(address) => Listen::At(address),
@@ -40,13 +41,12 @@ impl Ui {
             },
             token_file: None,
         };
-        let entrance =
-            Entrance::open_from(&section, PORT)?.context("no port can be listened on")?;
+        let entrance = Entrance::open_from(&section, PORT)?.context("no port is available")?;
         daemon::runtime()?.block_on(async {
-            // Before the address is told: whoever reads it may stop the server.
+            // Before the address is printed, because its reader may stop the server.
             let mut signals = daemon::Signals::listen().context("listening for signals")?;
             println!("the jobs in {} on {}", self.folder.display(), entrance.link);
-            // The first line is what scripts wait for.
+            // Scripts wait for the first line.
             std::io::stdout().flush().context("printing the address")?;
             let stop = async move {
                 signals.next().await;
@@ -57,7 +57,7 @@ impl Ui {
     }
 }
 
-/// Writes the report of a job where somebody on the page asks for it.
+/// Writes the report of a job when a user of the page asks for it.
 fn write_report(config: Config, folder: &Path) -> Result<(), String> {
     let report = report::report(&[config], None).map_err(|e| e.to_string())?;
     report.write(folder).map(|_| ()).map_err(|e| e.to_string())

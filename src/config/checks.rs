@@ -1,4 +1,4 @@
-//! What must hold between keys.
+//! Constraints between keys.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use super::section::plain;
 use super::values::Value;
 use super::{Annotate, Config, WatchedSeed};
 
-/// Notes every pair of keys that contradict each other, at the one given last.
+/// Reports every pair of contradicting keys, at the one given last.
 pub(super) fn cross_checks(config: &Config, findings: &mut Findings) {
     let mut pairs = Pairs(findings);
     let b = &config.buckets;
@@ -103,7 +103,7 @@ impl Pairs<'_> {
         let mut seen = HashSet::new();
         let twice = classes.iter().find(|class| !seen.insert(*class));
         if let (Some(class), Some(span)) = (twice, self.0.place(KEY)) {
-            let message = format!("\"{class}\" stands there twice; allowed: each class once");
+            let message = format!("\"{class}\" is listed twice; allowed: each class once");
             self.0.wrong(span.clone(), KEY, message);
         } else if let (true, Some(span)) = (classes.len() > 9, self.0.place(KEY)) {
             let message = format!("has {} classes; allowed: at most 9", classes.len());
@@ -131,8 +131,8 @@ impl Pairs<'_> {
         }
     }
 
-    /// Tells it at the key that stands later in the file: that is the one which
-    /// does not fit what was said before.
+    /// Reports the problem at the key that comes later in the file, because that one
+    /// contradicts what came before.
     fn tell(&mut self, low: (&str, String), high: (&str, String), above: &str, below: &str) {
         if self.0.is_broken(low.0) || self.0.is_broken(high.0) {
             return;

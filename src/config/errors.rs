@@ -1,25 +1,25 @@
-//! What can be wrong with a file, and how it is told: all at once, by line.
+//! Errors of a configuration file, reported all at once by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong with a configuration or seed file.
+/// One problem in a configuration or seed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     /// The file as the operator named it.
     pub file: String,
-    /// Where in the file; `None` where the file could not be read at all.
-    pub place: Option<Place>,
-    /// The full key, as `politeness.min_delay`; empty where no key is concerned.
+    /// Where in the file; `None` if the file could not be read at all.
+    pub place: Option<FilePosition>,
+    /// The full key, such as `politeness.min_delay`; empty if no key is concerned.
     pub key: String,
     /// What is wrong, and what is allowed.
     pub message: String,
 }
 
-/// A position in a text file, both counted from 1.
+/// A position in a text file, with both numbers counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct FilePosition {
     /// Line.
     pub line: usize,
     /// Column, in characters.
@@ -29,7 +29,7 @@ pub struct Place {
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
-        if let Some(Place { line, column }) = self.place {
+        if let Some(FilePosition { line, column }) = self.place {
             write!(f, ":{line}:{column}")?;
         }
         if !self.key.is_empty() {
@@ -39,9 +39,9 @@ impl fmt::Display for ConfigError {
     }
 }
 
-/// Everything that is wrong, in the order of files and lines; never empty.
+/// All problems, in the order of files and lines; never empty.
 ///
-/// Shown as a line for each error and a last line that counts them.
+/// Displayed as one line per error and a last line with their number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigErrors {
     subject: String,
@@ -50,11 +50,11 @@ pub struct ConfigErrors {
     more: usize,
 }
 
-/// Errors of a file that are shown at most, besides those of its syntax. Nobody mends more
-/// than these at once, and to keep them all would only cost memory.
+/// The most errors shown for a file, besides those of its syntax. Nobody fixes more than
+/// these at once, and keeping all of them would only cost memory.
 pub(super) const MOST_TOLD: usize = 100;
 
-/// Syntax errors that are shown at most, one a line.
+/// The most syntax errors shown, one per line.
 pub(super) const MOST_LINES: usize = 100;
 
 impl ConfigErrors {
@@ -63,7 +63,7 @@ impl ConfigErrors {
         &self.errors
     }
 
-    /// `subject` is what the count speaks of, a file's name or "the seed files".
+    /// `subject` is what the final count refers to: a file's name or "the seed files".
     pub fn new(subject: &str, errors: Vec<ConfigError>) -> Self {
         Self {
             subject: subject.to_owned(),
@@ -72,7 +72,7 @@ impl ConfigErrors {
         }
     }
 
-    pub(super) fn of_file(file: &str, place: Option<Place>, message: String) -> Self {
+    pub(super) fn of_file(file: &str, place: Option<FilePosition>, message: String) -> Self {
         let error = ConfigError {
             file: file.to_owned(),
             place,
@@ -89,11 +89,7 @@ impl fmt::Display for ConfigErrors {
             writeln!(f, "{error}")?;
         }
         if self.more > 0 {
-            writeln!(
-                f,
-                "and {} more, which are shown once these are mended",
-                self.more
-            )?;
+            writeln!(f, "and {} more, shown once these are fixed", self.more)?;
         }
         let count = self.errors.len() + self.more;
         let plural = if count == 1 { "" } else { "s" };
@@ -103,14 +99,14 @@ impl fmt::Display for ConfigErrors {
 
 impl std::error::Error for ConfigErrors {}
 
-/// What the readers find while they walk one file: problems, and where each key
-/// that is given has its value.
+/// The findings of the readers while they walk one file: problems, and the position of
+/// each given key's value.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     problems: Vec<Problem>,
     places: BTreeMap<String, Range<usize>>,
     broken: BTreeSet<String>,
-    /// Problems that were found and are not told.
+    /// Number of problems that were found but not kept.
     more: usize,
 }
 
@@ -122,22 +118,22 @@ struct Problem {
 }
 
 impl Findings {
-    /// Notes that `key` is given, with its value at `span`.
+    /// Records that `key` is given, with its value at `span`.
     pub fn given(&mut self, key: &str, span: Range<usize>) {
         self.places.insert(key.to_owned(), span);
     }
 
-    /// Where the value of `key` stands, if the file gives it.
+    /// Where the value of `key` is, if the file gives it.
     pub fn place(&self, key: &str) -> Option<&Range<usize>> {
         self.places.get(key)
     }
 
-    /// Whether something is wrong with `key`, so that its value means nothing.
+    /// Whether there is a problem with `key`, so that its value cannot be used.
     pub fn is_broken(&self, key: &str) -> bool {
         self.broken.contains(key)
     }
 
-    /// Notes a problem at bytes `span` of the file.
+    /// Records a problem at bytes `span` of the file.
     pub fn wrong(&mut self, span: Range<usize>, key: impl Into<String>, message: String) {
         if self.is_full() {
             return self.pass_over();
@@ -147,22 +143,23 @@ impl Findings {
         self.problems.push(Problem { span, key, message });
     }
 
-    /// Whether what is found further is only counted.
+    /// Whether further problems are only counted.
     pub fn is_full(&self) -> bool {
         self.problems.len() >= MOST_TOLD
     }
 
-    /// Counts a problem that is not told.
+    /// Counts a problem without keeping it.
     pub fn pass_over(&mut self) {
         self.more += 1;
     }
 
-    /// Notes an error of syntax, which is told before all others that may follow from it.
+    /// Records a syntax error, which is shown before all others because they may follow
+    /// from it.
     pub fn unreadable(&mut self, span: Range<usize>, key: String, message: String) {
         self.problems.push(Problem { span, key, message });
     }
 
-    /// Takes back what was said of `line` and of values that byte `at` lies in.
+    /// Removes the problems of `line` and of values that contain byte `at`.
     pub fn forget(&mut self, line: &Range<usize>, at: usize) {
         self.problems.retain(|problem| {
             let Range { start, end } = problem.span;
@@ -170,8 +167,8 @@ impl Findings {
         });
     }
 
-    /// Where each section and each key that is given stands.
-    pub fn places(&self, text: &str) -> BTreeMap<String, Place> {
+    /// The position of each given section and key.
+    pub fn places(&self, text: &str) -> BTreeMap<String, FilePosition> {
         let mut given: Vec<(&String, usize)> = self
             .places
             .iter()
@@ -185,7 +182,7 @@ impl Findings {
             .collect()
     }
 
-    /// Everything as errors of the file `name`, or `None` where nothing is wrong.
+    /// All problems as errors of the file `name`, or `None` if there are none.
     pub fn into_errors(mut self, text: &str, name: &str) -> Option<ConfigErrors> {
         if self.problems.is_empty() {
             return None;
@@ -209,20 +206,20 @@ impl Findings {
     }
 }
 
-/// Counts lines and columns in one pass, for places that ascend.
+/// Counts lines and columns in one pass, for ascending positions.
 struct Cursor<'t> {
     text: &'t str,
     at: usize,
-    place: Place,
+    place: FilePosition,
 }
 
 impl<'t> Cursor<'t> {
     fn new(text: &'t str) -> Self {
-        let place = Place { line: 1, column: 1 };
+        let place = FilePosition { line: 1, column: 1 };
         Self { text, at: 0, place }
     }
 
-    fn place(&mut self, at: usize) -> Place {
+    fn place(&mut self, at: usize) -> FilePosition {
         let passed = self.text.get(self.at..at).unwrap_or_default();
         for c in passed.chars() {
             match c {
@@ -230,7 +227,7 @@ impl<'t> Cursor<'t> {
                     self.place.line += 1;
                     self.place.column = 1;
                 }
-                // A byte order mark is no column.
+                // A byte order mark does not count as a column.
                 '\u{feff}' => {}
                 _ => self.place.column += 1,
             }
@@ -240,21 +237,21 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// The place of byte `at` of a text that need not be UTF-8 as a whole, but up to
-/// there.
-pub(super) fn place_in_bytes(bytes: &[u8], at: usize) -> Place {
+/// The position of byte `at` in a text that is UTF-8 at least up to there.
+pub(super) fn place_in_bytes(bytes: &[u8], at: usize) -> FilePosition {
     let before = String::from_utf8_lossy(bytes.get(..at).unwrap_or(bytes));
     Cursor::new(&before).place(before.len())
 }
 
-/// The candidate that `word` was most probably meant to be, if one is near: a third of its
-/// characters may differ, swapped neighbours counting once, or it goes on behind `word`.
+/// The candidate most similar to `word`, if one is close enough: a third of its characters
+/// may differ, with swapped neighbours counting once, or it may start with `word`.
 pub(super) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
-    // The distance costs length times length, and a key may be a whole page.
+    // The cost of the distance is the product of the lengths, and a key may be as long as
+    // a page.
     if word.len() > 64 {
         return None;
     }
@@ -270,12 +267,12 @@ pub(super) fn nearest<'a>(
         .map(|(_, candidate)| candidate)
 }
 
-/// `text` on one line and not longer than a message bears.
+/// `text` on one line, shortened for a message.
 pub(super) fn shown(text: &str) -> String {
     shown_up_to(text, 100)
 }
 
-/// The same for a whole sentence, which says at its end what to do.
+/// The same for a whole sentence, whose advice at the end must be kept.
 pub(super) fn shown_whole(text: &str) -> String {
     shown_up_to(text, 600)
 }
@@ -289,7 +286,7 @@ fn shown_up_to(text: &str, longest: usize) -> String {
 }
 
 fn escaped(c: char) -> Box<dyn Iterator<Item = char>> {
-    // Direction marks and the like would garble a terminal as controls do.
+    // Direction marks and similar characters garble a terminal as control characters do.
     if c.is_control() || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{feff}')
     {
         Box::new(c.escape_unicode())

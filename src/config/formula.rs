@@ -1,18 +1,17 @@
-//! A formula over the recorded scores of an image, by which images are ranked.
+//! A formula over the recorded scores of an image, used for ranking images.
 //!
-//! The language is arithmetic and nothing else: numbers, names, `+ - * / ^`,
-//! parentheses and the functions of [`FUNCTIONS`]. A formula is read once into a
-//! list of steps for a stack, so that its value takes as many steps as it has
-//! parts, and neither reading nor evaluating can fail on values. The crates for
-//! expressions were looked at and none fits: one is AGPL, one refuses nested calls
-//! and exponents, the others are no longer kept.
+//! The language is arithmetic and nothing else: numbers, names, `+ - * / ^`, parentheses
+//! and the functions of [`FUNCTIONS`]. A formula is parsed once into a list of steps for a
+//! stack machine, so evaluating it takes as many steps as it has parts, and no value can
+//! make parsing or evaluation fail. No existing expression crate fits: one is AGPL, one
+//! refuses nested calls and exponents, the others are no longer maintained.
 
 mod variable;
 
 use super::errors::shown;
 use super::values::TextValue;
 
-pub use variable::{Around, Measure, Variable};
+pub use variable::{ImageText, Measure, Variable};
 
 /// The longest formula, in bytes.
 const MAX_BYTES: usize = 1_000;
@@ -20,7 +19,7 @@ const MAX_BYTES: usize = 1_000;
 /// How deep parentheses and signs may nest.
 const MAX_DEPTH: usize = 50;
 
-/// What a formula may call.
+/// The functions of the language.
 const FUNCTIONS: [(&str, Function); 7] = [
     ("sqrt", Function::One(f64::sqrt)),
     ("ln", Function::One(f64::ln)),
@@ -51,7 +50,7 @@ enum Function {
     Two(fn(f64, f64) -> f64),
 }
 
-/// Formulas are compared by their text, which says all.
+/// Formulas are compared by their text, which determines everything else.
 impl PartialEq for Formula {
     fn eq(&self, other: &Self) -> bool {
         self.text == other.text
@@ -59,12 +58,12 @@ impl PartialEq for Formula {
 }
 
 impl Formula {
-    /// Its value, where `value` says what each variable is. Not a number, or
-    /// infinite, where the arithmetic of IEEE 754 says so.
+    /// Its value, with `value` giving each variable. The result is NaN or infinite as IEEE
+    /// 754 arithmetic defines.
     pub fn evaluate(&self, value: impl Fn(Variable) -> f64) -> f64 {
         let mut stack = Vec::new();
         for step in &self.steps {
-            // Reading saw to it that every step finds what it takes.
+            // The parser made sure that every step finds its operands.
             let mut take = || stack.pop().unwrap_or(f64::NAN);
             let result = match *step {
                 Step::Number(number) => number,
@@ -80,7 +79,7 @@ impl Formula {
         stack.pop().unwrap_or(f64::NAN)
     }
 
-    /// Whether it speaks of any text, which an image may lack.
+    /// Whether it uses any text, which an image may lack.
     pub fn rates_texts(&self) -> bool {
         let text = |step: &Step| matches!(step, Step::Variable(Variable::Text(..)));
         self.steps.iter().any(text)
@@ -118,8 +117,8 @@ impl TextValue for Formula {
     }
 }
 
-/// Reads a formula by recursive descent, writing the steps in the order in which
-/// a stack takes them. `at` is the byte that a problem is found at.
+/// A recursive-descent parser that writes the steps in the order of evaluation. `at` is
+/// the byte position for errors.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -129,7 +128,7 @@ struct Reader<'t> {
 impl<'t> Reader<'t> {
     fn whole(&mut self) -> Result<(), String> {
         if self.text.len() > MAX_BYTES {
-            return Err(format!("it is longer than {MAX_BYTES} bytes"));
+            return Err(format!("is longer than {MAX_BYTES} bytes"));
         }
         self.sum(0)?;
         match self.rest().chars().next() {
@@ -166,7 +165,7 @@ impl<'t> Reader<'t> {
 
     fn signed(&mut self, depth: usize) -> Result<(), String> {
         if depth > MAX_DEPTH {
-            return Err(format!("it is nested deeper than {MAX_DEPTH}"));
+            return Err(format!("is nested deeper than {MAX_DEPTH}"));
         }
         if self.eat('-') {
             self.signed(depth + 1)?;
@@ -218,7 +217,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// The arguments of a function; those of two take any number from two on.
+    /// The arguments of a function; functions of two accept two or more.
     fn call(&mut self, name: &str, function: Function, depth: usize) -> Result<(), String> {
         if !self.eat('(') {
             return Err(format!("`(` is missing after {name}"));
@@ -248,7 +247,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// What is left, from the next character that is no white space.
+    /// The remaining text, without leading white space.
     fn rest(&mut self) -> &'t str {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let trimmed = rest.trim_start();
@@ -265,7 +264,7 @@ impl<'t> Reader<'t> {
     }
 }
 
-/// The number that `text`, which begins with a digit, begins with.
+/// The number at the beginning of `text`, which starts with a digit.
 fn number_at(text: &str) -> &str {
     let bytes = text.as_bytes();
     let digits = |from: usize| {
@@ -296,9 +295,9 @@ mod tests {
         Formula::from_text(text)
             .unwrap()
             .evaluate(|variable| match variable {
-                Variable::Text(Around::Alt, Measure::Weighted) => 4.0,
-                Variable::Text(Around::Parent(1), Measure::Weighted) => 9.0,
-                Variable::Text(Around::Sibling(19), Measure::Keyword) => 0.5,
+                Variable::Text(ImageText::Alt, Measure::Weighted) => 4.0,
+                Variable::Text(ImageText::Parent(1), Measure::Weighted) => 9.0,
+                Variable::Text(ImageText::Sibling(19), Measure::Keyword) => 0.5,
                 Variable::Text(..) => f64::NAN,
                 Variable::DocumentPerplexity => 100.0,
                 Variable::Width => 640.0,
@@ -340,18 +339,21 @@ mod tests {
             ("", "at character 1, a number, a name or `(` is missing"),
             (
                 "alt",
-                "at character 1, `alt` names no rating; write alt.perplexity",
+                "at character 1, `alt` lacks a rating; write alt.perplexity",
             ),
             (
                 "1 + alt.weighed",
-                "at character 5, `alt.weighed` names no rating",
+                "at character 5, `alt.weighed` lacks a rating",
             ),
             ("atl.weighted", "did you mean `alt.weighted`?"),
             (
                 "2 * heigth",
-                "at character 5, `heigth` is no known name; did you mean `height`?",
+                "at character 5, `heigth` is not a known name; did you mean `height`?",
             ),
-            ("parent20.weighted", "`parent20.weighted` is no known name"),
+            (
+                "parent20.weighted",
+                "`parent20.weighted` is not a known name",
+            ),
             ("sqrt 4", "at character 6, `(` is missing after sqrt"),
             ("max(1)", "max needs two values or more"),
             ("sqrt(1,2)", "at character 7, `)` is missing"),

@@ -1,4 +1,4 @@
-//! Where a running crawl answers over TCP.
+//! The value of `control.listen`.
 
 use std::net::SocketAddr;
 
@@ -7,14 +7,14 @@ use toml::de::DeValue;
 
 use super::values::{TextValue, Value, Wrong, found, keep, quoted};
 
-/// Where a running crawl answers over TCP.
+/// Where a running crawl serves its API over TCP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listen {
-    /// On a port of this machine that is free, behind a token of the run's own: `"auto"`.
+    /// `"auto"`: a free port of this machine, protected by a token generated for the run.
     Auto,
-    /// On this address and no other.
+    /// Only this address.
     At(SocketAddr),
-    /// Nowhere: `false`.
+    /// `false`: nowhere.
     Off,
 }
 
@@ -38,7 +38,7 @@ impl Value for Listen {
             DeValue::String(text) => SocketAddr::from_text(text).map(Self::At),
             DeValue::Boolean(false) => Ok(Self::Off),
             DeValue::Boolean(true) => Err(format!(
-                "true says no address; write \"{AUTO}\" or one of your own"
+                "true is not an address; write \"{AUTO}\" or one of your own"
             )),
             other => Err(format!("{} is not {}", found(other), Self::kind())),
         };

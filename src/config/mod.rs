@@ -1,23 +1,23 @@
 //! The configuration: a job's TOML file becomes a checked [`Config`], once.
 //!
-//! Past this border no code asks whether a value is sane: a `Config` that was
-//! loaded has every value within its declared range, every address canonical and
-//! every rule parsed. A file that is not so is refused with *every* error at
-//! once, each with file, line, column and full key, what is wrong and what is
-//! allowed; an unknown key is an error, with the known one that was probably
-//! meant.
+//! Beyond this module no code checks values: in a loaded `Config` every value is within
+//! its declared range, every address canonical and every rule parsed. An invalid file is
+//! refused with *all* errors at once, each with file, line, column, full key, the problem
+//! and the allowed values. An unknown key is an error, with a suggestion if a known key is
+//! similar.
 //!
-//! Reading order: `sections` declares every key with its type, default,
-//! range and meaning, through the macro of `section`, which makes of each
-//! declaration a struct and one walk over its keys. `values` says what a kind of
-//! value is and holds the plain kinds, `units` durations and sizes, `kinds`, `listen`, `rules`,
-//! `neutral`, `texts` and `formula` those that a crawler brings. `reading` is the walk that reads a file,
-//! `checks` what must hold between keys, `errors` how it is told,
-//! `origin` where a configuration was written, and `reference` the walks that write. `seeds` reads seed files, and says what a seed with a schedule is.
+//! Reading order: `sections` declares every key with its type, default, range and meaning,
+//! using the macro of `section`, which turns each declaration into a struct and one walk
+//! over its keys. `values` defines kinds of values and holds the plain ones, `units` has
+//! durations and sizes, and `kinds`, `listen`, `rules`, `neutral`, `texts` and `formula`
+//! have those specific to a crawler. `reading` is the walk that reads a file, `checks` has
+//! the constraints between keys, `errors` reports problems, `origin` records where a
+//! configuration was written, and `reference` has the walks that write. `seeds` reads seed
+//! files and defines seeds with a schedule.
 //!
-//! This module must not know who uses a value, whether a file or folder it names
-//! exists, or anything of the network (`ready` looks at that). It reads no environment
-//! variable and no second file: what is in the file and here is all there is.
+//! This module must not know how a value is used, whether a named file or folder exists,
+//! or anything about the network (`ready` checks that). It reads no environment variable
+//! and no second file: a configuration depends only on its file and the defaults here.
 
 mod checks;
 mod errors;
@@ -44,8 +44,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-pub use errors::{ConfigError, ConfigErrors, Place};
-pub use formula::{Around, Formula, Measure, Variable};
+pub use errors::{ConfigError, ConfigErrors, FilePosition};
+pub use formula::{Formula, ImageText, Measure, Variable};
 pub use kinds::{
     Boundaries, ClassName, Clue, Contact, Documents, Extension, ImageFormat, LogLevel, MediaType,
     Name, ProductToken, Proxy, Scheme, Signal, Source, StoreKind, StrategyKind,
@@ -71,8 +71,8 @@ macro_rules! config {
     ($($(#[doc = $meaning:literal])* $field:ident: $section:ty,)*) => {
         /// A checked configuration.
         ///
-        /// `Config::default()` has every default and is called `example`; it is
-        /// where tests begin.
+        /// `Config::default()` has all defaults and the name `example`; tests start from
+        /// it.
         #[derive(Debug, Clone, Default, PartialEq)]
         pub struct Config {
             $($(#[doc = $meaning])* pub $field: $section,)*
@@ -81,8 +81,8 @@ macro_rules! config {
         }
 
         impl Config {
-            /// Shows every section to `walker` and makes a configuration of what
-            /// it answers.
+            /// Passes every section to `walker` and builds a configuration from the
+            /// results.
             fn walk<W: Walker>(&self, walker: &mut W) -> Self {
                 Self {
                     $($field: walker.section(&self.$field),)*
@@ -138,23 +138,23 @@ config! {
     control: Control,
 }
 
-/// The job names nobody who answers for it, so it must not crawl.
+/// The job has no contact, so it must not crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("job.contact {NO_CONTACT}")]
 pub struct ContactMissing;
 
-/// What is wrong with a job without `job.contact`.
+/// The message for a job without `job.contact`.
 pub const NO_CONTACT: &str = "is not set, and without it no page is fetched: the operators of \
     web sites must be able to reach you; write `contact = \"mailto:you@your.domain\"` under [job]";
 
-/// A key that has another value in another configuration.
+/// A key that has different values in two configurations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changed {
-    /// The full key, as `politeness.min_delay`.
+    /// The full key, such as `politeness.min_delay`.
     pub key: String,
-    /// The one value as TOML; `None` where it has none.
+    /// The first value as TOML; `None` if it has none.
     pub from: Option<String>,
-    /// The other one.
+    /// The second value.
     pub to: Option<String>,
 }
 
@@ -162,7 +162,7 @@ impl Config {
     /// Reads and checks the file at `path`. Relative paths in it are relative to its folder.
     ///
     /// # Errors
-    /// Everything that is wrong with it, or why it cannot be read.
+    /// All problems in the file, or why it cannot be read.
     pub fn load(path: &Path) -> Result<Self, ConfigErrors> {
         let name = path.display().to_string();
         let bytes = std::fs::read(path).map_err(|error| {
@@ -177,7 +177,7 @@ impl Config {
         Ok(config.within(path.parent().unwrap_or(Path::new(""))))
     }
 
-    /// The same configuration with its relative paths taken as relative to `folder`.
+    /// The same configuration with its relative paths resolved against `folder`.
     #[must_use]
     pub fn within(&self, folder: &Path) -> Self {
         let mut config = self.walk(&mut origin::Within(folder));
@@ -185,16 +185,16 @@ impl Config {
         config
     }
 
-    /// The same configuration with absolute paths, which holds wherever it is read.
+    /// The same configuration with absolute paths, independent of the working directory.
     ///
     /// # Errors
-    /// Where the working directory cannot be had.
+    ///
+    /// The working directory cannot be determined.
     pub fn absolute(&self) -> std::io::Result<Self> {
         Ok(self.walk(&mut origin::Within(&std::env::current_dir()?)))
     }
 
-    /// Checks `text`; `name` is what messages call it, a file's name. Relative paths stay
-    /// as they are.
+    /// Checks `text`; `name` is its file name in messages. Relative paths are kept.
     ///
     /// ```
     /// use spoor::config::Config;
@@ -213,10 +213,10 @@ impl Config {
     /// ```
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// All problems in the text.
     pub fn parse(text: &str, name: &str) -> Result<Self, ConfigErrors> {
         let mut findings = errors::Findings::default();
-        // Recovery lets the values of a file with a syntax error be checked too.
+        // Error recovery allows checking the values of a file with a syntax error too.
         let (tree, syntax) = DeTable::parse_recoverable(text);
         let tree = tree.get_ref();
         let partial = !syntax.is_empty();
@@ -237,20 +237,21 @@ impl Config {
     }
 
     /// The effective configuration as a TOML file with every key that has a value,
-    /// to be recorded beside what came of it. Parsing it gives an equal one.
+    /// recorded with a crawl's results. Parsing it gives an equal configuration.
     pub fn to_toml(&self) -> String {
         reference::effective(self)
     }
 
-    /// The keys whose values are not the same in `other`, in the order of the alphabet.
+    /// The keys whose values differ in `other`, in alphabetical order.
     pub fn changes(&self, other: &Self) -> Vec<Changed> {
         reference::changes(self, other)
     }
 
-    /// How the operator is reached, which every request must say.
+    /// The operator's contact address, which every request must carry.
     ///
     /// # Errors
-    /// [`ContactMissing`] where `job.contact` is not set.
+    ///
+    /// [`ContactMissing`] if `job.contact` is not set.
     pub fn contact(&self) -> Result<&Contact, ContactMissing> {
         self.job.contact.as_ref().ok_or(ContactMissing)
     }
@@ -260,7 +261,7 @@ impl Config {
         self.job.folder.join(self.job.name.as_str())
     }
 
-    /// The name of the model, the job's where `model.name` is not set.
+    /// The name of the model; the job's name if `model.name` is not set.
     pub fn model_name(&self) -> &Name {
         self.model.name.as_ref().unwrap_or(&self.job.name)
     }

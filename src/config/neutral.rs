@@ -1,4 +1,4 @@
-//! What stands under `train.neutral`.
+//! The value of `train.neutral`.
 
 use std::path::Path;
 
@@ -13,12 +13,12 @@ use super::values::{Value, Wrong, keep, mismatch, quoted};
 pub enum Neutral {
     /// The built-in words of the topic's language.
     Builtin,
-    /// These texts; none at all where the list is empty.
+    /// These texts; an empty list means no neutral text.
     Texts(Vec<Source>),
 }
 
 impl Neutral {
-    /// The texts; none where the built-in words serve.
+    /// The texts; empty if the built-in words are used.
     pub fn texts(&self) -> &[Source] {
         match self {
             Self::Builtin => &[],

@@ -1,8 +1,8 @@
-//! A job file from what somebody has: a few addresses, perhaps texts, and a contact.
+//! Writes a job file from a few addresses, optional texts and a contact.
 //!
-//! The pages of the seeds are the texts about the topic. Everything else has its default,
-//! and each line of the file says what it is for, so that it can be changed by hand. A file
-//! that is there already is never changed.
+//! The pages of the seeds serve as texts about the topic. Everything else has its default,
+//! and each line of the file is explained, so that it can be edited by hand. An existing
+//! file is never changed.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 use crate::address::PageUrl;
 use crate::config::{Config, Name};
 
-/// Pages after which a crawl ends where neither a number of pages nor a time was asked for.
+/// The page limit of a crawl for which neither pages nor time were given.
 pub const PAGES: u64 = 1_000;
 
-/// What somebody asks for, as it was written.
+/// The options of a new job, as given.
 #[derive(Debug, Clone, Default)]
 pub struct Start {
     /// Addresses where the crawl begins; their pages are about the topic.
     pub seeds: Vec<String>,
-    /// How the operator is reached.
+    /// The operator's contact address.
     pub contact: Option<String>,
-    /// The job's name; without it one is made of the first seed.
+    /// The job's name; by default it is derived from the first seed.
     pub name: Option<String>,
     /// Further texts about the topic: files, folders or addresses.
     pub texts: Vec<String>,
@@ -37,19 +37,19 @@ pub struct Start {
 pub struct Placed {
     /// The file.
     pub file: PathBuf,
-    /// Whether it was written now; otherwise it was there and says the same.
+    /// Whether it was written now; otherwise it existed with the same content.
     pub written: bool,
 }
 
 /// Why there is no job file.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Some of what was asked for is wrong or missing; one line for each.
+    /// Some options are wrong or missing; one line for each.
     #[error("{}", .0.join("\n"))]
     Asked(Vec<String>),
-    /// There is a file of that name that says something else.
+    /// A different file of that name exists.
     #[error(
-        "{file} is there already and says otherwise:\n{differences}\nTo go on with it as it is, run \
+        "{file} already exists and differs:\n{differences}\nTo continue with it as it is, run \
          `spoor crawl {file}`. To change it, edit it and run the same. For another job, give \
          another --name"
     )]
@@ -59,8 +59,8 @@ pub enum StartError {
         /// The keys that differ, a line each.
         differences: String,
     },
-    /// There is a file of that name that is no job file.
-    #[error("{file} is there already and cannot be read as a job; give another --name\n{why}")]
+    /// A file of that name exists but is not a job file.
+    #[error("{file} already exists and cannot be read as a job; give another --name\n{why}")]
     Unreadable {
         /// The file.
         file: String,
@@ -72,7 +72,7 @@ pub enum StartError {
     Write {
         /// The file.
         file: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -91,7 +91,8 @@ impl Start {
     /// The job's name.
     ///
     /// # Errors
-    /// What is wrong with the name that was given, or that none can be made of the seed.
+    ///
+    /// The given name is invalid, or the seed yields none.
     pub fn name(&self) -> Result<Name, String> {
         if let Some(name) = &self.name {
             return Name::parse(name).map_err(|why| format!("--name {name}: {why}"));
@@ -101,19 +102,20 @@ impl Start {
             .first()
             .and_then(|seed| PageUrl::parse(seed).ok());
         let name = seed.and_then(|seed| Name::parse(&name_of(&seed)).ok());
-        name.ok_or_else(|| "no name can be made of the first seed; give one with --name".to_owned())
+        name.ok_or_else(|| "the first seed yields no name; give one with --name".to_owned())
     }
 
     /// Writes the job file into `folder`, or finds it there.
     ///
     /// # Errors
+    ///
     /// [`StartError`]; nothing is written then.
     pub fn place(&self, folder: &Path) -> Result<Placed, StartError> {
         let name = match self.name() {
             Ok(name) => name,
             Err(why) => {
                 let mut wrong = self.wrong(folder, None);
-                // That no name can be made of a wrong seed is no news.
+                // A wrong seed is reported anyway, so that it yields no name is not.
                 if self.name.is_some() || self.wrong_seeds().is_empty() {
                     wrong.push(why);
                 }
@@ -143,7 +145,7 @@ impl Start {
         })
     }
 
-    /// A file that is there serves where it says what was asked for.
+    /// Accepts an existing file if its values are those that were given.
     fn found(&self, folder: &Path, file: &Path, name: &Name) -> Result<Placed, StartError> {
         let shown = file.strip_prefix(".").unwrap_or(file).display().to_string();
         let there = Config::load(file).map_err(|errors| StartError::Unreadable {
@@ -163,7 +165,7 @@ impl Start {
         let value = |value: &Option<String>| value.clone().unwrap_or("nothing".to_owned());
         let lines = changes.iter().map(|change| {
             let (from, to) = (value(&change.from), value(&change.to));
-            format!("  {}: it has {from}, and {to} was asked for", change.key)
+            format!("  {}: the file has {from}, but {to} was given", change.key)
         });
         Err(StartError::Differs {
             file: shown,
@@ -171,8 +173,8 @@ impl Start {
         })
     }
 
-    /// The text of the file, once everything that was asked for is known to be sound; a
-    /// contact that is `known` already need not be given.
+    /// Checks all options and returns the text of the file; a `known` contact need not be
+    /// given.
     fn checked(
         &self,
         folder: &Path,
@@ -191,7 +193,7 @@ impl Start {
         Ok(text)
     }
 
-    /// What is wrong with seeds, contact and texts.
+    /// The problems with seeds, contact and texts.
     fn wrong(&self, folder: &Path, known: Option<&str>) -> Vec<String> {
         let mut wrong = self.wrong_seeds();
         if self.contact.is_none() && known.is_none() {
@@ -223,7 +225,8 @@ impl Start {
 
     fn sections(&self, name: &Name, contact: &str) -> (Sections, Vec<String>) {
         let name = name.as_str();
-        // An address without a scheme would be sent as it is; most readers want mailto:.
+        // An address without a scheme would be sent as it is, but most readers expect
+        // mailto:.
         let contact = if contact.contains(':') {
             contact.to_owned()
         } else {
@@ -237,11 +240,12 @@ impl Start {
         let mut limits = Vec::new();
         if self.pages.is_some() || self.time.is_none() {
             let pages = self.pages.unwrap_or(PAGES);
-            let comment = "The crawl ends after so many pages. To go on, raise it and run again.";
+            let comment =
+                "The crawl ends after this many pages. To continue, raise it and run again.";
             limits.push(line("documents", pages.to_string(), comment));
         }
         if let Some(time) = &self.time {
-            let comment = "The crawl ends after so much time, all its runs together.";
+            let comment = "The crawl ends after this time, summed over all its runs.";
             limits.push(line("time", quoted(time), comment));
         }
         let texts: Vec<String> = self.seeds.iter().chain(&self.texts).cloned().collect();
@@ -252,7 +256,7 @@ impl Start {
                     line(
                         "name",
                         quoted(name),
-                        &format!("The results lie in jobs/{name} beside this file."),
+                        &format!("The results are in jobs/{name} next to this file."),
                     ),
                     line(
                         "contact",
@@ -277,7 +281,7 @@ impl Start {
                     line(
                         "neutral",
                         quoted("builtin"),
-                        "What the topic is told apart from: the frequent words of its language. \
+                        "What the topic is compared with: the frequent words of its language. \
                          Texts of your own about anything else are better: [\"general.txt\"].",
                     ),
                 ],
@@ -303,7 +307,7 @@ impl Start {
     }
 }
 
-/// Puts `section.key=value` where it belongs.
+/// Adds `section.key=value` to its section.
 fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
     let form = "write it as section.key=value, as in politeness.min_delay=2s";
     let (full, value) = set.split_once('=').ok_or(form)?;
@@ -319,7 +323,7 @@ fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
     let line = Line {
         key: key.to_owned(),
         value,
-        comment: "Asked for on the command line.".to_owned(),
+        comment: "Given on the command line.".to_owned(),
     };
     let place = sections.iter().position(|(name, _)| name == section);
     let lines = match place.and_then(|place| sections.get_mut(place)) {
@@ -337,7 +341,7 @@ fn apply(set: &str, sections: &mut Sections) -> Result<(), String> {
 fn parsed(text: &str) -> Result<Config, StartError> {
     Config::parse(text, "").map_err(|errors| {
         let errors = errors.errors().iter();
-        // Lines would be those of a file that is not there.
+        // Line numbers would refer to a file that does not exist.
         let lines = errors.map(|error| format!("{}: {}", error.key, error.message));
         StartError::Asked(lines.collect())
     })
@@ -368,7 +372,7 @@ fn quoted(text: &str) -> String {
     toml::Value::from(text).to_string()
 }
 
-/// A list, an entry a line.
+/// A list with one entry per line.
 fn list(entries: &[String]) -> String {
     let lines: String = entries
         .iter()
@@ -377,11 +381,11 @@ fn list(entries: &[String]) -> String {
     format!("[\n{lines}]")
 }
 
-/// Segments of a path that say nothing of a page.
+/// Path segments that do not describe a page.
 const EMPTY_NAMES: [&str; 6] = ["index", "home", "main", "default", "start", "wiki"];
 
-/// A name for a job that begins at `seed`: the last segment of its path that says
-/// something, or else its host.
+/// A name for a job that begins at `seed`: the last descriptive segment of its path, or
+/// else its host.
 fn name_of(seed: &PageUrl) -> String {
     let segments = seed.path().rsplit('/').map(|segment| {
         let decoded = percent_encoding::percent_decode_str(segment).decode_utf8_lossy();
@@ -400,7 +404,7 @@ fn name_of(seed: &PageUrl) -> String {
     })
 }
 
-/// `text` in the characters of a name, at most 40 of them.
+/// `text` reduced to the characters of a name, at most 40 of them.
 fn plain(text: &str) -> String {
     let mut name = String::new();
     for c in text.to_lowercase().chars() {
@@ -488,8 +492,8 @@ mod tests {
         };
         let said = place(&other, &folder).unwrap_err();
         for part in [
-            "lighthouse.toml is there already",
-            "limits.documents: it has 1000, and 7 was asked for",
+            "lighthouse.toml already exists",
+            "limits.documents: the file has 1000, but 7 was given",
             "--name",
         ] {
             assert!(said.contains(part), "{said}");

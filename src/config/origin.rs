@@ -1,22 +1,22 @@
-//! Where a configuration was written, so that what is found wrong with it later can name
-//! the line, and so that its relative paths have a folder.
+//! Where a configuration was written. Later errors can name the line, and relative paths
+//! have a folder.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::errors::{ConfigError, Place};
+use super::errors::{ConfigError, FilePosition};
 use super::section::{Key, Section, Walker};
 use super::values::Value;
 
-/// The file of a configuration and where its keys stand in it.
+/// The file of a configuration and the positions of its keys.
 ///
-/// Two of them are always equal: two configurations with the same values are the same,
+/// All origins compare equal, so that configurations with the same values are equal
 /// wherever they were written.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     file: String,
     folder: PathBuf,
-    places: BTreeMap<String, Place>,
+    places: BTreeMap<String, FilePosition>,
 }
 
 impl PartialEq for Origin {
@@ -26,7 +26,7 @@ impl PartialEq for Origin {
 }
 
 impl Origin {
-    pub(super) fn new(file: &str, places: BTreeMap<String, Place>) -> Self {
+    pub(super) fn new(file: &str, places: BTreeMap<String, FilePosition>) -> Self {
         Self {
             file: file.to_owned(),
             folder: PathBuf::new(),
@@ -34,24 +34,23 @@ impl Origin {
         }
     }
 
-    /// The same with the folder that relative paths were taken as relative to.
+    /// The same, with the folder of relative paths.
     pub(super) fn in_folder(mut self, folder: &Path) -> Self {
         folder.clone_into(&mut self.folder);
         self
     }
 
-    /// What messages call the file; empty where the configuration was not read from one.
+    /// The file's name in messages; empty if the configuration was not read from a file.
     pub fn file(&self) -> &str {
         &self.file
     }
 
-    /// The folder that relative paths in the file are relative to; empty for the working
-    /// directory.
+    /// The folder of relative paths in the file; empty for the working directory.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// An error about `key`, at the line where it is given, or else at its section.
+    /// An error about `key` at the line that gives it, or else at its section.
     pub fn error(&self, key: &str, message: impl Into<String>) -> ConfigError {
         let section = key.split_once('.').map_or(key, |(section, _)| section);
         let place = self.places.get(key).or_else(|| self.places.get(section));

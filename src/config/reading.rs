@@ -10,16 +10,15 @@ use super::errors::{Findings, MOST_LINES, nearest, shown};
 use super::section::{Key, Section, Walker, plain};
 use super::values::{Value, found};
 
-/// Reads the keys of `tree` where the walk passes; what it does not pass is
-/// unknown, which [`Reading::finish`] tells.
+/// Reads the visited keys of `tree`. Keys that are not visited are unknown, which
+/// [`Reading::finish`] reports.
 pub(super) struct Reading<'a, 'i> {
     tree: &'a DeTable<'i>,
     findings: &'a mut Findings,
-    /// Keys of every section passed.
+    /// Keys of every section visited.
     known: BTreeMap<&'static str, Vec<&'static str>>,
     section: &'static str,
-    /// The tree was cut short by syntax errors, so that what is missing in it
-    /// may well be in the file.
+    /// Syntax errors cut the tree short, so a key missing from it may well be in the file.
     partial: bool,
 }
 
@@ -34,7 +33,7 @@ impl<'a, 'i> Reading<'a, 'i> {
         }
     }
 
-    /// Tells of every section and key that is none.
+    /// Reports unknown sections and keys.
     pub fn finish(self) {
         for (name, value) in self.tree {
             let Some(keys) = self.known.get(name.get_ref().as_ref()) else {
@@ -70,8 +69,8 @@ impl<'a, 'i> Reading<'a, 'i> {
         if !matches!(value, DeValue::Table(_) | DeValue::Array(_)) {
             let hint = self.elsewhere(name, "");
             return match hint {
-                Some(full) => format!("stands outside of every section; did you mean `{full}`?"),
-                None => "stands outside of every section".to_owned(),
+                Some(full) => format!("is outside any section; did you mean `{full}`?"),
+                None => "is outside any section".to_owned(),
             };
         }
         match nearest(name, self.known.keys().copied()) {
@@ -93,7 +92,7 @@ impl<'a, 'i> Reading<'a, 'i> {
         }
     }
 
-    /// The full name of a key of that very name in another section.
+    /// The full name of a key of the same name in another section.
     fn elsewhere(&self, key: &str, section: &str) -> Option<String> {
         let mut others = self.known.iter().filter(|(name, _)| **name != section);
         others
@@ -138,7 +137,7 @@ impl Walker for Reading<'_, '_> {
             keys.push(key.name);
         }
         let Some(given) = self.value(key.name) else {
-            // A section that is no table has been told of already.
+            // A section that is not a table has already been reported.
             if key.required && !self.partial && !self.findings.is_broken(self.section) {
                 let message = format!("is required; allowed: {}", key.allowed());
                 self.findings.wrong(self.header(), full, message);
@@ -163,8 +162,8 @@ impl Walker for Reading<'_, '_> {
     }
 }
 
-/// Puts the parser's errors beside the others. Only the first of a line counts,
-/// and nothing else is said of that line: the rest follows from it.
+/// Adds the parser's errors to the others. Only the first of a line is reported, and
+/// nothing else about that line, because the rest follows from it.
 pub(super) fn syntax_errors(text: &str, errors: &[toml::de::Error], findings: &mut Findings) {
     let mut lines = BTreeSet::new();
     for error in errors {
@@ -187,8 +186,8 @@ pub(super) fn syntax_errors(text: &str, errors: &[toml::de::Error], findings: &m
     }
 }
 
-/// The full name of the key or section that `span` repeats. It is read off the
-/// text, because the tree has but one of the two.
+/// The full name of the key or section that `span` repeats. It is read from the text,
+/// because the tree has only one of the two.
 fn duplicate(text: &str, span: &Range<usize>) -> (String, &'static str) {
     let line = line_of(text, span.start);
     let before = |end: usize| text.get(line.start..end).unwrap_or_default().trim_start();
@@ -209,7 +208,7 @@ fn duplicate(text: &str, span: &Range<usize>) -> (String, &'static str) {
     (section.unwrap_or_default() + &shown(written), "key")
 }
 
-/// The bytes of the line that byte `at` lies in.
+/// The bytes of the line that contains byte `at`.
 pub(super) fn line_of(text: &str, at: usize) -> Range<usize> {
     let bytes = text.as_bytes();
     let at = at.min(bytes.len());
@@ -225,7 +224,7 @@ pub(super) fn line_of(text: &str, at: usize) -> Range<usize> {
     start..end
 }
 
-/// A key as it is written in TOML: in quotation marks where it must be.
+/// A key as written in TOML: in quotation marks if necessary.
 fn bare(key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if !key.is_empty() && key.chars().all(is_bare) {

@@ -1,4 +1,4 @@
-//! The walks that write: the effective configuration, and the reference.
+//! The walks that write the effective configuration and the reference.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use super::section::{Key, Section, Walker};
 use super::values::Value;
 use super::{Changed, Config, Scope};
 
-/// The complete configuration file: every section and key with meaning, kind of
-/// value, range and default. It is valid as it stands; optional keys are
-/// commented out with an example, and the required one has an example's value.
+/// The complete configuration file: every section and key with meaning, kind of value,
+/// range and default. It is a valid file; optional keys are commented out with an example,
+/// and the required one has an example value.
 pub fn reference() -> String {
     let mut walker = Reference(HEAD.to_owned());
     Config::default().walk(&mut walker);
     walker.0
 }
 
-/// Every key there is in full, as `limits.documents`, in the order of the alphabet.
+/// The full names of all keys, such as `limits.documents`, in alphabetical order.
 pub fn keys() -> Vec<String> {
     let mut walker = Shown::default();
     Config::default().walk(&mut walker);
     walker.values.into_keys().collect()
 }
 
-/// The key that somebody who wrote `key` in full probably meant.
+/// The known key most similar to the full name `key`.
 pub fn nearest_key(key: &str) -> Option<String> {
     let keys = keys();
     let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
@@ -58,8 +58,7 @@ pub(super) fn changes(a: &Config, b: &Config) -> Vec<Changed> {
 }
 
 impl Scope {
-    /// The section as it stands in [`Config::to_toml`]: the same text for the same
-    /// rules.
+    /// The section as in [`Config::to_toml`]: equal rules give equal text.
     pub fn to_toml(&self) -> String {
         let mut walker = Effective(String::new());
         walker.section(self);
@@ -93,7 +92,7 @@ impl Walker for Reference {
         let shown = value.show();
         let default = match (&shown, key.required) {
             (_, true) => "Required.".to_owned(),
-            // Long lists stand below anyway.
+            // Long lists are shown below in full anyway.
             (Some(shown), false) if shown.len() > 40 => "Default: as below.".to_owned(),
             (Some(shown), false) => format!("Default: {shown}."),
             (None, false) => "Optional.".to_owned(),
@@ -109,8 +108,8 @@ impl Walker for Reference {
     }
 }
 
-/// The kind of value with its range. How durations and sizes are written is said
-/// once, at the head of the file.
+/// The kind of value with its range. The head of the file explains durations and sizes
+/// once.
 fn kind_of<T: Value>(key: &Key<T>) -> String {
     let (kind, form) = (T::kind(), T::form());
     let noun = |text: &str| text.strip_prefix("a ").unwrap_or(text).to_owned();
@@ -169,7 +168,7 @@ fn comment(out: &mut String, text: &str) {
     }
 }
 
-/// A list that is too long for a line, over several; TOML lets it.
+/// Breaks a long list into several lines, which TOML allows.
 fn wrapped_list(value: &str) -> String {
     match value.strip_prefix('[').and_then(|v| v.strip_suffix(']')) {
         Some(items) if value.len() > WIDTH => {
@@ -180,7 +179,8 @@ fn wrapped_list(value: &str) -> String {
     }
 }
 
-/// Cuts at white space into lines of at most `width` characters, where words allow.
+/// Breaks text at white space into lines of at most `width` characters, as far as word
+/// lengths permit.
 fn filled(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! Two rules with a small language of their own: which addresses are in scope,
-//! and which connections go elsewhere.
+//! Two kinds of rules with a small syntax of their own: the scope of a crawl, and the
+//! redirection of connections.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -10,25 +10,25 @@ use super::errors::{shown, shown_whole};
 use super::values::TextValue;
 use crate::address::PageUrl;
 
-/// A rule of the scope, which covers some addresses. It has one of three forms.
+/// A scope rule, which covers some addresses. It has one of three forms.
 ///
-/// - A prefix of SURT forms (see [`PageUrl::surt`]), which covers every address
-///   whose SURT form begins with it. It is written as such, `org,example,` or
-///   `org,example)/cats`, with or without Heritrix's `http://(` before it; or as
-///   a URL: `https://example.org/cats/` covers what begins with that address, and
-///   `https://example.org`, without a slash after the host, the whole domain with
-///   its subdomains. Schemes are not compared.
-/// - `host:www.example.org`: this host and no other, at any port; with
+/// - A prefix of SURT forms (see [`PageUrl::surt`]), which covers every address whose SURT
+///   form starts with it. It is written as SURT, `org,example,` or `org,example)/cats`,
+///   with or without Heritrix's leading `http://(`; or as a URL:
+///   `https://example.org/cats/` covers all addresses that start with it, and
+///   `https://example.org`, without a slash after the host, the whole domain with its
+///   subdomains. Schemes are not compared.
+/// - `host:www.example.org`: exactly this host, at any port; with
 ///   `host:www.example.org:8080` at that port only.
-/// - `regex:PATTERN`: every address whose canonical form the pattern, in the
-///   syntax of the `regex` crate, matches anywhere. It is matched in time linear
-///   in the address's length, whatever the pattern.
+/// - `regex:PATTERN`: every address whose canonical form the pattern, in the syntax of the
+///   `regex` crate, matches anywhere. Matching takes time linear in the address's length
+///   for any pattern.
 #[derive(Debug, Clone)]
 pub struct ScopeRule {
     /// The canonical text, by which rules are compared.
     text: String,
     form: Form,
-    /// Bytes that it takes at most when it is compiled.
+    /// The most bytes that its compiled form may take.
     weight: usize,
 }
 
@@ -39,11 +39,12 @@ enum Form {
     Regex(Regex),
 }
 
-/// Bytes that a compiled pattern may take; one that needs more than the last is refused.
-/// What one takes is not told, so it counts as the first of these that it fits in.
+/// Size limits for compiled patterns; a pattern that exceeds the last is refused. The
+/// actual size is not available, so a pattern counts as the first of these that it fits
+/// in.
 const PATTERN_BYTES: [usize; 4] = [4 << 10, 32 << 10, 256 << 10, 4 << 20];
 
-/// The longest pattern, in bytes: parsing one takes some hundred times as many.
+/// The longest pattern, in bytes: parsing takes a hundred times as much memory.
 const MAX_PATTERN: usize = 64 << 10;
 
 const HOST: &str = "host:";
@@ -55,9 +56,8 @@ impl ScopeRule {
         &self.text
     }
 
-    /// Whether it covers `url`, whose SURT form is `surt`. A prefix that ends
-    /// within the host ends at a label: `org,example` does not cover
-    /// `org,examples)/`.
+    /// Whether it covers `url`, whose SURT form is `surt`. A prefix that ends within the
+    /// host matches whole labels: `org,example` does not cover `org,examples)/`.
     pub fn covers(&self, url: &PageUrl, surt: &str) -> bool {
         match &self.form {
             Form::Surt(prefix) => surt.strip_prefix(prefix.as_str()).is_some_and(|rest| {
@@ -71,7 +71,7 @@ impl ScopeRule {
     }
 
     fn surt(prefix: String) -> Self {
-        // A host that is called `host` must not read back as a rule of another form.
+        // A host named `host` must not be read back as a rule of another form.
         let plain = !prefix.starts_with(HOST) && !prefix.starts_with(REGEX);
         Self {
             text: if plain {
@@ -92,7 +92,7 @@ impl ScopeRule {
                 let written = shown(written);
                 format!("\"{HOST}{written}\" names no host; write it as host:www.example.org")
             })?;
-        // The port is read off the text: a canonical URL has none that is the default.
+        // The port is read from the text, because a canonical URL omits a default port.
         let port = written.rsplit_once(':').and_then(|(_, p)| p.parse().ok());
         let name = url.host().to_owned();
         let text = match port {
@@ -126,12 +126,12 @@ impl ScopeRule {
         }
         let regex = built.map_err(|error| match error {
             regex::Error::CompiledTooBig(_) => wrong("is too large a pattern"),
-            // The message draws the pattern over several lines; the last one says it.
+            // The error shows the pattern over several lines; the last one has the reason.
             other => {
                 let text = other.to_string();
                 let last = text.lines().next_back().unwrap_or_default();
                 let why = last.strip_prefix("error: ").unwrap_or(last);
-                wrong(&format!("is no pattern: {}", shown(why)))
+                wrong(&format!("is not a valid pattern: {}", shown(why)))
             }
         })?;
         Ok(Self {
@@ -191,7 +191,7 @@ impl TextValue for ScopeRule {
     }
 }
 
-/// Checks a prefix that is written as SURT: `written` as it stands in the file.
+/// Checks a SURT prefix; `written` is the original text of the file.
 fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
     let wrong = |why: &str| Err(format!("\"{}\" {why}", shown(written)));
     let (host, path) = match surt.split_once(')') {
@@ -215,8 +215,8 @@ fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
         let within = |c: char| c.is_ascii_graphic() && !"./:?#@[]()\\%".contains(c);
         !part.is_empty() && part.chars().all(within)
     };
-    // A comma at the end stands for the labels that follow; where a path follows,
-    // there are none.
+    // A trailing comma stands for further labels, of which there can be none if a path
+    // follows.
     let open = name.strip_suffix(',').filter(|_| path.is_none());
     let labels = open.unwrap_or(name);
     if name.is_empty() {
@@ -249,19 +249,18 @@ fn surt_prefix(surt: &str, written: &str) -> Result<ScopeRule, String> {
     }
 }
 
-/// A rule that sends connections elsewhere, as curl's `--connect-to`: the request
-/// stays what it was, only the address that is connected to changes.
+/// A rule that redirects connections, like curl's `--connect-to`: the request is
+/// unchanged, only the address to connect to differs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct ConnectTo {
     /// The hosts it applies to.
     pub host: HostPattern,
-    /// The port it applies to, which for a URL that names none is its scheme's;
-    /// `None` for any.
+    /// The port it applies to, by default that of the URL's scheme; `None` for any.
     pub port: Option<u16>,
-    /// The host name or IP address (IPv6 without brackets) that is connected to;
-    /// empty where the host stays what it was.
+    /// The host name or IP address (IPv6 without brackets) to connect to; empty to keep
+    /// the host.
     pub to_host: String,
-    /// The port that is connected to, `None` where it stays what it was.
+    /// The port to connect to; `None` to keep the port.
     pub to_port: Option<u16>,
 }
 
@@ -277,9 +276,9 @@ pub enum HostPattern {
 }
 
 impl ConnectTo {
-    /// Whether it applies to a connection to `host` (IPv6 with or without
-    /// brackets, letters of either case) at `port`. The first rule of a list that
-    /// does is the one to follow, even if it changes nothing.
+    /// Whether it applies to a connection to `host` (IPv6 with or without brackets, in
+    /// either case) at `port`. The first matching rule of a list is used, even if it
+    /// changes nothing.
     pub fn matches(&self, host: &str, port: u16) -> bool {
         let host = normal_host(host);
         let host_fits = match &self.host {
@@ -311,7 +310,7 @@ impl TextValue for ConnectTo {
         let [host, port, to_host, to_port] = parts.as_slice() else {
             let count = parts.len();
             return Err(wrong(format!(
-                "has {count} part{} instead of 4 (IPv6 addresses stand in brackets)",
+                "has {count} part{} instead of 4 (put IPv6 addresses in brackets)",
                 if count == 1 { "" } else { "s" }
             )));
         };
@@ -348,7 +347,7 @@ impl TextValue for ConnectTo {
     }
 }
 
-/// Cuts at colons that do not stand between brackets.
+/// Splits at colons outside of brackets.
 fn outside_brackets(text: &str) -> Vec<&str> {
     let mut inside = false;
     text.split(|c| {
@@ -371,7 +370,8 @@ fn bracketed(host: &str) -> String {
 }
 
 fn checked_host(text: &str) -> Result<String, String> {
-    // The URL standard's own host parser: the pattern is compared with its output.
+    // Uses the URL standard's host parser, because the pattern is compared with its
+    // output.
     url::Host::parse(text)
         .map(|host| normal_host(&host.to_string()))
         .ok()

@@ -1,9 +1,8 @@
-//! The one declarative form of a section, and how it is walked.
+//! The declarative form of a section and the walk over its keys.
 //!
-//! [`section!`] turns a declaration into the struct, its `Default` and one walk
-//! over its keys. Reading a file, writing the effective configuration and
-//! printing the reference are three [`Walker`]s over the same declaration, so
-//! none of them can drift from the others.
+//! [`section!`] turns a declaration into the struct, its `Default` and one walk over its
+//! keys. Reading a file, writing the effective configuration and printing the reference
+//! are three [`Walker`]s over the same declaration, so they cannot drift apart.
 
 use std::ops::{RangeFrom, RangeInclusive};
 
@@ -16,29 +15,29 @@ pub(super) trait Section: Sized {
     /// What the section is about; its doc comment.
     const MEANING: &'static str;
 
-    /// Shows every key to `walker` in order of declaration, with its present
-    /// value, and makes a section of what the walker answers.
+    /// Passes every key, in order of declaration and with its present value, to `walker`,
+    /// and builds a section from the values it returns.
     fn walk<W: Walker>(&self, walker: &mut W) -> Self;
 }
 
-/// Goes over every key of a configuration.
+/// Visits every key of a configuration.
 pub(super) trait Walker {
-    /// Enters a section; usually answers `section.walk(self)`.
+    /// Enters a section; usually returns `section.walk(self)`.
     fn section<S: Section>(&mut self, section: &S) -> S;
 
-    /// Meets a key with its value and answers the value that it is to have.
+    /// Visits a key with its value and returns its new value.
     fn key<T: Value>(&mut self, key: Key<T>, value: &T) -> T;
 }
 
-/// What is declared about a key besides type and default.
+/// The declaration of a key besides type and default.
 pub(super) struct Key<T: Value> {
     /// Its name within the section.
     pub name: &'static str,
     /// Its doc comment.
     pub meaning: &'static str,
-    /// The limits that its value keeps.
+    /// The range of its value.
     pub bounds: Option<Bounds<T::Unit>>,
-    /// A file without it is refused; what is declared as default is an example.
+    /// A file without it is refused; the declared default is an example.
     pub required: bool,
 }
 
@@ -64,7 +63,7 @@ impl<T: Value> Key<T> {
         self
     }
 
-    /// What may stand as the value, for messages.
+    /// The allowed values, for messages.
     pub fn allowed(&self) -> String {
         match &self.bounds {
             Some(bounds) => format!("{}, {}", T::form(), bounds.text()),
@@ -73,13 +72,13 @@ impl<T: Value> Key<T> {
     }
 }
 
-/// The limits of a value.
+/// The range of a value.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Bounds<T> {
     min: T,
-    /// Whether `min` itself is outside.
+    /// Whether `min` itself is excluded.
     above: bool,
-    /// Included.
+    /// The maximum, included.
     max: Option<T>,
 }
 
@@ -93,7 +92,7 @@ pub(super) fn above<T>(min: T) -> Bounds<T> {
 }
 
 impl<T: Value> Bounds<T> {
-    /// Whether `value` keeps them.
+    /// Whether `value` is within the range.
     pub fn hold(&self, value: &T) -> bool {
         let from_min = T::order(&self.min, value);
         let enough = from_min.is_lt() || (from_min.is_eq() && !self.above);
@@ -135,7 +134,7 @@ impl<T> From<RangeFrom<T>> for Bounds<T> {
     }
 }
 
-/// A value as a sentence shows it: as in TOML, without the quotation marks.
+/// A value as it appears in a sentence: as in TOML, without the quotation marks.
 pub(super) fn plain<T: Value>(value: &T) -> String {
     let text = value.show().unwrap_or_default();
     let bare = text.strip_prefix('"').and_then(|t| t.strip_suffix('"'));
@@ -154,8 +153,8 @@ pub(super) fn plain<T: Value>(value: &T) -> String {
 /// }
 /// ```
 ///
-/// After the default may stand `within RANGE` and `required`, methods of
-/// [`Key`]. The doc comments are the reference's text as well as rustdoc's.
+/// `within RANGE` and `required`, which are methods of [`Key`], may follow the default.
+/// The doc comments serve both the reference and rustdoc.
 macro_rules! section {
     (
         $(#[doc = $about:literal])*

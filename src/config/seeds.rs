@@ -1,4 +1,4 @@
-//! Seed files: an address a line. And seeds with a schedule of their own.
+//! Seed files with one address per line, and seeds with a schedule of their own.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::errors::{ConfigError, ConfigErrors, Place, place_in_bytes, shown, shown_whole};
+use super::errors::{ConfigError, ConfigErrors, FilePosition, place_in_bytes, shown, shown_whole};
 use super::sections::Seeds;
 use super::values::{Value, Wrong, mismatch};
 use crate::address::PageUrl;
 
-/// A seed that is visited again and again: `{ url = "...", every = "6h" }`.
+/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WatchedSeed {
     /// Its address.
@@ -43,7 +43,7 @@ impl Value for WatchedSeed {
                 wrong.push((key.span(), why));
             }
         }
-        // Both are read before either counts: all errors at once.
+        // Both are read before either is used, so that all errors are reported at once.
         let url: Option<PageUrl> = part(value, table, "url", wrong);
         let every: Option<Duration> = part(value, table, "every", wrong);
         if let (Some(Duration::ZERO), Some(given)) = (every, table.get("every")) {
@@ -83,8 +83,8 @@ impl Seeds {
     /// Every seed in the order of `urls` and then of `files`, each once.
     ///
     /// # Errors
-    /// Every line of every file that is not an address, and every file that
-    /// cannot be read, all at once.
+    ///
+    /// All invalid lines of all files and all unreadable files at once.
     pub fn read(&self) -> Result<Vec<PageUrl>, ConfigErrors> {
         let mut seeds = self.urls.clone();
         let mut errors = Vec::new();
@@ -115,7 +115,7 @@ fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Ve
         let mut wrong = |at: usize, message: String| {
             errors.push(ConfigError {
                 file: file.to_owned(),
-                place: Some(Place {
+                place: Some(FilePosition {
                     line: index + 1,
                     column: place_in_bytes(line, at).column,
                 }),
@@ -147,8 +147,8 @@ fn read_file(bytes: &[u8], file: &str, seeds: &mut Vec<PageUrl>, errors: &mut Ve
     }
 }
 
-/// A `#` within an address begins its fragment; one at the beginning of the line
-/// or after white space begins a comment.
+/// A `#` within an address starts its fragment; at the beginning of the line or after
+/// white space it starts a comment.
 fn without_comment(line: &str) -> &str {
     let mut previous = ' ';
     for (at, c) in line.char_indices() {

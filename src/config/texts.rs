@@ -1,4 +1,4 @@
-//! The kinds of value that text is spoken of with.
+//! Configuration values about text.
 
 use super::errors::{nearest, shown};
 use super::values::{TextValue, no_choice};
@@ -34,7 +34,7 @@ impl TextValue for Language {
                 format!("; did you mean \"{code}\" ({name})?")
             });
             format!(
-                "\"{}\" is not the code of a language that can be recognised{}",
+                "\"{}\" is not the code of a language that spoor can recognise{}",
                 shown(text),
                 hint.unwrap_or_default()
             )
@@ -45,7 +45,7 @@ impl TextValue for Language {
     }
 }
 
-/// The language that somebody wrote by its name, or as a tag with a region.
+/// The language that was given by its name, or as a tag with a region.
 fn meant(text: &str) -> Option<Language> {
     let primary = text.split(['-', '_']).next().unwrap_or_default();
     if let Ok(language) = Language::of_code(primary) {

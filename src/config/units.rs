@@ -10,27 +10,27 @@ use toml::de::DeValue;
 use super::errors::shown;
 use super::values::{Value, Wrong, found, keep, mismatch, number, quoted, whole};
 
-/// So many milliseconds.
+/// `count` milliseconds.
 pub(super) const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// So many seconds.
+/// `count` seconds.
 pub(super) const fn secs(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
-/// So many minutes.
+/// `count` minutes.
 pub(super) const fn minutes(count: u64) -> Duration {
     Duration::from_secs(count * 60)
 }
 
-/// So many hours.
+/// `count` hours.
 pub(super) const fn hours(count: u64) -> Duration {
     Duration::from_secs(count * 3_600)
 }
 
-/// So many days.
+/// `count` days.
 pub(super) const fn days(count: u64) -> Duration {
     Duration::from_secs(count * 86_400)
 }
@@ -93,12 +93,12 @@ const DURATION_UNITS: &[(&str, u64)] = &[
 pub struct Size(pub u64);
 
 impl Size {
-    /// So many times 1,024 bytes.
+    /// `count` times 1,024 bytes.
     pub const fn kib(count: u64) -> Self {
         Self(count.saturating_mul(1 << 10))
     }
 
-    /// So many times 1,024 x 1,024 bytes.
+    /// `count` times 1,024 x 1,024 bytes.
     pub const fn mib(count: u64) -> Self {
         Self(count.saturating_mul(1 << 20))
     }
@@ -108,14 +108,13 @@ impl Size {
         self.0
     }
 
-    /// The number of bytes as a length in memory; the greatest one where the
-    /// machine's addresses end before.
+    /// The number of bytes as a length in memory, at most `usize::MAX`.
     pub fn as_len(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-/// Units of a size in bytes; of two that divide a size, the greater names it.
+/// Units of a size in bytes; if several divide a size, the largest is used.
 const SIZE_UNITS: &[(&str, u64)] = &[
     ("B", 1),
     ("kB", 1_000),
@@ -129,7 +128,7 @@ const SIZE_UNITS: &[(&str, u64)] = &[
     ("TiB", 1 << 40),
 ];
 
-/// Up to here a float counts whole numbers without gaps.
+/// Up to this number a float represents every whole number exactly.
 const EXACT: f64 = 9e15;
 
 impl fmt::Display for Size {
@@ -197,7 +196,7 @@ impl Value for Size {
     }
 }
 
-/// Takes `10 MiB` apart into a number and the size of its unit.
+/// Splits a text such as `10 MiB` into a number and the size of its unit.
 fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<(f64, u64)> {
     let text = text.trim();
     let at = text.find(|c: char| c.is_ascii_alphabetic())?;
@@ -211,16 +210,16 @@ fn with_unit(text: &str, units: &[(&str, u64)]) -> Option<(f64, u64)> {
     Some((number, *size))
 }
 
-/// `number` times `unit` milliseconds, refused where that is no whole number.
+/// `number` times `unit` milliseconds; an error if that is not a whole number.
 fn milliseconds(number: f64, unit: f64, shown: &str) -> Result<Duration, String> {
-    /// A century: nothing is waited for so long, and clocks can still count it.
+    /// A century: longer than any wait, and still within the range of clocks.
     const LONGEST: f64 = 100.0 * 366.0 * 86_400_000.0;
     let exact = number * unit;
     let ms = exact.round();
     if !(0.0..=LONGEST).contains(&exact) {
         return Err(format!("{shown} is out of range"));
     }
-    // The tolerance is for what a binary float makes of "0.3".
+    // The tolerance covers the rounding of numbers such as "0.3" to binary floats.
     if (exact - ms).abs() > 1e-3 {
         return Err(format!("{shown} is finer than a millisecond"));
     }

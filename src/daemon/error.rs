@@ -15,7 +15,7 @@ use crate::web::fetch::SetupError;
 /// Why a job cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum DaemonError {
-    /// The job names nobody who answers for it.
+    /// The job has no contact.
     #[error(transparent)]
     Contact(#[from] ContactMissing),
     /// Something that the job needs is missing or wrong.
@@ -33,7 +33,7 @@ pub enum DaemonError {
     /// The configured boundaries do not ascend.
     #[error(transparent)]
     Boundaries(#[from] BoundariesError),
-    /// The metrics cannot be made.
+    /// The metrics cannot be created.
     #[error(transparent)]
     Metrics(#[from] MetricsError),
     /// The log cannot be written.
@@ -44,19 +44,19 @@ pub enum DaemonError {
     Log {
         /// The folder of the logs.
         folder: PathBuf,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The crawl failed on the way.
+    /// The crawl failed while running.
     #[error(transparent)]
     Crawl(#[from] CrawlError),
     /// The store failed at the end.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The control API must not, or cannot, be opened as the job says.
+    /// The control API is not permitted, or cannot be opened, as configured.
     #[error(transparent)]
     Access(#[from] AccessError),
-    /// Every request would have failed in the same way.
+    /// Every request would fail in the same way.
     #[error("stopped, and nothing is lost: {0}")]
     Hopeless(String),
     /// The async runtime cannot be started.

@@ -1,11 +1,10 @@
-//! What is known of an address and of a host, gathered as data: why it is in the
-//! state it is in, when it is due, and which rule decided.
+//! Collects as data what is known about an address or a host: why it is in its state, when
+//! it is due, and which rule decided.
 //!
-//! The same questions are answered from the store of a stopped job and from the
-//! frontier of a running one; both are read through a [`View`], so looking changes
-//! nothing. Nothing is decided here: verdicts are asked of the scope and of the
-//! robots rules, which judge by what they say *now*. This module knows neither the
-//! network nor how it is printed.
+//! The same data are collected from the store of a stopped job and from the frontier of a
+//! running one; both are read through a [`View`], so explaining changes nothing. Nothing
+//! is decided here: verdicts come from the scope and the robots rules in their *present*
+//! form. This module knows neither the network nor how the data are printed.
 
 use std::sync::Arc;
 
@@ -24,18 +23,18 @@ use crate::topic::strategy::Strategy;
 use crate::web::robots::Rule;
 use crate::web::scope::Scope;
 
-/// What of a job's configuration is needed to explain, besides its scope.
+/// The parts of a job's configuration that are needed to explain, besides its scope.
 #[derive(Clone)]
-pub struct Terms {
+pub struct ExplainContext {
     /// Product token that robots.txt groups are matched against.
     pub agent: String,
-    /// Rates links: by the configuration, or as the crawl does that is running.
+    /// Rates links, by the configuration or as the running crawl does.
     pub strategy: Arc<dyn Strategy>,
 }
 
-impl Terms {
-    /// How the score of a link that is made of these parts comes about now, and how it
-    /// came about before where the rating was another one then.
+impl ExplainContext {
+    /// How the score of a link with these parts is computed now, with a note if it was
+    /// rated differently before.
     fn formula(&self, url: &PageUrl, parts: &LinkParts, score: f64) -> String {
         let (formula, now) = (
             self.strategy.formula(url, parts),
@@ -44,12 +43,12 @@ impl Terms {
         if now == score {
             formula
         } else {
-            format!("{formula}; rated {score:.3} by the strategy and weights of that time")
+            format!("{formula}; rated {score:.3} by the strategy and weights at that time")
         }
     }
 }
 
-/// All that is known of an address.
+/// Everything known about an address.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Explanation {
     /// Its canonical form.
@@ -59,21 +58,21 @@ pub struct Explanation {
     pub surt: String,
     /// Whether the job was running when this was gathered.
     pub running: bool,
-    /// What is known of it as a page and as an image; empty where nothing is.
+    /// What is known about it as a page and as an image; empty if nothing is.
     pub known: Vec<Known>,
-    /// What the scope says of it now.
+    /// The present verdict of the scope.
     pub scope: Verdict,
-    /// What the host's robots.txt says of it; `allowed` is `None` where the rules are
-    /// not known yet.
+    /// The verdict of the host's robots.txt; `allowed` is `None` if the rules are not
+    /// known yet.
     pub robots: Verdict,
-    /// What the prefixes it belongs to have brought and may still cost.
+    /// The results of its prefixes, and their remaining budget.
     #[schema(value_type = Object)]
     pub budget: Budget,
     /// Its host.
     pub host: HostReport,
 }
 
-/// What is known of an address in one of its roles.
+/// What is known about an address in one of its roles.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Known {
     /// A page or an image.
@@ -82,75 +81,74 @@ pub struct Known {
     /// Its record.
     #[schema(value_type = Object)]
     pub record: UrlRecord,
-    /// Whether it is being asked for at this moment.
+    /// Whether it is being fetched at this moment.
     pub leased: bool,
-    /// Whether it was drawn for the control sample, and not chosen by its score.
+    /// Whether it was drawn for the control sample rather than chosen by its score.
     #[serde(default)]
     pub control: bool,
-    /// When it may be asked for at the earliest, in milliseconds since 1970; `None`
-    /// for what is finished, dropped or leased.
+    /// The earliest time for a request, in milliseconds since 1970; `None` if it is
+    /// finished, dropped or leased.
     pub due: Option<u64>,
-    /// How many of its kind stand before it at its host, where it is queued; counted
-    /// up to [`MAX_AHEAD`](crate::crawl::frontier::view::MAX_AHEAD).
+    /// How many of its kind come before it at its host, if it is queued; counted up to
+    /// [`MAX_AHEAD`](crate::crawl::frontier::view::MAX_AHEAD).
     pub ahead: Option<u64>,
     /// The pages through which it was reached, nearest first, the seed last; empty
     /// for a seed.
     #[schema(value_type = Vec<String>)]
     pub via: Vec<PageUrl>,
-    /// How its score came about, with the numbers filled in.
+    /// How its score was computed, with the numbers filled in.
     pub formula: Option<String>,
-    /// What a learning crawl knows of it; `None` where it does not learn.
+    /// What a learning crawl knows about it; `None` if the crawl does not learn.
     #[serde(default)]
     pub learned: Option<LearnedLink>,
-    /// Of an image: the address of the same picture where there was none, so that this one
-    /// was tried.
+    /// For an image: the missing address of the same picture that this one replaces.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
     pub instead_of: Option<PageUrl>,
-    /// Of an image: the addresses that were tried in its place, or had come already.
+    /// For an image: the addresses that were tried instead, or had been fetched already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schema(value_type = Vec<String>)]
     pub replaced_by: Vec<PageUrl>,
-    /// The rule, limit or robots line that keeps it out, where it is dropped for one.
+    /// The rule, limit or robots line that excludes it, if that is why it was dropped.
     pub decided_by: Option<String>,
 }
 
-/// What a learning crawl knows of a link, and what it makes of it.
+/// What a learning crawl knows about a link, and its rating.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LearnedLink {
-    /// How far the page turned out to be on topic, 0 to 1, once it was fetched.
+    /// How far the page turned out to be on topic, 0 to 1; set once it was fetched.
     pub reward: Option<f64>,
-    /// How likely the page is on topic, 0 to 1, while it is not fetched.
+    /// The probability that the page is on topic, 0 to 1, until it is fetched.
     pub likely: Option<f64>,
-    /// How much what the crawl has learned weighs in that, 0 to 1; all else is the formula
+    /// The weight of what the crawl has learned in that, 0 to 1; the rest is the formula
     /// of the strategy `link`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight: Option<f64>,
-    /// What that is made of, in order.
+    /// The parts of that probability, in order.
     pub parts: Vec<LearnedPart>,
 }
 
-/// A part of what a learning crawl makes of a link.
+/// A part of a learning crawl's rating.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct LearnedPart {
-    /// What is measured.
+    /// The name of the feature.
     pub name: String,
-    /// Its value at this link.
+    /// Its value for this link.
     pub value: f64,
     /// What it adds to the log-odds of the page being on topic.
     pub adds: f64,
 }
 
-/// What a set of rules says.
+/// The verdict of a set of rules.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Verdict {
-    /// Whether the address may be asked for.
+    /// Whether the address may be fetched.
     pub allowed: Option<bool>,
-    /// What decided, in words; empty where nothing needs to be said.
+    /// The deciding rule, in words; empty if there is none to name.
     pub by: String,
 }
 
-/// All that is known of a host.
+/// Everything known about a host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct HostReport {
     /// Its key.
@@ -158,28 +156,29 @@ pub struct HostReport {
     pub host: HostKey,
     /// Whether the job was running when this was gathered.
     pub running: bool,
-    /// Its clock, failures and robots state; `None` where it was never asked.
+    /// Its clock, failures and robots state; `None` if it was never contacted.
     #[schema(value_type = Option<Object>)]
     pub record: Option<HostRecord>,
-    /// The clocks it shares with others, by the name of what they have in common;
-    /// of a stopped job only those that back off.
+    /// The clocks it shares with other hosts, by name; for a stopped job only those that
+    /// back off.
     #[schema(value_type = Vec<Vec<Value>>)]
     pub groups: Vec<(String, GroupRecord)>,
     /// Requests that are open at this moment.
     pub open: usize,
 }
 
-/// Gathers what is known of an address.
+/// Collects what is known about an address.
 ///
 /// # Errors
-/// [`StoreError`] where the store fails or a record is damaged.
+///
+/// [`StoreError`] if the store fails or a record is damaged.
 pub fn url(
     view: &View<'_>,
     scope: &Scope,
-    terms: &Terms,
+    terms: &ExplainContext,
     url: &PageUrl,
 ) -> Result<Explanation, StoreError> {
-    // A site that redirects to a session's address is asked at that very address.
+    // If a site redirects to a session's address, exactly that address is fetched.
     let canonical = match view.url(url, TaskKind::Page)? {
         Some(_) => url.clone(),
         None => scope.canonical(url),
@@ -215,10 +214,11 @@ pub fn url(
     })
 }
 
-/// Gathers what is known of a host.
+/// Collects what is known about a host.
 ///
 /// # Errors
-/// [`StoreError`] where the store fails or the record is damaged.
+///
+/// [`StoreError`] if the store fails or the record is damaged.
 pub fn host(view: &View<'_>, host: &HostKey) -> Result<HostReport, StoreError> {
     Ok(HostReport {
         host: host.clone(),
@@ -229,11 +229,11 @@ pub fn host(view: &View<'_>, host: &HostKey) -> Result<HostReport, StoreError> {
     })
 }
 
-/// An address as a page or as an image, with all that is needed to explain it.
+/// An address as a page or as an image, with everything needed to explain it.
 struct Role<'a> {
     view: &'a View<'a>,
     scope: &'a Scope,
-    terms: &'a Terms,
+    terms: &'a ExplainContext,
     url: &'a PageUrl,
     kind: TaskKind,
 }
@@ -249,7 +249,7 @@ impl Role<'_> {
         let queued = record.state == State::Queued && !leased;
         let due = match &record.state {
             State::Waiting { due } => Some(*due),
-            // The time when the host may be asked; nothing is due before it.
+            // The time when the host is ready; nothing is due before that.
             State::Queued if queued => {
                 Some(host.map_or(0, |h| h.due.max(h.parked_until.unwrap_or(0))))
             }
@@ -275,7 +275,7 @@ impl Role<'_> {
             ahead,
             via: self.view.chain(&record)?,
             formula: match learned {
-                // Its parts stand there one by one.
+                // Its parts are listed one by one.
                 Some(_) => None,
                 None => {
                     let formula = |p| self.terms.formula(self.url, &p, record.score);
@@ -300,12 +300,12 @@ impl Role<'_> {
                 parts: Vec::new(),
             }));
         }
-        // The job may rate otherwise now; what it learned stays in its store.
+        // The job may use another strategy now; what it learned stays in its store.
         let Some(learning) = self.terms.strategy.learning() else {
             return Ok(None);
         };
         if learning.examples() == 0 {
-            // The crawl does not run.
+            // The crawl is not running.
             let learned = self.view.learned()?;
             if let Some(snapshot) = learned.snapshot {
                 learning.restore(&snapshot);
@@ -339,11 +339,14 @@ impl Role<'_> {
             return Ok(None);
         };
         let changed = || {
-            let again = "the rules have changed since, and permit it";
+            let again = "the rules have changed since then, and now permit it";
             Some(again.to_owned())
         };
         Ok(match reason {
-            Reason::Razor => Some(format!("its score {:.3} is above the razor", record.score)),
+            Reason::Razor => Some(format!(
+                "its score {:.3} is above the cutoff (razor)",
+                record.score
+            )),
             Reason::Robots if robots.allowed == Some(false) => Some(robots.by.clone()),
             Reason::Robots => changed(),
             Reason::Scope | Reason::Hops | Reason::Trap => {
@@ -352,7 +355,7 @@ impl Role<'_> {
                 match verdict.allowed {
                     Some(false) => Some(verdict.by),
                     _ if image && self.view.contexts(self.url)? == 0 => Some(
-                        "the rules have changed since; it is fetched when a page with it is met"
+                        "the rules have changed since then; it is fetched when a page with it is found"
                             .to_owned(),
                     ),
                     _ => changed(),
@@ -362,7 +365,7 @@ impl Role<'_> {
                 let verdict = within(self.scope, self.url, self.kind, record.hops);
                 Some(match verdict.allowed {
                     Some(false) => verdict.by,
-                    _ => "its bytes were taken down, or its own order was since removed from \
+                    _ => "its bytes were taken down, or its own order has been removed from \
                           takedown.jsonl; it is not asked for again"
                         .to_owned(),
                 })
@@ -382,7 +385,7 @@ impl Role<'_> {
             Reason::PrefixBudget => {
                 let prefixes = self.view.budget(self.url)?.prefixes;
                 let narrow = prefixes.narrow;
-                Some(format!("pages like {narrow} brought nothing new any more"))
+                Some(format!("pages like {narrow} stopped bringing anything new"))
             }
             Reason::ListBudget => {
                 let l = self.view.listing(&self.url.host_key())?;
@@ -392,7 +395,7 @@ impl Role<'_> {
                 ))
             }
             Reason::Gone => Some("there is no image at this address (404 or 410)".to_owned()),
-            // An image that is not even asked for has no row in the log.
+            // An image that was never requested has no row in the log.
             Reason::Forbidden => {
                 let terms = self.view.terms(self.url, &self.terms.agent)?;
                 let by = terms.forbids(Use::Images, &Obeyed::default());
@@ -423,17 +426,17 @@ fn within(scope: &Scope, url: &PageUrl, kind: TaskKind, hops: u32) -> Verdict {
 
 fn robots(
     view: &View<'_>,
-    terms: &Terms,
+    terms: &ExplainContext,
     url: &PageUrl,
     host: Option<&HostRecord>,
 ) -> Result<Verdict, StoreError> {
     let state = host.map(|host| host.robots(url.scheme()));
     let verdict = |allowed, by: String| Ok(Verdict { allowed, by });
     match state {
-        None | Some(RobotsState::Unknown) => verdict(None, "not asked yet".to_owned()),
+        None | Some(RobotsState::Unknown) => verdict(None, "not fetched yet".to_owned()),
         Some(RobotsState::Awaiting) => verdict(None, "redirected, under way".to_owned()),
         Some(RobotsState::Unreachable) => {
-            let why = "it could not be had, so all is forbidden until it answers";
+            let why = "it could not be fetched, so everything is forbidden until it can";
             verdict(Some(false), why.to_owned())
         }
         Some(RobotsState::Known { missing: true, .. }) => {
@@ -449,7 +452,7 @@ fn robots(
                         "too many rules with stars for so long an address".to_owned()
                     }
                     Some(rule) => format!("line {}: {rule}", rule.line()),
-                    None => "no line speaks of it".to_owned(),
+                    None => "no line covers it".to_owned(),
                 },
             )
         }

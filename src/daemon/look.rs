@@ -1,8 +1,8 @@
-//! A dry look at one page: what a crawl would make of it, without keeping anything.
+//! A dry run on one page: how a crawl would treat it, without keeping anything.
 //!
-//! The page goes through the same reader as in a crawl, and its links through the same
-//! scope, so that what is said here is what a crawl would do. A page of the web is asked
-//! for as a crawl asks, after its host's robots.txt and behind the address guard.
+//! The page goes through the same processor as in a crawl, and its links through the same
+//! scope, so the result is what a crawl would do. A page of the web is fetched as in a
+//! crawl, after its host's robots.txt and behind the address guard.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::topic::strategy::Learned;
 use crate::web::extract::{self, ExtractError};
 use crate::web::scope::Scope;
 
-/// Characters of the text that are shown.
+/// How many characters of the text are shown.
 const BEGINNING: usize = 300;
 
-/// Why nothing can be said of a page.
+/// Why a page cannot be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum LookError {
     /// The file cannot be read.
@@ -42,10 +42,10 @@ pub enum LookError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The page was not had.
+    /// The page could not be fetched.
     #[error("{url} was not fetched: {why}")]
     Fetch {
         /// The page.
@@ -53,7 +53,7 @@ pub enum LookError {
         /// Why.
         why: String,
     },
-    /// A crawl drops it.
+    /// A crawl would drop it.
     #[error("{url} would be dropped: {why}")]
     Dropped {
         /// The page.
@@ -61,37 +61,37 @@ pub enum LookError {
         /// Why.
         why: String,
     },
-    /// The parts of a crawl cannot be made.
+    /// The parts of a crawl cannot be created.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     /// The store for the fetch failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// It cannot be taken apart.
+    /// It cannot be parsed.
     #[error(transparent)]
     Extract(#[from] ExtractError),
 }
 
-/// What a crawl would make of a page.
+/// How a crawl would treat a page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Look {
     /// Its address, after redirects.
     pub url: PageUrl,
     /// Its title.
     pub title: Option<String>,
-    /// The language its text is in, where that is certain.
+    /// The language of its text, if certain.
     pub language: Option<String>,
-    /// Which part of its text is rated and kept.
+    /// How much of its text is rated and kept.
     pub text: TextShare,
     /// The beginning of that text.
     pub beginning: String,
     /// Its rating.
     pub document: DocumentScore,
-    /// How likely it is on topic; `None` where its text is too short to tell.
+    /// The probability that it is on topic; `None` if its text is too short to tell.
     pub on_topic: Option<f64>,
     /// Sentences that would be kept.
     pub sentences: usize,
-    /// What forbids to keep something of it, in the publisher's words.
+    /// The terms that forbid keeping parts of it, in the publisher's words.
     pub forbidden: Vec<String>,
     /// Its links, best first.
     pub links: Vec<LinkLook>,
@@ -117,7 +117,7 @@ pub struct LinkLook {
 pub struct ImageLook {
     /// Where its bytes are.
     pub url: PageUrl,
-    /// Whether it would be asked for.
+    /// Whether it would be fetched.
     pub fetched: bool,
     /// Why not; otherwise its class.
     pub why: String,
@@ -127,7 +127,7 @@ pub struct ImageLook {
     pub rank: f64,
 }
 
-/// Looks at pages as one job would.
+/// Examines pages as one job would.
 pub struct Looker {
     config: Config,
     reader: Reader,
@@ -139,6 +139,7 @@ impl Looker {
     /// As the job would with this model.
     ///
     /// # Errors
+    ///
     /// [`LookError::Daemon`].
     pub fn new(config: &Config, model: &Model) -> Result<Self, LookError> {
         let metrics = Metrics::new().map_err(DaemonError::from)?;
@@ -151,9 +152,10 @@ impl Looker {
         })
     }
 
-    /// Looks at a saved page, as if it had come from `url`.
+    /// Examines a saved page as if it had been fetched from `url`.
     ///
     /// # Errors
+    ///
     /// [`LookError`].
     pub fn file(&self, path: &Path, url: &PageUrl) -> Result<Look, LookError> {
         let body = std::fs::read(path).map_err(|source| LookError::Read {
@@ -174,11 +176,12 @@ impl Looker {
         self.page(url, fetched)
     }
 
-    /// Fetches a page and looks at it.
+    /// Fetches a page and examines it.
     ///
     /// # Errors
-    /// [`LookError`]; [`LookError::Fetch`] also where robots.txt or the address guard
-    /// forbids it.
+    ///
+    /// [`LookError`]; [`LookError::Fetch`] also if robots.txt or the address guard forbids
+    /// it.
     pub fn url(&self, url: &PageUrl, runtime: &Handle) -> Result<Look, LookError> {
         let (url, fetched) = fetch(&self.config, url, runtime)?;
         self.page(&url, fetched)
@@ -271,12 +274,12 @@ impl Looker {
     }
 }
 
-/// Tokens of a text below which its words do not tell whether it is on topic. On the lab web
-/// the words of two pieces of text, one on topic, are in the right order for 93 % of pairs of
-/// 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
+/// The number of tokens below which the words of a text do not show whether it is on
+/// topic. On the lab web, of two texts, one on topic, the right one gets the higher rating
+/// for 93 % of pairs of 400 words each, for 89 % of 50, for 85 % of 20 and for 75 % of 5.
 pub const ENOUGH: usize = 50;
 
-/// What a crawl would be asked to do with a seed.
+/// The task of a crawl for a seed.
 fn task(url: &PageUrl) -> Task {
     Task {
         lease: 0,
@@ -298,7 +301,7 @@ fn task(url: &PageUrl) -> Task {
     }
 }
 
-/// Fetches one page, its redirects followed, as a crawl would.
+/// Fetches one page as a crawl would, following redirects.
 fn fetch(
     config: &Config,
     url: &PageUrl,
@@ -308,7 +311,7 @@ fn fetch(
     let looked = || -> Result<Fetching, LookError> {
         let store = Box::new(SledStore::open(&folder)?);
         let policy = Policy::new(&config.politeness, &config.network);
-        // It was chosen by name, so no rule of scope applies.
+        // The operator named it, so no scope rule applies.
         let scope = Scope::new(crate::config::Scope::default());
         let mut frontier = Frontier::open(store, policy, scope, now())?;
         frontier.add_seeds(std::slice::from_ref(url), now())?;
@@ -338,14 +341,17 @@ fn fetch(
     let handler = looked?;
     handler.page.ok_or_else(|| LookError::Fetch {
         url: url.clone(),
-        why: handler.why.unwrap_or("its host does not answer".to_owned()),
+        why: handler
+            .why
+            .unwrap_or("its host does not respond".to_owned()),
     })
 }
 
-/// Why a page was never asked for, if the frontier knows.
+/// Why a page was never requested, if the frontier knows.
 fn dropped(frontier: &Frontier, url: &PageUrl) -> Result<Option<String>, StoreError> {
     let mut url = url.clone();
-    // More than any chain of redirects the frontier follows, and an end for a loop.
+    // More than the longest chain of redirects that the frontier follows, so that a loop
+    // ends.
     for _ in 0..32 {
         match frontier
             .look_up(&url, TaskKind::Page)?
@@ -415,7 +421,7 @@ impl Handler for Fetching {
             Settled::Retrying { reason, due } => {
                 let error = error.unwrap_or_else(|| reason.name().to_owned());
                 let seconds = due.saturating_sub(now).div_ceil(1000);
-                tracing::warn!("{}: {error}; tried again in {seconds} s", task.url);
+                tracing::warn!("{}: {error}; retried in {seconds} s", task.url);
                 self.why = Some(error);
             }
             _ => {}

@@ -1,4 +1,4 @@
-//! Why a crawl has fetched no page at all: what became of each seed, in words.
+//! Explains why a crawl has fetched no page at all: the result of each seed, in words.
 
 use std::collections::HashMap;
 
@@ -6,21 +6,21 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::now;
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, RobotsState, State};
-use crate::daemon::explain::{self, Explanation, Terms};
+use crate::daemon::explain::{self, ExplainContext, Explanation};
 use crate::outputs::Row;
 use crate::page::{Reason, TaskKind};
 
-/// Failures that are remembered; a crawl with more of them and no page has dead seeds
-/// enough to tell.
+/// The most failures that are kept; with more of them and no page there are enough dead
+/// seeds to report.
 const MOST_TROUBLES: usize = 1_000;
 
-/// Seeds that are looked at.
+/// The most seeds that are examined.
 const MOST_SEEDS: usize = 1_000;
 
-/// Redirects that are followed to the address that failed.
+/// The most redirects that are followed to the address that failed.
 const MOST_REDIRECTS: usize = 20;
 
-/// A seed that brought nothing.
+/// A seed that yielded no page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fruitless {
     /// The seed.
@@ -29,7 +29,7 @@ pub struct Fruitless {
     pub why: String,
 }
 
-/// What went wrong while no page had come yet.
+/// The failures before the first page.
 #[derive(Debug, Default)]
 pub(super) struct Troubles {
     /// The last failure of each address.
@@ -39,7 +39,7 @@ pub(super) struct Troubles {
 }
 
 impl Troubles {
-    /// Takes note of a failure, as long as no page has come.
+    /// Records a failure, as long as no page was fetched.
     pub fn observe(&mut self, frontier: &Frontier, row: Option<&Row<'_>>) {
         let Some(row) = row.filter(|_| frontier.counts().documents == 0) else {
             return;
@@ -65,11 +65,11 @@ impl Troubles {
         }
     }
 
-    /// Why each of these seeds brought nothing.
+    /// Why each of these seeds yielded no page.
     pub fn of_seeds(
         &self,
         frontier: &Frontier,
-        terms: &Terms,
+        terms: &ExplainContext,
         seeds: &[PageUrl],
     ) -> Result<Vec<Fruitless>, StoreError> {
         let seeds = seeds.iter().take(MOST_SEEDS);
@@ -81,14 +81,19 @@ impl Troubles {
         fruitless.collect()
     }
 
-    fn of(&self, frontier: &Frontier, terms: &Terms, url: &PageUrl) -> Result<String, StoreError> {
+    fn of(
+        &self,
+        frontier: &Frontier,
+        terms: &ExplainContext,
+        url: &PageUrl,
+    ) -> Result<String, StoreError> {
         let mut at = url.clone();
         for _ in 0..MOST_REDIRECTS {
             let view = frontier.view();
             let explanation = explain::url(&view, frontier.scope(), terms, &at)?;
             let page = explanation.known.iter().find(|k| k.kind == TaskKind::Page);
             let Some(page) = page else {
-                return Ok("it is not known to the crawl".to_owned());
+                return Ok("the crawl does not know it".to_owned());
             };
             let why = match &page.record.state {
                 State::Redirected { to, .. } => match PageUrl::parse(to) {
@@ -98,7 +103,7 @@ impl Troubles {
                     }
                     Err(_) => format!("it redirects to {to}"),
                 },
-                State::Done { .. } => "it was fetched, but is no page".to_owned(),
+                State::Done { .. } => "it was fetched, but is not a page".to_owned(),
                 State::Dropped { reason } => {
                     let decided = page.decided_by.clone();
                     self.dropped(&explanation, *reason, decided)
@@ -111,7 +116,7 @@ impl Troubles {
                 format!("it redirects to {at}: {why}")
             });
         }
-        Ok("it redirects again and again".to_owned())
+        Ok("it redirects too often".to_owned())
     }
 
     fn dropped(&self, of: &Explanation, reason: Reason, decided: Option<String>) -> String {
@@ -130,29 +135,32 @@ impl Troubles {
         }
     }
 
-    /// Why something that may still come has not come yet.
+    /// Why something that may still succeed has not done so yet.
     fn unanswered(&self, of: &Explanation, due: Option<u64>) -> String {
         let host = of.url.host_key();
         let robots = of.host.record.as_ref().map(|h| h.robots(of.url.scheme()));
         let known = self.urls.get(of.url.as_str());
         let mut why = match (known, self.robots.get(&host), robots) {
             (Some(why), ..) => why.clone(),
-            (None, Some(why), _) => format!("its robots.txt cannot be had: {why}"),
+            (None, Some(why), _) => format!("its robots.txt cannot be fetched: {why}"),
             (None, None, Some(RobotsState::Unreachable)) => {
-                "its robots.txt could not be had, and until then nothing else is asked for"
+                "its robots.txt could not be fetched, and nothing else is requested before it is"
                     .to_owned()
             }
-            _ => "it was not asked for yet".to_owned(),
+            _ => "it was not requested yet".to_owned(),
         };
         let wait = due.map_or(0, |due| due.saturating_sub(now()));
         if wait > 0 {
-            why.push_str(&format!("; it may be asked again in {}", rough(wait)));
+            why.push_str(&format!(
+                "; the next attempt is possible in {}",
+                rough(wait)
+            ));
         }
         why
     }
 }
 
-/// A time in milliseconds, as people say it.
+/// A duration in milliseconds, in rounded words.
 fn rough(millis: u64) -> String {
     match millis.div_ceil(1000) {
         seconds @ 0..=119 => format!("{seconds} s"),

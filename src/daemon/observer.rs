@@ -1,5 +1,5 @@
-//! What a run tells people on the way: a terminal or a log, and the page of the crawl, which
-//! shows the steps of the preparation from the start.
+//! Progress reports of a run: to a terminal or a log, and to the crawl's page, which shows
+//! the steps of the preparation from the start.
 
 use std::path::Path;
 
@@ -7,27 +7,29 @@ use super::error::DaemonError;
 use crate::config::Config;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::pipeline::Standing;
-use crate::daemon::control::{Desk, Entrance};
+use crate::daemon::control::{ControlHandle, Entrance};
 use crate::outputs::Row;
 
-/// What a run tells people on the way.
+/// Receives the progress of a run.
 pub trait Observer {
-    /// The job is open, its folder is there and nobody else works in it.
+    /// The job is open: its folder exists and is locked by this process.
     ///
     /// # Errors
-    /// Ends the run before anything is asked.
+    ///
+    /// Ends the run before any request.
     fn opened(&mut self, _folder: &Path) -> Result<(), DaemonError> {
         Ok(())
     }
     /// A step, in words.
     fn say(&mut self, text: &str);
-    /// A finished task, or merely that time has passed.
+    /// A finished task, or just the passing of time.
     fn crawl(&mut self, frontier: &Frontier, row: Option<&Row<'_>>, standing: &Standing);
 }
 
-/// Takes the address that the page is to have, and says it.
+/// Binds the address of the page, and reports it.
 ///
 /// # Errors
+///
 /// [`DaemonError::Access`].
 pub(super) fn open(
     config: &Config,
@@ -40,15 +42,15 @@ pub(super) fn open(
     Ok(entrance)
 }
 
-/// Tells an observer, and those who watch the page.
+/// Reports to an observer, and to the viewers of the page.
 pub(super) struct Told<'a> {
     observer: &'a mut dyn Observer,
-    desk: &'a Desk,
+    handle: &'a ControlHandle,
 }
 
 impl<'a> Told<'a> {
-    pub fn of(observer: &'a mut dyn Observer, desk: &'a Desk) -> Self {
-        Self { observer, desk }
+    pub fn of(observer: &'a mut dyn Observer, handle: &'a ControlHandle) -> Self {
+        Self { observer, handle }
     }
 }
 
@@ -58,7 +60,7 @@ impl Observer for Told<'_> {
     }
 
     fn say(&mut self, text: &str) {
-        self.desk.preparing(text);
+        self.handle.preparing(text);
         self.observer.say(text);
     }
 

@@ -1,9 +1,10 @@
-//! What a job must have before it may train or crawl: everything that is missing, at once.
+//! Checks the prerequisites of training or crawling a job, and reports all missing ones at
+//! once.
 //!
-//! `spoor config check` prints what this finds, and a crawl refuses what this finds, so the
-//! two never differ. The configuration itself is sound by then; here its seeds, its texts,
-//! its token and its certificates are looked up on this machine. Nothing is fetched and
-//! nothing is written.
+//! `spoor config check` prints these problems, and a crawl refuses to start because of the
+//! same ones. The configuration itself is valid at this point; here its seeds, texts,
+//! token and certificates are checked on this machine. Nothing is fetched and nothing is
+//! written.
 
 use std::fs;
 use std::path::Path;
@@ -15,23 +16,24 @@ use crate::topic::model::Model;
 use crate::web::fetch;
 use crate::web::scope::Scope;
 
-/// Seeds out of scope that are named one by one.
+/// The most seeds out of scope that are listed one by one.
 const NAMED: usize = 5;
 
-/// What a crawl begins with.
+/// The prerequisites of a crawl.
 #[derive(Debug, Clone)]
 pub struct Ready {
-    /// Every seed of `seeds.urls` and `seeds.files`, each once; those of `seeds.watch` are
-    /// not among them.
+    /// Every seed of `seeds.urls` and `seeds.files`, each once, excluding those of
+    /// `seeds.watch`.
     pub seeds: Vec<PageUrl>,
-    /// What keeps nothing from running and is probably not meant so.
+    /// Problems that do not prevent a run but are probably mistakes.
     pub warnings: Vec<ConfigError>,
 }
 
-/// Checks whether a crawl of the job may begin.
+/// Checks whether a crawl of the job may start.
 ///
 /// # Errors
-/// Everything that keeps it from beginning.
+///
+/// Everything that prevents it.
 pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
     let origin = &config.origin;
     let mut errors = Vec::new();
@@ -52,7 +54,7 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
                        seeds.urls, files under seeds.files or tables under seeds.watch";
         errors.push(origin.error("seeds.urls", message));
     } else if seeds.is_empty() && config.seeds.watch.is_empty() && errors.is_empty() {
-        let message = "these files hold no address, so there is nowhere to begin";
+        let message = "these files contain no address, so there is nowhere to begin";
         errors.push(origin.error("seeds.files", message));
     }
     scope(config, &seeds, &mut errors, &mut warnings);
@@ -73,7 +75,8 @@ pub fn for_crawl(config: &Config) -> Result<Ready, ConfigErrors> {
 /// Checks whether the job's model can be trained.
 ///
 /// # Errors
-/// Everything that keeps it from being trained.
+///
+/// Everything that prevents it.
 pub fn for_training(config: &Config) -> Result<(), ConfigErrors> {
     let mut errors = Vec::new();
     let mut sources = config
@@ -100,7 +103,7 @@ fn subject(config: &Config) -> &str {
     }
 }
 
-/// Results need a folder.
+/// Checks that results can have a folder.
 fn folder(config: &Config, errors: &mut Vec<ConfigError>) {
     let folder = config.job_folder();
     let above = folder.ancestors().find(|folder| folder.exists());
@@ -110,7 +113,7 @@ fn folder(config: &Config, errors: &mut Vec<ConfigError>) {
     }
 }
 
-/// A crawl that has begun may have its scope narrowed so that its own seeds lie outside.
+/// The scope of a crawl that has already begun may be narrowed to exclude its own seeds.
 fn scope(
     config: &Config,
     seeds: &[PageUrl],
@@ -191,7 +194,7 @@ fn authorities(config: &Config, errors: &mut Vec<ConfigError>) {
     }
 }
 
-/// What it says names its key already.
+/// Its message names the key already.
 fn access(config: &Config, error: &AccessError) -> ConfigError {
     let key = match config.control.token_file {
         Some(_) => "control.token_file",
@@ -274,7 +277,7 @@ mod tests {
         let said = lines(&for_crawl(&config(folder.path(), &text)).unwrap_err());
         assert_eq!(said.len(), 1, "{said:#?}");
         assert!(
-            said[0].starts_with("5 seeds.files: these files hold no address"),
+            said[0].starts_with("5 seeds.files: these files contain no address"),
             "{}",
             said[0]
         );

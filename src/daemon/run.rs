@@ -19,7 +19,7 @@ use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
 };
-use crate::daemon::control::{self, Desk, Ratings, Served};
+use crate::daemon::control::{self, ControlHandle, RatingReloader, Served};
 use crate::daemon::ready::{self, Ready};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
@@ -59,8 +59,8 @@ pub struct Summary {
 }
 
 /// What answers questions about the crawl that is or will be given `control` and `config`.
-pub fn desk(config: &Config, control: &Control) -> Desk {
-    Desk::new(control, terms(config), config)
+pub fn control_handle(config: &Config, control: &Control) -> ControlHandle {
+    ControlHandle::new(control, terms(config), config)
 }
 
 /// Crawls until a limit, until nothing is left, or until `control` or a signal
@@ -73,7 +73,7 @@ pub fn crawl(
     runtime: &Handle,
     observer: &mut dyn Observer,
     mut control: Control,
-    desk: Desk,
+    desk: ControlHandle,
 ) -> Result<Summary, DaemonError> {
     let seeds = seeds(config)?;
     let entrance = observer::open(config, observer)?;
@@ -163,12 +163,12 @@ fn read_with(
     runtime: &Handle,
     metrics: &Metrics,
     observer: &mut dyn Observer,
-) -> Result<(Reading, Ratings), DaemonError> {
+) -> Result<(Reading, RatingReloader), DaemonError> {
     let model = model(config, runtime, observer)?;
     let learned = Learned::new(&config.strategy, model.contrast.as_ref());
     let reading = Reading::from(reader(config, &model, metrics.clone(), &learned)?);
     let remaker = remaker(model, metrics.clone(), learned);
-    Ok((reading.clone(), Ratings::new(reading, remaker)))
+    Ok((reading.clone(), RatingReloader::new(reading, remaker)))
 }
 
 fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {

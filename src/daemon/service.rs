@@ -1,23 +1,23 @@
-//! What the service manager is told, where one listens (sd_notify(3)): that the crawl has
-//! begun, how it stands, that it is alive, that it ends. Without one nothing happens.
+//! Notifications for the service manager, if there is one (sd_notify(3)): that the crawl
+//! has begun, its status, that it is alive, that it ends. Without one nothing happens.
 
 use std::time::{Duration, Instant};
 
 use sd_notify::NotifyState;
 
-/// How often it is told how the crawl stands.
+/// How often the status is sent.
 const STATUS: Duration = Duration::from_secs(5);
 
-/// A crawl as the service manager sees it.
+/// The notifications of a crawl.
 pub(super) struct Service {
-    /// How often a sign of life is due, where any is: twice as often as demanded.
+    /// How often a watchdog notification is due, if at all: twice as often as required.
     watchdog: Option<Duration>,
     alive: Instant,
     status: Option<Instant>,
 }
 
 impl Service {
-    /// Tells that the crawl has begun.
+    /// Reports that the crawl has begun.
     pub fn ready() -> Self {
         tell(&[NotifyState::Ready]);
         Self {
@@ -27,8 +27,8 @@ impl Service {
         }
     }
 
-    /// Gives a sign of life where one is due. To be called by the loop itself, so that a
-    /// loop that hangs gives none.
+    /// Sends a watchdog notification if one is due. To be called by the loop itself, so
+    /// that a hanging loop sends none.
     pub fn round(&mut self, status: impl FnOnce() -> String) {
         if self.watchdog.is_some_and(|w| self.alive.elapsed() >= w) {
             self.alive = Instant::now();
@@ -41,13 +41,13 @@ impl Service {
     }
 }
 
-/// Tells that the crawl ends.
+/// Reports that the crawl ends.
 pub(super) fn stopping() {
     tell(&[NotifyState::Stopping]);
 }
 
 fn tell(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!("the service manager cannot be told: {error}");
+        tracing::debug!("the service manager cannot be notified: {error}");
     }
 }

@@ -1,6 +1,6 @@
-//! Signals arrive here, and only here: the first SIGINT or SIGTERM stops leasing and lets what
-//! is in flight finish; a second one ends the process at once, which costs nothing but the work
-//! in flight. SIGHUP reads the job file again.
+//! Signal handling: the first SIGINT or SIGTERM stops leasing and lets tasks in flight
+//! finish; a second one ends the process at once, which only costs the work in flight.
+//! SIGHUP reloads the job file.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use tokio::runtime::Handle;
 use super::service;
 use crate::config::Config;
 use crate::crawl::pipeline::{Stop, Stopper};
-use crate::daemon::control::{Changes, Desk, Who};
+use crate::daemon::control::{Changes, ControlHandle, Who};
 
 /// The first signal drains, the second one ends the process.
 pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
-    // Listening begins here and not in the task, so that no signal comes before.
+    // Listening starts here and not in the task, so that no signal is missed.
     let listening = {
         let _entered = runtime.enter();
         Signals::listen()
@@ -39,8 +39,7 @@ pub(super) fn watch_signals(runtime: &Handle, stopper: Stopper) {
     });
 }
 
-/// SIGINT and SIGTERM, listened to from the beginning so that none is missed
-/// between two.
+/// SIGINT and SIGTERM, with continuous listening so that none is missed in between.
 #[cfg(unix)]
 pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
@@ -49,7 +48,7 @@ pub struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    /// Begins to listen, inside a runtime; `None` where the system refuses.
+    /// Starts listening, inside a runtime; `None` if the system refuses.
     pub fn listen() -> Option<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Some(Self {
@@ -58,12 +57,12 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one; false where none can come any more.
+    /// Waits for the next one; false if none can arrive any more.
     pub async fn next(&mut self) -> bool {
         self.which().await.is_some()
     }
 
-    /// The same, and says which it was.
+    /// The same, and returns which it was.
     async fn which(&mut self) -> Option<Stop> {
         tokio::select! {
             got = self.interrupt.recv() => got.map(|()| Stop::Interrupted),
@@ -78,12 +77,12 @@ pub struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    /// Begins to listen, inside a runtime; `None` where the system refuses.
+    /// Starts listening, inside a runtime; `None` if the system refuses.
     pub fn listen() -> Option<Self> {
         Some(Self)
     }
 
-    /// Waits for the next one; false where none can come any more.
+    /// Waits for the next one; false if none can arrive any more.
     pub async fn next(&mut self) -> bool {
         self.which().await.is_some()
     }
@@ -94,9 +93,9 @@ impl Signals {
     }
 }
 
-/// From now on every SIGHUP has the crawl behind `desk` read its job file again. Not on
+/// Makes every SIGHUP reload the job file of the crawl behind `handle`. Does nothing on
 /// systems without that signal.
-pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
+pub fn reload_on_hangup(runtime: &Handle, handle: ControlHandle, job: &Path) {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -113,7 +112,7 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
         runtime.spawn(async move {
             while hangups.recv().await.is_some() {
                 let reloaded = match Config::load(&job) {
-                    Ok(config) => desk.reload(&config, &who).await,
+                    Ok(config) => handle.reload(&config, &who).await,
                     Err(errors) => Err(errors.into()),
                 };
                 match reloaded {
@@ -128,5 +127,5 @@ pub fn reload_on_hangup(runtime: &Handle, desk: Desk, job: &Path) {
         });
     }
     #[cfg(not(unix))]
-    let _ = (runtime, desk, job);
+    let _ = (runtime, handle, job);
 }

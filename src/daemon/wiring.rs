@@ -1,4 +1,5 @@
-//! From the config of a job to its parts: the client, the model, and what reads pages.
+//! Builds the parts of a job from its config: the client, the model and the page
+//! processor.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::crawl::frontier;
 use crate::crawl::pipeline::{ImageRules, Languages, Reader};
 use crate::crawl::train::{self, Growth, TrainError};
 use crate::daemon::control::MakeReader;
-use crate::daemon::explain::Terms;
+use crate::daemon::explain::ExplainContext;
 use crate::daemon::ready;
 use crate::metrics::Metrics;
 use crate::topic::model::{Model, ModelFacts, keywords_in};
@@ -23,9 +24,10 @@ use crate::topic::strategy::{self, Learned};
 use crate::web::extract;
 use crate::web::fetch::{self, Fetcher};
 
-/// The runtime that requests and CPU work run on.
+/// The runtime for requests and CPU work.
 ///
 /// # Errors
+///
 /// [`DaemonError::Runtime`].
 pub fn runtime() -> Result<Runtime, DaemonError> {
     tokio::runtime::Builder::new_multi_thread()
@@ -34,10 +36,11 @@ pub fn runtime() -> Result<Runtime, DaemonError> {
         .map_err(DaemonError::Runtime)
 }
 
-/// Trains the job's model, also where one is there.
+/// Trains the job's model, even if there is one.
 ///
 /// # Errors
-/// [`DaemonError::Config`] and [`DaemonError::Train`]; an earlier model stays as it was.
+///
+/// [`DaemonError::Config`] and [`DaemonError::Train`]; an earlier model is kept.
 pub fn train(
     config: &Config,
     runtime: &Handle,
@@ -53,7 +56,8 @@ pub fn train(
 /// The client for a job's training pages.
 ///
 /// # Errors
-/// [`TrainError`] where the job has no contact or the client cannot be built.
+///
+/// [`TrainError`] if the job has no contact or the client cannot be built.
 pub fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError> {
     let _entered = runtime.enter();
     Ok(Fetcher::new(fetch_options(config)?)?)
@@ -62,7 +66,8 @@ pub fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, TrainError>
 /// Trains a new model from the best pages that the job has crawled.
 ///
 /// # Errors
-/// [`DaemonError::Train`]; an earlier model stays as it was.
+///
+/// [`DaemonError::Train`]; an earlier model is kept.
 pub fn train_from_job(
     config: &Config,
     growth: &Growth,
@@ -77,9 +82,10 @@ pub fn train_from_job(
     )?)
 }
 
-/// Loads the job's model, or trains it where it is missing.
+/// Loads the job's model, or trains it if it is missing.
 ///
 /// # Errors
+///
 /// [`DaemonError::Train`].
 pub fn model(
     config: &Config,
@@ -96,26 +102,27 @@ pub fn model(
     }
 }
 
-/// What of a job's configuration is needed to explain what it does. Where its model is
-/// not there, or cannot be read, the anchor threshold of the thesis stands for its own.
-pub fn terms(config: &Config) -> Terms {
+/// The parts of a job's configuration that are needed for explanations. If its model is
+/// missing or unreadable, the anchor threshold of the thesis is used.
+pub fn terms(config: &Config) -> ExplainContext {
     let facts = ModelFacts::read(&config.model_folder());
     let calibration = facts.map(|facts| facts.calibration).unwrap_or_default();
     let section = &config.strategy;
-    let rated = strategy::Terms {
+    let rated = strategy::Parameters {
         weights: weights(section, &calibration),
         boundaries: chosen_boundaries(config, calibration.boundaries),
     };
-    Terms {
+    ExplainContext {
         agent: config.network.user_agent.as_str().to_owned(),
         strategy: strategy::of(section.kind, rated, &Learned::new(section, None)),
     }
 }
 
-/// The boundaries a job's buckets have.
+/// The boundaries of a job's buckets.
 ///
 /// # Errors
-/// [`BoundariesError`] where they do not ascend.
+///
+/// [`BoundariesError`] if they do not ascend.
 pub fn boundaries(config: &Config, model: &Model) -> Result<Boundaries, BoundariesError> {
     let boundaries = chosen_boundaries(config, model.facts.calibration.boundaries);
     boundaries.validate()?;
@@ -146,8 +153,8 @@ pub fn weights(section: &StrategySection, calibration: &Calibration) -> Weights 
     }
 }
 
-/// Makes readers of the same model with other ratings, and with the keyword table as it
-/// lies in the model's folder then; they count in the same `metrics`.
+/// Creates page processors for the same model with other ratings, and with the present
+/// keyword table of the model's folder; they use the same `metrics`.
 pub(super) fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeReader {
     Arc::new(move |config| {
         let model = Model {
@@ -158,12 +165,13 @@ pub(super) fn remaker(model: Model, metrics: Metrics, learned: Learned) -> MakeR
     })
 }
 
-/// How many times as likely as held-out text a page is whose text the model was trained on.
+/// How many times as likely as held-out text a page is that the model was trained on.
 const TRAINED: f64 = 5.0;
 
-/// What reads bodies as a job says.
+/// Builds the page processor of a job.
 ///
 /// # Errors
+///
 /// [`DaemonError::Boundaries`].
 pub fn reader(
     config: &Config,
@@ -174,7 +182,7 @@ pub fn reader(
     let images = &config.images;
     let section = &config.strategy;
     let boundaries = boundaries(config, model)?;
-    let terms = strategy::Terms {
+    let terms = strategy::Parameters {
         weights: weights(section, &model.facts.calibration),
         boundaries,
     };
@@ -235,7 +243,7 @@ pub(super) fn fetch_options(config: &Config) -> Result<fetch::Options, ContactMi
         total_timeout: network.total_timeout,
         page_cap: network.max_page_bytes.as_len(),
         image_cap: config.images.max_bytes.as_len(),
-        // What shares a clock with others waits for it.
+        // Tasks that share a clock with others wait for it.
         booked: !config.politeness.address_delay.is_zero()
             || !config.politeness.domain_delay.is_zero()
             || config.politeness.connections_per_host > 1,

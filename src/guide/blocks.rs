@@ -1,10 +1,10 @@
-//! Markdown to the few kinds of block that the guide consists of.
+//! Parses Markdown into the few kinds of block that the guide uses.
 
 use pulldown_cmark::{Alignment, Event, Options, Parser, Tag, TagEnd};
 
 use super::Topic;
 
-/// How a piece of text is set.
+/// The style of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     Plain,
@@ -24,7 +24,7 @@ pub enum Block {
     Heading(u8, Line),
     Paragraph(Line),
     Code(String),
-    /// Where the numbers of its items begin, if they have any.
+    /// The number of its first item, if it is numbered.
     List(Option<u64>, Vec<Vec<Block>>),
     Table(Table),
 }
@@ -32,7 +32,7 @@ pub enum Block {
 /// A table; its first row is the head.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Table {
-    /// Whether a column holds numbers, aligned at the right.
+    /// Whether a column contains numbers, which are right-aligned.
     pub right: Vec<bool>,
     pub rows: Vec<Vec<Line>>,
 }
@@ -60,7 +60,7 @@ pub fn linked(blocks: &[Block]) -> Vec<String> {
     names
 }
 
-/// Shows every line but those of code.
+/// Calls `see` for every line except code.
 pub fn each_line(blocks: &[Block], see: &mut impl FnMut(&Line)) {
     for block in blocks {
         match block {
@@ -74,15 +74,15 @@ pub fn each_line(blocks: &[Block], see: &mut impl FnMut(&Line)) {
 
 #[derive(Default)]
 struct Reader {
-    /// The blocks that are being filled: of the page, and of each open item.
+    /// The blocks being filled: of the page, and of each open item.
     open: Vec<Vec<Block>>,
-    /// The open lists: where their numbers begin, and their items.
+    /// The open lists: the number of the first item, and the items.
     lists: Vec<(Option<u64>, Vec<Vec<Block>>)>,
     line: Line,
     code: Option<String>,
     table: Table,
     style: Option<Style>,
-    /// Where the open link leads, and how much of the line stood before it.
+    /// The target of the open link, and how much of the line came before it.
     link: Option<(String, usize)>,
 }
 
@@ -97,7 +97,7 @@ impl Reader {
             },
             Event::Code(text) => self.say(Style::Code, &text),
             Event::SoftBreak | Event::HardBreak => self.say(Style::Plain, " "),
-            // The guide has no HTML, footnotes, formulas, rules or boxes to tick.
+            // The guide uses no HTML, footnotes, formulas, rules or check boxes.
             _ => {}
         }
     }
@@ -130,7 +130,7 @@ impl Reader {
             Tag::Emphasis => self.style = Some(Style::Emphasis),
             Tag::Link { dest_url, .. } => {
                 self.link = Some((dest_url.to_string(), self.line.len()));
-                // So that nothing before it is taken for a part of it.
+                // Separates it from the text before it.
                 self.line.push((Style::Plain, String::new()));
             }
             _ => {}
@@ -176,7 +176,8 @@ impl Reader {
         }
     }
 
-    /// Another topic is named, and the address of anything else stands behind its text.
+    /// A link to another topic becomes its name; any other address follows the link's
+    /// text.
     fn end_link(&mut self) {
         let Some((to, begin)) = self.link.take() else {
             return;
@@ -189,7 +190,7 @@ impl Reader {
         } else if text != to {
             self.line.push((Style::Plain, format!(" <{to}>")));
         }
-        // What follows is no part of it either.
+        // Separates it from the text after it.
         self.line.push((Style::Plain, String::new()));
     }
 

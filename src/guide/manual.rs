@@ -6,7 +6,7 @@ use super::Topic;
 use super::blocks::{Block, Line, Style, linked};
 use super::plain;
 
-/// How wide a table may be: a terminal of 80 columns less the indentation of the text.
+/// The width of a table: a terminal of 80 columns minus the indentation of the text.
 const TABLE: usize = 72;
 
 /// The page `spoor-<topic>(7)`.
@@ -18,7 +18,7 @@ pub fn page(topic: &Topic, blocks: &[Block]) -> String {
     roff.control("TH", [name.as_str(), "7", " ", release.as_str(), "spoor"]);
     roff.control("SH", ["NAME"]);
     roff.text([roman(format!("{name} - {}", topic.about))]);
-    // The title says the same as the name does.
+    // The title repeats the name.
     let body = match blocks.split_first() {
         Some((Block::Heading(1, _), rest)) => rest,
         _ => blocks,

@@ -4,7 +4,7 @@ use console::measure_text_width as columns;
 
 use super::blocks::{Block, Line, Style, Table, linked};
 
-/// Between two columns of a table.
+/// The space between two columns of a table.
 const GAP: usize = 2;
 
 /// The page, with the commands that show the topics it links to.
@@ -22,7 +22,7 @@ pub fn page(blocks: &[Block], width: usize) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The blocks, parted by empty lines.
+/// The blocks, separated by empty lines.
 fn all(blocks: &[Block], width: usize, out: &mut Vec<String>) {
     for (at, block) in blocks.iter().enumerate() {
         if at > 0 {
@@ -66,7 +66,7 @@ fn list(first: Option<u64>, items: &[Vec<Block>], width: usize, out: &mut Vec<St
     }
 }
 
-/// The text of a line; code keeps its marks, so that it can be told from words.
+/// The text of a line; code keeps its marks, to distinguish it from words.
 pub fn plain(line: &Line) -> String {
     let mut text = String::new();
     for (style, part) in line {
@@ -94,7 +94,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The table in columns where it fits, with cells of several lines if need be; else a
+/// The table in columns if it fits, with cells of several lines if necessary; else a
 /// paragraph for each row, with the head of each column before its cell.
 pub fn table(table: &Table, width: usize) -> Vec<String> {
     let rows: Vec<Vec<String>> = table
@@ -116,7 +116,7 @@ pub fn table(table: &Table, width: usize) -> Vec<String> {
             lines.extend(aligned(&rules.collect::<Vec<_>>(), &widths, &table.right));
             let mut before: Option<usize> = None;
             for row in body.iter().map(in_lines) {
-                // Rows of several lines run into each other without an empty one.
+                // Separates rows of several lines by empty lines.
                 if before.is_some_and(|before| before.max(row.len()) > 1) {
                     lines.push(String::new());
                 }
@@ -142,7 +142,7 @@ fn widths(rows: &[Vec<String>], width: usize) -> Option<Vec<usize>> {
     let mut given = most(&|cell| cell.split_whitespace().map(columns).max().unwrap_or(0));
     let room = width.checked_sub(GAP * (count - 1))?;
     let mut left = room.checked_sub(given.iter().sum())?;
-    // What is left goes, column by column, to the one that has the most lines.
+    // The remaining width goes, column by column, to the one with the most lines.
     while left > 0 {
         let lines = |at: usize| whole[at] as f64 / given[at] as f64;
         let narrow = (0..count).filter(|at| given[*at] < whole[*at]);

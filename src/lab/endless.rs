@@ -1,30 +1,29 @@
-//! A web without an end: pages enough for any crawl, each computed from its address
-//! alone, so that serving the millionth costs what the first did.
+//! An endless web: enough pages for any crawl, each computed from its address alone, so
+//! that serving the millionth costs as much as the first.
 //!
-//! The pages stand in chains, four for each of [`HOSTS`] hosts; page 7 of chain
-//! 12 is `http://h12.test/keepers/7-12.html`. Every page leads to the next one of its
-//! chain, mostly to the next one of other chains as well, here and on another host,
-//! and back to pages before it. So a web that is read in the order of its links has
-//! some tens of thousands of addresses waiting, and one that is read by promise more
-//! and more, as the real web has.
+//! The pages form chains, four for each of [`HOSTS`] hosts; page 7 of chain 12 is
+//! `http://h12.test/keepers/7-12.html`. Every page links to the next one of its chain,
+//! mostly to the next one of other chains as well, on the same and on another host, and
+//! back to earlier pages. So a breadth-first crawl has some tens of thousands of queued
+//! addresses, and a focused one more and more, as on the real web.
 //!
-//! | of all links | lead to |
+//! | share of links | target |
 //! |---|---|
-//! | most | a page of its own text: six sentences that no other page has together, between none and all of them on the demo's topic, for a while along a chain |
-//! | some | a redirect (`/go/`), nothing (`/gone/`), what robots.txt forbids (`/private/`), a server that asks for patience with every answer (`/busy/`) |
+//! | most | a page with a text of its own: a unique combination of six sentences, between none and all of them on the demo's topic, with neighbours in a chain alike |
+//! | some | a redirect (`/go/`), a missing page (`/gone/`), a page forbidden by robots.txt (`/private/`), a server that is always busy (`/busy/`) |
 //!
-//! One page in forty is a copy of the one before it, one in twenty-four has a picture,
-//! and of the hosts one in four has no robots.txt. [`job`] is what crawls it; its
-//! training texts are on a host of their own, `texts.test`.
+//! One page in forty is a copy of the previous one, one in twenty-four has a picture, and
+//! one host in four has no robots.txt. [`job`] crawls it; its training texts are on a host
+//! of their own, `texts.test`.
 //!
-//! Unlike a trap, it has something new on every page; what ends a crawl here is the
-//! job's limit or a defect.
+//! Unlike a trap, it has something new on every page; a crawl here ends only by the job's
+//! limit or a bug.
 
 use std::net::SocketAddr;
 
 use super::demo;
 use super::traps::{Page, mix};
-use super::tree::{Answer, Lab, PictureSize};
+use super::tree::{Lab, LabResponse, PictureSize};
 
 /// Hosts with pages, `h0.test` and so on.
 pub const HOSTS: u64 = 4_096;
@@ -35,7 +34,7 @@ const CHAINS: u64 = 4 * HOSTS;
 /// First folders of a path.
 const SECTIONS: [&str; 6] = ["keepers", "lamps", "notes", "towers", "harbours", "logs"];
 
-/// A job that crawls the web which is served on `web`, to no end: it states no limit.
+/// A job without limits that crawls this web, served on `web`.
 pub fn job(web: SocketAddr) -> String {
     let seeds: Vec<String> = (0..16)
         .map(|n| format!("http://h{}.test/", n * HOSTS / 16))
@@ -79,10 +78,10 @@ min_height = 8
 /// The web, ready to be served.
 pub fn web() -> Lab {
     let web = Web::new();
-    Lab::made(move |host, target| web.answer(host, target).unwrap_or(Answer::Missing))
+    Lab::made(move |host, target| web.answer(host, target).unwrap_or(LabResponse::Missing))
 }
 
-/// What is drawn for a page, each with dice of its own.
+/// The random decisions for a page, each with its own dice.
 #[derive(Clone, Copy)]
 enum Draw {
     Text,
@@ -93,7 +92,7 @@ enum Draw {
     Links,
 }
 
-/// A page: its place in its chain, and the chain.
+/// A page: its position in its chain, and the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Spot {
     place: u64,
@@ -122,7 +121,7 @@ impl Spot {
         format!("http://h{host}.test/{section}/{place}-{chain}.html")
     }
 
-    /// The same page by another way, as `/go/`.
+    /// The same page by another path, such as `/go/`.
     fn by(self, folder: &str) -> String {
         let Self { place, chain } = self;
         format!("http://h{}.test/{folder}/{place}-{chain}", self.host())
@@ -132,7 +131,7 @@ impl Spot {
         mix(mix(self.place).wrapping_add(what as u64) ^ self.chain)
     }
 
-    /// Whether it has the text of the page before it.
+    /// Whether it has the text of the previous page.
     fn is_copy(self) -> bool {
         self.place > 0 && self.draw(Draw::Copy).is_multiple_of(40)
     }
@@ -146,7 +145,7 @@ impl Spot {
     }
 }
 
-/// The two halves of a sentence, of which others are made.
+/// The two halves of a sentence, from which others are composed.
 type Halves = (String, String);
 
 struct Web {
@@ -172,7 +171,7 @@ impl Web {
         }
     }
 
-    fn answer(&self, host: &str, target: &str) -> Option<Answer> {
+    fn answer(&self, host: &str, target: &str) -> Option<LabResponse> {
         if host == "texts.test" {
             return match target {
                 "/positive.txt" => Some(plain(&self.positive)),
@@ -195,11 +194,11 @@ impl Web {
                 _ => Some(plain("User-agent: *\nDisallow: /private/\n")),
             },
             "" | "gone" | "private" => None,
-            "go" => Some(Answer::Moved {
+            "go" => Some(LabResponse::Moved {
                 location: here(name)?.url(),
             }),
-            "busy" => here(name).map(|_| Answer::Busy { seconds: 1 }),
-            "pictures" => here(name.strip_suffix(".png")?).map(|spot| Answer::Picture {
+            "busy" => here(name).map(|_| LabResponse::Busy { seconds: 1 }),
+            "pictures" => here(name.strip_suffix(".png")?).map(|spot| LabResponse::Picture {
                 url: spot.url(),
                 size: PictureSize {
                     width: 16,
@@ -213,8 +212,8 @@ impl Web {
         }
     }
 
-    /// A host's front page: the beginnings of its chains.
-    fn front(&self, host: u64) -> Option<Answer> {
+    /// A host's front page, with links to the beginnings of its chains.
+    fn front(&self, host: u64) -> Option<LabResponse> {
         let first = |chain| Spot { place: 0, chain };
         let mut page = Page::new("A house of lights", &self.sentence(first(host), 0));
         for chain in (host..CHAINS).step_by(HOSTS as usize) {
@@ -223,13 +222,13 @@ impl Web {
         page.answer()
     }
 
-    fn page(&self, spot: Spot) -> Option<Answer> {
+    fn page(&self, spot: Spot) -> Option<LabResponse> {
         let mut page = Page::new(&self.title(spot), &self.text(spot, 0));
         page.text(&self.text(spot, 1));
         let dice = spot.draw(Draw::Links);
         let one_in = |n: u64, salt: u64| mix(dice ^ salt).is_multiple_of(n);
         let next = spot.place.checked_add(1)?;
-        // An odd factor: every chain is led to by exactly one other.
+        // An odd factor, so that exactly one other chain links to each.
         let chain = (spot.chain * 5 + next % CHAINS * 7_919 + 1) % CHAINS;
         let aside = Spot { place: next, chain };
         self.link(
@@ -289,8 +288,8 @@ impl Web {
         sentences.join(" ")
     }
 
-    /// A sentence of a page, the first half of one that was written and the second
-    /// half of another.
+    /// A sentence of a page: the first half of one written sentence and the second half of
+    /// another.
     fn sentence(&self, spot: Spot, number: u64) -> String {
         let mut of = spot;
         while of.is_copy() {
@@ -321,8 +320,8 @@ fn halves(text: &str) -> Vec<Halves> {
     lines.map(halve).collect()
 }
 
-fn plain(text: &str) -> Answer {
-    Answer::File {
+fn plain(text: &str) -> LabResponse {
+    LabResponse::File {
         content_type: "text/plain; charset=utf-8".to_owned(),
         bytes: text.to_owned().into(),
     }
@@ -335,14 +334,14 @@ mod tests {
     use super::*;
     use crate::address::PageUrl;
 
-    fn get(lab: &Lab, url: &str) -> Answer {
+    fn get(lab: &Lab, url: &str) -> LabResponse {
         let url = PageUrl::parse(url).unwrap();
         lab.answer(url.host(), url.path_and_query()).unwrap()
     }
 
     fn html(lab: &Lab, url: &str) -> String {
         match get(lab, url) {
-            Answer::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
+            LabResponse::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
             other => panic!("{url}: {other:?}"),
         }
     }
@@ -425,14 +424,17 @@ mod tests {
             spot.url(),
             format!("http://h1.test/{}/5-4097.html", spot.section())
         );
-        let moved = Answer::Moved {
+        let moved = LabResponse::Moved {
             location: spot.url(),
         };
         assert_eq!(get(&lab, &spot.by("go")), moved);
-        assert_eq!(get(&lab, &spot.by("busy")), Answer::Busy { seconds: 1 });
+        assert_eq!(
+            get(&lab, &spot.by("busy")),
+            LabResponse::Busy { seconds: 1 }
+        );
         assert!(matches!(
             get(&lab, "http://h1.test/pictures/5-4097.png"),
-            Answer::Picture { .. }
+            LabResponse::Picture { .. }
         ));
         for missing in [
             &spot.by("gone"),
@@ -443,7 +445,7 @@ mod tests {
             "http://h4096.test/",
             "http://elsewhere.test/",
         ] {
-            assert_eq!(get(&lab, missing), Answer::Missing, "{missing}");
+            assert_eq!(get(&lab, missing), LabResponse::Missing, "{missing}");
         }
         assert!(html(&lab, "http://h2.test/robots.txt").contains("/private/"));
         assert!(html(&lab, "http://texts.test/positive.txt").lines().count() > 500);

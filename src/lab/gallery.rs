@@ -1,5 +1,5 @@
-//! A small web of pictures that stand in several sizes, as most of the web's do: some
-//! sizes are gone, some pictures are SVGs by name, and many lie on a host of their own.
+//! A small web of pictures in several sizes, as is common: some sizes are missing, some
+//! pictures are SVGs by name, and many are on a host of their own.
 //!
 //! Every page shows four pictures, one of each kind:
 //!
@@ -17,32 +17,32 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::serve::{Behaviour, Fault};
 use super::tree::{Lab, MemoryTree};
 
-/// How large the web is, and where its pictures lie.
+/// The size of the web, and the host of its pictures.
 #[derive(Debug, Clone, Copy)]
 pub struct Shape {
     /// How many pages there are.
     pub pages: usize,
-    /// On how many hosts they stand: `p0.test` and so on.
+    /// The number of its hosts: `p0.test` and so on.
     pub hosts: usize,
-    /// Whether the sizes of `srcset` lie on `cdn.test`; else on the page's own host.
+    /// Whether the sizes of `srcset` are on `cdn.test`; else on the page's own host.
     pub cdn: bool,
 }
 
-/// The web, and what a crawl must make of it.
+/// The web, and the expected results of a crawl.
 pub struct Gallery {
     /// The web.
     pub lab: Lab,
     /// Its first page, from which all others are reached.
     pub seed: String,
-    /// The images that are to be kept, with the pages that show them.
+    /// The images to be kept, with the pages that show them.
     pub kept: BTreeMap<String, BTreeSet<String>>,
-    /// The sizes that are asked for first and are gone, each with what is asked for next.
+    /// The missing sizes that are fetched first, each with the size that is fetched next.
     pub gone: BTreeMap<String, String>,
-    /// Addresses that are never to be asked for.
+    /// Addresses that must never be fetched.
     pub never: BTreeSet<String>,
 }
 
-/// Makes the web; `text` gives the words of the paragraph or picture of a number.
+/// Generates the web; `text` gives the words of the paragraph or picture with a number.
 pub fn gallery(shape: Shape, text: impl Fn(usize) -> String) -> Gallery {
     let mut making = Making {
         shape,

@@ -1,7 +1,7 @@
-//! The judge: how much of what a crawl fetched was on topic.
+//! The judge: counts how many of a crawl's fetches were on topic.
 //!
-//! It reads labels and a list of addresses in the order of fetching, nothing
-//! else. It must never be within reach of a running crawl.
+//! It reads labels and a list of addresses in the order of fetching, nothing else. It must
+//! never be accessible to a running crawl.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -26,31 +26,32 @@ pub struct Labels {
     pages: HashMap<String, Vec<(String, Relevance)>>,
 }
 
-/// What a crawl found of one topic.
+/// The result of a crawl for one topic.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Verdict {
-    /// Fetches that were judged, at most the N asked for.
+    /// Judged fetches, at most the requested number.
     pub fetches: usize,
     /// Pages on topic among them, each counted once.
     pub on_topic: usize,
-    /// `on_topic / fetches`, 0 to 1; 0 where nothing was fetched.
+    /// `on_topic / fetches`, 0 to 1; 0 if nothing was fetched.
     pub share: f64,
     /// On-topic pages in the whole web.
     pub known: usize,
 }
 
 impl Labels {
-    /// Reads a table with a header row and the columns url and topics, the
-    /// latter as in `bees:2,tax:1` (2 on topic, 1 related; commas or spaces
-    /// between several) or `-` for none.
+    /// Reads a table with a header row and the columns url and topics, the latter as in
+    /// `bees:2,tax:1` (2 on topic, 1 related; commas or spaces between several) or `-` for
+    /// none.
     ///
     /// # Errors
-    /// [`LabError::Io`] where the file cannot be read, [`LabError::Table`] for
-    /// a row that makes no sense.
+    ///
+    /// [`LabError::Io`] if the file cannot be read, [`LabError::Table`] for an invalid
+    /// row.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, LabError> {
         let path = path.as_ref();
-        // `read_table` takes an absent table for an empty one; here that would
-        // judge every crawl as worthless.
+        // `read_table` treats a missing table as empty, which would here give every crawl
+        // a share of 0.
         std::fs::metadata(path).map_err(|source| LabError::Io {
             path: path.to_owned(),
             source,
@@ -60,10 +61,11 @@ impl Labels {
         Ok(labels)
     }
 
-    /// Takes the same table from text.
+    /// Parses the same table from text.
     ///
     /// # Errors
-    /// The line number, from 1, and what is wrong with it.
+    ///
+    /// The line number, from 1, and the problem.
     pub fn parse(table: &str) -> Result<Self, String> {
         let mut labels = Self::default();
         for (i, line) in table.lines().enumerate().skip(1) {
@@ -122,19 +124,19 @@ impl Labels {
             .count()
     }
 
-    /// How many pages have a label, `-` included.
+    /// How many pages have a label, including `-`.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
 
-    /// True where no page has a label.
+    /// Whether no page has a label.
     pub fn is_empty(&self) -> bool {
         self.pages.is_empty()
     }
 
-    /// The number of on-topic pages found after each fetch, in order: element
-    /// `i` belongs to the first `i + 1` fetches. A page fetched again counts as
-    /// a fetch but not as another find.
+    /// The number of on-topic pages found after each fetch, in order: element `i` belongs
+    /// to the first `i + 1` fetches. A page fetched again counts as a fetch but not as
+    /// found again.
     pub fn curve<S: AsRef<str>>(
         &self,
         topic: &str,
@@ -154,8 +156,8 @@ impl Labels {
             .collect()
     }
 
-    /// Judges the first `n` of `fetched`, the addresses in order of fetching;
-    /// redirects and failures belong in the list, since they cost a fetch each.
+    /// Judges the first `n` of `fetched`, the addresses in order of fetching; redirects
+    /// and failures must be in the list, because each costs a fetch.
     pub fn judge<S: AsRef<str>>(
         &self,
         topic: &str,

@@ -1,21 +1,19 @@
-//! The lab: webs that can be crawled without leaving this machine.
+//! The lab: local webs for crawling offline.
 //!
-//! A crawler is judged by what it asks and what it brings home, and neither can
-//! be measured on the live web, where no run is like another. The lab gives a
-//! web that stands still. It is a folder tree `DIR/<host>/<path>` served by
-//! `Host` header on one loopback port, two small tables beside it (redirects,
-//! images), and labels that say which page is on topic.
+//! A crawler is judged by its requests and its results, and neither can be measured on the
+//! live web, where every run differs. The lab provides a web that does not change. It is a
+//! folder tree `DIR/<host>/<path>` served by `Host` header on one loopback port, two small
+//! tables beside it (redirects, images), and labels that say which page is on topic.
 //!
-//! Reading order: [`tree`] (what lies at an address: a file, a redirect, a
-//! picture to be drawn, or nothing), [`picture`] (drawing it), [`mod@serve`] (the
-//! same over HTTP, with latency, faults and a log for tests), [`judge`] (how
-//! many of the first N fetches were on topic), [`demo`] (a small web made of
-//! text written for this project, with two topics, noise, islands, link farms
-//! and traps, for the quick start and the tests), [`traps`] (sites without end,
-//! and what of them is worth a fetch), [`endless`] (a web of which every
-//! page is new, for crawls of any length), [`gallery`] (pictures in several sizes, of which
-//! some are gone), [`tarpits`] (hosts that keep requests open), [`zoo`] (hostile servers, and what must
-//! become of each).
+//! Reading order: [`tree`] (the content of an address: a file, a redirect, a picture to be
+//! drawn, or nothing), [`picture`] (drawing it), [`mod@serve`] (the same over HTTP, with
+//! latency, faults and a log for tests), [`judge`] (how many of the first N fetches were
+//! on topic), [`demo`] (a small web made of text written for this project, with two
+//! topics, noise, islands, link farms and traps, for the quick start and the tests),
+//! [`traps`] (endless sites, and which of their pages are worth a fetch), [`endless`] (a
+//! web in which every page is new, for crawls of any length), [`gallery`] (pictures in
+//! several sizes, some of which are missing), [`tarpits`] (hosts that keep requests open),
+//! [`zoo`] (hostile servers with expected outcomes).
 //!
 //! A crawl reaches the lab by a resolver that sends every host to the lab's
 //! address, or by naming the lab as its HTTP proxy: request targets in absolute
@@ -24,24 +22,21 @@
 //! | module | one line | may import |
 //! |---|---|---|
 //! | `picture` | draws images | nothing |
-//! | `tree` | what lies at an address | picture, serve |
+//! | `tree` | the content of an address | picture, serve |
 //! | `serve` | the same over HTTP, with latency and faults | picture, tree |
 //! | `judge` | how many fetches were on topic | tree |
 //! | `demo` | a small web with two topics | tree |
-//! | `traps` | sites without end | demo, tree |
-//! | `endless` | a web of which every page is new | demo, traps, tree |
+//! | `traps` | endless sites | demo, tree |
+//! | `endless` | a web in which every page is new | demo, traps, tree |
 //! | `gallery` | pictures in several sizes | serve, tree |
 //! | `tarpits` | hosts that keep requests open | demo, traps |
 //! | `zoo` | hostile servers | picture |
-//! | `experiment` | the same crawls with other settings, side by side, over one stored web | everything but the commands |
+//! | `experiment` | crawls of one stored web with different settings, side by side | everything but the commands |
 //!
-//! Only the experiments know the crawler. The webs import nothing but `address`, give no stage a
-//! short cut past HTTP, and never lie in their answers unless a test asks them to by a
-//! [`Behaviour`]. Labels are for judging; no part of a crawl may read them. The zoo lies in
-//! everything.
-//!
-//! Without the feature `lab`, which is on by default, there are only the webs that the demo needs
-//! and those of folders.
+//! Only the experiments know the crawler. The webs import nothing but `address`, give no
+//! stage a shortcut past HTTP, and their responses are correct unless a test requests a
+//! fault by a [`Behaviour`]. Labels are for judging; no part of a crawl may read them. The
+//! zoo's responses are never trustworthy.
 
 pub mod demo;
 #[cfg(feature = "lab")]
@@ -60,9 +55,10 @@ pub mod tree;
 #[cfg(feature = "lab")]
 pub mod zoo;
 
-#[cfg(all(test, feature = "lab"))]
+#[cfg(feature = "lab")]
+#[cfg(test)]
 mod tests;
 
 pub use judge::{Labels, Verdict};
 pub use serve::{Behaviour, Fault, Request, Running, serve, spawn};
-pub use tree::{Answer, Lab, LabError, MemoryTree};
+pub use tree::{Lab, LabError, LabResponse, MemoryTree};

@@ -1,8 +1,8 @@
 //! Placeholder pictures: drawn on demand, the same bytes for the same address.
 //!
-//! A picture is a coarse mosaic whose colours are seeded by the SHA-256 of its
-//! address; the hash also stands in the file's metadata, so that even pictures
-//! of one pixel differ from each other. Nothing here knows of tables or HTTP.
+//! A picture is a coarse mosaic whose colours are seeded by the SHA-256 of its address;
+//! the hash is also in the file's metadata, so that even pictures of one pixel differ from
+//! each other. This module does not know tables or HTTP.
 
 use image::codecs::bmp::BmpEncoder;
 use image::codecs::gif::GifEncoder;
@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use sha2::{Digest, Sha256};
 
-/// The longest side that is drawn, in pixels; longer ones are cut to it.
+/// The longest side that is drawn, in pixels; longer ones are reduced to it.
 pub const MAX_SIDE: u32 = 4096;
 
 const COLUMNS: usize = 8;
@@ -22,15 +22,15 @@ const ROWS: usize = 6;
 
 /// A drawn picture.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Drawn {
+pub struct TestPicture {
     /// The media type of `bytes`.
     pub content_type: &'static str,
     /// The encoded picture.
     pub bytes: Vec<u8>,
 }
 
-/// The media type of a picture with this extension (lower case, no dot), `None`
-/// where the lab serves no such pictures.
+/// The media type of a picture with this extension (lower case, no dot), `None` if the lab
+/// does not serve such pictures.
 pub fn content_type(extension: &str) -> Option<&'static str> {
     Some(match extension {
         "png" => "image/png",
@@ -53,7 +53,7 @@ pub fn content_type(extension: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// What the encoder said; none is known to fail at these sizes.
-pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
+pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<TestPicture> {
     let (width, height) = (width.clamp(1, MAX_SIDE), height.clamp(1, MAX_SIDE));
     let seed: [u8; 32] = Sha256::digest(url.as_bytes()).into();
     let hash = base16ct::lower::encode_string(&seed);
@@ -100,7 +100,7 @@ pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
                 height,
                 rgb,
             )?;
-            // Four bytes that the format leaves to the writing program.
+            // Four bytes that the format reserves for the writing program.
             for (to, from) in bytes.iter_mut().skip(6).take(4).zip(seed) {
                 *to = from;
             }
@@ -118,7 +118,7 @@ pub fn draw(url: &str, width: u32, height: u32) -> ImageResult<Drawn> {
             "image/png"
         }
     };
-    Ok(Drawn {
+    Ok(TestPicture {
         content_type,
         bytes,
     })
@@ -169,8 +169,8 @@ fn exif(text: &str) -> Vec<u8> {
     out
 }
 
-/// Puts a comment extension (GIF89a section 24) behind the screen descriptor and
-/// its colour table. `text` is at most 255 bytes.
+/// Adds a comment extension (GIF89a section 24) after the screen descriptor and its colour
+/// table. `text` is at most 255 bytes.
 fn add_gif_comment(gif: &mut Vec<u8>, text: &str) {
     let Some(&packed) = gif.get(10) else { return };
     let table = if packed & 0x80 == 0 {

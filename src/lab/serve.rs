@@ -1,8 +1,8 @@
-//! The lab over HTTP: one listener, every host, told apart by `Host` header.
+//! The lab over HTTP: one listener for all hosts, distinguished by `Host` header.
 //!
-//! The answers are honest and plain; only a [`Behaviour`] that a test has asked
-//! for delays, refuses or cuts. Blocking work (reading a folder, drawing) runs
-//! off the async threads, drawing on at most one thread per core at a time.
+//! Responses are correct; only a [`Behaviour`] that a test requests delays, refuses or
+//! cuts them. Blocking work (reading a folder, drawing) runs off the async threads,
+//! drawing on at most one thread per core at a time.
 
 use std::io;
 use std::net::SocketAddr;
@@ -25,17 +25,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::JoinHandle;
 
-use super::picture::{self, Drawn};
-use super::tree::{Answer, Lab};
+use super::picture::{self, TestPicture};
+use super::tree::{Lab, LabResponse};
 
 /// A request as the lab saw it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
     /// When its head had arrived, before any latency.
     pub at: Instant,
-    /// From then until the answer was ready to be sent, latency included.
+    /// From then until the response was ready, including latency.
     pub elapsed: Duration,
-    /// The host, lower case, without port; empty where none was named.
+    /// The host, lower case, without port; empty if none was given.
     pub host: String,
     /// Path and query as in the request line.
     pub path: String,
@@ -43,28 +43,28 @@ pub struct Request {
     pub method: String,
     /// The `User-Agent` header, empty where there is none.
     pub agent: String,
-    /// Status of the answer, `None` where the connection was dropped instead.
+    /// Status of the response, `None` if the connection was dropped instead.
     pub status: Option<u16>,
 }
 
-/// What is called for every request, in the order of answering.
+/// Called for every request, in the order of responses.
 pub type Observer = Arc<dyn Fn(Request) + Send + Sync>;
 
-/// What a test can make the lab do wrong.
+/// A fault that a test can request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Fault {
-    /// Answers with this status instead of the page.
+    /// Responds with this status instead of the page.
     Status {
         /// The status, 100 to 999.
         code: u16,
         /// The `Retry-After` header, as seconds or an HTTP date.
         retry_after: Option<String>,
     },
-    /// Closes the connection without a byte of an answer.
+    /// Closes the connection without a response.
     Drop,
 }
 
-/// How a part of a host behaves: one row of a test's table of faults.
+/// The behaviour of a part of a host: one row of a test's table of faults.
 #[derive(Debug)]
 pub struct Behaviour {
     host: String,
@@ -75,7 +75,7 @@ pub struct Behaviour {
 }
 
 impl Behaviour {
-    /// Covers every request of `host`, for ever, and changes nothing yet.
+    /// Covers every request of `host` indefinitely, and changes nothing yet.
     pub fn of(host: &str) -> Self {
         Self {
             host: host.to_ascii_lowercase(),
@@ -92,13 +92,13 @@ impl Behaviour {
         self
     }
 
-    /// Waits so long before the answer.
+    /// Waits this long before the response.
     pub fn latency(mut self, latency: Duration) -> Self {
         self.latency = latency;
         self
     }
 
-    /// Answers with a fault.
+    /// Responds with a fault.
     pub fn fault(mut self, fault: Fault) -> Self {
         self.fault = Some(fault);
         self
@@ -110,7 +110,7 @@ impl Behaviour {
         self
     }
 
-    /// Uses the behaviour up by one where it matches and is not used up.
+    /// Counts a use of the behaviour, if it matches and is not used up.
     fn takes(&self, host: &str, target: &str) -> bool {
         if self.host != host || !target.starts_with(&self.under) {
             return false;
@@ -127,11 +127,12 @@ impl Behaviour {
     }
 }
 
-/// Serves `lab` on `listener` until `shutdown` resolves; requests that are being
-/// answered then are finished first.
+/// Serves `lab` on `listener` until `shutdown` resolves; pending requests are finished
+/// first.
 ///
 /// # Errors
-/// What the system said of the listener.
+///
+/// The system's error of the listener.
 pub async fn serve(
     lab: Lab,
     listener: TcpListener,
@@ -160,10 +161,11 @@ pub struct Running {
 }
 
 impl Running {
-    /// Stops listening and waits until the last answer is sent.
+    /// Stops listening and waits until the last response is sent.
     ///
     /// # Errors
-    /// What the listener died of.
+    ///
+    /// The error that ended the listener.
     pub async fn stop(self) -> io::Result<()> {
         drop(self.stop);
         self.task.await.map_err(io::Error::other)?
@@ -223,7 +225,7 @@ async fn handle(
     })
 }
 
-/// The answer, or `None` where the connection is to be dropped.
+/// The response, or `None` if the connection is to be dropped.
 async fn respond(
     shared: &Arc<Shared>,
     host: &str,
@@ -273,14 +275,14 @@ async fn response_of(
     shared: &Shared,
     host: &str,
     target: &str,
-    answer: io::Result<Answer>,
+    answer: io::Result<LabResponse>,
 ) -> Response {
     match answer {
-        Ok(Answer::File {
+        Ok(LabResponse::File {
             content_type,
             bytes,
         }) => content(&content_type, bytes),
-        Ok(Answer::Moved { location }) => {
+        Ok(LabResponse::Moved { location }) => {
             let mut response = note(StatusCode::MOVED_PERMANENTLY);
             match HeaderValue::from_str(&location) {
                 Ok(value) => {
@@ -290,7 +292,7 @@ async fn response_of(
                 Err(error) => failed(host, target, &error),
             }
         }
-        Ok(Answer::Picture { url, size }) => {
+        Ok(LabResponse::Picture { url, size }) => {
             let permit = shared.drawing.acquire().await;
             let drawn = blocking(move || {
                 picture::draw(&url, size.width, size.height).map_err(io::Error::other)
@@ -298,20 +300,20 @@ async fn response_of(
             .await;
             drop(permit);
             match drawn {
-                Ok(Drawn {
+                Ok(TestPicture {
                     content_type,
                     bytes,
                 }) => content(content_type, bytes.into()),
                 Err(error) => failed(host, target, &error),
             }
         }
-        Ok(Answer::Busy { seconds }) => {
+        Ok(LabResponse::Busy { seconds }) => {
             let mut response = note(StatusCode::SERVICE_UNAVAILABLE);
             let headers = response.headers_mut();
             headers.insert(header::RETRY_AFTER, seconds.into());
             response
         }
-        Ok(Answer::Missing) => note(StatusCode::NOT_FOUND),
+        Ok(LabResponse::Missing) => note(StatusCode::NOT_FOUND),
         Err(error) => failed(host, target, &error),
     }
 }
@@ -324,8 +326,8 @@ async fn blocking<T: Send + 'static>(
         .map_err(io::Error::other)?
 }
 
-/// The host that is asked: that of an absolute request target, which overrules
-/// the header (RFC 9112 section 3.2.2), or the header's.
+/// The requested host: that of an absolute request target, which takes precedence (RFC
+/// 9112 section 3.2.2), or that of the header.
 fn host_of(request: &HttpRequest) -> String {
     let header = || {
         let value = request.headers().get(header::HOST)?;
@@ -349,7 +351,7 @@ fn content(content_type: &str, bytes: Bytes) -> Response {
     response
 }
 
-/// A small page that says the status.
+/// A small page with the status.
 fn note(status: StatusCode) -> Response {
     let reason = status.canonical_reason().unwrap_or("no reason known");
     let page = format!(
@@ -367,8 +369,8 @@ fn failed(host: &str, target: &str, error: &dyn std::fmt::Display) -> Response {
     note(StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// The listener, and connections that can be cut from within a request: HTTP
-/// servers have no answer that means "no answer", so the cut is made below them.
+/// A listener whose connections can be cut from within a request: HTTP servers cannot send
+/// "no response", so the cut is made below them.
 struct Door(TcpListener);
 
 impl Listener for Door {
@@ -377,7 +379,7 @@ impl Listener for Door {
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         let (stream, addr) = Listener::accept(&mut self.0).await;
-        // Answers go out in one piece; waiting for more only costs time.
+        // Responses are sent in one piece; waiting for more only costs time.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!("TCP_NODELAY for {addr}: {error}");
         }

@@ -1,9 +1,9 @@
 //! A web with hosts that keep requests open as long as they can.
 //!
 //! Honest hosts, `h0.test` and so on, have a chain of pages each. The second page of every
-//! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] for as long
-//! as the other side bears it. Names and connections cost their owner nothing, so there may be
-//! any number of them; what matters is how many honest pages are asked for meanwhile
+//! chain leads to all hostile hosts, `t0.test` and so on, which do one of [`Kind`] as long
+//! as the client permits. Names and connections cost their owner nothing, so there may be
+//! any number of them; the measure is how many honest pages are requested meanwhile
 //! ([`Running::asked`]). Training texts are on a host of their own, `texts.test`.
 
 use std::io;
@@ -19,24 +19,24 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::demo;
 use super::traps::mix;
 
-/// Between two bytes of what drips: below any `read_timeout` that an honest web permits.
+/// The pause between two bytes: below any `read_timeout` that an honest web permits.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// What a slow body begins with.
+/// The bytes at the start of a slow body.
 const BEGINNING: usize = 8_960_000;
 
 /// Words of an honest page.
 const WORDS: u64 = 60;
 
-/// A request head longer than this is no crawler's.
+/// No crawler sends a longer request head.
 const MAX_HEAD: usize = 64 * 1024;
 
 const HTML: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n";
 
-/// What hostile hosts do.
+/// The behaviour of hostile hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Answer nothing.
+    /// Never respond.
     Silent,
     /// Send a byte of the head now and then.
     DripHead,
@@ -59,10 +59,10 @@ impl Kind {
     ];
 }
 
-/// Such a web.
+/// The parameters of such a web.
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
-    /// What hostile hosts do.
+    /// The behaviour of hostile hosts.
     pub kind: Kind,
     /// How many there are.
     pub hostile: usize,
@@ -124,7 +124,7 @@ listen = false
     }
 }
 
-/// A web that is served. Dropping this ends it, with every connection.
+/// A running web. Dropping this ends it, with every connection.
 #[derive(Debug)]
 pub struct Running {
     /// The address that it listens on.
@@ -135,12 +135,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// How many honest pages were asked for so far.
+    /// How many honest pages were requested so far.
     pub fn asked(&self) -> watch::Receiver<u64> {
         self.asked.clone()
     }
 
-    /// How many requests hostile hosts hold at this moment.
+    /// How many requests the hostile hosts hold at present.
     pub fn held(&self) -> watch::Receiver<u64> {
         self.held.clone()
     }
@@ -199,7 +199,7 @@ pub async fn spawn(plan: Plan, addr: SocketAddr) -> io::Result<Running> {
                     let web = Arc::clone(&web);
                     open.spawn(async move { web.converse(tcp).await });
                 }
-                // That the crawler hangs up is how most of them end.
+                // Most of them end because the crawler closes the connection.
                 Some(ended) = open.join_next() => tracing::trace!(?ended, "a connection"),
             }
         }
@@ -256,7 +256,7 @@ impl Web {
         Ok(())
     }
 
-    /// Whether a hostile host answers such a request well: by 404.
+    /// Whether a hostile host responds to such a request properly, by 404.
     fn is_honest(&self, robots: bool, path: &str) -> bool {
         match self.plan.kind {
             Kind::Silent | Kind::DripHead => false,
@@ -265,7 +265,7 @@ impl Web {
         }
     }
 
-    /// Goes on until the other side has gone.
+    /// Continues until the client has gone.
     async fn hold(&self, mut tcp: TcpStream) -> io::Result<()> {
         match self.plan.kind {
             Kind::Silent => {
@@ -291,7 +291,7 @@ impl Web {
     }
 }
 
-/// Words that no other page has, or it would be taken for a copy.
+/// Words that no other page has, so that it does not count as a copy.
 fn words(host: u64, page: u64) -> String {
     let word = |n: u64| {
         let mut left = mix(host << 32 ^ page << 8 ^ n);

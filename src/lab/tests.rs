@@ -389,7 +389,7 @@ proptest! {
     fn no_target_leaves_the_host(target in "/([a-z.%/\\\\?]|%2e|%2f|\\.\\./|top\\.txt){0,12}") {
         let dir = folder();
         let lab = Lab::open(dir.path().join("web")).unwrap();
-        if let Answer::File { bytes, .. } = lab.answer("a.test", &target).unwrap() {
+        if let LabResponse::File { bytes, .. } = lab.answer("a.test", &target).unwrap() {
             prop_assert!(!bytes.windows(6).any(|w| w == b"secret"));
         }
     }
@@ -464,6 +464,6 @@ fn the_real_lab_web_is_read_whole() {
     let lab = Lab::open(&web).unwrap();
     assert!(matches!(
         lab.answer("astrobook.test", "/").unwrap(),
-        Answer::File { .. }
+        LabResponse::File { .. }
     ));
 }

@@ -1,5 +1,5 @@
-//! A web with traps: four sites that make addresses without end, beside an archive
-//! whose every page is worth reading.
+//! A web with traps: four sites with endless addresses, and an archive whose every page is
+//! worth reading.
 //!
 //! | host | what it is |
 //! |---|---|
@@ -9,14 +9,14 @@
 //! | `session.test` | twenty pages; every answer has links with session ids that were never seen before |
 //! | `loop.test` | redirects in circles and without end, paths that grow, a login that leads back |
 //!
-//! All of it is on the demo's topic, traps too, so that no language model tells
-//! them apart. [`content`] says what is worth its fetch.
+//! All of it is on the demo's topic, including the traps, so that no language model can
+//! distinguish them. [`content`] defines what is worth a fetch.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::demo;
-use super::tree::{Answer, Lab};
+use super::tree::{Lab, LabResponse};
 use crate::address::PageUrl;
 
 /// The hosts, the archive first. Each has a front page, which is a good seed.
@@ -40,7 +40,7 @@ const FILTERS: [(&str, &[&str]); 4] = [
     ("sort", &["height", "age", "range", "name"]),
 ];
 
-/// The web, with so many articles in its archive.
+/// The web, with this many articles in its archive.
 pub fn web(articles: u64) -> Lab {
     let web = Web {
         articles,
@@ -54,12 +54,12 @@ pub fn web(articles: u64) -> Lab {
     Lab::made(move |host, target| {
         let url = PageUrl::parse(&format!("http://{host}{target}"));
         let answer = url.ok().and_then(|url| web.answer(&url));
-        answer.unwrap_or(Answer::Missing)
+        answer.unwrap_or(LabResponse::Missing)
     })
 }
 
-/// What is worth a fetch at an address of the web, the same for all addresses of one
-/// content; `None` for what only a trap shows, and for what is not there.
+/// The content of an address that is worth a fetch, equal for all addresses with the same
+/// content; `None` for what only a trap shows, and for missing pages.
 pub fn content(url: &PageUrl) -> Option<String> {
     let host = url.host();
     let path = url.path().split(';').next()?;
@@ -85,7 +85,7 @@ struct Web {
 }
 
 impl Web {
-    fn answer(&self, url: &PageUrl) -> Option<Answer> {
+    fn answer(&self, url: &PageUrl) -> Option<LabResponse> {
         let path = url.path().split(';').next()?;
         match url.host() {
             "archive.test" => self.archive(path),
@@ -97,7 +97,7 @@ impl Web {
         }
     }
 
-    fn archive(&self, path: &str) -> Option<Answer> {
+    fn archive(&self, path: &str) -> Option<LabResponse> {
         let last = self.articles.div_ceil(LISTED);
         if path == "/" {
             let mut page = Page::new("The lighthouse archive", &self.some(1, 3));
@@ -134,7 +134,7 @@ impl Web {
         page.answer()
     }
 
-    fn calendar(&self, url: &PageUrl, path: &str) -> Option<Answer> {
+    fn calendar(&self, url: &PageUrl, path: &str) -> Option<LabResponse> {
         const NAMES: [&str; 12] = [
             "January",
             "February",
@@ -194,7 +194,7 @@ impl Web {
         page.answer()
     }
 
-    fn facets(&self, url: &PageUrl, path: &str) -> Option<Answer> {
+    fn facets(&self, url: &PageUrl, path: &str) -> Option<LabResponse> {
         if path == "/" {
             let mut page = Page::new("Forty lights of the coast", &self.some(11, 3));
             page.link("/lights", "The list of all lighthouses of the coast");
@@ -238,7 +238,7 @@ impl Web {
                 .map(|(n, v)| format!("{n}={v}"))
                 .collect();
             for value in values {
-                // In the order of the clicks, so that each order is an address.
+                // In the order of the clicks, so that each order is an address of its own.
                 let query = [rest.clone(), vec![format!("{name}={value}")]].concat();
                 let href = format!("/lights?{}", query.join("&"));
                 page.link(&href, &format!("Lighthouses by {name}: {value}"));
@@ -247,7 +247,7 @@ impl Web {
         page.answer()
     }
 
-    fn session(&self, path: &str) -> Option<Answer> {
+    fn session(&self, path: &str) -> Option<LabResponse> {
         let page = match path {
             "/" => 0,
             _ => {
@@ -264,14 +264,14 @@ impl Web {
             html.link(&format!("/page/{to}?PHPSESSID={id:x}"), &title);
             html.link(&format!("/page/{to};jsessionid={id:X}.node1"), &title);
             html.link(&format!("/page/{to}?sid={id:016x}{id:016x}"), &title);
-            // No list knows this one.
+            // This one is on no list.
             html.link(&format!("/visit/{id:x}7/page/{to}"), &title);
         }
         html.answer()
     }
 
-    fn circle(&self, path: &str) -> Option<Answer> {
-        let to = |location: String| Some(Answer::Moved { location });
+    fn circle(&self, path: &str) -> Option<LabResponse> {
+        let to = |location: String| Some(LabResponse::Moved { location });
         match path {
             "/" => {
                 let mut page = Page::new("Round the lighthouse", &self.some(17, 3));
@@ -300,7 +300,7 @@ impl Web {
         }
     }
 
-    /// So many sentences, always the same for one `which`.
+    /// Some sentences, always the same for one `which`.
     fn some(&self, which: u64, sentences: u64) -> String {
         let line = |i| {
             let at = mix(which * 16 + i) % self.lines.len().max(1) as u64;
@@ -323,8 +323,7 @@ fn number(path: &str, prefix: &str) -> Option<u64> {
     path.strip_prefix(prefix)?.parse().ok()
 }
 
-/// A number that tells nothing of the one it was made of (the finaliser of
-/// SplitMix64, Steele et al. 2014).
+/// A hash of the number (the finaliser of SplitMix64, Steele et al. 2014).
 pub(super) fn mix(n: u64) -> u64 {
     let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -357,9 +356,9 @@ impl Page {
         writeln!(self.0, "<p><a href=\"{href}\">{anchor}</a></p>").ok();
     }
 
-    pub fn answer(mut self) -> Option<Answer> {
+    pub fn answer(mut self) -> Option<LabResponse> {
         self.0.push_str("</body></html>\n");
-        Some(Answer::File {
+        Some(LabResponse::File {
             content_type: "text/html; charset=utf-8".to_owned(),
             bytes: self.0.into(),
         })
@@ -373,8 +372,8 @@ mod tests {
     fn get(lab: &Lab, url: &str) -> String {
         let url = PageUrl::parse(url).unwrap();
         match lab.answer(url.host(), url.path_and_query()).unwrap() {
-            Answer::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
-            Answer::Moved { location } => format!("to {location}"),
+            LabResponse::File { bytes, .. } => String::from_utf8(bytes.to_vec()).unwrap(),
+            LabResponse::Moved { location } => format!("to {location}"),
             other => format!("{other:?}"),
         }
     }

@@ -1,7 +1,7 @@
-//! What lies at an address of the lab: the tables, then the tree.
+//! The content of an address of the lab: the tables, then the tree.
 //!
-//! This file knows neither sockets nor HTTP; [`Lab::answer`] is the whole of
-//! its meaning, and [`mod@super::serve`] puts it on the wire.
+//! This file knows neither sockets nor HTTP; its interface is [`Lab::answer`], which
+//! [`mod@super::serve`] serves over HTTP.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -22,22 +22,22 @@ pub enum LabError {
     Io {
         /// The folder or file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A row of a table is not as described.
+    /// A row of a table is invalid.
     #[error("{path}, line {line}: {what}", path = path.display())]
     Table {
         /// The table.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// What is wrong and what is expected.
+        /// The problem, and what is expected.
         what: String,
     },
 }
 
-/// A picture that is drawn when it is asked for.
+/// A picture that is drawn on request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PictureSize {
     /// Width in pixels as the table states it.
@@ -46,9 +46,9 @@ pub struct PictureSize {
     pub height: u32,
 }
 
-/// What lies at an address.
+/// The content of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
+pub enum LabResponse {
     /// A file of the tree.
     File {
         /// The `Content-Type` to send.
@@ -56,7 +56,7 @@ pub enum Answer {
         /// All of its bytes.
         bytes: Bytes,
     },
-    /// It has moved for good (301).
+    /// It has moved permanently (301).
     Moved {
         /// The `Location` to send.
         location: String,
@@ -68,7 +68,7 @@ pub enum Answer {
         /// Its size.
         size: PictureSize,
     },
-    /// Patience is asked for (503).
+    /// The server is busy (503).
     Busy {
         /// The `Retry-After` to send.
         seconds: u32,
@@ -113,7 +113,7 @@ impl MemoryTree {
         );
     }
 
-    /// Adds a redirect; false where `url` is not an address.
+    /// Adds a redirect; false if `url` is not an address.
     pub fn redirect(&mut self, url: &str, location: &str) -> bool {
         key_of(url).is_some_and(|key| {
             self.redirects.insert(key, location.to_owned());
@@ -121,7 +121,7 @@ impl MemoryTree {
         })
     }
 
-    /// Adds a picture to be drawn; false where `url` is not an address.
+    /// Adds a picture to be drawn; false if `url` is not an address.
     pub fn image(&mut self, url: &str, width: u32, height: u32) -> bool {
         key_of(url).is_some_and(|key| {
             self.images.insert(key, PictureSize { width, height });
@@ -130,7 +130,8 @@ impl MemoryTree {
     }
 }
 
-/// A web that can be served: a tree with its tables, and what a test wants of it.
+/// A web that can be served: a tree with its tables, and the behaviours that a test
+/// requests.
 pub struct Lab {
     source: Source,
     redirects: HashMap<String, String>,
@@ -145,8 +146,8 @@ enum Source {
     Made(Box<Maker>),
 }
 
-/// What answers a host and a target (path and query as in a request line).
-type Maker = dyn Fn(&str, &str) -> Answer + Send + Sync;
+/// Computes the response of a host and a target (path and query as in a request line).
+type Maker = dyn Fn(&str, &str) -> LabResponse + Send + Sync;
 
 impl Lab {
     /// Opens the folder tree `dir`, with `redirects.tsv` (url, location) and
@@ -181,7 +182,7 @@ impl Lab {
                 [url, width, height, ..] => (*url, *width, *height),
                 _ => return Err("columns url, width, height are expected".to_owned()),
             };
-            // A picture with bytes of its own is a file like any other.
+            // A picture with its own bytes is a file like any other.
             if columns.get(4) == Some(&"1") {
                 return Ok(());
             }
@@ -214,7 +215,7 @@ impl Lab {
 
     /// Makes a lab whose every answer is made when it is asked for, from host (lower
     /// case, without port) and target (path and query): a web without end.
-    pub fn made(maker: impl Fn(&str, &str) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn made(maker: impl Fn(&str, &str) -> LabResponse + Send + Sync + 'static) -> Self {
         Self {
             source: Source::Made(Box::new(maker)),
             redirects: HashMap::new(),
@@ -245,7 +246,7 @@ impl Lab {
     ///
     /// # Errors
     /// What the system said of a file that is there and cannot be read.
-    pub fn answer(&self, host: &str, target: &str) -> io::Result<Answer> {
+    pub fn answer(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         match self.table(host, target) {
             Some(answer) => Ok(answer),
             None => self.file(host, target),
@@ -258,18 +259,18 @@ impl Lab {
     }
 
     /// Redirects and pictures: answered without touching the disk.
-    pub(super) fn table(&self, host: &str, target: &str) -> Option<Answer> {
+    pub(super) fn table(&self, host: &str, target: &str) -> Option<LabResponse> {
         let url = PageUrl::parse(&format!("http://{host}{target}")).ok()?;
         let full = key(&url);
         let bare = full.split_once('?').map(|(bare, _)| bare);
         for key in std::iter::once(full.as_str()).chain(bare) {
             if let Some(location) = self.redirects.get(key) {
-                return Some(Answer::Moved {
+                return Some(LabResponse::Moved {
                     location: location.clone(),
                 });
             }
             if let Some(size) = self.images.get(key) {
-                return Some(Answer::Picture {
+                return Some(LabResponse::Picture {
                     url: format!("http://{key}"),
                     size: *size,
                 });
@@ -279,31 +280,31 @@ impl Lab {
     }
 
     /// The file at `target`, the query ignored; or what is made for it.
-    pub(super) fn file(&self, host: &str, target: &str) -> io::Result<Answer> {
+    pub(super) fn file(&self, host: &str, target: &str) -> io::Result<LabResponse> {
         if let Source::Made(maker) = &self.source {
             return Ok(maker(host, target));
         }
         let raw = target.split_once('?').map_or(target, |(path, _)| path);
         let Some(path) = decoded(raw).map(|path| with_index(&path)) else {
-            return Ok(Answer::Missing);
+            return Ok(LabResponse::Missing);
         };
         match &self.source {
-            Source::Made(_) => Ok(Answer::Missing),
+            Source::Made(_) => Ok(LabResponse::Missing),
             Source::Memory(tree) => {
                 let found = tree.files.get(&(host.to_owned(), path));
-                Ok(
-                    found.map_or(Answer::Missing, |(content_type, bytes)| Answer::File {
+                Ok(found.map_or(LabResponse::Missing, |(content_type, bytes)| {
+                    LabResponse::File {
                         content_type: content_type.clone(),
                         bytes: bytes.clone(),
-                    }),
-                )
+                    }
+                }))
             }
             Source::Folder(root) => Ok(match read_inside(root, host, &path)? {
-                Some(bytes) => Answer::File {
+                Some(bytes) => LabResponse::File {
                     content_type: content_type(&path, &bytes),
                     bytes: bytes.into(),
                 },
-                None => Answer::Missing,
+                None => LabResponse::Missing,
             }),
         }
     }

@@ -1,4 +1,4 @@
-//! Files that only grow, and are cut back after a crash.
+//! Append-only files, truncated after a crash.
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,7 +10,7 @@ use super::OutputError;
 use crate::fs::IoError;
 use crate::fs::beneath;
 
-/// A file that is written at its end, each piece in one call to the system.
+/// A file that is only appended to, each piece in one system call.
 pub(super) struct Appender {
     path: PathBuf,
     file: File,
@@ -18,8 +18,8 @@ pub(super) struct Appender {
 }
 
 impl Appender {
-    /// Opens or creates a file and cuts it to `length`, if given. Otherwise it
-    /// is kept whole, and a last line that a crash cut short is ended.
+    /// Opens or creates a file and truncates it to `length`, if given. Otherwise it is
+    /// kept whole, and an incomplete last line is ended.
     pub fn open(path: PathBuf, length: Option<u64>) -> Result<Self, OutputError> {
         let file = beneath::append_at(&path).map_err(IoError::at(&path, "opening"))?;
         let found = file
@@ -55,7 +55,7 @@ impl Appender {
         Ok(appender)
     }
 
-    /// Whether the file lies where it was opened and is as long as it was written.
+    /// Whether the file is still at its path and as long as was written.
     pub fn is_in_place(&self) -> Result<bool, OutputError> {
         let own = self
             .file
@@ -72,8 +72,8 @@ impl Appender {
         self.length
     }
 
-    /// Appends all of `bytes`; after an error the file may hold a part, which
-    /// the next opening cuts off.
+    /// Appends all of `bytes`. After an error the file may contain a part, which is cut
+    /// off at the next opening.
     pub fn append(&mut self, bytes: &[u8]) -> Result<(), OutputError> {
         self.file
             .write_all(bytes)
@@ -82,7 +82,7 @@ impl Appender {
         Ok(())
     }
 
-    /// Returns when all that was appended is on the disk.
+    /// Returns when everything appended is on the disk.
     pub fn sync(&self) -> Result<(), OutputError> {
         Ok(self
             .file
@@ -102,8 +102,8 @@ fn is_same(own: &Metadata, there: &Metadata) -> bool {
     own.len() == there.len()
 }
 
-/// Text as one gzip member (RFC 1952 section 2.2), so that any cut between two members
-/// leaves a whole file. It carries no time, so equal texts give equal bytes.
+/// Text as one gzip member (RFC 1952 section 2.2), so that a file cut between two members
+/// is whole. It contains no time, so equal texts give equal bytes.
 pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
     let mut encoder = GzBuilder::new()
         .mtime(0)
@@ -112,25 +112,25 @@ pub(super) fn gzip(text: &str) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// The number of the first file after all that exist.
+/// The number after those of all existing files.
 pub(super) fn next_segment(folder: &Path, suffix: &str) -> Result<u32, OutputError> {
     let last = segments(folder, suffix)?.into_iter().max();
     Ok(last.map_or(0, |n| n.saturating_add(1)))
 }
 
-/// Name of the file with that number.
+/// Name of the file with this number.
 pub(super) fn segment_name(number: u32, suffix: &str) -> String {
     format!("{number:05}{suffix}")
 }
 
-/// The number of such a file by its name; other people's files have other names, as
+/// The number of such a file by its name. Foreign files have other names, such as
 /// `7.txt.gz` or `+7.txt.gz`.
 pub(super) fn segment_number(name: &str, suffix: &str) -> Option<u32> {
     let number = name.strip_suffix(suffix)?.parse().ok()?;
     (name == segment_name(number, suffix)).then_some(number)
 }
 
-/// Removes files that the frontier does not know of.
+/// Removes files that are unknown to the frontier.
 pub(super) fn remove_segments_from(
     folder: &Path,
     suffix: &str,

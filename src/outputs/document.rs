@@ -1,9 +1,8 @@
-//! Documents: the main text of each page as its author wrote it, with what is known of
-//! the page.
+//! Documents: the main text of each page as its author wrote it, with the page's data.
 //!
 //! A page is one line of JSON in a file `documents/NNNNN.jsonl.zst`. Each line is a zstd
 //! frame of its own, so a crash cuts off whole lines, a page can be read alone by its
-//! place in the log, and a takedown removes a page without unpacking the others.
+//! position in the log, and a takedown removes a page without decompressing the others.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -38,8 +37,8 @@ impl Output for DocumentLines {
         }
     }
 
-    /// A line says itself of which page it is, so it is found also where the log has lost
-    /// its row. Lines that stay no longer name pages that go.
+    /// A line contains the address of its page, so it is found even if the log has lost
+    /// its row. Remaining lines no longer name removed pages.
     fn rewrite(
         &self,
         path: &Path,
@@ -49,7 +48,7 @@ impl Output for DocumentLines {
         let mut segment = Segment::open(path.to_owned())?;
         let mut raw = beneath::open_at(path).map_err(IoError::at(path, "opening"))?;
         let mut done = Rewritten::default();
-        // What was read of the file and is not yet decided on is copied as it stands.
+        // Data that was read but not yet decided on is copied unchanged.
         let mut settled = 0;
         loop {
             let (from, read) = match segment.frame(false) {
@@ -96,14 +95,14 @@ impl Output for DocumentLines {
 /// The folder of the documents, in a job's folder.
 pub const DOCUMENTS: &str = "documents";
 
-/// How the names of its files end.
+/// The suffix of its files.
 const SUFFIX: &str = ".jsonl.zst";
 
 /// The longest line that is read, in bytes. A page's text has at most 2 MiB, and JSON
 /// needs at most six bytes for one.
 const MAX_LINE: u64 = if cfg!(test) { 1 << 20 } else { 64 << 20 };
 
-/// What every zstd frame begins with (RFC 8878 section 3.1.1).
+/// The beginning of every zstd frame (RFC 8878 section 3.1.1).
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 
 /// A page and its main text. Keys are stable, and only added; absent values are left
@@ -114,17 +113,17 @@ pub struct Document {
     /// The address that was fetched.
     #[schemars(url)]
     pub url: String,
-    /// The address that the page calls its own (`rel=canonical`), where it names one.
+    /// The canonical address that the page declares (`rel=canonical`), if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub canonical: Option<String>,
     /// When the page was fetched, RFC 3339 in UTC.
     #[schemars(extend("format" = "date-time"))]
     pub fetched: String,
-    /// When the page says it was published: ISO 8601, as exact as the page is
+    /// When the page was published, as it states: ISO 8601, as precise as the page
     /// (`2024`, `2024-05`, `2024-05-17` or `2024-05-17T08:30:00+02:00`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
-    /// When the page says it was changed last, in the same form.
+    /// When the page was last changed, as it states, in the same form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modified: Option<String>,
     /// Title of the page.
@@ -133,49 +132,49 @@ pub struct Document {
     /// Names of the authors that the page gives, in its order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub authors: Vec<String>,
-    /// The language that the text was recognised to be in, an ISO 639 code as `en`.
-    /// It is the best guess: see `language_certainty`.
+    /// The recognised language of the text, an ISO 639 code such as `en`. It is the best
+    /// guess: see `language_certainty`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<String>,
     /// How certain `language` is, from 0 to 1. The crawl itself acts on 0.9 and above.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub language_certainty: Option<f64>,
-    /// The language that the page declares, as `en` or `de-at`.
+    /// The language that the page declares, such as `en` or `de-at`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub declared_language: Option<String>,
     /// The character encoding that the `Content-Type` header or the page declares, as
     /// written there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub charset: Option<String>,
-    /// The character encoding that the page was read with.
+    /// The character encoding with which the page was decoded.
     pub charset_used: String,
-    /// What told the main text from the rest of the page: `article`, `density` or `all`.
-    /// `all` stands where the wanted one left too little.
+    /// The extractor that separated the main text from the rest of the page: `article`,
+    /// `density` or `all`. It is `all` if the configured one left too little.
     pub extractor: String,
-    /// Words of `text`, numbers not counted.
+    /// Words of `text`, excluding numbers.
     pub words: u32,
     /// The main text as written: case, digits and punctuation are kept. White space is
-    /// folded, and an empty line parts two paragraphs.
+    /// folded, and an empty line separates two paragraphs.
     pub text: String,
-    /// How probable it is that the page is about the topic, from 0 to 1. Absent where
-    /// the crawl could not tell.
+    /// The probability that the page is about the topic, from 0 to 1. Absent if the crawl
+    /// could not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.0, max = 1.0))]
     pub on_topic: Option<f64>,
     /// Perplexity of the page's text under the model of the topic; lower is closer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub perplexity: Option<f64>,
-    /// Mean contrast of the page's words between texts about the topic and others;
-    /// above 0 they speak for the topic.
+    /// Mean contrast of the page's words between texts about the topic and others; above 0
+    /// they indicate the topic.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub contrast: Option<f64>,
     /// Licences that the page or its headers name: addresses, or names where no address
     /// is given.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub licences: Vec<String>,
-    /// What the page, its headers and its host say of its use. Absent where they say
-    /// nothing.
+    /// The terms of use that the page, its headers and its host state. Absent if there are
+    /// none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terms: Option<Terms>,
     /// `sha256:` and the SHA-256 of `text` in UTF-8, in hexadecimal digits.
@@ -186,14 +185,14 @@ pub struct Document {
     /// The page on which the address was found. Absent for seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub via: Option<String>,
-    /// True where the page was drawn by chance for the control sample, and not chosen.
+    /// True if the page was drawn at random for the control sample.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// The earlier line of the same address that this one replaces, where the page was
-    /// visited again and had changed.
+    /// The earlier line of the same address that this one replaces, if the page had
+    /// changed at a later visit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub replaces: Option<Replaced>,
-    /// The page fetched before of which this one is a near copy.
+    /// The earlier page that this one is a near copy of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub near_copy_of: Option<String>,
 }
@@ -201,7 +200,7 @@ pub struct Document {
 /// An earlier line of a document.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Replaced {
-    /// When that line's page was fetched, RFC 3339 in UTC.
+    /// When the page of that line was fetched, RFC 3339 in UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<String>,
     /// The `hash` of that line.
@@ -216,7 +215,7 @@ impl Document {
         format!("sha256:{}", base16ct::lower::encode_string(&digest))
     }
 
-    /// The document as JSON in one line with its end.
+    /// The document as one line of JSON, including its line end.
     pub fn to_line(&self) -> String {
         // Strings, lists and numbers always serialise.
         let line = serde_json::to_string(self).unwrap_or_default();
@@ -228,7 +227,8 @@ impl Document {
     /// The line as a zstd frame of its own.
     ///
     /// # Errors
-    /// What zstd says, which is that there is no memory.
+    ///
+    /// zstd is out of memory.
     pub fn to_frame(&self) -> std::io::Result<Vec<u8>> {
         let line = self.to_line();
         let mut encoder = zstd::Encoder::new(Vec::new(), zstd::DEFAULT_COMPRESSION_LEVEL)?;
@@ -238,7 +238,7 @@ impl Document {
         encoder.finish()
     }
 
-    /// The document without the addresses that are `gone`; `None` where it names none.
+    /// The document without the addresses that are `gone`; `None` if it names none.
     fn without(mut self, gone: &dyn Fn(&str) -> bool) -> Option<Self> {
         let mut named = false;
         for address in [&mut self.canonical, &mut self.via, &mut self.near_copy_of] {
@@ -252,14 +252,15 @@ impl Document {
 }
 
 /// Reads all documents of a job in the order they were crawled, one at a time. The crawl
-/// may be running: a line that is being written is passed over. A job without documents
-/// gives none.
+/// may be running: a line that is being written is skipped. A job without documents yields
+/// none.
 ///
 /// A page that had changed at a later visit has several lines; the later ones name what
 /// they replace.
 ///
 /// # Errors
-/// [`OutputError::Io`] where the folder cannot be listed.
+///
+/// [`OutputError::Io`] if the folder cannot be listed.
 pub fn documents(folder: &Path) -> Result<Documents, OutputError> {
     let folder = folder.join(DOCUMENTS);
     let mut numbers = if folder.is_dir() {
@@ -282,15 +283,16 @@ fn name(number: u32) -> String {
     segment_name(number, SUFFIX)
 }
 
-/// The document that lies at a place.
+/// The document at a position.
 ///
 /// # Errors
-/// [`OutputError`] names the file, also where no document lies there.
+///
+/// [`OutputError`] names the file, also if there is no document at that position.
 pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputError> {
     let path = folder.join(DOCUMENTS).join(&place.file);
-    // A log may have been changed by strangers, and must not lead out of the folder.
+    // The log may have been tampered with, and must not lead out of the folder.
     if segment_number(&place.file, SUFFIX).is_none() {
-        let why = "no name of a file of documents".to_owned();
+        let why = "not the name of a file of documents".to_owned();
         return Err(damaged(&path, place.from, why));
     }
     let mut file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
@@ -299,16 +301,16 @@ pub fn document_at(folder: &Path, place: &TextPlace) -> Result<Document, OutputE
     let wrong = |why: String| damaged(&path, place.from, why);
     let frame = BufReader::new(file.take(place.bytes));
     let text = decoded(frame).map_err(|e| wrong(e.to_string()))?;
-    serde_json::from_slice(&text).map_err(|e| wrong(format!("no document: {e}")))
+    serde_json::from_slice(&text).map_err(|e| wrong(format!("not a document: {e}")))
 }
 
-/// The documents of a job. An item is an error where a line or a file is damaged; what
-/// follows it is read all the same.
+/// The documents of a job. An item is an error if a line or a file is damaged; reading
+/// continues after it.
 #[derive(Debug)]
 pub struct Documents {
     files: VecDeque<PathBuf>,
     open: Option<Segment>,
-    /// Lines of the frame that was read last.
+    /// Lines of the last frame that was read.
     lines: VecDeque<Result<Document, OutputError>>,
 }
 
@@ -334,7 +336,7 @@ impl Iterator for Documents {
                     let path = &open.path;
                     self.lines.extend(lines.map(|line| {
                         serde_json::from_slice(line)
-                            .map_err(|e| damaged(path, from, format!("no document: {e}")))
+                            .map_err(|e| damaged(path, from, format!("not a document: {e}")))
                     }));
                 }
                 Ok(None) => self.open = None,
@@ -366,8 +368,8 @@ impl Segment {
         Ok(Self { path, from })
     }
 
-    /// The next frame, where it begins and what it holds; `None` at the end of the file.
-    /// Of the last file the end may be half written.
+    /// The next frame with its position; `None` at the end of the file. The end of the
+    /// last file may be incomplete.
     fn frame(&mut self, is_last: bool) -> Result<Option<(u64, Vec<u8>)>, OutputError> {
         let began = self.from.at;
         let is_end = self.from.fill_buf().map(<[u8]>::is_empty);
@@ -378,7 +380,7 @@ impl Segment {
             Ok(text) => return Ok(Some((began, text))),
             Err(error) => error,
         };
-        // A frame that has another one behind it is not one that is being written.
+        // A frame followed by another one is not still being written.
         let more = self.from.find_frame_after(began);
         let more = more.map_err(IoError::at(&self.path, "reading"))?;
         if !more && is_last && why.kind() == ErrorKind::UnexpectedEof {
@@ -411,7 +413,7 @@ fn damaged(path: &Path, at: u64, why: String) -> OutputError {
     }
 }
 
-/// A file that knows how far it was read.
+/// A file that tracks how far it was read.
 #[derive(Debug)]
 struct Counted {
     inner: BufReader<File>,
@@ -419,7 +421,7 @@ struct Counted {
 }
 
 impl Counted {
-    /// Goes to the first beginning of a frame behind `began`, or to the end; whether
+    /// Moves to the next start of a frame after `began`, or to the end; returns whether
     /// there is one.
     fn find_frame_after(&mut self, began: u64) -> std::io::Result<bool> {
         self.at = self.inner.seek(SeekFrom::Start(began.saturating_add(1)))?;
@@ -432,7 +434,7 @@ impl Counted {
             let mut used = 0;
             for byte in buffer {
                 used += 1;
-                // Only its first byte begins the mark again.
+                // Only the first byte of the magic number can start it again.
                 met = if MAGIC.get(met) == Some(byte) {
                     met + 1
                 } else {
@@ -610,7 +612,7 @@ mod tests {
         put(folder.path(), 0, &[other, frames[1].clone()].concat());
         let (numbers, errors) = read(folder.path());
         assert_eq!((numbers, errors.len()), (vec![1, 2], 1));
-        assert!(errors[0].contains("no document"), "{}", errors[0]);
+        assert!(errors[0].contains("not a document"), "{}", errors[0]);
     }
 
     #[test]

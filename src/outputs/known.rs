@@ -1,5 +1,5 @@
-//! What the outputs remember of sidecars, so that a page that embeds a known image need
-//! not read its sidecar again.
+//! A cache of sidecars, so that a page that embeds a known image need not read its sidecar
+//! again.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,16 +11,15 @@ use super::{OutputError, Sidecar, log, sidecar};
 use crate::address::PageUrl;
 use crate::page::ImageContext;
 
-/// Contexts that are remembered in each half of the memory, and what an image counts
-/// besides its own.
+/// Contexts kept in each half of the cache, and the additional weight of an image.
 const MAX_REMEMBERED: usize = 200_000;
 const OF_AN_IMAGE: usize = 10;
 
-/// A sidecar, without its words.
+/// A sidecar without its texts.
 pub(super) struct Known {
-    /// What the rows of the image begin with.
+    /// The beginning of the image's rows.
     pub head: String,
-    /// Bytes of the sidecar and of what is to be folded into it.
+    /// Bytes of the sidecar and of the pending changes to it.
     pub sidecar: u64,
     pub journal: u64,
     contexts: HashMap<u64, Entry>,
@@ -63,12 +62,12 @@ impl Known {
         Ok(known)
     }
 
-    /// Whether the page says just this already.
+    /// Whether the sidecar already has this context of the page.
     pub fn has(&self, page: &PageUrl, entry: Entry) -> bool {
         self.contexts.get(&key(page)) == Some(&entry)
     }
 
-    /// Whether a context of this page may be added, or take the place of what it said.
+    /// Whether a context of this page may be added or replaced.
     pub fn has_room(&self, page: &PageUrl, entry: Entry) -> bool {
         let before = self.contexts.get(&key(page));
         let others = self.bytes - before.map_or(0, |before| before.bytes);
@@ -91,17 +90,17 @@ fn key(page: &PageUrl) -> u64 {
     xxh3_64(page.as_str().as_bytes())
 }
 
-/// The sidecars that were met last, by image.
+/// The sidecars used most recently, by image.
 #[derive(Default)]
 pub(super) struct Memory {
     recent: HashMap<String, Known>,
     older: HashMap<String, Known>,
-    /// What those in `recent` count.
+    /// The total weight of those in `recent`.
     weight: usize,
 }
 
 impl Memory {
-    /// What is remembered of an image, taken out.
+    /// Takes an image out of the cache.
     pub fn take(&mut self, file: &str) -> Option<Known> {
         let Some(recent) = self.recent.remove(file) else {
             return self.older.remove(file);
@@ -110,7 +109,7 @@ impl Memory {
         Some(recent)
     }
 
-    /// Remembers an image; where there are too many, those not met for long are forgotten.
+    /// Puts an image into the cache; if it is full, those not used for long are dropped.
     pub fn put(&mut self, file: &str, known: Known) {
         if self.weight > MAX_REMEMBERED {
             self.older = std::mem::take(&mut self.recent);

@@ -13,7 +13,7 @@ use crate::page::{
 };
 use crate::sanitize;
 
-/// A finished task a line.
+/// One finished task per line.
 pub(super) struct Log;
 
 impl Output for Log {
@@ -30,7 +30,7 @@ impl Output for Log {
     }
 }
 
-/// An image in one context a row.
+/// One image in one context per row.
 pub(super) struct Images;
 
 impl Output for Images {
@@ -56,32 +56,32 @@ impl Output for Images {
 pub struct Row<'a> {
     /// When it was finished, RFC 3339 in UTC.
     pub time: &'a str,
-    /// Its number among the finished.
+    /// Its number among the finished tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<u64>,
-    /// What was asked for.
+    /// The kind of the task.
     pub kind: TaskKind,
     /// Its address.
     pub url: &'a str,
-    /// By what the other log, `spoor.DATE.jsonl`, knows the address.
+    /// The id of the address in the other log, `spoor.DATE.jsonl`.
     pub url_id: UrlId,
     /// The page on which the address was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub via: Option<&'a str>,
     /// Links from the nearest seed.
     pub hops: u32,
-    /// HTTP status, where one was received.
+    /// HTTP status, if one was received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// Bytes of the decoded body.
     pub bytes: u64,
     /// From sending the request to the last byte, in milliseconds.
     pub ms: u64,
-    /// When the journey of the request began, in milliseconds since 1970 by the
-    /// frontier's clock; never later than it was sent.
+    /// When the request's journey began, in milliseconds since 1970 by the frontier's
+    /// clock; never later than it was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked: Option<u64>,
-    /// The pause between two requests that its host was due, in milliseconds.
+    /// The required pause between two requests to its host, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delay: Option<u64>,
     /// The media type as sent, without parameters.
@@ -94,104 +94,99 @@ pub struct Row<'a> {
     pub bucket: &'static str,
     /// Score at the time of the lease, lower is better.
     pub score: f64,
-    /// True where it was drawn for the control sample, and not chosen by its score.
+    /// True if it was drawn for the control sample rather than chosen by its score.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub control: bool,
-    /// What the score was made of.
+    /// The parts of the score.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parts: Option<LinkParts>,
     /// Rating of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentScore>,
-    /// Whether the page is on topic rather than not; absent where no page came.
+    /// Whether the page is more likely on topic than off topic; absent if no page was
+    /// received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic: Option<bool>,
-    /// How likely it is on topic, 0 to 1.
+    /// The probability that it is on topic, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic_probability: Option<Likelihood>,
-    /// True where both are a guess, as the model knows too little text to judge by: no
+    /// True if both are a guess because the model was trained on too little text: no
     /// neutral text, or too few sentences about the topic.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub on_topic_guessed: bool,
     /// Title of the document.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<&'a str>,
-    /// Which part of the document's text was rated and kept, by which extractor.
+    /// How much of the document's text was rated and kept, and the extractor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<TextShare>,
     /// Language that the document declares.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub language: Option<&'a str>,
-    /// Language that its text was recognised to be in, an ISO 639 code, where that is
-    /// certain.
+    /// Recognised language of its text, an ISO 639 code, if certain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recognised: Option<&'static str>,
-    /// True where that is another one than the model's.
+    /// True if that is not the model's language.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub foreign: bool,
-    /// True where that is none of `text.languages`, so that nothing of it was kept.
+    /// True if that is not in `text.languages`, so that nothing of the page was kept.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub off_language: bool,
-    /// What is said of the use of the page or image, where anything is.
+    /// The terms of use of the page or image, if any are stated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terms: Option<&'a Terms>,
-    /// What of it forbade to keep the page's sentences, its images or both.
+    /// The terms that forbade keeping the page's sentences, its images or both.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub forbidden: &'a [&'static str],
-    /// True where the body was longer than the cap.
+    /// True if the body was longer than the cap.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub truncated: bool,
     /// Path of the image below the job's folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<&'a str>,
-    /// Where the sentences of the page lie.
+    /// The position of the page's sentences.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sentences: Option<&'a TextPlace>,
-    /// Where the document of the page lies, in `documents/`.
+    /// The position of the page's document in `documents/`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<&'a TextPlace>,
-    /// Where it pointed.
+    /// The target of a redirect.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redirect: Option<&'a str>,
-    /// Of an image: the address of the same picture where there was none, so that this one
-    /// was tried.
+    /// For an image: the missing address of the same picture that this one replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<&'a str>,
-    /// Images of a page that were left out because they are SVGs by name.
+    /// Images of a page that were skipped because their names are those of SVGs.
     #[serde(skip_serializing_if = "is_zero")]
     pub svgs: u32,
-    /// The page fetched before that this one names as its canonical address; nothing
-    /// of this one was kept.
+    /// The earlier page that this one names as its canonical address; nothing of this one
+    /// was kept.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duplicate_of: Option<&'a str>,
-    /// The page fetched before that this one is a near copy of by its text; its
-    /// links were not followed.
+    /// The earlier page that this one is a near copy of by its text; its links were not
+    /// followed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub near_copy_of: Option<&'a str>,
     /// `done`, `unchanged`, `redirected`, `retrying`, `postponed` or `dropped`.
     pub outcome: &'static str,
-    /// Where a page was visited again: whether its text is another one than at the
-    /// visit before.
+    /// After a revisit: whether its text differs from that of the previous visit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<bool>,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'static str>,
-    /// The error in words.
+    /// The error message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<&'a str>,
 }
 
-#[allow(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde hands out references"
-)]
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
 impl Row<'_> {
-    /// The row as JSON in one line, as it stands in the log.
+    /// The row as one line of JSON, as written to the log.
     pub fn to_json(&self) -> String {
         // Strings and finite or null numbers always serialise.
         let line = serde_json::to_string(self).unwrap_or_default();
@@ -204,7 +199,7 @@ pub(super) const IMAGES_HEADER: &str = "url\tfile\tformat\twidth\theight\tbytes\
      title_perplexity\tfile_name\tfile_name_perplexity\tparent_0\tparent_0_perplexity\tparent_1\t\
      parent_1_perplexity\tsibling_0\tsibling_0_perplexity\n";
 
-/// What all rows of an image in `images.tsv` begin with.
+/// The beginning of all rows of an image in `images.tsv`.
 pub(super) fn image_head(sidecar: &Sidecar) -> String {
     let info = sidecar.info();
     let cells = [
@@ -255,21 +250,21 @@ fn number(value: f64) -> String {
     format!("{value:.2}")
 }
 
-/// The image file and the page that a row of `images.tsv` names; `None` for the
-/// header and for a row that a crash cut short before it named both.
+/// The image file and the page in a row of `images.tsv`; `None` for the header and for a
+/// row that a crash cut off before both.
 pub(super) fn file_and_page(row: &str) -> Option<(&str, &str)> {
     let mut cells = row.split('\t');
     let file = cells.nth(1).filter(|f| f.starts_with("images/"))?;
     let page = cells.nth(4)?;
-    // The cell after it is there, so this one is whole.
+    // The next cell exists, so this one is complete.
     cells.next().map(|_| (file, page))
 }
 
-/// One cell of running text: no tabs or line ends, nothing that acts on a terminal, at
-/// most 500 characters, and nothing that a spreadsheet would take for a formula (also
-/// behind blanks, and in the wide forms that some take as well) or for the beginning
-/// of a quoted cell. Addresses and paths are no running text: they contain nothing of
-/// this, and are of no use in a part.
+/// One cell of running text: no tabs or line ends, no characters that control a terminal,
+/// at most 500 characters, and nothing that a spreadsheet would take as a formula (also
+/// after blanks, and in the wide forms that some accept) or as the beginning of a quoted
+/// cell. Addresses and paths are not running text: they contain nothing of this, and must
+/// not be cut.
 pub(crate) fn cell(text: Option<&str>) -> String {
     let straight = text.unwrap_or_default().chars();
     let straight = straight.filter(|c| !sanitize::turns(*c));

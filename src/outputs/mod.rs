@@ -1,27 +1,25 @@
 //! The outputs of a job: images with sidecars, documents, sentences, the crawl log.
 //!
-//! Everything that grows is append-only, and written through to the operating
-//! system before the frontier commits. [`Outputs::stamp`] says how long each
-//! file is; the frontier keeps that in the same batch as the effects of the
-//! task, and [`Outputs::open`] cuts the files back to it, so that after a crash
-//! the outputs and the frontier agree to the byte. Image files and sidecars are
-//! written whole under a temporary name and renamed. The row in `images.tsv` goes
-//! before them, so that the rows beyond the stamp name every image and every
-//! context that must be taken back with them (`undo`).
+//! Everything that grows is append-only, and written through to the operating system
+//! before the frontier commits. [`Outputs::stamp`] records the length of each file; the
+//! frontier stores it in the same batch as the effects of the task, and [`Outputs::open`]
+//! truncates the files to it, so that after a crash the outputs and the frontier agree to
+//! the byte. Image files and sidecars are written whole under a temporary name and
+//! renamed. The row in `images.tsv` is written before them, so that the rows beyond the
+//! stamp name every image and every context that must be removed with them (`undo`).
 //!
-//! Bytes that were kept before under another address are not written again: the
-//! image is a hard link to the earlier file. No file is ever written in place, so
-//! that no name changes what lies under another.
+//! Bytes that were kept before under another address are not written again: the image is a
+//! hard link to the earlier file. No file is written in place, so writing one name never
+//! changes the content under another.
 //!
-//! The outputs decide nothing: they do not rate, choose or queue.
+//! The outputs make no decisions: they do not rate, choose or queue.
 //!
-//! Reading order: this file, `output` (the list of what grows), `append` (files that grow),
-//! `log` (rows), `names`
-//! (where an image lies), `sidecar`, `sightings` (what is to be written into sidecars),
-//! `known` (what is remembered of them), `document`, `schema` (what sidecars and documents
-//! may contain), `rows` and `rotate` (tables of several files, to read and to write),
-//! `undo`, `remove`, `samples` (who may read or remove them), `texts` (which sentences are of
-//! which page).
+//! Reading order: this file, `output` (the list of growing outputs), `append` (append-only
+//! files), `log` (rows), `names` (paths of images), `sidecar`, `sightings` (pending
+//! changes to sidecars), `known` (a cache of sidecars), `document`, `schema` (of sidecars
+//! and documents), `rows` and `rotate` (reading and writing tables of several files),
+//! `undo`, `remove`, `samples` (locking samples for reading or removal), `texts` (the
+//! sentences of each page).
 
 mod append;
 mod document;
@@ -54,7 +52,7 @@ pub use self::remove::{
 };
 pub(crate) use self::rotate::append_line;
 pub use self::rows::{Line, Part, Table, each_line, lines, parts};
-pub use self::samples::{Hold, read_samples, remove_samples};
+pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
 pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
@@ -72,15 +70,15 @@ use sightings::{Change, Sightings};
 /// Why an output cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum OutputError {
-    /// The operating system refused.
+    /// The operating system reported an error.
     #[error("{}; {}, then run the job again: it resumes", .0, remedy(&.0.source))]
     Io(#[from] IoError),
-    /// A file is shorter than the frontier knows it to have been.
+    /// A file is shorter than the frontier recorded.
     #[error(
         "{}: {found} bytes long, but the frontier recorded {expected}; \
          after a loss of power, move the job's frontier folder away and `spoor frontier import` the newest \
          file in its checkpoints folder; where it was changed from outside, restore it, or move it away \
-         if it is crawl.jsonl or images.tsv: the crawl goes on with a new one then",
+         if it is crawl.jsonl or images.tsv: the crawl then continues with a new one",
         path.display()
     )]
     Short {
@@ -91,64 +89,64 @@ pub enum OutputError {
         /// Its length at the last commit.
         expected: u64,
     },
-    /// A sidecar is no valid sidecar.
-    #[error("{}: not a sidecar that spoor wrote ({why}); move it away: the image stays, and pages met later are not recorded with it", path.display())]
+    /// A sidecar is invalid.
+    #[error("{}: not a sidecar that spoor wrote ({why}); move it away: the image stays, and later pages are not recorded with it", path.display())]
     Sidecar {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
-    /// What pages said of an image cannot be read.
-    #[error("{}:{line}: not a line that spoor wrote ({why}); move the file away: what some pages said of one image is then lost", path.display())]
+    /// The pending changes to a sidecar cannot be read.
+    #[error("{}:{line}: not a line that spoor wrote ({why}); move the file away: the words of some pages about one image are then lost", path.display())]
     Sightings {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// A document cannot be read.
-    #[error("{}: damaged at byte {at} ({why}); the documents behind it are read; restore the file from a copy to have this one", path.display())]
+    #[error("{}: damaged at byte {at} ({why}); the documents after it are read; restore the file from a copy to recover this one", path.display())]
     Document {
         /// The file.
         path: PathBuf,
         /// Where its frame begins.
         at: u64,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// Samples are being removed.
     #[error("{}: a takedown removes samples from this job; wait for it", .0.display())]
     Removing(PathBuf),
-    /// Something is being made of the samples.
-    #[error("{}: `spoor rank`, `spoor export` or `spoor annotate` works on the samples of this job; wait for it or stop it first", .0.display())]
+    /// The samples are in use.
+    #[error("{}: `spoor rank`, `spoor export` or `spoor annotate` uses the samples of this job; wait for it or stop it first", .0.display())]
     Reading(PathBuf),
-    /// The recorded positions do not decode.
+    /// The recorded lengths cannot be decoded.
     #[error("the frontier's record of the outputs is damaged ({why})")]
     Stamp {
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
 
-/// An image that is ready to be kept.
+/// An image to be kept.
 #[derive(Debug)]
 pub struct NewImageFile<'a> {
     /// Its address.
     pub url: &'a PageUrl,
     /// The bytes as served.
     pub bytes: &'a [u8],
-    /// What the header says.
+    /// Format and size, from its header.
     pub info: ImageInfo,
     /// The `Content-Type` as sent.
     pub content_type: Option<&'a str>,
-    /// What the answer that brought it says of its use.
+    /// The terms of use of the response that contained it.
     pub terms: Terms,
     /// When it was fetched, RFC 3339 in UTC.
     pub fetched: &'a str,
-    /// Every context in which it was met so far.
+    /// Every context found so far.
     pub contexts: Vec<ImageContext>,
 }
 
@@ -173,36 +171,37 @@ impl<'a> NewImageFile<'a> {
 pub struct Kept {
     /// Path below the job's folder.
     pub file: String,
-    /// False where it has the bytes of an earlier file.
+    /// False if it has the bytes of an earlier file.
     pub first: bool,
 }
 
 /// The open outputs of a job.
 pub struct Outputs {
     folder: PathBuf,
-    /// By the name of each.
+    /// The outputs by name.
     open: BTreeMap<&'static str, Open>,
     /// How often rows were removed from them.
     generation: u64,
     sightings: Sightings,
     memory: Memory,
     packer: Packer,
-    /// Bytes of a table from which on another file is begun.
+    /// The size in bytes at which a table starts a new file.
     rotate: u64,
 }
 
-/// The length of a table, in bytes, at which a new file is begun by default.
+/// The default size in bytes at which a table starts a new file.
 pub const ROTATE: u64 = 256 << 20;
 
 impl Outputs {
-    /// Opens the outputs in a job's folder. `stamp` is what [`Outputs::stamp`]
-    /// gave at the last commit: all beyond is cut off. An empty one means that no
-    /// frontier knows these files, so what lies there is kept and added to;
-    /// texts begin a new file then, as the last one may end in the middle of
-    /// a page. The same holds where the stamp is of before rows were removed
-    /// ([`Rewriting`]): its lengths mean nothing any more.
+    /// Opens the outputs in a job's folder. `stamp` is the result of [`Outputs::stamp`] at
+    /// the last commit: everything beyond it is cut off. An empty stamp means that the
+    /// frontier does not know these files, so existing data are kept and appended to;
+    /// texts then start a new file, because the last one may end in the middle of a page.
+    /// The same applies if rows were removed after the stamp ([`Rewriting`]), because its
+    /// lengths are no longer valid.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn open(folder: &Path, stamp: &[u8]) -> Result<Self, OutputError> {
         let generation = remove::generation(folder)?;
@@ -213,7 +212,7 @@ impl Outputs {
                 if stamp.generation != generation {
                     tracing::warn!(
                         path = %folder.display(),
-                        "the frontier is of before a takedown: what was fetched since is fetched again, and its rows are kept"
+                        "the frontier is older than a takedown: pages fetched since then are fetched again, and their rows are kept"
                     );
                 }
                 (stamp.generation == generation).then_some(stamp)
@@ -230,7 +229,7 @@ impl Outputs {
                 packer.add(folder, name);
             }
         }
-        // After what was lost was taken back.
+        // After the lost effects were undone.
         sightings::fold_all(folder)?;
         Ok(Self {
             folder: folder.to_owned(),
@@ -243,15 +242,16 @@ impl Outputs {
         })
     }
 
-    /// Sets the length in bytes at which a new file of a table is begun.
+    /// Sets the size in bytes at which a table starts a new file.
     pub fn rotate_at(&mut self, bytes: u64) {
         self.rotate = bytes;
     }
 
-    /// Checks whether somebody has moved or cut a table while it is written, and if so
-    /// begins a new file. Returns true in that case; [`Outputs::stamp`] has then changed.
+    /// Checks whether a table was moved or truncated while in use, and if so starts a new
+    /// file. Returns true in that case; [`Outputs::stamp`] has then changed.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`] names the file.
     pub fn find_again(&mut self) -> Result<bool, OutputError> {
         let mut moved = false;
@@ -261,7 +261,7 @@ impl Outputs {
         Ok(moved)
     }
 
-    /// Where the outputs stand now.
+    /// The present lengths of the outputs.
     pub fn stamp(&self) -> Vec<u8> {
         let open = self.open.iter();
         let stamp = Stamp {
@@ -273,7 +273,7 @@ impl Outputs {
         stamp.to_bytes()
     }
 
-    /// Appends to an output, and says where that lies.
+    /// Appends to an output, and returns the position.
     fn append(
         &mut self,
         output: &'static dyn Output,
@@ -289,9 +289,10 @@ impl Outputs {
         open.append(bytes)
     }
 
-    /// Appends what the outputs have to say of a finished task: a line to `logs/crawl.jsonl`.
+    /// Records a finished task in the outputs: a line in `logs/crawl.jsonl`.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`].
     pub fn log(&mut self, task: &Row<'_>) -> Result<(), OutputError> {
         for output in OUTPUTS {
@@ -302,10 +303,12 @@ impl Outputs {
         Ok(())
     }
 
-    /// Appends sentences, one a line with its end, to `sentences/*.txt.gz`. Each call makes a
-    /// gzip member of its own. Returns where they lie, if there are any.
+    /// Appends sentences, one per line including its end, to `sentences/*.txt.gz`. Each
+    /// call writes a gzip member of its own. Returns the position, if there are any
+    /// sentences.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`].
     pub fn sentences(&mut self, sentences: &str) -> Result<Option<TextPlace>, OutputError> {
         if sentences.is_empty() {
@@ -316,9 +319,10 @@ impl Outputs {
         self.append(&texts::Sentences, &member).map(Some)
     }
 
-    /// Appends a document to `documents/*.jsonl.zst`, and says where it lies.
+    /// Appends a document to `documents/*.jsonl.zst`, and returns its position.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`].
     pub fn document(&mut self, document: &Document) -> Result<TextPlace, OutputError> {
         let path = self.folder.join(DOCUMENTS);
@@ -328,22 +332,24 @@ impl Outputs {
         self.append(&document::DocumentLines, &frame)
     }
 
-    /// Keeps an image: its bytes, its sidecar, a row for each context. Returns
-    /// where the image lies, relative to the job's folder.
+    /// Keeps an image: its bytes, its sidecar, a row for each context. Returns the path of
+    /// the image relative to the job's folder.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn image(&mut self, new: NewImageFile<'_>) -> Result<String, OutputError> {
         Ok(self.image_or_link(new, None)?.file)
     }
 
-    /// The same where the frontier knows of an `earlier` file with these bytes: the
-    /// image becomes another name of that file (a hard link), or a copy where the file
-    /// system has none. Its sidecar says so, and all else is as for any image. An
-    /// earlier file that is gone or has other bytes now is no copy, and the image is
-    /// kept as the first.
+    /// The same if the frontier knows an `earlier` file with these bytes: the image
+    /// becomes a hard link to that file, or a copy if the file system does not support
+    /// links. Its sidecar records this, and everything else is as for any image. If the
+    /// earlier file is missing or has other bytes by now, the image is kept as the first
+    /// one.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn image_or_link(
         &mut self,
@@ -353,7 +359,7 @@ impl Outputs {
         let date = new.fetched.get(..10).unwrap_or("undated");
         let (mut file, mut sidecar) = sidecar::place(&self.folder, date, &new)?;
         if !sidecar.contexts().is_empty() {
-            // It was kept before, and what was said of it since may be on its way.
+            // It was kept before, and changes to its sidecar may be pending.
             self.sightings.settle(file.as_str())?;
             (file, sidecar) = sidecar::place(&self.folder, date, &new)?;
         }
@@ -383,26 +389,29 @@ impl Outputs {
         Ok(Kept { file, first })
     }
 
-    /// Adds a context to the sidecar of an image that lies at `file`, unless it
-    /// is full, and a row. Where the sidecar was moved away, neither.
+    /// Adds a context to the sidecar of the image at `file`, unless it is full, and a row.
+    /// If the sidecar was moved away, neither is written.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn extend_image(
         &mut self,
         file: &str,
         context: ImageContext,
-        visit: Visit,
+        visit: VisitKind,
     ) -> Result<(), OutputError> {
         let Some(known) = self.known(file, &context.page)? else {
             return Ok(());
         };
         let entry = Entry::of(&context);
         let has_row = match visit {
-            Visit::First => false,
-            // A page that is visited again often still says the same.
-            Visit::Changed => known.has(&context.page, entry),
-            Visit::Same => !known.has_room(&context.page, entry) || known.has(&context.page, entry),
+            VisitKind::First => false,
+            // A page at a revisit often has the same context.
+            VisitKind::Changed => known.has(&context.page, entry),
+            VisitKind::Same => {
+                !known.has_room(&context.page, entry) || known.has(&context.page, entry)
+            }
         };
         if has_row {
             self.memory.put(file, known);
@@ -411,11 +420,12 @@ impl Outputs {
         self.put(file, known, context, entry)
     }
 
-    /// Marks the alt text that the image at `file` has on `page` as one that says
-    /// nothing, and adds a row; `unknown` is the perplexity of a run of unknown words.
-    /// Where the sidecar was moved away or knows of no such page, nothing is done.
+    /// Marks the alt text that `page` gives the image at `file` as boilerplate, and adds a
+    /// row; `unknown` is the perplexity of a run of unknown words. If the sidecar was
+    /// moved away or does not contain the page, nothing is done.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn mark_boilerplate(
         &mut self,
@@ -433,14 +443,15 @@ impl Outputs {
         };
         context.mark_boilerplate(unknown);
         let entry = Entry::of(&context);
-        // A crash may have left it marked already, without the row.
+        // A crash may have left the mark without the row.
         self.put(file, known, context, entry)
     }
 
-    /// Notes in the sidecar of the image at `file` what `page` says of its use by now.
-    /// Where the sidecar was moved away or knows of no such page, nothing is done.
+    /// Updates the terms of `page` in the sidecar of the image at `file`. If the sidecar
+    /// was moved away or does not contain the page, nothing is done.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn restate_terms(
         &mut self,
@@ -456,16 +467,15 @@ impl Outputs {
             self.memory.put(file, known);
             return Ok(());
         }
-        // The row of this context says nothing of terms. What the page says is another
-        // thing now, so the sidecar is read again when the image is met next.
+        // Rows do not contain terms. The context has changed, so the sidecar is read again
+        // at the next use of the image.
         let (page, terms) = (page.clone(), terms.clone());
         let added = self.sightings.add(file, Change::Terms { page, terms })?;
         self.fold_due(file, known.journal + added, known.sidecar)
             .map(drop)
     }
 
-    /// What is remembered of the sidecar of an image that `page` speaks of, or what is
-    /// read of it now.
+    /// The cached or freshly read sidecar of an image that `page` refers to.
     fn known(&mut self, file: &str, page: &PageUrl) -> Result<Option<Known>, OutputError> {
         self.sightings.check()?;
         // An imported frontier may name any file.
@@ -484,7 +494,7 @@ impl Outputs {
         }
     }
 
-    /// Adds a row, and a context where there is room.
+    /// Adds a row, and a context if there is room.
     fn put(
         &mut self,
         file: &str,
@@ -510,21 +520,23 @@ impl Outputs {
         Ok(Sightings::is_due(journal, sidecar) && self.sightings.fold(file)?)
     }
 
-    /// Writes all that pages said of images into their sidecars, as at the end of a crawl.
-    /// Until then it is in journals, which [`Sidecar::load`] reads as well.
+    /// Writes all pending changes into their sidecars, as at the end of a crawl. Until
+    /// then they are in journals, which [`Sidecar::load`] reads as well.
     ///
     /// # Errors
+    ///
     /// [`OutputError`] names the file.
     pub fn fold(&mut self) -> Result<(), OutputError> {
         self.memory = Memory::default();
         self.sightings.settle_all()
     }
 
-    /// Returns when everything written so far, images included, survives the
-    /// loss of power. A store that is flushed before would know of tasks whose
-    /// outputs are lost.
+    /// Returns when everything written so far, including images, would survive a power
+    /// loss. It must be called before the store is flushed, or the store could contain
+    /// tasks whose outputs are lost.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`].
     pub fn sync(&self) -> Result<(), OutputError> {
         self.open.values().try_for_each(Open::sync)?;
@@ -537,15 +549,15 @@ impl Outputs {
     }
 }
 
-/// Which visit of a page says something of an image.
+/// The visit of a page that refers to an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Visit {
+pub enum VisitKind {
     /// The first one: no row of it was committed. Its words may stand in the sidecar all the
     /// same, where a power cut took a row that was not on the disk yet and left the sidecar.
     First,
-    /// A later one that found another text.
+    /// A later one with a different text.
     Changed,
-    /// A later one that found the same text: it has its row already where the sidecar is full.
+    /// A later one with the same text.
     Same,
 }
 
@@ -557,11 +569,12 @@ fn is_there(folder: &Path, name: &str) -> Result<bool, OutputError> {
         .is_some())
 }
 
-/// Refuses a job in which a link leads out where its parts lie: every command looks
-/// before it opens files by names that are always the same. Those that files of the job
-/// name are opened beneath its folder.
+/// Refuses a job in which a link leads out of its folder: every command checks this before
+/// it opens files with fixed names. Files that other files of the job name are opened
+/// beneath its folder.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`] names the link.
 pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
     let parts = [
@@ -584,10 +597,11 @@ pub fn refuse_links_out(folder: &Path) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// Returns when every file below `folder` that was written so far is on the
-/// disk: one call for its whole file system, as there are a lot of images.
+/// Returns when every file below `folder` that was written so far is on the disk. This
+/// syncs its whole file system at once, because there are many images.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`].
 #[cfg(target_os = "linux")]
 pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
@@ -596,10 +610,11 @@ pub fn sync_folder(folder: &Path) -> Result<(), OutputError> {
     Ok(synced.map_err(IoError::at(folder, "syncing"))?)
 }
 
-/// Other systems have no call for a whole file system; images written shortly
-/// before a loss of power may be lost there.
+/// Other systems have no call for a whole file system; images written shortly before a
+/// power loss may be lost there.
 ///
 /// # Errors
+///
 /// None.
 #[cfg(not(target_os = "linux"))]
 pub fn sync_folder(_folder: &Path) -> Result<(), OutputError> {
@@ -611,14 +626,13 @@ fn make_folder(folder: &Path, name: &str) -> Result<(), OutputError> {
     Ok(made.map_err(IoError::at(&folder.join(name), "making the folder"))?)
 }
 
-/// A path that something from outside names as that of an image; `None` where it can be
-/// none.
+/// The path of an image from an untrusted source; `None` if it cannot be one.
 fn image_path(file: &str) -> Option<JobPath> {
     let path = file.starts_with("images/").then(|| JobPath::parse(file));
     path?.ok()
 }
 
-/// Makes the folder that a file lies in; `name` is its path below the job's folder.
+/// Creates the parent folder of a file; `name` is its path below the job's folder.
 fn make_folder_of(folder: &Path, name: &str) -> Result<(), OutputError> {
     match name.rsplit_once('/') {
         None => Ok(()),
@@ -639,17 +653,17 @@ fn write_whole(
     Ok(written.map_err(IoError::at(&folder.join(name), "writing"))?)
 }
 
-/// Whether the file at `name`, a path below the job's folder, has these bytes.
-/// The digest alone would not tell whether it has changed since.
+/// Whether the file at `name`, a path below the job's folder, has these bytes. Its
+/// recorded digest would not show whether it has changed since.
 fn holds(folder: &Path, name: &JobPath, bytes: &[u8]) -> bool {
     beneath::length(folder, name) == Some(bytes.len() as u64)
         && !beneath::is_link(folder, name)
         && beneath::read(folder, name).is_ok_and(|found| found == bytes)
 }
 
-/// Makes `name` another name of the file at `known`, as whole as [`write_whole`].
-/// False where the file system refuses, as some do always and all do after some
-/// thousand names.
+/// Makes `name` a hard link to the file at `known`, atomically as in [`write_whole`].
+/// False if the file system refuses, as some always do and all do after some thousand
+/// links.
 fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputError> {
     make_folder_of(folder, name)?;
     let part = part_of(name);
@@ -666,7 +680,7 @@ fn link_whole(folder: &Path, known: &str, name: &str) -> Result<bool, OutputErro
     Ok(true)
 }
 
-/// Removes a file where there is one.
+/// Removes a file if it exists.
 fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
     match beneath::remove_file(folder, name) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
@@ -676,18 +690,18 @@ fn remove(folder: &Path, name: &str) -> Result<(), OutputError> {
     }
 }
 
-/// The temporary name beside a file.
+/// The temporary name for writing a file.
 fn part_of(name: &str) -> String {
     format!("{name}.part")
 }
 
-/// What to do where the system refused.
+/// Advice after an error of the system.
 fn remedy(error: &std::io::Error) -> &'static str {
     // EMFILE and ENFILE have no kind of their own.
     match error.raw_os_error() {
         Some(23 | 24) => "raise the limit of open files (ulimit -n)",
-        // spoor itself refused, and the message says what is wrong.
-        None if error.kind() == std::io::ErrorKind::InvalidInput => "mend that",
-        _ => "free space or mend the permissions",
+        // spoor itself refused, and the message explains the problem.
+        None if error.kind() == std::io::ErrorKind::InvalidInput => "correct that",
+        _ => "free space or correct the permissions",
     }
 }

@@ -1,21 +1,20 @@
-//! Where an image lies: its URL's path, mirrored in names that any file system
-//! takes.
+//! Paths of images: the URL's path, mirrored in names that any file system accepts.
 //!
-//! A name is made of the bytes a URL uses plainly; everything else, `~` included,
-//! is written as `%XX`. `~` is therefore free for marks of our own: a shortened
-//! name, a query, a folder that is called like a file. No name is `.`, `..`,
-//! empty, overlong or reserved, so nothing leaves the folder.
+//! A name consists of the bytes that are plain in URLs; everything else, including `~`, is
+//! written as `%XX`. So `~` is free for our own marks: a shortened name, a query, a folder
+//! that looks like a file. No name is `.`, `..`, empty, too long or reserved, so no path
+//! leaves the folder.
 
 use sha2::{Digest, Sha256};
 
 use crate::address::PageUrl;
 use crate::picture::extensions;
 
-/// Longest name of one file or folder, in bytes; file systems take 255, and a
-/// sidecar and a temporary file add to it.
+/// Longest name of one file or folder, in bytes; file systems allow 255, and a sidecar and
+/// a temporary file add to it.
 const MAX_NAME: usize = 120;
 
-/// Longest relative path, in bytes; systems take 4,096 in all.
+/// Longest relative path, in bytes; systems allow 4,096 in total.
 const MAX_PATH: usize = 1_000;
 
 /// The path of an image below the job's folder, for a format and its extension.
@@ -37,9 +36,9 @@ fn image_path(date: &str, url: &PageUrl, format: &str, extension: &str) -> Strin
     path
 }
 
-/// The path of an image of which `taken` does not say that another URL has it: its
-/// own, or one that is marked with its URL. Where file names are compared without
-/// case, `taken` does so too, and `/A.jpg` is not kept over `/a.jpg`.
+/// The path for an image: its own, or one marked with a hash of its URL if another URL has
+/// `taken` the first. On file systems that ignore case, `taken` does so too, and `/A.jpg`
+/// does not overwrite `/a.jpg`.
 pub(super) fn choose<E>(
     date: &str,
     url: &PageUrl,
@@ -52,12 +51,12 @@ pub(super) fn choose<E>(
         return Ok(own);
     }
     let beside = beside(&own, url);
-    // Asked so that the caller knows what lies there; nobody else's name has its mark.
+    // Called so that the caller learns what is there; no other URL gets this mark.
     taken(&beside)?;
     Ok(beside)
 }
 
-/// Another path for an image whose own is taken by another URL.
+/// Another path for an image whose own path is taken by another URL.
 fn beside(path: &str, url: &PageUrl) -> String {
     let mark = short_hash(url.as_str());
     match path.rsplit_once('.') {
@@ -79,8 +78,8 @@ fn file_name(segment: &str, query: Option<&str>, format: &str, extension: &str) 
     }
 }
 
-/// Folders that look like an image or a sidecar get a mark, so that the image
-/// `/a.jpg` and the image `/a.jpg/b.jpg` can both be kept.
+/// Folders that look like an image or a sidecar get a mark, so that the images `/a.jpg`
+/// and `/a.jpg/b.jpg` can both be kept.
 fn folder_name(segment: &str) -> String {
     let mut folder = name(segment);
     if folder.contains('.') {
@@ -110,7 +109,7 @@ fn name(segment: &str) -> String {
     out
 }
 
-/// Device names that Windows takes for files, with any extension.
+/// Device names that Windows reserves, with any extension.
 fn is_reserved(name: &str) -> bool {
     let stem = name.split('.').next().unwrap_or_default();
     let upper = stem.to_ascii_uppercase();

@@ -1,9 +1,9 @@
-//! What a crawl appends to, as a list: each output says what it is called, what its files look
-//! like, and what it writes of a finished task; the rest is the same for all. A new output is a
+//! The list of outputs that a crawl appends to. Each defines its name, the form of its
+//! files, and its lines for a finished task; the rest is common to all. A new output is a
 //! file that implements [`Output`] and a line in [`OUTPUTS`].
 //!
-//! Where each of them stands is kept in the batch of a page, by the output's name: an
-//! output that an earlier crawl did not know stands at its beginning.
+//! The length of each is stored in the batch of a page, by the output's name: an output
+//! that an earlier crawl did not have starts at zero.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -25,45 +25,46 @@ pub(super) static OUTPUTS: [&dyn Output; 4] = [
     &super::document::DocumentLines,
 ];
 
-/// Files of pieces have about this size, so that a corpus can be read and moved in parts.
+/// Approximate size of a file of pieces, so that a corpus can be read and moved in parts.
 pub(super) const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
 
-/// Something that a crawl appends to.
+/// An output that a crawl appends to.
 pub(super) trait Output: Sync {
-    /// Its name in the stamp, and in a row of the log that says where a page lies in it.
-    /// It never changes.
+    /// Its name in the stamp, and in log rows that give the position of a page in it. It
+    /// must never change.
     fn name(&self) -> &'static str;
 
-    /// What its files look like.
+    /// The form of its files.
     fn form(&self) -> Form;
 
-    /// What an empty file begins with.
+    /// The beginning of an empty file.
     fn header(&self) -> &'static str {
         ""
     }
 
-    /// The lines, each with its end, that it appends of a finished task; `None` for none.
-    /// Outputs whose place in a file stands in the log, as texts, and rows of images are
-    /// appended by methods of [`Outputs`](super::Outputs) of their own.
+    /// The lines, each with its end, for a finished task; `None` for none. Outputs whose
+    /// positions are in the log, such as texts, and rows of images are appended by
+    /// separate methods of [`Outputs`](super::Outputs).
     fn of_task(&self, _task: &Row<'_>) -> Option<String> {
         None
     }
 
-    /// The address of the page that a line of a table speaks of, so that a takedown of the page
-    /// removes the line. Not needed for lines of JSON with `kind` and `url`, as in the log.
+    /// The address of the page in a line of a table, so that a takedown of the page
+    /// removes the line. Not needed for lines of JSON with `kind` and `url`, as in the
+    /// log.
     fn page_of<'l>(&self, _line: &'l str) -> Option<&'l str> {
         None
     }
 
-    /// Takes back what lies elsewhere but belongs to what is about to be cut off: all
+    /// Removes data elsewhere that belong to what is about to be cut off: everything
     /// beyond `position`.
     fn undo_after(&self, _folder: &Path, _position: Position) -> Result<(), OutputError> {
         Ok(())
     }
 
-    /// Writes what stays of one file of pieces to `out`. The log says which pieces are
-    /// of pages that go and which are of others; an output whose pieces say themselves
-    /// of which page they are looks at these too.
+    /// Writes the remaining pieces of one file to `out`. The log lists the pieces of
+    /// removed and of other pages; an output whose pieces contain the address of their
+    /// page checks these too.
     fn rewrite(
         &self,
         path: &Path,
@@ -74,32 +75,31 @@ pub(super) trait Output: Sync {
     }
 }
 
-/// What the files of an output look like.
+/// The form of an output's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// A table of lines (`rows`), by the path of the file that is written to below the
-    /// job's folder.
+    /// A table of lines (`rows`), by the path of its current file below the job's folder.
     Lines(&'static str),
-    /// Numbered files in a folder. Each page is a piece of its own, compressed alone.
+    /// Numbered files in a folder. Each page is a piece of its own, compressed separately.
     Pieces {
         /// The folder below the job's folder.
         folder: &'static str,
-        /// How the names of the files end.
+        /// The suffix of the files.
         suffix: &'static str,
     },
 }
 
-/// Where an output stands.
+/// The end of an output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
-    /// The number of the file of pieces that is written to; of a table, that of the last
-    /// file before the one that is written to, 0 where there is none.
+    /// The number of the current file of pieces; for a table, that of the last file before
+    /// the current one, 0 if there is none.
     pub segment: u32,
     /// The length of that file in bytes.
     pub length: u64,
 }
 
-/// Where all outputs stand, as the frontier keeps it.
+/// The ends of all outputs, as the frontier stores them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Stamp {
     /// How often rows were removed from the outputs.
@@ -108,11 +108,11 @@ pub(super) struct Stamp {
     pub outputs: BTreeMap<String, Position>,
 }
 
-/// What stamps begin with since outputs have names. Before, a number came first, and
-/// none is written in two bytes that say 0.
+/// The beginning of stamps with names of outputs. Earlier ones begin with a number, and
+/// none is encoded as 0 in two bytes.
 const BY_NAME: [u8; 2] = [0x80, 0x00];
 
-/// A stamp of before outputs had names.
+/// A stamp from before outputs had names.
 #[derive(Deserialize)]
 struct Positional {
     log: u64,
@@ -123,7 +123,7 @@ struct Positional {
 
 impl Stamp {
     pub fn to_bytes(&self) -> Vec<u8> {
-        // Numbers and names always encode.
+        // Numbers and names can always be encoded.
         let encoded = postcard::to_stdvec(self).unwrap_or_default();
         [&BY_NAME[..], &encoded].concat()
     }
@@ -151,25 +151,26 @@ impl Stamp {
         })
     }
 
-    /// Where an output stands; one that was not known then stands at its beginning.
+    /// The end of an output; zero for one that did not exist then.
     pub fn of(&self, output: &dyn Output) -> Position {
         self.outputs.get(output.name()).copied().unwrap_or_default()
     }
 }
 
-/// An output that is open.
+/// An open output.
 pub(super) struct Open {
     output: &'static dyn Output,
     /// The job's folder.
     folder: PathBuf,
     segment: u32,
-    /// The file that is written to; none before the first piece.
+    /// The current file; none before the first piece.
     file: Option<Appender>,
 }
 
 impl Open {
-    /// Opens an output and cuts off what is beyond `position`. Without one all is kept,
-    /// and pieces begin a new file, as the last one may end in the middle of a piece.
+    /// Opens an output and cuts off what is beyond `position`. Without one everything is
+    /// kept, and pieces start a new file, because the last one may end in the middle of a
+    /// piece.
     pub fn at(
         output: &'static dyn Output,
         folder: &Path,
@@ -197,7 +198,7 @@ impl Open {
                 let is_gone = beneath::length(folder, name).unwrap_or(0) == 0;
                 if is_gone && length.is_some_and(|length| length > 0) {
                     tracing::warn!(
-                        "{}: the file was moved away or emptied; the crawl goes on with a new one, \
+                        "{}: the file was moved away or emptied; the crawl continues with a new one, \
                          and reports lack what the old one held",
                         path.display()
                     );
@@ -232,7 +233,7 @@ impl Open {
         Ok(open)
     }
 
-    /// Where it stands.
+    /// Its present end.
     pub fn position(&self) -> Position {
         Position {
             segment: self.segment,
@@ -240,8 +241,8 @@ impl Open {
         }
     }
 
-    /// Begins another file of a table where the one that is written to has `limit` bytes;
-    /// returns the path of what is to be compressed then.
+    /// Starts a new file of a table if the current one has `limit` bytes; returns the path
+    /// of the file to compress.
     pub fn rotate(&mut self, limit: u64) -> Result<Option<String>, OutputError> {
         let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
             return Ok(None);
@@ -263,8 +264,8 @@ impl Open {
         Ok(Some(rows::rotated_name(name, number, false)))
     }
 
-    /// Looks whether the file of a table lies where it was and is as long as it was
-    /// written; otherwise begins one there. True where it is another one.
+    /// Checks that the current file of a table is at its path and as long as was written;
+    /// otherwise starts a new one and returns true.
     pub fn find_again(&mut self) -> Result<bool, OutputError> {
         let (Form::Lines(name), Some(file)) = (self.output.form(), &self.file) else {
             return Ok(false);
@@ -274,7 +275,7 @@ impl Open {
         }
         let path = self.folder.join(name);
         tracing::warn!(
-            "{}: the file was moved away or cut while the crawl writes to it; the crawl goes on \
+            "{}: the file was moved away or truncated while the crawl writes to it; the crawl continues \
              with a new one, and reports lack what the old one held",
             path.display()
         );
@@ -286,7 +287,7 @@ impl Open {
         Ok(true)
     }
 
-    /// Appends lines or a piece, and says where it lies.
+    /// Appends lines or a piece, and returns the position.
     pub fn append(&mut self, bytes: &[u8]) -> Result<TextPlace, OutputError> {
         let (path, name) = match self.output.form() {
             Form::Lines(name) => (self.folder.join(name), name.to_owned()),
@@ -316,13 +317,13 @@ impl Open {
         })
     }
 
-    /// Returns when all that was appended is on the disk.
+    /// Returns when everything appended is on the disk.
     pub fn sync(&self) -> Result<(), OutputError> {
         self.file.as_ref().map_or(Ok(()), Appender::sync)
     }
 }
 
-/// The files of an output that there are, as paths below the job's folder, in order.
+/// The existing files of an output, as paths below the job's folder, in order.
 pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     match output.form() {
         Form::Lines(name) => {
@@ -350,7 +351,7 @@ pub(super) fn files(output: &dyn Output, folder: &Path) -> Result<Vec<String>, O
 }
 
 /// Removes what a crash left of a table's renamed files, and returns the paths of those
-/// that are to be compressed.
+/// still to be compressed.
 pub(super) fn unpacked(output: &dyn Output, folder: &Path) -> Result<Vec<String>, OutputError> {
     match output.form() {
         Form::Lines(name) => rotate::tidy(folder, name),

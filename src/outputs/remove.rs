@@ -1,19 +1,18 @@
-//! Removing what was kept: images, contexts, and what the files that grow hold of a page.
+//! Removes images, contexts, and the data of pages in the growing files.
 //!
-//! The frontier records how long the growing files are, so they cannot merely be
-//! written anew: it would cut them at a place that means nothing any more. So what
-//! stays is written beside each of them first; then a journal is written that says
-//! where the outputs will stand; then the frontier is told; and last the new files
-//! take their places. Whoever opens the job does what a journal still asks for, so
-//! a crash at any point leaves either the old files and the old record or both new.
+//! The frontier records the lengths of the growing files, so they cannot simply be
+//! rewritten: it would truncate them at meaningless positions. So the remaining data are
+//! first written beside each of them; then a journal with the new lengths is written; then
+//! the frontier records these; and finally the new files replace the old ones. Opening the
+//! job completes what a journal still asks for, so a crash at any point leaves either the
+//! old files and the old record or both new.
 //!
 //! The texts of a page (its sentences, its document) are pieces of larger files. The row
-//! of the page in the log says where they lie, so they are found through the rows that go,
-//! and the rows that stay get the places that their own texts have afterwards.
+//! of the page in the log gives their positions, so they are found through the rows to
+//! remove, and the remaining rows get the new positions of their texts.
 //!
-//! Afterwards the outputs are of another generation, which their stamp names. A
-//! frontier that comes back from an older export names an older one, and its
-//! lengths are not used.
+//! Afterwards the outputs have a new generation, which their stamp names. A frontier
+//! restored from an older export names an older one, and its lengths are ignored.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,10 +38,10 @@ use crate::sanitize;
 /// The journal, in the job's folder.
 const JOURNAL: &str = "rewriting.json";
 
-/// The number of the outputs' generation, in the job's folder; 0 without it.
+/// The file with the generation of the outputs, in the job's folder; 0 without it.
 const GENERATION: &str = "generation";
 
-/// How the name of a file ends that is to take the place of another.
+/// The suffix of a file that is to replace another.
 const BESIDE: &str = ".rewritten";
 
 /// The keys by which a row of the log names another page.
@@ -54,28 +53,29 @@ const NAMING: [&str; 5] = [
     "instead_of",
 ];
 
-/// What is to leave the outputs.
+/// What is to be removed from the outputs.
 pub trait Leaving {
-    /// Whether a row goes, of `images.tsv` or of `logs/crawl.jsonl`, by this name.
+    /// Whether a row of the table with this name, `images.tsv` or `logs/crawl.jsonl`, is
+    /// removed.
     fn row(&self, table: &str, row: &str) -> bool;
 
-    /// Whether the page at this address goes.
+    /// Whether the page at this address is removed.
     fn page(&self, url: &str) -> bool;
 }
 
-/// What leaves the outputs, or would.
+/// What is removed from the outputs, or would be.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Shares {
     /// Rows, by the path of the table below the job's folder.
     pub rows: BTreeMap<String, u64>,
-    /// Pages whose text goes, by the path of the file.
+    /// Pages whose text is removed, by the path of the file.
     pub pages: BTreeMap<String, u64>,
-    /// Rows and documents that stay and no longer name addresses that go.
+    /// Remaining rows and documents from which removed addresses were deleted.
     pub unnamed: u64,
-    /// Addresses of the pages whose text goes, each once.
+    /// Addresses of the pages whose text is removed, each once.
     pub urls: BTreeSet<String>,
-    /// Bytes of texts that can be told to be of no page, by the path of the file: no row
-    /// of the log speaks of them, and they are damaged or do not say it themselves.
+    /// Bytes of texts that belong to no known page, by the path of the file: no row of the
+    /// log refers to them, and they are damaged or do not name their page.
     pub untold: BTreeMap<String, u64>,
 }
 
@@ -85,24 +85,24 @@ impl Shares {
     }
 }
 
-/// What is to leave one file of pieces.
+/// What is to be removed from one file of pieces.
 pub(super) struct Taken<'a> {
-    /// First byte and length of the pieces of which the log says that they go.
+    /// First byte and length of the pieces to remove, by the log.
     pub pieces: &'a BTreeMap<u64, u64>,
-    /// Bytes of those of which it says that they stay.
+    /// Bytes of the pieces to keep, by the log.
     pub staying: u64,
-    /// Whether the page at an address goes.
+    /// Whether the page at an address is removed.
     pub page: &'a dyn Fn(&str) -> bool,
 }
 
 impl Taken<'_> {
-    /// Whether the log says that the piece that begins here goes.
+    /// Whether the piece that starts here is to be removed, by the log.
     pub fn goes(&self, from: u64) -> bool {
         self.pieces.contains_key(&from)
     }
 }
 
-/// What was done to one file of pieces.
+/// The changes to one file of pieces.
 #[derive(Debug, Default)]
 pub(super) struct Rewritten {
     edits: Vec<Edit>,
@@ -112,7 +112,7 @@ pub(super) struct Rewritten {
     replaced: u64,
     /// Addresses of pages that were found by their pieces alone.
     urls: Vec<String>,
-    /// Bytes of which nobody can tell which page they are of.
+    /// Bytes that cannot be assigned to a page.
     pub unreadable: u64,
 }
 
@@ -120,21 +120,21 @@ pub(super) struct Rewritten {
 #[derive(Debug, Clone, Copy)]
 struct Edit {
     from: u64,
-    /// Bytes that stand there now.
+    /// Its new length in bytes.
     now: u64,
-    /// By how much all behind it is nearer to the beginning than before.
+    /// How much closer to the beginning everything after it is than before.
     shift: i64,
 }
 
 impl Rewritten {
-    /// Notes that a piece was left out; `url` where it said itself of which page it is.
+    /// Records that a piece was left out, with its `url` if it contains that.
     pub fn remove(&mut self, from: u64, bytes: u64, url: Option<&str>) {
         self.removed += 1;
         self.urls.extend(url.map(str::to_owned));
         self.edit(from, bytes, 0);
     }
 
-    /// Notes that another piece stands for this one.
+    /// Records that another piece replaced this one.
     pub fn replace(&mut self, from: u64, bytes: u64, now: u64) {
         self.replaced += 1;
         self.edit(from, bytes, now);
@@ -146,7 +146,7 @@ impl Rewritten {
         self.edits.push(Edit { from, now, shift });
     }
 
-    /// Copies a part of the file as it stands.
+    /// Copies a part of the file unchanged.
     pub fn copy(
         &mut self,
         file: &mut File,
@@ -165,7 +165,7 @@ impl Rewritten {
         Ok(())
     }
 
-    /// Where a piece lies now; `None` where it was removed.
+    /// The new position of a piece; `None` if it was removed.
     fn moved(&self, place: &TextPlace) -> Option<TextPlace> {
         let before = self.edits.partition_point(|edit| edit.from < place.from);
         let shift = match before.checked_sub(1).and_then(|at| self.edits.get(at)) {
@@ -182,7 +182,7 @@ impl Rewritten {
     }
 }
 
-/// Copies a file of pieces but for those of which the log says that they go.
+/// Copies a file of pieces without those that the log marks for removal.
 pub(super) fn copy_without(
     path: &Path,
     taken: &Taken<'_>,
@@ -197,7 +197,7 @@ pub(super) fn copy_without(
     let (mut settled, mut gone) = (0, 0);
     for (from, bytes) in taken.pieces {
         let end = from.saturating_add(*bytes);
-        // A log that was changed by hand must not cost what it does not name.
+        // A log that was edited by hand must not cost pieces that it does not name.
         if *from < settled || end > length {
             continue;
         }
@@ -211,24 +211,24 @@ pub(super) fn copy_without(
     Ok(done)
 }
 
-/// The growing files without what is to go.
+/// The growing files without the removed data.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Rewriting {
     #[serde(skip)]
     folder: PathBuf,
     stamp: Vec<u8>,
     generation: u64,
-    /// The files that get new contents, as paths below the folder.
+    /// The files to replace, as paths below the folder.
     files: Vec<JobPath>,
 }
 
 impl Rewriting {
-    /// Writes what stays beside the files that grow, and the journal. The
-    /// outputs must stand where `stamp` says and not be open. `None` where
-    /// nothing is to go.
+    /// Writes the remaining data beside the growing files, and the journal. The outputs
+    /// must end at `stamp` and not be open. `None` if there is nothing to remove.
     ///
     /// # Errors
-    /// [`OutputError`] names the file; the outputs are as before then.
+    ///
+    /// [`OutputError`] names the file; then the outputs are unchanged.
     pub fn prepare(
         folder: &Path,
         stamp: &[u8],
@@ -274,10 +274,12 @@ impl Rewriting {
         Ok(Some(rewriting))
     }
 
-    /// What a journal in a job's folder still asks for, if one is there.
+    /// The unfinished removal that a journal in the job's folder describes, if there is
+    /// one.
     ///
     /// # Errors
-    /// [`OutputError`] where it cannot be read.
+    ///
+    /// [`OutputError`] if it cannot be read.
     pub fn pending(folder: &Path) -> Result<Option<Self>, OutputError> {
         let Some(bytes) = read_if_there(folder, JOURNAL)? else {
             return Ok(None);
@@ -297,15 +299,16 @@ impl Rewriting {
         Ok(Some(read))
     }
 
-    /// What the frontier is to record before [`Rewriting::finish`].
+    /// The stamp that the frontier has to record before [`Rewriting::finish`].
     pub fn stamp(&self) -> &[u8] {
         &self.stamp
     }
 
-    /// Puts the new files in their places.
+    /// Replaces the old files.
     ///
     /// # Errors
-    /// [`OutputError`]; the journal is still there then, and this is done again.
+    ///
+    /// [`OutputError`]; then the journal still exists, and this is done again.
     pub fn finish(self) -> Result<(), OutputError> {
         for name in &self.files {
             let name = name.as_str();
@@ -315,7 +318,7 @@ impl Rewriting {
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
                 renamed => renamed.map_err(IoError::at(&self.folder.join(&beside), "renaming"))?,
             }
-            // A table has its header at least; of a file of texts nothing may be left.
+            // A table has at least its header; of a file of texts nothing may be left.
             if beneath::length(&self.folder, name) == Some(0) && is_piece_file(name) {
                 super::remove(&self.folder, name)?;
             }
@@ -337,7 +340,8 @@ impl Rewriting {
 /// How often rows were removed from the outputs in a folder.
 ///
 /// # Errors
-/// [`OutputError`] where the number cannot be read.
+///
+/// [`OutputError`] if the number cannot be read.
 pub fn generation(folder: &Path) -> Result<u64, OutputError> {
     let text = read_if_there(folder, GENERATION)?.unwrap_or_else(|| b"0".to_vec());
     let number = String::from_utf8_lossy(&text).trim().parse();
@@ -346,19 +350,20 @@ pub fn generation(folder: &Path) -> Result<u64, OutputError> {
     })
 }
 
-/// What would leave the outputs; nothing is changed.
+/// What would be removed from the outputs, without changing anything.
 ///
 /// # Errors
+///
 /// [`OutputError`] names the file.
 pub fn count_rows(folder: &Path, leaving: &dyn Leaving) -> Result<Shares, OutputError> {
     rewrite_all(folder, leaving, false).map(|(shares, _)| shares)
 }
 
-/// By the path of a file of pieces, what was done to it.
+/// The changes to each file of pieces, by its path.
 type Edited = BTreeMap<String, Rewritten>;
 
-/// Finds what goes of every output. With `write` the files without that are written
-/// beside the old ones; their lengths are returned by their paths.
+/// Determines what is removed from every output. With `write` the remaining data are
+/// written beside the old files, and the new lengths are returned by path.
 fn rewrite_all(
     folder: &Path,
     leaving: &dyn Leaving,
@@ -436,16 +441,16 @@ fn rewrite_all(
     Ok((shares, files))
 }
 
-/// What the log says of one file of pieces.
+/// What the log says about one file of pieces.
 #[derive(Debug, Default)]
 struct Claim {
-    /// First byte and length of the pieces of pages that go.
+    /// First byte and length of the pieces to remove.
     going: BTreeMap<u64, u64>,
-    /// Bytes of the pieces of others.
+    /// Bytes of the other pieces.
     staying: u64,
 }
 
-/// What the log says of the files of pieces, by their paths.
+/// What the log says about the files of pieces, by their paths.
 fn claims(
     folder: &Path,
     leaving: &dyn Leaving,
@@ -477,7 +482,7 @@ fn claims(
     Ok(claims)
 }
 
-/// Where a row of the log says that pieces lie, with the paths of their files.
+/// The positions of pieces in a row of the log, with the paths of their files.
 fn places(row: &Value) -> impl Iterator<Item = (String, TextPlace)> {
     OUTPUTS.into_iter().filter_map(|output| {
         let Form::Pieces { folder, .. } = output.form() else {
@@ -488,8 +493,8 @@ fn places(row: &Value) -> impl Iterator<Item = (String, TextPlace)> {
     })
 }
 
-/// A row of the log that stays, with the places that its texts have now and without the
-/// addresses that go.
+/// A remaining row of the log, with the new positions of its texts and without removed
+/// addresses.
 fn amended<'a>(
     line: &'a str,
     leaving: &dyn Leaving,
@@ -527,8 +532,7 @@ fn amended<'a>(
     now
 }
 
-/// A row of JSON with another value of a key, or without it. The rest of the row stays as
-/// it stands.
+/// A row of JSON with one value replaced or removed. The rest of the row is unchanged.
 fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String {
     // Texts, numbers and places always serialise.
     let pair = |value| {
@@ -538,7 +542,7 @@ fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String 
         )
     };
     let old = pair(old);
-    // Within a text its quotation marks would be escaped, so it is found nowhere else.
+    // Within a string its quotation marks would be escaped, so there are no other matches.
     if row.matches(&old).count() == 1 {
         return match new {
             Some(new) => row.replace(&old, &pair(new)),
@@ -551,7 +555,7 @@ fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String 
             }
         };
     }
-    // It was written by something else.
+    // It was written by another program.
     let mut value: Value = serde_json::from_str(row).unwrap_or_default();
     if let Some(fields) = value.as_object_mut() {
         match new.and_then(|new| serde_json::to_value(new).ok()) {
@@ -562,7 +566,7 @@ fn with<T: Serialize>(row: &str, key: &str, old: &T, new: Option<&T>) -> String 
     sanitize::json(&value.to_string()).into_owned()
 }
 
-/// A file that is to take the place of another, or nothing that is written.
+/// A file that is to replace another, or a dry run.
 enum Beside {
     Counting,
     File {
@@ -578,7 +582,7 @@ impl Beside {
         if !write {
             return Ok(Self::Counting);
         }
-        // Files of pieces are compressed as well, each piece alone.
+        // Files of pieces are compressed too, but each piece separately.
         let packed = is_table_file(name) && name.ends_with(rows::ZST);
         let name = beside(name);
         let created = beneath::create(folder, &name);
@@ -597,7 +601,7 @@ impl Beside {
         })
     }
 
-    /// Ends the file, on the disk where it is to stay; its length then.
+    /// Ends the file, on the disk if it is to be kept; returns its length.
     fn finish(self, stays: bool) -> Result<Option<u64>, OutputError> {
         let Self::File {
             folder,
@@ -642,7 +646,7 @@ impl Write for Beside {
     }
 }
 
-/// Whether this is a path of a file that grows, of any output.
+/// Whether this is the path of a growing file of any output.
 fn is_output_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
         Form::Lines(own) => name == own || rows::is_rotated(name, own),
@@ -653,7 +657,7 @@ fn is_output_file(name: &str) -> bool {
     })
 }
 
-/// What a file is written through.
+/// The writer of a file.
 enum Sink {
     Plain(BufWriter<File>),
     Packed(zstd::Encoder<'static, BufWriter<File>>),
@@ -692,7 +696,7 @@ impl Write for Sink {
     }
 }
 
-/// Whether this is a path of a file of a table.
+/// Whether this is the path of a file of a table.
 fn is_table_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
         Form::Lines(own) => name == own || rows::is_rotated(name, own),
@@ -700,7 +704,7 @@ fn is_table_file(name: &str) -> bool {
     })
 }
 
-/// Whether this is a path of a file of pieces, of any output.
+/// Whether this is the path of a file of pieces of any output.
 fn is_piece_file(name: &str) -> bool {
     OUTPUTS.iter().any(|output| match output.form() {
         Form::Lines(_) => false,
@@ -708,7 +712,7 @@ fn is_piece_file(name: &str) -> bool {
     })
 }
 
-/// The image file, the address and the page that a row of `images.tsv` names.
+/// The image file, the address and the page in a row of `images.tsv`.
 pub fn image_row_names(row: &str) -> Option<(&str, &str, &str)> {
     let mut cells = row.split('\t');
     let url = cells.next()?;
@@ -716,10 +720,10 @@ pub fn image_row_names(row: &str) -> Option<(&str, &str, &str)> {
     Some((file, url, cells.nth(4)?))
 }
 
-/// Removes an image and its sidecar, the sidecar last: as long as it is there it
-/// says what the image was.
+/// Removes an image and then its sidecar, which describes the image until the end.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`].
 pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
     let Some(file) = image_path(file) else {
@@ -732,10 +736,11 @@ pub fn remove_image(folder: &Path, file: &str) -> Result<(), OutputError> {
     sightings::forget(folder, file.as_str())
 }
 
-/// Lets the sidecar of the image at `file` no longer name the image that had the same
-/// bytes first, where that is gone. Where there is no sidecar, nothing is done.
+/// Removes the reference to a removed first image with the same bytes from the sidecar of
+/// the image at `file`. Without a sidecar nothing is done.
 ///
 /// # Errors
+///
 /// [`OutputError`] names the file.
 pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
     if !super::is_there(folder, &sidecar::name_of(file))? {
@@ -751,16 +756,14 @@ pub fn forget_first(folder: &Path, file: &str) -> Result<(), OutputError> {
 }
 
 fn no_image() -> std::io::Error {
-    std::io::Error::new(
-        ErrorKind::InvalidInput,
-        "it is not a path of an image in a job",
-    )
+    std::io::Error::new(ErrorKind::InvalidInput, "not a path of an image in a job")
 }
 
 /// Removes contexts from the sidecar of the image at `file`.
 ///
 /// # Errors
-/// [`OutputError`] where it cannot be read or written.
+///
+/// [`OutputError`] if it cannot be read or written.
 pub fn remove_contexts(
     folder: &Path,
     file: &str,
@@ -783,7 +786,7 @@ fn each_line(
     let path = folder.join(name);
     for line in rows::open_named(folder, name)?.split(b'\n') {
         let line = line.map_err(IoError::at(&path, "reading"))?;
-        // Both files are written as UTF-8; what is not was changed from outside.
+        // Both files are written as UTF-8; anything else was changed from outside.
         visit(&String::from_utf8_lossy(&line))?;
     }
     Ok(())

@@ -1,14 +1,13 @@
 //! Rotates a table that has become long: renames it, compresses it, and undoes both.
 //!
-//! In this order: the file is synced, renamed to its number, and an empty one is made in
-//! its place; then the folder is synced. From then on the place up to which the outputs
-//! are known has the next number. The compressed file is written under another name, is on
-//! the disk when it gets its own, and only then the plain one goes. So at every point each
-//! row lies in a file that is whole, and a crash leaves at most a file too many.
+//! In this order: the file is synced and renamed to its number, and an empty one is
+//! created in its place; then the folder is synced. From then on the recorded end of the
+//! output has the next number. The compressed file is written under another name and
+//! synced before it gets its own, and only then the plain one is removed. So at every
+//! point each row is in a whole file, and a crash leaves at most one file too many.
 //!
-//! A crash may also lose the commit of the page that came after the renaming. The place
-//! that the frontier knows is then in a file that already has a number. That file becomes
-//! the one that is written to again.
+//! A crash may also lose the commit of the page after the renaming. The recorded end is
+//! then in a file that already has a number. That file becomes the current one again.
 
 use std::io::{BufReader, Read, Write};
 use std::path::Path;
@@ -22,14 +21,14 @@ use crate::fs::IoError;
 use crate::fs::atomic::{Durability, Unfinished};
 use crate::fs::beneath;
 
-/// How hard files are compressed; more is slow and gains little.
+/// The compression level; higher ones are slow and gain little.
 pub(super) const LEVEL: i32 = 3;
 
-/// Numbers of files that are gone which a message names.
+/// How many missing files a message lists.
 const NAMED: usize = 5;
 
-/// Renames the file of a table to a number and syncs its folder when another one is made
-/// by `begin`.
+/// Renames the file of a table to a number, lets `begin` create a new one, and syncs the
+/// folder.
 pub(super) fn set_apart<T>(
     folder: &Path,
     name: &str,
@@ -54,8 +53,8 @@ pub(super) fn last_number(folder: &Path, name: &str) -> Result<u32, OutputError>
     Ok(all.last_key_value().map_or(0, |(number, _)| *number))
 }
 
-/// Brings the files of a table to where they were at `position`; the last one is still to
-/// be cut. Says which are gone.
+/// Restores the files of a table to the state at `position`, except that the last one
+/// still has to be truncated. Logs missing files.
 pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(), OutputError> {
     let first = position.segment.saturating_add(1);
     let all = rotated(folder, name)?;
@@ -67,14 +66,14 @@ pub(super) fn restore(folder: &Path, name: &str, position: Position) -> Result<(
             some.push(format!("and {} more", gone.len() - NAMED));
         }
         tracing::warn!(
-            "{}: parts of this table are missing: {}; the crawl goes on, and reports lack what \
+            "{}: parts of this table are missing: {}; the crawl continues, and reports lack what \
              they held",
             folder.join(name).display(),
             some.join(", ")
         );
     }
     let beyond: Vec<u32> = all.range(first..).map(|(number, _)| *number).collect();
-    // The last first, so that a crash leaves no gap.
+    // The last one first, so that a crash leaves no gap.
     for number in beyond.iter().rev().filter(|number| **number > first) {
         remove_both(folder, name, *number)?;
     }
@@ -108,7 +107,7 @@ fn remove_both(folder: &Path, name: &str, number: u32) -> Result<(), OutputError
     Ok(())
 }
 
-/// Removes what a crash left, and returns the paths of the files that are not compressed.
+/// Removes what a crash left, and returns the paths of the uncompressed files.
 pub(super) fn tidy(folder: &Path, name: &str) -> Result<Vec<String>, OutputError> {
     let mut plain = Vec::new();
     for (number, forms) in rotated(folder, name)? {
@@ -138,12 +137,12 @@ fn pack(folder: &Path, name: &str) -> Result<(), OutputError> {
     remove(folder, name)
 }
 
-/// The thread that compresses; none before the first file.
+/// The thread that compresses files; not started before the first one.
 #[derive(Default)]
 pub(super) struct Packer(Option<(Sender<String>, JoinHandle<()>)>);
 
 impl Packer {
-    /// Compresses a file soon. Where that fails it stays as it is, and is read so.
+    /// Compresses a file soon. If that fails, it stays uncompressed and readable.
     pub fn add(&mut self, folder: &Path, name: String) {
         let worker = match self.0.take() {
             Some(worker) => worker,
@@ -167,27 +166,28 @@ impl Packer {
                 }
             }
         };
-        // It ends only when this end is dropped.
+        // The thread ends only when this end is dropped.
         worker.0.send(name).ok();
         self.0 = Some(worker);
     }
 }
 
 impl Drop for Packer {
-    /// Nobody may write to a job after it was let go.
+    /// Waits for the thread, so that the job is not written to after it was released.
     fn drop(&mut self) {
         if let Some((sender, thread)) = self.0.take() {
             drop(sender);
-            // It has told what went wrong.
+            // It has logged its errors.
             thread.join().ok();
         }
     }
 }
 
-/// Appends a line to a table that is no output of the crawl, on the disk when this
-/// returns. Where the file already has `limit` bytes, a new one is begun.
+/// Appends a line to a table that is not an output of the crawl, and syncs it to the disk.
+/// If the file already has `limit` bytes, a new one is started.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`] names the file.
 pub fn append_line(folder: &Path, table: Table, line: &str, limit: u64) -> Result<(), OutputError> {
     let name = table.name();

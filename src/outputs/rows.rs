@@ -1,9 +1,9 @@
-//! The tables of a job, each read as one: the file that is written to, and those before it.
+//! The tables of a job, each read as one: the current file, and those before it.
 //!
-//! A table that has become long is renamed and gets a number, `crawl.00001.jsonl` after
-//! `crawl.jsonl`, and a new file is begun. What was renamed never changes any more, so it
-//! is compressed to `crawl.00001.jsonl.zst`. A reader of a table reads all of these in
-//! order, and only this module needs to know how many there are.
+//! A table that has become long is renamed with a number, `crawl.00001.jsonl` for
+//! `crawl.jsonl`, and a new file is started. A renamed file never changes, so it is
+//! compressed to `crawl.00001.jsonl.zst`. Readers of a table read all of these in order,
+//! and only this module needs to know how many there are.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -14,10 +14,10 @@ use super::OutputError;
 use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind};
 
-/// How the names of compressed files end.
+/// The suffix of compressed files.
 pub(super) const ZST: &str = ".zst";
 
-/// Attempts to list a table while a crawl renames its files.
+/// How often listing a table is attempted while a crawl renames its files.
 const ATTEMPTS: usize = 10;
 
 /// A table of lines in a job's folder.
@@ -32,7 +32,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// The file that is written to, by its path below the job's folder.
+    /// The current file, by its path below the job's folder.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Log => "logs/crawl.jsonl",
@@ -41,7 +41,7 @@ impl Table {
         }
     }
 
-    /// Whether there is anything of the table.
+    /// Whether the table exists.
     pub fn is_there(self, folder: &Path) -> bool {
         beneath::is_file(folder, self.name())
             || rotated(folder, self.name()).is_ok_and(|files| !files.is_empty())
@@ -57,32 +57,32 @@ impl Table {
 /// A line of a table.
 #[derive(Debug)]
 pub struct Line<'a> {
-    /// The file that it stands in.
+    /// The file that contains it.
     pub path: &'a Path,
     /// Its number there, from 1.
     pub number: u64,
-    /// The line without its end; none where it is longer than was asked for.
+    /// The line without its end; `None` if it is longer than the requested limit.
     pub bytes: Option<&'a [u8]>,
 }
 
 /// One file of a table.
 #[derive(Debug)]
 pub struct Part {
-    /// Its number; that of the file that is written to comes after all others.
+    /// Its number; that of the current file comes after all others.
     pub number: u32,
-    /// Where it lay when it was found.
+    /// Where it was found.
     pub path: PathBuf,
-    /// The folder of the job and the table's name, by which it is found again.
+    /// The folder of the job and the table's name, for finding it again.
     folder: PathBuf,
     name: &'static str,
-    /// The file that is written to is opened at once, as it may be renamed.
+    /// The current file, opened at once because it may be renamed.
     live: Option<File>,
 }
 
-/// The files of a table in order, the one that is written to last; none where there is no
-/// such table.
+/// The files of a table in order, the current one last; empty if there is no such table.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`] names the file.
 pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
     let name = table.name();
@@ -101,7 +101,7 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
             Err(e) if e.kind() == ErrorKind::NotFound => None,
             opened => Some(opened.map_err(IoError::at(&path, "opening"))?),
         };
-        // Where a crawl has renamed it just now, it may be another one than it was.
+        // If a crawl has just renamed it, a different file may have been opened.
         let after = numbers()?;
         if before != after {
             before = after;
@@ -113,18 +113,19 @@ pub fn parts(folder: &Path, table: Table) -> Result<Vec<Part>, OutputError> {
         parts.extend(live.map(|file| part(next, name, Some(file))));
         return Ok(parts);
     }
-    let busy = std::io::Error::other("it is renamed again and again; try again");
+    let busy = std::io::Error::other("it keeps being renamed; try again");
     Err(IoError::at(&path, "listing its files")(busy).into())
 }
 
 impl Part {
-    /// Its text from a byte on.
+    /// Its text from a byte position on.
     ///
     /// # Errors
+    ///
     /// [`OutputError::Io`] names the file.
     pub fn text_from(self, from: u64) -> Result<(PathBuf, Box<dyn BufRead + Send>), OutputError> {
         if let Some(file) = self.live {
-            // What is written from now on is not of the table that was found.
+            // Rows written from now on are not included.
             let length = file
                 .metadata()
                 .map_err(IoError::at(&self.path, "measuring"))?
@@ -133,7 +134,7 @@ impl Part {
             let text = text.take(length.saturating_sub(from));
             return Ok((self.path, Box::new(text)));
         }
-        // It may be compressed while it is looked for.
+        // It may be compressed between the attempts.
         let [bare, packed] = [false, true].map(|zst| rotated_name(self.name, self.number, zst));
         for name in [&packed, &bare, &packed] {
             let path = self.folder.join(name);
@@ -154,17 +155,17 @@ impl Part {
         Err(IoError::at(&self.folder.join(&packed), "opening")(gone).into())
     }
 
-    /// Whether it is the one that is written to.
+    /// Whether it is the current file.
     pub fn is_live(&self) -> bool {
         self.live.is_some()
     }
 
-    /// The file, where it is the one that is written to.
+    /// The open file, if it is the current one.
     pub fn into_live(self) -> Option<File> {
         self.live
     }
 
-    /// Its length in bytes, where it is the one that is written to.
+    /// Its length in bytes, if it is the current one.
     pub fn length(&self) -> Option<u64> {
         Some(self.live.as_ref()?.metadata().ok()?.len())
     }
@@ -198,12 +199,14 @@ pub(super) fn open_named(
     }
 }
 
-/// Calls `visit` with every whole line of a table, one that is being written left out, and
-/// of lines longer than `max` bytes that there was one. A file that cannot be read to its
-/// end is left there, and the others are read all the same.
+/// Calls `visit` for every complete line of a table; a line of more than `max` bytes is
+/// passed without its content. If a file cannot be read to its end, reading continues with
+/// the next one.
 ///
 /// # Errors
-/// The first of these, when all is read; [`OutputError::Io`] names the file.
+///
+/// The first of these errors, after everything is read; [`OutputError::Io`] names the
+/// file.
 pub fn each_line(
     folder: &Path,
     table: Table,
@@ -264,7 +267,7 @@ pub fn lines(
     }
 }
 
-/// In which forms a renamed file lies there.
+/// The existing forms of a renamed file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Forms {
     pub plain: bool,
@@ -314,7 +317,7 @@ pub(super) fn is_rotated(path: &str, name: &str) -> bool {
     number_of(path.strip_suffix(ZST).unwrap_or(path), name).is_some()
 }
 
-/// The number in the name of a renamed file of `file`; other people's have other names.
+/// The number in the name of a renamed file of `file`; foreign files have other names.
 fn number_of(name: &str, file: &str) -> Option<u32> {
     let (stem, extension) = file.rsplit_once('.')?;
     let number = name.strip_prefix(stem)?.strip_prefix('.')?;

@@ -1,6 +1,6 @@
-//! Making something of a job's samples (a ranking, a data set, a page on which they
-//! are judged), and removing some: never both at once, or what is removed would come
-//! back in what is made of it. Any number may read, and a crawl may go on meanwhile.
+//! A lock between using a job's samples (for a ranking, a data set, an annotation page)
+//! and removing some, because otherwise removed samples could reappear in results. Several
+//! readers are allowed, and a crawl may run meanwhile.
 
 use std::fs::{File, TryLockError};
 use std::io::ErrorKind;
@@ -13,49 +13,51 @@ use crate::fs::beneath;
 /// The file that is locked, in the job's folder.
 const LOCK: &str = "samples.lock";
 
-/// Keeps the others off a job's samples until it is dropped. The system releases it
-/// however the process ends.
+/// Holds the lock on a job's samples until it is dropped. The system releases it however
+/// the process ends.
 #[must_use]
 #[derive(Debug)]
-pub struct Hold {
+pub struct SampleLock {
     _file: Option<File>,
 }
 
-/// Keeps samples from being removed.
+/// Prevents the removal of samples.
 ///
 /// # Errors
-/// [`OutputError::Removing`] where some are being removed, [`OutputError::Io`] where a link
+///
+/// [`OutputError::Removing`] if some are being removed, [`OutputError::Io`] if a link
 /// leads out of the job.
-pub fn read_samples(folder: &Path) -> Result<Hold, OutputError> {
+pub fn read_samples(folder: &Path) -> Result<SampleLock, OutputError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
     let file = match beneath::open_or_create(folder, LOCK) {
-        // Where nothing can be written nothing is removed either.
+        // If nothing can be written, nothing can be removed either.
         Err(e) => match e.kind() {
             ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
-                return Ok(Hold { _file: None });
+                return Ok(SampleLock { _file: None });
             }
             _ => return Err(IoError::at(&path, "creating")(e).into()),
         },
         Ok(file) => file,
     };
     match file.try_lock_shared() {
-        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Ok(()) => Ok(SampleLock { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Removing(folder.to_owned())),
         Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
     }
 }
 
-/// Keeps samples from being read.
+/// Prevents the reading of samples.
 ///
 /// # Errors
-/// [`OutputError::Reading`] where somebody reads them, [`OutputError::Io`].
-pub fn remove_samples(folder: &Path) -> Result<Hold, OutputError> {
+///
+/// [`OutputError::Reading`] if they are being read, [`OutputError::Io`].
+pub fn remove_samples(folder: &Path) -> Result<SampleLock, OutputError> {
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
     let file = beneath::open_or_create(folder, LOCK).map_err(IoError::at(&path, "creating"))?;
     match file.try_lock() {
-        Ok(()) => Ok(Hold { _file: Some(file) }),
+        Ok(()) => Ok(SampleLock { _file: Some(file) }),
         Err(TryLockError::WouldBlock) => Err(OutputError::Reading(folder.to_owned())),
         Err(TryLockError::Error(e)) => Err(IoError::at(&path, "locking")(e).into()),
     }

@@ -1,5 +1,5 @@
 //! The published JSON Schemas of the sidecar and of the document, derived from the types
-//! that are written, so that they cannot say anything else than they do.
+//! that are written, so that they cannot differ from the files.
 
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::document::Document;
 use super::sidecar::{Sidecar, VERSION};
 
-/// The JSON Schema (draft 2020-12) that every sidecar of this version conforms to.
-/// Keys that were added after the first sidecars of the version are not required,
-/// and unknown ones are permitted, because a later spoor may add some.
+/// The JSON Schema (draft 2020-12) of every sidecar of this version. Keys that were added
+/// after the first sidecars of the version are not required, and unknown ones are
+/// permitted, because later versions of spoor may add some.
 pub fn sidecar_schema() -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_deserialize()
@@ -22,8 +22,8 @@ pub fn sidecar_schema() -> Value {
     schema.into()
 }
 
-/// The JSON Schema (draft 2020-12) that every line of `documents/*.jsonl.zst` conforms
-/// to. Unknown keys are permitted, because a later spoor may add some.
+/// The JSON Schema (draft 2020-12) of every line of `documents/*.jsonl.zst`. Unknown keys
+/// are permitted, because later versions of spoor may add some.
 pub fn document_schema() -> Value {
     let generator = SchemaSettings::draft2020_12()
         .for_deserialize()

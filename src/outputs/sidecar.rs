@@ -1,5 +1,5 @@
-//! The sidecar of an image: what it is, and the words around it on every page
-//! that embeds it.
+//! The sidecar of an image: its data, and the words around it on every page that embeds
+//! it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,13 +18,13 @@ use crate::sanitize;
 /// Version of the sidecar's layout; keys are only ever added within one.
 pub const VERSION: u32 = 1;
 
-/// Contexts that a sidecar holds at most, and the bytes of their words. A picture in the
-/// frame of a site stands on every one of its pages. Later contexts have a row in
+/// The most contexts in a sidecar, and the most bytes of their words. A picture in the
+/// layout of a site occurs on every one of its pages. Further contexts have a row in
 /// `images.tsv`.
 pub const MAX_CONTEXTS: usize = 1_000;
 pub(super) const MAX_CONTEXT_BYTES: usize = 4 << 20;
 
-/// The JSON beside an image. Keys are stable.
+/// The JSON file beside an image. Keys are stable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(title = "Sidecar of an image")]
 pub struct Sidecar {
@@ -39,7 +39,7 @@ pub struct Sidecar {
     file: JobPath,
     /// Size of the file in bytes.
     bytes: u64,
-    /// The file that was kept first with the same bytes, of which this one is a link.
+    /// The file that was kept first with the same bytes, to which this one is a link.
     #[serde(default)]
     #[schemars(with = "Option<String>")]
     same_as: Option<JobPath>,
@@ -50,7 +50,7 @@ pub struct Sidecar {
     /// When the image was fetched, RFC 3339 in UTC.
     #[schemars(extend("format" = "date-time"))]
     fetched: String,
-    /// What the answer that brought the image says of its use.
+    /// The terms of use of the response that contained the image.
     #[serde(default)]
     terms: Terms,
     /// The words around the image, one entry for each page that embeds it.
@@ -59,21 +59,22 @@ pub struct Sidecar {
 }
 
 impl Sidecar {
-    /// Reads the sidecar of the image at `file`, a path below the job's folder, with what
-    /// pages said since it was written.
+    /// Reads the sidecar of the image at `file`, a path below the job's folder, including
+    /// pending changes.
     ///
     /// # Errors
-    /// [`OutputError`] where it is missing, no sidecar, or one that says it is of another
-    /// image: nothing is done to a file because a sidecar elsewhere names it.
+    ///
+    /// [`OutputError`] if it is missing, invalid, or names another image: a file is never
+    /// touched because a sidecar elsewhere names it.
     pub fn load(folder: &Path, file: &str) -> Result<Self, OutputError> {
-        // First what is on its way into the sidecar, or it could slip by.
+        // First the pending changes, or one could slip through.
         let changes = sightings::read(folder, file)?;
         let mut sidecar = Self::load_alone(folder, file)?;
         sightings::apply(changes, &mut sidecar);
         Ok(sidecar)
     }
 
-    /// The same as it lies there.
+    /// The same without pending changes.
     pub(super) fn load_alone(folder: &Path, file: &str) -> Result<Self, OutputError> {
         let path = path_of(folder, file);
         let bytes = beneath::read(folder, name_of(file)).map_err(IoError::at(&path, "reading"))?;
@@ -82,15 +83,15 @@ impl Sidecar {
             why,
         };
         let read: Self = serde_json::from_slice(&bytes).map_err(|e| wrong(e.to_string()))?;
-        // Where file names are compared without case, a name finds the other's sidecar.
+        // On file systems that ignore case, a name finds the other's sidecar.
         if !read.file.as_str().eq_ignore_ascii_case(file) {
-            return Err(wrong(format!("it says that it is of {}", read.file)));
+            return Err(wrong(format!("it belongs to {}", read.file)));
         }
         Ok(read)
     }
 
-    /// Adds the words of pages, those of a page that is there already in place of them,
-    /// as long as the sidecar is not full.
+    /// Adds the words of pages, replacing those of the same page, until the sidecar is
+    /// full.
     pub(super) fn add(&mut self, contexts: impl IntoIterator<Item = ImageContext>) {
         let bytes = |context: &ImageContext| json_of(context).len();
         let mut full: usize = self.contexts.iter().map(bytes).sum();
@@ -107,8 +108,8 @@ impl Sidecar {
         }
     }
 
-    /// Adds the words of one page; those of the same page are replaced, so that
-    /// adding them twice is harmless.
+    /// Adds the words of one page, replacing those of the same page, so that adding them
+    /// twice is harmless.
     pub(super) fn put(&mut self, context: ImageContext) {
         match self.contexts.iter_mut().find(|c| c.page == context.page) {
             Some(known) => *known = context,
@@ -116,8 +117,8 @@ impl Sidecar {
         }
     }
 
-    /// Records what a page says of its use by now, the licences that it gave for this
-    /// image before included; false where that is known.
+    /// Updates the terms of a page, keeping the licences that it gave for this image
+    /// before; false if they are unchanged.
     pub(super) fn restate(&mut self, page: &PageUrl, terms: &Terms) -> bool {
         let Some(known) = self.contexts.iter_mut().find(|c| c.page == *page) else {
             return false;
@@ -129,7 +130,7 @@ impl Sidecar {
         before != known.terms
     }
 
-    /// Keeps only the words of the pages that `keep` names.
+    /// Keeps only the words of pages for which `keep` is true.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.contexts.retain(|c| keep(c.page.as_str()));
     }
@@ -139,7 +140,7 @@ impl Sidecar {
         self.contexts.retain(|context| !gone(context));
     }
 
-    /// The words around the image, one entry a page.
+    /// The words around the image, one entry per page.
     pub fn contexts(&self) -> &[ImageContext] {
         &self.contexts
     }
@@ -154,7 +155,7 @@ impl Sidecar {
         self.file.as_str()
     }
 
-    /// The same, as one that was judged.
+    /// The same as a checked path.
     pub fn path(&self) -> &JobPath {
         &self.file
     }
@@ -164,8 +165,8 @@ impl Sidecar {
         &self.info.sha256
     }
 
-    /// Path of the earlier file with the same bytes, of which this is another name
-    /// or a copy; `None` where this one was the first.
+    /// Path of the earlier file with the same bytes, of which this is a link or a copy;
+    /// `None` if this one was the first.
     pub fn same_as(&self) -> Option<&str> {
         self.same_as.as_ref().map(JobPath::as_str)
     }
@@ -179,12 +180,12 @@ impl Sidecar {
         self.bytes
     }
 
-    /// Format, size in pixels, and what else the bytes tell.
+    /// Format, size in pixels, and other properties of the bytes.
     pub fn info(&self) -> &ImageInfo {
         &self.info
     }
 
-    /// What the answer that brought the image says of its use.
+    /// The terms of use of the response that contained the image.
     pub fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -194,7 +195,7 @@ impl Sidecar {
         &self.fetched
     }
 
-    /// Writes it, with all that was read from journals.
+    /// Writes it, including all changes read from journals.
     pub(super) fn save(&self, folder: &Path) -> Result<(), OutputError> {
         self.save_alone(folder, Durability::Later)?;
         sightings::forget(folder, self.file())
@@ -215,7 +216,7 @@ impl Sidecar {
     }
 }
 
-/// A context in the shortest form, by which its size is told.
+/// A context in its most compact form, for measuring its size.
 pub(super) fn json_of(context: &ImageContext) -> Vec<u8> {
     // Words and numbers always serialise.
     serde_json::to_vec(context).unwrap_or_default()
@@ -231,12 +232,13 @@ pub(super) fn path_of(folder: &Path, file: &str) -> PathBuf {
     folder.join(name_of(file))
 }
 
-/// The images of the job in `folder` that have a sidecar, as paths below it, in no
-/// order. What disappears meanwhile is none of them.
+/// The images of the job in `folder` that have a sidecar, as paths below it, in no order.
+/// Files that disappear meanwhile are not included.
 ///
 /// # Errors
-/// What the system says where the folder `images` cannot be listed; a folder below
-/// that cannot is named in the program's log and passed over.
+///
+/// The system's error if the folder `images` cannot be listed; unreadable folders below it
+/// are logged and skipped.
 pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
     let mut found = Vec::new();
     let mut folders = vec!["images".to_owned()];
@@ -246,11 +248,11 @@ pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
             Err(error) if below == "images" => return Err(error),
             Err(error) => {
                 let path = folder.join(&below);
-                tracing::warn!(path = %path.display(), "passed over: {error}");
+                tracing::warn!(path = %path.display(), "skipped: {error}");
                 continue;
             }
         };
-        // Links are none of spoor's own.
+        // spoor itself creates no symbolic links.
         for (name, kind) in entries {
             match kind {
                 Kind::Folder => folders.push(format!("{below}/{name}")),
@@ -265,10 +267,9 @@ pub fn image_files(folder: &Path) -> std::io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Finds the path of a new image and its sidecar: a fresh one, or the one that
-/// an earlier fetch of the same URL left there. A path that another URL has
-/// taken is left alone. An empty sidecar is one that was on its way to the disk when
-/// the power failed; one that the frontier knows of is never empty.
+/// Finds the path of a new image and its sidecar: a fresh one, or that of an earlier fetch
+/// of the same URL. A path taken by another URL is left alone. An empty sidecar was being
+/// written when the power failed; those known to the frontier are never empty.
 pub(super) fn place(
     folder: &Path,
     date: &str,

@@ -1,18 +1,18 @@
-//! What pages say of images that are already kept, until it is in their sidecars.
+//! Pending changes to sidecars: the contexts of images that are already kept.
 //!
-//! A sidecar is one file of JSON and is always written whole. A picture in the frame of a
-//! site stands on every one of its pages: if each of them rewrote the sidecar, the bytes
-//! written would grow with the square of the pages. So a page only appends a line to a journal of
-//! that image, and the journal is folded into the sidecar when it has become as long as
-//! the sidecar is. The sidecar doubles with every fold then, and all folds together write
-//! no more than a few times what was said.
+//! A sidecar is one JSON file and is always written whole. A picture in the layout of a
+//! site occurs on every one of its pages: if each page rewrote the sidecar, the bytes
+//! written would grow with the square of the pages. So a page only appends a line to a
+//! journal of that image, and the journal is folded into the sidecar when it is as long as
+//! the sidecar. The sidecar then doubles with every fold, and all folds together write
+//! only a few times the size of the contexts.
 //!
-//! Folding is the work of a thread of its own. The journal is first renamed, so that the
-//! crawl goes on with a new one; then the sidecar is written whole, on the disk; then the
-//! renamed journal is removed. A change that is made twice is made once, so a crash at any
+//! A separate thread does the folding. The journal is first renamed, so that the crawl
+//! continues with a new one; then the whole sidecar is written and synced; then the
+//! renamed journal is removed. Applying a change twice is harmless, so a crash at any
 //! point costs nothing. [`read`] goes through the files in the same order, so loading a
-//! sidecar gives all that was said, also while a crawl runs or after it was killed.
-//! Opening the outputs and ending a crawl fold all that is left.
+//! sidecar includes all changes, also while a crawl runs or after it was killed. Opening
+//! the outputs and ending a crawl fold all remaining journals.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::File;
@@ -36,23 +36,23 @@ use crate::page::{ImageContext, Terms};
 
 /// The folder of the journals, in the job's folder.
 const FOLDER: &str = "sightings";
-/// How the names of journals end: of one that is added to, and of one that is folded.
+/// Suffixes of journals: of the current one, and of one being folded.
 const NEW: &str = ".jsonl";
 const OLD: &str = ".folding.jsonl";
 
-/// A shorter journal is not worth a fold, however short the sidecar is.
+/// A journal shorter than this is not folded, even if the sidecar is short.
 const LEAST: u64 = 16 * 1024;
 
-/// Sidecars that are folded between two syncs of the file system, where all are.
+/// Sidecars folded between two syncs of the file system, when all are folded.
 const AT_ONCE: usize = 256;
 
-/// What a page says of an image.
+/// A change to a sidecar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Change {
-    /// The words around it, in place of those that the page had before.
+    /// The words around the image, replacing those of the same page.
     Context(Box<ImageContext>),
-    /// Only what it says of its use by now.
+    /// Only the current terms of the page.
     Terms { page: PageUrl, terms: Terms },
 }
 
@@ -66,7 +66,7 @@ struct Line {
 }
 
 impl Change {
-    /// Makes the change; making it twice is harmless.
+    /// Applies the change; applying it twice is harmless.
     fn apply(self, sidecar: &mut Sidecar) {
         match self {
             Self::Context(context) => sidecar.put(*context),
@@ -75,33 +75,32 @@ impl Change {
     }
 }
 
-/// A journal by the name of its image. The name is a digest, so that no two images that a
-/// stranger chooses share one.
+/// The journal of an image by name. The name is a digest, so that no two images from the
+/// web share one.
 fn journal(file: &str, ending: &str) -> String {
     let mut name = base16ct::lower::encode_string(&Sha256::digest(file.as_bytes()));
     name.truncate(32);
     format!("{FOLDER}/{name}{ending}")
 }
 
-/// What pages said of the image at `file` that may not stand in its sidecar, in order. It
-/// must be read before the sidecar is.
+/// The changes for the image at `file` that may not be in its sidecar, in order. Must be
+/// read before the sidecar.
 pub(super) fn read(folder: &Path, file: &str) -> Result<Vec<Change>, OutputError> {
-    // In the direction in which a line moves, so that none slips by.
+    // In the direction in which lines move, so that none is missed.
     let new = changes(folder, &journal(file, NEW), file)?;
     let mut all = changes(folder, &journal(file, OLD), file)?;
     all.extend(new);
     Ok(all)
 }
 
-/// Makes the changes of [`read`].
+/// Applies the changes of [`read`].
 pub(super) fn apply(changes: Vec<Change>, sidecar: &mut Sidecar) {
     for change in changes {
         change.apply(sidecar);
     }
 }
 
-/// Removes the journals of an image whose sidecar has all that stands in them, or that
-/// goes.
+/// Removes the journals of an image whose sidecar contains all changes, or is removed.
 pub(super) fn forget(folder: &Path, file: &str) -> Result<(), OutputError> {
     for ending in [NEW, OLD] {
         remove(folder, &journal(file, ending))?;
@@ -109,8 +108,8 @@ pub(super) fn forget(folder: &Path, file: &str) -> Result<(), OutputError> {
     Ok(())
 }
 
-/// The changes in a journal; none where there is none. A last line that a crash cut short
-/// is of a page that was never finished.
+/// The changes in a journal; empty if it does not exist. An incomplete last line belongs
+/// to a page that was never finished.
 fn changes(folder: &Path, name: &str, file: &str) -> Result<Vec<Change>, OutputError> {
     let lines = lines(folder, name)?;
     let lines = lines.into_iter().filter(|line| line.file == file);
@@ -135,7 +134,7 @@ fn lines(folder: &Path, name: &str) -> Result<Vec<Line>, OutputError> {
     read.collect()
 }
 
-/// Appends to a journal, behind its last whole line.
+/// Appends to a journal after its last complete line.
 fn append(folder: &Path, name: &str, line: &[u8]) -> Result<(), OutputError> {
     let path = folder.join(name);
     let mut file = match beneath::append(folder, name) {
@@ -152,7 +151,7 @@ fn append(folder: &Path, name: &str, line: &[u8]) -> Result<(), OutputError> {
         .map_err(IoError::at(&path, "writing"))?)
 }
 
-/// Cuts off a last line that has no end: a full disk left it.
+/// Cuts off an incomplete last line, which a full disk may leave.
 fn cut_torn(file: &mut File) -> std::io::Result<()> {
     let length = file.metadata()?.len();
     if length == 0 {
@@ -175,7 +174,7 @@ fn cut_torn(file: &mut File) -> std::io::Result<()> {
 pub(super) struct Sightings {
     folder: PathBuf,
     under_way: Arc<UnderWay>,
-    /// None before the first fold.
+    /// Not started before the first fold.
     worker: Option<(Sender<String>, JoinHandle<()>)>,
 }
 
@@ -189,13 +188,13 @@ struct UnderWay {
 #[derive(Default)]
 struct State {
     files: HashSet<String>,
-    /// Why a fold failed, until it is told.
+    /// Why a fold failed, until it is reported.
     failed: Option<OutputError>,
 }
 
 impl UnderWay {
     fn state(&self) -> MutexGuard<'_, State> {
-        // A set of names is whole whatever panicked.
+        // A set of names stays consistent if a thread panics.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -218,7 +217,7 @@ impl Sightings {
         }
     }
 
-    /// Notes what a page says of the image at `file`; so many bytes were written.
+    /// Records a change for the image at `file`; returns the number of bytes written.
     pub fn add(&self, file: &str, change: Change) -> Result<u64, OutputError> {
         let name = journal(file, NEW);
         let line = Line {
@@ -235,12 +234,13 @@ impl Sightings {
         Ok(json.len() as u64)
     }
 
-    /// Whether a journal of this length is to be folded into a sidecar of that length.
+    /// Whether a journal of this length should be folded into a sidecar of that length.
     pub fn is_due(journal: u64, sidecar: u64) -> bool {
         journal >= sidecar.max(LEAST)
     }
 
-    /// Begins to fold the journal of an image; false where an earlier one still is.
+    /// Starts folding the journal of an image; false if an earlier one is still being
+    /// folded.
     pub fn fold(&mut self, file: &str) -> Result<bool, OutputError> {
         self.check()?;
         if !self.under_way.state().files.insert(file.to_owned()) {
@@ -260,13 +260,13 @@ impl Sightings {
             None => start(&self.folder, Arc::clone(&self.under_way))
                 .map_err(IoError::at(&self.folder, "starting a thread"))?,
         };
-        // It ends only when this end is dropped.
+        // The thread ends only when this end is dropped.
         worker.0.send(file.to_owned()).ok();
         self.worker = Some(worker);
         Ok(())
     }
 
-    /// Why a fold failed, where one did.
+    /// Reports a failed fold.
     pub fn check(&self) -> Result<(), OutputError> {
         self.under_way.state().failed.take().map_or(Ok(()), Err)
     }
@@ -297,20 +297,20 @@ impl Sightings {
     fn wait(&mut self) {
         if let Some((sender, thread)) = self.worker.take() {
             drop(sender);
-            // What went wrong in it is in the state.
+            // Its errors are in the state.
             thread.join().ok();
         }
     }
 }
 
 impl Drop for Sightings {
-    /// Nobody may write to a job after it was let go.
+    /// Waits for the thread, so that the job is not written to after it was released.
     fn drop(&mut self) {
         self.wait();
     }
 }
 
-/// Renames the journal of an image, so that a new one is begun. One that was set apart
+/// Renames the journal of an image, so that a new one is started. One that was renamed
 /// before is folded first.
 fn set_apart(folder: &Path, file: &str) -> Result<(), OutputError> {
     let [new, old] = [NEW, OLD].map(|ending| journal(file, ending));
@@ -356,8 +356,8 @@ fn fold(
     sidecar.save_alone(folder, durability)
 }
 
-/// Folds every journal in a job's folder. One that cannot be folded is named and left, and
-/// loading its sidecar reports it again.
+/// Folds every journal in a job's folder. One that cannot be folded is logged and kept,
+/// and loading its sidecar reports the error again.
 pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
     let below = folder.join(FOLDER);
     let entries = match beneath::entries(folder, FOLDER) {
@@ -389,7 +389,7 @@ pub(super) fn fold_all(folder: &Path) -> Result<(), OutputError> {
                 Err(error) => tracing::warn!("not added to its sidecar: {error}"),
             }
         }
-        // A journal goes when all it said is on the disk.
+        // A journal is removed when all its changes are on the disk.
         sync_folder(folder)?;
         for name in folded {
             remove(folder, &name)?;
@@ -409,7 +409,7 @@ fn fold_named(folder: &Path, names: &[String]) -> Result<(), OutputError> {
         }
     }
     for (file, changes) in by_file {
-        // A journal that was edited must not make us touch a file elsewhere.
+        // A tampered journal must not make us touch a file elsewhere.
         if image_path(&file).is_some() {
             fold(folder, &file, changes, Durability::Later)?;
         }

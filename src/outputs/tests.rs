@@ -208,7 +208,7 @@ fn everything_beyond_the_stamp_is_cut_off() {
         "http://i.org/2.jpg",
         vec![context("http://a.org/2", "y")],
     );
-    o.extend_image(&kept, context("http://a.org/2", "z"), Visit::Changed)
+    o.extend_image(&kept, context("http://a.org/2", "z"), VisitKind::Changed)
         .unwrap();
     assert!(job.path().join(&lost).exists());
     let extended = Sidecar::load(job.path(), &kept).unwrap();
@@ -407,10 +407,14 @@ fn a_sidecar_says_what_the_image_is_and_grows_by_page() {
     assert_eq!(first["scores"]["alt"]["perplexity"], 123.456);
     assert!(card.get("extension").is_none());
 
-    o.extend_image(&file, context("http://a.org/2", "two"), Visit::Changed)
+    o.extend_image(&file, context("http://a.org/2", "two"), VisitKind::Changed)
         .unwrap();
-    o.extend_image(&file, context("http://a.org/1", "again"), Visit::Changed)
-        .unwrap();
+    o.extend_image(
+        &file,
+        context("http://a.org/1", "again"),
+        VisitKind::Changed,
+    )
+    .unwrap();
     o.fold().unwrap();
     assert_eq!(
         pages(job.path(), &file),
@@ -551,18 +555,23 @@ fn a_sidecar_takes_a_bounded_number_of_contexts_and_the_table_all() {
     let most = sidecar::MAX_CONTEXTS - 20;
     let file = keep(&mut o, "http://i.org/a.jpg", (0..most).map(of).collect());
     for i in most..many {
-        o.extend_image(&file, of(i), Visit::Changed).unwrap();
+        o.extend_image(&file, of(i), VisitKind::Changed).unwrap();
     }
-    o.extend_image(&file, context("http://a.org/3", "known"), Visit::Changed)
-        .unwrap();
+    o.extend_image(
+        &file,
+        context("http://a.org/3", "known"),
+        VisitKind::Changed,
+    )
+    .unwrap();
     o.fold().unwrap();
     assert_eq!(pages(job.path(), &file).len(), sidecar::MAX_CONTEXTS);
     assert_eq!(sidecar(job.path(), &file)["contexts"][3]["alt"], "known");
     assert_eq!(table(job.path()).len(), many + 1);
     // Visited again, a page that found no room has its row and gets no other.
-    o.extend_image(&file, of(many - 1), Visit::Same).unwrap();
+    o.extend_image(&file, of(many - 1), VisitKind::Same)
+        .unwrap();
     assert_eq!(table(job.path()).len(), many + 1);
-    o.extend_image(&file, context("http://a.org/4", "other"), Visit::Same)
+    o.extend_image(&file, context("http://a.org/4", "other"), VisitKind::Same)
         .unwrap();
     o.fold().unwrap();
     assert_eq!(sidecar(job.path(), &file)["contexts"][4]["alt"], "other");
@@ -582,13 +591,13 @@ fn a_damaged_sidecar_is_an_error_and_a_missing_one_is_passed_over() {
     std::fs::write(&path, "{\"version\": 1").unwrap();
     let before = o.stamp();
     let error = o
-        .extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
+        .extend_image(&file, context("http://a.org/2", "y"), VisitKind::Changed)
         .unwrap_err();
     assert!(matches!(error, OutputError::Sidecar { .. }));
     assert!(error.to_string().contains("a.jpg.json"), "{error}");
     assert_eq!(o.stamp(), before, "nothing was written");
     std::fs::remove_file(&path).unwrap();
-    o.extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
+    o.extend_image(&file, context("http://a.org/2", "y"), VisitKind::Changed)
         .unwrap();
     assert!(!path.exists());
     assert_eq!(o.stamp(), before);
@@ -681,7 +690,9 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
                 {
                     pages.push(*p);
                     let more = context(&format!("http://a.org/{p}"), "added");
-                    outputs.extend_image(file, more, Visit::Changed).unwrap();
+                    outputs
+                        .extend_image(file, more, VisitKind::Changed)
+                        .unwrap();
                 }
             }
         }

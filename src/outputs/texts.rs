@@ -1,5 +1,5 @@
-//! Sentences, and which are of which page: the log's row of a page names the gzip member
-//! that holds them, and this reads both.
+//! Sentences and their pages: the log's row of a page gives the position of the gzip
+//! member with its sentences, and this module reads both.
 
 use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
@@ -16,8 +16,8 @@ use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::page::{DocumentScore, TaskKind};
 
-/// The longest row and the longest text that are read, in bytes; pages are capped far
-/// below.
+/// The longest row and the longest text that are read, in bytes; pages are limited to far
+/// less.
 const MAX_ROW: usize = 16 << 20;
 const MAX_TEXT: u64 = 64 << 20;
 
@@ -25,7 +25,7 @@ const MAX_TEXT: u64 = 64 << 20;
 const FOLDER: &str = "sentences";
 const SUFFIX: &str = ".txt.gz";
 
-/// A normalised sentence a line; those of each page are a gzip member of their own.
+/// Normalised sentences, one per line; those of each page are a gzip member of their own.
 pub(super) struct Sentences;
 
 impl Output for Sentences {
@@ -41,7 +41,7 @@ impl Output for Sentences {
     }
 }
 
-/// Where the text of a page lies: one gzip member (RFC 1952 section 2.2) of a file below
+/// The position of a page's text: one gzip member (RFC 1952 section 2.2) of a file below
 /// `sentences/`, or one zstd frame of a file below `documents/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextPlace {
@@ -49,7 +49,7 @@ pub struct TextPlace {
     pub file: String,
     /// The first byte of the page's part.
     pub from: u64,
-    /// Its bytes.
+    /// Its length in bytes.
     pub bytes: u64,
 }
 
@@ -58,20 +58,19 @@ pub struct TextPlace {
 pub struct PageText {
     /// Its address.
     pub url: PageUrl,
-    /// Its rating by the model that the crawl had then.
+    /// Its rating by the model that the crawl used then.
     pub document: DocumentScore,
-    /// Where its sentences lie.
+    /// The position of its sentences.
     pub text: TextPlace,
 }
 
-/// The pages of a log that can be assigned sentences.
+/// The pages of a log whose sentences can be found.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PageTexts {
-    /// In the order they were crawled; of a page that was visited again the last
-    /// text that was kept.
+    /// In the order they were crawled; for a revisited page the last text that was kept.
     pub pages: Vec<PageText>,
-    /// Pages done whose row names no place: they allow no use of their text, have none,
-    /// or were crawled before places were recorded.
+    /// Finished pages whose row gives no position: their terms forbid the use of their
+    /// text, they have no text, or they were crawled before positions were recorded.
     pub without: usize,
     /// Near copies of other pages, which are left out.
     pub copies: usize,
@@ -79,7 +78,7 @@ pub struct PageTexts {
     pub broken: usize,
 }
 
-/// What is read of a row; older ones lack some.
+/// The part of a row that is read; older rows lack some of it.
 #[derive(Deserialize)]
 struct Line {
     kind: TaskKind,
@@ -91,10 +90,11 @@ struct Line {
     near_copy_of: Option<serde::de::IgnoredAny>,
 }
 
-/// Reads which pages of a job have sentences, and where, from `logs/crawl.jsonl`. The job
-/// may be running: a row that is being written is passed over.
+/// Reads from `logs/crawl.jsonl` which pages of a job have sentences, and where. The job
+/// may be running: a row that is being written is skipped.
 ///
 /// # Errors
+///
 /// [`OutputError::Io`] names the file.
 pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
     if !Table::Log.is_there(folder) {
@@ -110,7 +110,7 @@ pub fn page_texts(folder: &Path) -> Result<PageTexts, OutputError> {
 }
 
 impl PageTexts {
-    /// Takes a row of the log; `places` says where in `pages` an address stands.
+    /// Adds a row of the log; `places` maps addresses to indices of `pages`.
     fn take(&mut self, row: &[u8], places: &mut HashMap<PageUrl, usize>) {
         let parsed = serde_json::from_slice::<Line>(row).ok().and_then(|line| {
             let url = PageUrl::parse(&line.url).ok()?;
@@ -120,7 +120,7 @@ impl PageTexts {
             self.broken += 1;
             return;
         };
-        // The same text as at the visit before was not written again.
+        // Text that had not changed since the last visit was not written again.
         let again = line.changed == Some(false);
         if line.kind != TaskKind::Page || line.outcome != "done" || again {
             return;
@@ -151,11 +151,12 @@ impl PageTexts {
     }
 }
 
-/// The sentences that lie at a place, one normalised sentence each.
+/// The normalised sentences at a position.
 ///
 /// # Errors
-/// [`OutputError::Io`] names the file, also where it is shorter, or what lies there is no
-/// gzip member of text.
+///
+/// [`OutputError::Io`] names the file, also if it is too short or has no gzip member of
+/// text at that position.
 pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, OutputError> {
     let path = path_of(folder, &place.file)?;
     let mut file = beneath::open_at(&path).map_err(IoError::at(&path, "opening"))?;
@@ -170,14 +171,14 @@ pub fn sentences_at(folder: &Path, place: &TextPlace) -> Result<Vec<String>, Out
     Ok(text.lines().map(str::to_owned).collect())
 }
 
-/// A log may have been changed by strangers, and must not lead out of the folder.
+/// The log may have been tampered with, and must not lead out of the folder.
 fn path_of(folder: &Path, name: &str) -> Result<PathBuf, OutputError> {
     let path = folder.join(FOLDER).join(name);
     match append::segment_number(name, SUFFIX) {
         Some(_) => Ok(path),
         None => Err(IoError::at(&path, "reading")(std::io::Error::new(
             ErrorKind::InvalidData,
-            "no name of a file of sentences",
+            "not the name of a file of sentences",
         ))
         .into()),
     }

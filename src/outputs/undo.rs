@@ -1,10 +1,10 @@
-//! Taking back images and contexts whose commit was lost.
+//! Removes images and contexts whose commit was lost.
 //!
-//! The store under the frontier may lose the last commits before a crash, though
-//! never the outputs that were written for them. What is beyond a length is cut
-//! off; images and sidecars have no such mark, but each has a row in
-//! `images.tsv`, written before it. So the rows that are about to be cut off say
-//! what to undo. Undoing twice is harmless: the rows go last.
+//! The store under the frontier may lose the last commits before a crash, though never the
+//! outputs that were written for them. Files that grow are truncated; images and sidecars
+//! have no length to truncate to, but each has a row in `images.tsv`, written before it.
+//! So the rows that are about to be cut off list what to undo. Undoing twice is harmless,
+//! because the rows are removed last.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read};
@@ -19,8 +19,8 @@ use crate::fs::IoError;
 /// Pages by image file.
 type Pages = BTreeMap<String, BTreeSet<String>>;
 
-/// Undoes every image and context in `folder` whose row lies beyond `position` of
-/// `images.tsv`. Where there is none it costs nothing; otherwise the table is read once.
+/// Undoes every image and context in `folder` whose row is beyond `position` of
+/// `images.tsv`. Without such rows it costs nothing; otherwise the table is read once.
 pub(super) fn images_after(folder: &Path, position: Position) -> Result<(), OutputError> {
     let is_beyond = |part: &Part| part.is_live() || part.number > position.segment;
     let files = || rows::parts(folder, Table::Images);
@@ -56,7 +56,7 @@ pub(super) fn images_after(folder: &Path, position: Position) -> Result<(), Outp
         }
     }
     for (image, pages) in &lost {
-        // A table that was edited must not make us touch a file elsewhere.
+        // A tampered table must not make us touch a file elsewhere.
         if let Some(image) = image_path(image) {
             undo(folder, image.as_str(), pages, kept.get(image.as_str()))?;
         }
@@ -64,9 +64,8 @@ pub(super) fn images_after(folder: &Path, position: Position) -> Result<(), Outp
     Ok(())
 }
 
-/// Undoes what `lost` pages brought of one image, of which the pages in `kept`
-/// remain; where none does, the image itself was lost. Of a file with several names
-/// only this one goes.
+/// Undoes the contexts of `lost` pages for one image. The pages in `kept` remain; without
+/// any, the image itself was lost. Of a file with several links only this one is removed.
 fn undo(
     folder: &Path,
     image: &str,

@@ -1,59 +1,57 @@
-//! What a learning crawl knows of a link before it is fetched.
+//! What a learning crawl knows about a link before fetching it.
 
 use serde::{Deserialize, Serialize};
 
-/// What a link is rated by in a crawl that learns, of all pages that lead to it.
+/// The features by which a learning crawl rates a link, over all pages that link to it.
 ///
-/// Kept with the address until it is fetched; of what was fetched only
-/// [`Clues::reward`] stays.
+/// Kept with the address until it is fetched; after that only [`Clues::reward`] stays.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Clues {
-    /// How far the page that the best link stands on was on topic, 0 to 1.
+    /// How far the page with the best link was on topic, 0 to 1.
     pub parent: f32,
-    /// How far these words of the best link speak for the topic, each the mean
-    /// contrast of the words in it.
+    /// How strongly the words of the best link indicate the topic.
     pub words: Words,
-    /// What the best link has in common with others, each as a number: the words of its
-    /// anchor and address, its place on the page, its host and the beginning of its path.
+    /// Hashed features that the best link shares with others: the words of its anchor and
+    /// address, its position on the page, its host and the beginning of its path.
     pub traits: Vec<u32>,
-    /// Over the pages that lead here, the sum of how far each was on topic.
+    /// Over all pages that link here, the sum of how far each was on topic.
     pub good: f32,
-    /// The same of how far each was not.
+    /// Over all pages that link here, the sum of how far each was off topic.
     pub bad: f32,
-    /// Links since the last page on topic, over the shortest of the ways here.
+    /// Links since the last page on topic, over the shortest known path.
     pub hops: u8,
-    /// How far the page itself was on topic, 0 to 1, once it was fetched.
+    /// How far the page itself was on topic, 0 to 1; set once it is fetched.
     pub reward: Option<f32>,
 }
 
-/// What a link's value is made of, for people.
+/// One part of a link's value, for display.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Part {
-    /// What is measured.
+    /// The name of the feature.
     pub name: &'static str,
-    /// Its value at this link.
+    /// Its value for this link.
     pub value: f64,
     /// What it adds to the log-odds of the page being on topic.
     pub adds: f64,
 }
 
-/// Mean contrasts of the words at a link: above 0 where they speak for the topic.
+/// Mean contrasts of the words in and around a link: above 0 if they indicate the topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Words {
-    /// Of its anchor.
+    /// The anchor.
     pub anchor: f32,
-    /// The highest of its anchor.
+    /// The highest contrast of a word in the anchor.
     pub best: f32,
-    /// Of the path and the query of its address.
+    /// The path and the query of its address.
     pub address: f32,
-    /// Of the text around it.
+    /// The text around it.
     pub near: f32,
-    /// Of the heading above it.
+    /// The heading above it.
     pub heading: f32,
 }
 
 impl Clues {
-    /// The clues of what is known of a page that was fetched.
+    /// The features that remain of a fetched page.
     pub fn fetched(reward: f64) -> Self {
         Self {
             reward: Some(reward as f32),
@@ -61,8 +59,8 @@ impl Clues {
         }
     }
 
-    /// The clues of two links to the same address, where this one is the better: what
-    /// the pages that lead there say adds up.
+    /// Combines the features of two links to the same address, this one being the better:
+    /// the evidence of the linking pages adds up.
     #[must_use]
     pub fn with(self, other: &Self) -> Self {
         Self {
@@ -73,7 +71,7 @@ impl Clues {
         }
     }
 
-    /// Counts another page that leads here, which was on topic so far (0 to 1).
+    /// Counts another page that links here, which was on topic to this degree (0 to 1).
     pub fn cite(&mut self, reward: f64) {
         self.good += reward as f32;
         self.bad += (1.0 - reward) as f32;

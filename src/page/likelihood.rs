@@ -1,26 +1,27 @@
-//! How likely a page is on topic, in the steps in which it is counted and written down.
+//! The probability that a page is on topic, in the steps in which it is counted and
+//! logged.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A probability in steps of a thousandth. Sums of it are exact, so what the log says adds
-/// up to what was counted. JSON has it as a number from 0 to 1, as 0.873.
+/// A probability in steps of a thousandth. Sums are exact, so the numbers in the log add
+/// up to the totals. In JSON it is a number from 0 to 1, such as 0.873.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Likelihood(u16);
 
-/// What the judge of a crawl says of a page that was fetched.
+/// The judgement about a fetched page.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judged {
-    /// How likely it is on topic by its own text.
+    /// The probability of being on topic by its own text.
     pub text: Likelihood,
-    /// The same, corrected by what those of its links led to that were fetched before it.
-    /// A crawl that does not learn has nothing to correct it by.
+    /// The same, corrected by those targets of its links that were fetched before it. A
+    /// crawl that does not learn makes no such correction.
     pub on_topic: Likelihood,
-    /// Whether it is a guess, as the model knows too little text to judge by.
+    /// Whether it is a guess because the model was trained on too little text.
     pub guessed: bool,
 }
 
 impl Likelihood {
-    /// How many of them make 1.
+    /// The number of steps from 0 to 1.
     pub const ONE: u16 = 1_000;
 
     /// In thousandths, 0 to 1,000.
@@ -33,10 +34,10 @@ impl Likelihood {
         f64::from(self.0) / f64::from(Self::ONE)
     }
 
-    /// The same with its log-odds raised by this, as a judge with a stricter or laxer line
-    /// between the two kinds of pages would rate it.
+    /// This probability with its log-odds raised by `by`, as a stricter or laxer judge
+    /// would rate it.
     pub fn raised(self, by: f64) -> Self {
-        // 0 and 1 are steps of a thousandth as the others, and not certain either.
+        // 0 and 1 are rounded too and do not mean certainty.
         let p = self.get().clamp(1e-3, 1.0 - 1e-3);
         Self::from(1.0 / (1.0 + (1.0 - p) / p * (-by).exp()))
     }
@@ -47,10 +48,10 @@ impl Likelihood {
     }
 }
 
-/// The nearest step; what is no number counts as 0.
+/// Rounds to the nearest step; NaN counts as 0.
 impl From<f64> for Likelihood {
     fn from(probability: f64) -> Self {
-        // Casting makes 0 of what is no number.
+        // Casting turns NaN into 0.
         Self((probability.clamp(0.0, 1.0) * f64::from(Self::ONE)).round() as u16)
     }
 }

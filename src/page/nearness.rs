@@ -1,39 +1,41 @@
-//! How near a page's own text says that it is to the topic.
+//! How near a page is to the topic, judged by its own text.
 
 use std::collections::BTreeMap;
 
-/// Different words of a seed that are kept, the first on its page.
+/// The most distinct words kept of a seed, counted from the start of its page.
 const MAX_WORDS: usize = 4_096;
 
-/// The words of one text in order, each with how often it occurs there.
+/// The words of one text in sorted order, each with its number of occurrences.
 pub type WordCounts = BTreeMap<String, u32>;
 
-/// How near a page's own text says that it is to the topic, as a learning crawl is told.
+/// How near a page is to the topic, judged by its own text, in the form that a learning
+/// crawl needs.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Nearness {
-    /// How likely it is on topic, 0 to 1: of a page whose words cannot be compared with
-    /// those of the topic, as it has none, or the model knows no other texts.
+    /// The probability of being on topic, 0 to 1. Used if the page's words cannot be
+    /// compared with those of the topic, because it has none or the model was trained
+    /// without neutral texts.
     Likely(f64),
-    /// How its words compare.
+    /// The result of comparing its words.
     Above {
-        /// How far it lies above neutral text, in standard deviations of that.
+        /// How far it lies above neutral text, in standard deviations of neutral text.
         deviations: f64,
-        /// Its words, of a seed that the model was not trained on.
+        /// Its words, if it is a seed that the model was not trained on.
         seed: Option<WordCounts>,
     },
 }
 
-/// What a judge of pages keeps of one of them.
+/// What a judge of pages remembers of one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Heard {
-    /// Where it is kept, in place of what is kept there.
+    /// Its slot, which replaces the previous content of that slot.
     pub place: u16,
-    /// What is kept, as the judge itself writes it.
+    /// The remembered state, in the judge's own encoding.
     pub state: Vec<u8>,
 }
 
 impl Nearness {
-    /// The same of a seed of these normalised sentences, a line each.
+    /// The same for a seed with these normalised sentences, one per line.
     #[must_use]
     pub fn of_seed(self, sentences: &str) -> Self {
         match self {
@@ -55,7 +57,7 @@ impl Nearness {
         }
     }
 
-    /// Whether it brings the words of a seed.
+    /// Whether it contains the words of a seed.
     pub fn is_of_seed(&self) -> bool {
         matches!(self, Self::Above { seed: Some(_), .. })
     }

@@ -1,8 +1,8 @@
-//! Terms of use: what publishers say of the use of what they publish, and which of
-//! it forbids ours.
+//! Terms of use: what publishers state about the use of their pages and images, and which
+//! statements forbid ours.
 //!
-//! All statements are recorded as they were met. [`Terms::forbids`] is the one place
-//! that says what follows from them; which signals are obeyed is an argument.
+//! All statements are recorded as found. [`Terms::forbids`] is the one place that derives
+//! consequences from them; the signals to obey are an argument.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use Use::{Images, Text};
 
-/// Licences that are recorded of one page or image.
+/// The most licences recorded for one page or image.
 pub const MAX_LICENCES: usize = 20;
 
 /// Headers in which a server states terms of use, as sent.
@@ -41,12 +41,12 @@ pub struct Directives {
     pub noai: bool,
     /// Do not use the images of this page for machine learning.
     pub noimageai: bool,
-    /// Do not use this page for machine learning, by another name.
+    /// Do not use this page for machine learning (another name for `noai`).
     pub noml: bool,
 }
 
 impl Directives {
-    /// Adds what `more` asks: none takes back what another forbids.
+    /// Adds the directives of `more`; neither side lifts a restriction of the other.
     pub fn add(&mut self, more: &Self) {
         self.nofollow |= more.nofollow;
         self.noindex |= more.noindex;
@@ -57,39 +57,38 @@ impl Directives {
     }
 }
 
-/// What the publisher of a page or an image says of its use, as it was met. All that
-/// was seen is recorded; what of it is obeyed is the configuration's affair.
+/// What the publisher of a page or an image states about its use, as found. Everything is
+/// recorded; the configuration decides what is obeyed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Terms {
-    /// What `X-Robots-Tag` headers and meta robots ask.
+    /// The directives of `X-Robots-Tag` headers and meta robots.
     #[serde(flatten)]
     pub directives: Directives,
-    /// Whether text and data mining is reserved (TDM Reservation Protocol); `None`
-    /// where nothing is said.
+    /// Whether text and data mining is reserved (TDM Reservation Protocol); `None` if not
+    /// stated.
     pub tdm_reservation: Option<bool>,
-    /// Where the terms of such mining are published.
+    /// Where the terms for such mining are published.
     pub tdm_policy: Option<String>,
-    /// The signals of robots.txt that cover the address: `search`, `ai-input` and
-    /// `ai-train` of `Content-Signal`, `train-ai` of `Content-Usage`, and what others
-    /// there may be, each yes or no.
+    /// The robots.txt signals that cover the address, each yes or no: `search`, `ai-input`
+    /// and `ai-train` of `Content-Signal`, `train-ai` of `Content-Usage`, and any others.
     pub content_signals: BTreeMap<String, bool>,
-    /// Addresses of licences (`rel=license`, JSON-LD), or their names where no
-    /// address is given; each once, in order of appearance.
+    /// Addresses of licences (`rel=license`, JSON-LD), or their names if no address is
+    /// given; each once, in order of appearance.
     pub licences: Vec<String>,
 }
 
-/// What spoor does with what it fetches.
+/// The uses that spoor makes of what it fetches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Use {
-    /// A page's sentences are kept, as training text.
+    /// Keeping a page's sentences as training text.
     Text,
-    /// Images are fetched and kept with the words around them, as training samples.
+    /// Fetching images and keeping them with the words around them as training samples.
     Images,
 }
 
-/// Which signals are obeyed. All are recorded, whichever it is; a `nofollow` is
-/// always obeyed, since it speaks of crawling and not of use.
+/// The signals to obey. All are recorded either way; `nofollow` is always obeyed, because
+/// it is about crawling rather than use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Obeyed {
     /// `X-Robots-Tag` and meta robots.
@@ -101,7 +100,7 @@ pub struct Obeyed {
 }
 
 impl Default for Obeyed {
-    /// All of them.
+    /// Obeys all of them.
     fn default() -> Self {
         Self {
             robots: true,
@@ -111,15 +110,15 @@ impl Default for Obeyed {
     }
 }
 
-/// One way in which a use is forbidden.
+/// One statement that forbids a use.
 struct Row {
-    /// In the words of the log.
+    /// How the log names it.
     words: &'static str,
-    /// What it forbids.
+    /// The uses that it forbids.
     uses: &'static [Use],
     /// Whether it is obeyed.
     obeyed: fn(&Obeyed) -> bool,
-    /// Whether it is said.
+    /// Whether it was stated.
     said: fn(&Terms) -> bool,
 }
 
@@ -136,9 +135,9 @@ const TABLE: &[Row] = &[
 ];
 
 impl Terms {
-    /// The statements that forbid a use, in words; none where nothing does.
+    /// The statements that forbid a use, as text; empty if none does.
     ///
-    /// | said | sentences are kept | images are fetched and kept |
+    /// | statement | sentences are kept | images are fetched and kept |
     /// |---|---|---|
     /// | `noindex`, `noai`, `noml` | no | no |
     /// | `noimageindex`, `noimageai` | yes | no |
@@ -151,15 +150,15 @@ impl Terms {
             .collect()
     }
 
-    /// True where nothing is said.
+    /// Whether nothing is stated.
     pub fn is_silent(&self) -> bool {
         *self == Self::default()
     }
 
-    /// These terms where `nearer` ones are known too: robots directives, signals
-    /// and licences add up, while a nearer TDM reservation supersedes the farther one
-    /// with its policy (TDM Reservation Protocol, "Processing priority": a header
-    /// supersedes the host's file, and metadata of the page both).
+    /// Combines these terms with `nearer` ones: robots directives, signals and licences
+    /// add up, while a nearer TDM reservation replaces the farther one with its policy
+    /// (TDM Reservation Protocol, "Processing priority": a header supersedes the host's
+    /// file, and metadata of the page both).
     #[must_use]
     pub fn then(mut self, nearer: Self) -> Self {
         self.directives.add(&nearer.directives);
@@ -174,7 +173,7 @@ impl Terms {
         self
     }
 
-    /// Records further licences, each once and [`MAX_LICENCES`] at most.
+    /// Records further licences, each once and at most [`MAX_LICENCES`].
     pub fn license(&mut self, licences: impl IntoIterator<Item = String>) {
         for licence in licences {
             if self.licences.len() < MAX_LICENCES && !self.licences.contains(&licence) {

@@ -1,17 +1,17 @@
-//! Which part of a page's text is its text.
+//! The main text of a page, and how it was chosen.
 
 use serde::{Deserialize, Serialize};
 
-/// How the text of a page is told from what stands around it. The names are stable.
+/// How the main text of a page is separated from its surroundings. The names are stable.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Extractor {
-    /// It is not: all text of the body counts.
+    /// Not at all: all text of the body counts.
     #[default]
     All,
     /// The main content, as the reader modes of browsers find it.
     Article,
-    /// The segments that are dense, or speak of what the title speaks of.
+    /// The segments that are dense in text or share the title's words.
     Density,
 }
 
@@ -26,35 +26,36 @@ impl Extractor {
     }
 }
 
-/// Which part of a page's text was taken.
+/// How much of a page's text was taken.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextShare {
-    /// What chose it; [`Extractor::All`] where the job's own left too little.
+    /// The extractor that chose it; [`Extractor::All`] if the configured one left too
+    /// little.
     pub extractor: Extractor,
-    /// Its words, numbers not counted.
+    /// Its number of words, excluding numbers.
     pub words: u32,
-    /// The words of the whole page.
+    /// The number of words of the whole page.
     pub of: u32,
 }
 
 /// The main text of a page as its author wrote it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct MainText {
-    /// The text; an empty line parts two paragraphs.
+    /// The text; paragraphs are separated by an empty line.
     pub text: String,
-    /// Which part of the page's text it is.
+    /// How much of the page's text it is.
     pub share: TextShare,
 }
 
-/// What a page says of itself.
+/// The metadata that a page states about itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Metadata {
-    /// When it was published, in ISO 8601 as exact as the page is.
+    /// The date of publication in ISO 8601, as precise as the page states it.
     pub published: Option<String>,
-    /// When it was changed last, likewise.
+    /// The date of the last change, in the same form.
     pub modified: Option<String>,
-    /// What it calls itself, without the name of the site where that can be told.
+    /// Its title, without the name of the site if that can be recognised.
     pub title: Option<String>,
-    /// Who wrote it, in its order.
+    /// Its authors, in the order of the page.
     pub authors: Vec<String>,
 }

@@ -1,11 +1,11 @@
-//! What a picture looks like, in 64 bits.
+//! A perceptual hash of 64 bits.
 //!
-//! The hash is that of the discrete cosine transform (Zauner, "Implementation and
-//! Benchmarking of Perceptual Image Hash Functions", 2010): the picture is made 32
-//! by 32 pixels of grey, and of each of its 64 lowest frequencies one bit says
-//! whether it is above their median. Other formats, sizes and compressions of a
-//! picture change few of the bits. Half of the bits are set whatever the picture,
-//! so that pictures with a small thing on white do not all look alike.
+//! The hash uses the discrete cosine transform (Zauner, "Implementation and Benchmarking
+//! of Perceptual Image Hash Functions", 2010): the picture is reduced to 32 by 32 grey
+//! pixels, and each of its 64 lowest frequencies gives one bit, which is set if it is
+//! above their median. Other formats, sizes and compressions of a picture change few of
+//! the bits. Half of the bits are set for any picture, so that pictures of a small object
+//! on white do not all look alike.
 
 use std::f64::consts::PI;
 
@@ -17,18 +17,18 @@ use super::decode;
 const SIDE: usize = 32;
 const LOW: usize = 8;
 
-/// Below this every frequency is noise of the compression: a picture of one colour.
-/// In shades of grey, for a sum over the pixels that is scaled to their mean.
+/// Frequencies below this are compression noise; a picture without any other is of one
+/// colour. In shades of grey, for a sum over the pixels scaled to their mean.
 const FAINT: f64 = 0.5;
 
-/// The hash of a file's picture, the first one of an animation. `None` where it
-/// cannot be decoded within limits, and for a picture of one colour, which looks
-/// like every other of its kind.
+/// The hash of a file's picture, the first frame of an animation. `None` if it cannot be
+/// decoded within the limits, and for a picture of one colour, because all of those look
+/// alike.
 pub fn hash_file(bytes: &[u8]) -> Option<u64> {
     hash(&decode(bytes).ok()?)
 }
 
-/// The hash of a picture; `None` for one of one colour.
+/// The hash of a picture; `None` for a picture of one colour.
 pub(super) fn hash(picture: &DynamicImage) -> Option<u64> {
     let side = SIDE as u32;
     let grey = DynamicImage::from(picture.to_luma8());
@@ -41,7 +41,7 @@ pub(super) fn hash(picture: &DynamicImage) -> Option<u64> {
         .collect();
     let columns = (0..LOW).map(|u| frequencies(rows.iter().filter_map(|row| row.get(u).copied())));
     let all: Vec<f64> = columns.flatten().collect();
-    // The first is the brightness of the whole.
+    // The first one is the overall brightness.
     if all.iter().skip(1).all(|f| f.abs() < FAINT) {
         return None;
     }
@@ -63,8 +63,8 @@ fn frequencies(values: impl Iterator<Item = f64>) -> [f64; LOW] {
     out
 }
 
-/// Hashes as they are written: 16 hexadecimal digits, because a number of 64 bits is
-/// rounded by much that reads JSON.
+/// Serialises hashes as 16 hexadecimal digits, because many JSON readers round 64-bit
+/// numbers.
 pub(super) mod hex {
     use serde::{Deserialize, Deserializer, Serializer, de::Error};
 

@@ -1,24 +1,24 @@
-//! What others call a file, held against what it is.
+//! Compares the labels of a file with its real format.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Extensions of image files that are no format of ours.
+/// Extensions of image formats that are not supported.
 const OTHER_EXTENSIONS: [&str; 11] = [
     "svg", "svgz", "avif", "heic", "heif", "jxl", "jp2", "psd", "tga", "xcf", "eps",
 ];
 
-/// Wrong names of a file, as they were given.
+/// The wrong labels of a file, as given.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Mislabelled {
-    /// The media type that the server sent; `None` where it is right or of no image.
+    /// The media type that the server sent; `None` if it is right or not that of an image.
     pub content_type: Option<String>,
-    /// The extension of the address; `None` where it is right or of no image.
+    /// The extension of the address; `None` if it is right or not that of an image.
     pub extension: Option<String>,
 }
 
-/// Holds the media type and the path of the address against the format of the
-/// bytes; `None` where neither names another image format.
+/// Compares the media type and the path of the address with the format of the bytes;
+/// `None` if neither names a different image format.
 pub fn mislabelled(format: &str, content_type: Option<&str>, path: &str) -> Option<Mislabelled> {
     let media = content_type.map(|c| {
         let essence = c.split(';').next().unwrap_or_default().trim();

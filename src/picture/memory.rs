@@ -1,5 +1,5 @@
-//! What looking at a picture takes at the limits, measured: each is looked at in a
-//! process of its own, which tells its peak.
+//! Measures the peak memory of [`ImageInfo::look`] at the limits: each picture is handled
+//! in a process of its own, which reports its peak.
 
 use std::io::Write;
 use std::process::Command;
@@ -9,7 +9,7 @@ use image::{ImageEncoder, codecs};
 
 use super::*;
 
-/// The most that looking may take, in KiB, with the process itself.
+/// The highest peak allowed, in KiB, including the process itself.
 const MOST: u64 = 190 << 10;
 
 const FILE: &str = "SPOOR_TEST_PICTURE";

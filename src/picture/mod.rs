@@ -1,16 +1,16 @@
-//! What an image file is and what it looks like, from its bytes alone: real format
-//! and size, whether it moves, whether all of it is there, and a perceptual hash of
-//! the picture.
+//! What an image file is and what it looks like, from its bytes alone: real format and
+//! size, whether it is animated, whether it is complete, and a perceptual hash of the
+//! picture.
 //!
-//! Looking takes two steps. [`inspect`] reads the header and the structure, which
-//! costs next to nothing whatever the file claims to be; whoever does not want its
-//! size stops there. [`ImageInfo::look`] decodes the pixels, once, and within a limit
-//! of memory: a picture that would unfold beyond it is not decoded, which is recorded.
-//! Of an animation only the first frame is decoded. It takes milliseconds for each
-//! million pixels, so it belongs on a thread that may be busy.
+//! This takes two steps. [`inspect`] reads the header and the structure, which costs next
+//! to nothing whatever the file claims to be, and is enough to reject a size.
+//! [`ImageInfo::look`] decodes the pixels, once and within a memory limit; a picture that
+//! would exceed it is not decoded, which is recorded. Only the first frame of an animation
+//! is decoded. Decoding takes milliseconds per million pixels, so it belongs on a thread
+//! that may block.
 //!
-//! SVG is a document that is run, not a picture that is decoded, and is refused.
-//! Nothing here knows where the bytes came from, where they lie, or what is wanted.
+//! SVG is refused: it is a document to execute, not a picture to decode. This module does
+//! not know where the bytes came from, where they are stored, or which images are wanted.
 //!
 //! Reading order: this file, `shape` (structure), `hash`, `label` (wrong names).
 
@@ -36,33 +36,32 @@ pub use self::hash::hash_file;
 pub use self::label::{Mislabelled, mislabelled};
 pub use thumbnail::thumbnail;
 
-/// Memory that the decoded pixels of one picture may take: 26 million pixels of three
+/// The most memory for the decoded pixels of one picture: 26 million pixels of three
 /// bytes.
 const MAX_MEMORY: u64 = 80 << 20;
 
-/// Memory that the pixels may take together with what their decoder keeps of them
-/// besides while it works.
+/// The most memory for the pixels together with the decoder's working memory.
 const MAX_WORKING: u64 = 120 << 20;
 
-/// Pixels from which on a picture is large.
+/// A picture with this many pixels or more is large.
 const LARGE: u64 = 4_000_000;
 
-/// Memory for what stands in a PNG beside its pixels, over the length of the file and
-/// two rows: packed color profiles unfold a thousandfold.
+/// Memory for the parts of a PNG other than its pixels, in addition to the length of the
+/// file and two rows: compressed color profiles can expand a thousandfold.
 const PNG_EXTRAS: u64 = 1 << 20;
 
-/// Bytes in which the beginning of an SVG is looked for, behind declarations and
+/// How many bytes are searched for the start of an SVG, which may follow declarations and
 /// comments.
 const SVG_HEAD: usize = 4096;
 
-/// Why bytes are no image to keep.
+/// Why an image is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadImage {
-    /// By its bytes an SVG document.
+    /// Its bytes are an SVG document.
     #[error("an SVG document, which is never rendered")]
     Svg,
-    /// Nothing that is known, or a format that is not supported.
-    #[error("no image of a supported format")]
+    /// An unknown or unsupported format.
+    #[error("not an image of a supported format")]
     Unknown,
     /// The file ends before the image does.
     #[error("truncated: the file ends before the {format} image does")]
@@ -70,12 +69,12 @@ pub enum BadImage {
         /// Its format.
         format: &'static str,
     },
-    /// The header or the pixels make no sense.
+    /// The header or the pixels are invalid.
     #[error("broken {format}: {why}")]
     Broken {
         /// Its format.
         format: &'static str,
-        /// What the decoder said.
+        /// The decoder's error.
         why: String,
     },
 }
@@ -86,7 +85,7 @@ pub struct ImageInfo {
     /// SHA-256 of the bytes, in lower-case hexadecimal.
     #[schemars(regex(pattern = "^[0-9a-f]{64}$"))]
     pub sha256: String,
-    /// Format by the bytes themselves, as `jpeg` or `png`.
+    /// Format as the bytes show it, such as `jpeg` or `png`.
     pub format: String,
     /// The usual extension of that format.
     #[serde(skip)]
@@ -98,25 +97,26 @@ pub struct ImageInfo {
     /// GIF, WebP or APNG with more than one frame.
     #[serde(default)]
     pub animated: bool,
-    /// Whether the pixels were decoded, all of them. Not so where they would take too
-    /// much memory, where the decoder does not know this variant of the format, and
-    /// in sidecars older than this key.
+    /// Whether all pixels were decoded. False if they would take too much memory, if the
+    /// decoder does not support this variant of the format, and in sidecars older than
+    /// this key.
     #[serde(default)]
     pub decoded: bool,
-    /// Perceptual hash, in 16 hexadecimal digits; `None` for a picture of one colour
-    /// and for one that was not decoded.
+    /// Perceptual hash, in 16 hexadecimal digits; `None` for a picture of one colour and
+    /// for one that was not decoded.
     #[serde(default, with = "hash::hex")]
     #[schemars(with = "Option<String>", regex(pattern = "^[0-9a-f]{16}$"))]
     pub phash: Option<u64>,
-    /// What others wrongly call it; `None` where the names are right.
+    /// Wrong labels of the file; `None` if its labels are right.
     #[serde(default)]
     pub mislabelled: Option<Mislabelled>,
 }
 
-/// Reads format and size from the header, and the structure; the pixels are not
-/// decoded, so a small file that unfolds to a huge picture costs nothing.
+/// Reads format and size from the header, and the structure. Pixels are not decoded, so a
+/// small file that expands to a huge picture costs nothing.
 ///
 /// # Errors
+///
 /// [`BadImage`].
 pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
     let reader = reader(bytes).ok_or_else(|| {
@@ -146,8 +146,8 @@ pub fn inspect(bytes: &[u8]) -> Result<ImageInfo, BadImage> {
 }
 
 impl ImageInfo {
-    /// Whether [`ImageInfo::look`] takes so much memory, 16 to 150 MB, that it should be
-    /// done for one picture at a time.
+    /// Whether [`ImageInfo::look`] takes 16 to 150 MB of memory, so that it should handle
+    /// only one picture at a time.
     pub fn is_large(&self) -> bool {
         u64::from(self.width) * u64::from(self.height) > LARGE
     }
@@ -155,8 +155,10 @@ impl ImageInfo {
     /// Decodes the pixels of the inspected `bytes` and records what they look like.
     ///
     /// # Errors
-    /// [`BadImage::Truncated`] and [`BadImage::Broken`]. What is not decoded for want
-    /// of memory, or because this variant of the format is not supported, is no error.
+    ///
+    /// [`BadImage::Truncated`] and [`BadImage::Broken`]. A picture that is not decoded for
+    /// lack of memory, or because this variant of the format is not supported, is not an
+    /// error.
     pub fn look(&mut self, bytes: &[u8]) -> Result<(), BadImage> {
         let known = reader(bytes).and_then(|r| name_of(r.format()?));
         let (name, _) = known.ok_or(BadImage::Unknown)?;
@@ -172,7 +174,7 @@ impl ImageInfo {
     }
 }
 
-/// Extensions under which a file of a format usually lies.
+/// The usual file extensions of a format.
 pub fn extensions(format: &str) -> &'static [&'static str] {
     match format {
         "jpeg" => &["jpg", "jpeg", "jpe"],
@@ -199,14 +201,14 @@ fn name_of(format: ImageFormat) -> Option<(&'static str, &'static str)> {
     })
 }
 
-/// `None` where the format is not known.
+/// `None` if the format is unknown.
 fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
     let reader = ImageReader::new(Cursor::new(bytes));
     let mut reader = reader.with_guessed_format().ok()?;
     let format = reader.format()?;
     let mut limits = Limits::default();
     limits.max_alloc = Some(match format {
-        // Its decoder takes the limit for what it keeps itself; the pixels are ours.
+        // The decoder applies the limit to its own memory; the pixels are ours.
         ImageFormat::Png => png_extras(bytes),
         _ => MAX_MEMORY,
     });
@@ -214,8 +216,8 @@ fn reader(bytes: &[u8]) -> Option<ImageReader<Cursor<&[u8]>>> {
     Some(reader)
 }
 
-/// Memory for what a PNG holds beside its pixels. Section 11.2.1: its width stands
-/// at a fixed place.
+/// Memory for the parts of a PNG other than its pixels. Section 11.2.1: its width is at a
+/// fixed offset.
 fn png_extras(bytes: &[u8]) -> u64 {
     let width = bytes.get(16..20).and_then(|four| four.try_into().ok());
     let width = u64::from(u32::from_be_bytes(width.unwrap_or_default()));
@@ -223,8 +225,8 @@ fn png_extras(bytes: &[u8]) -> u64 {
     bytes.len() as u64 + rows + PNG_EXTRAS
 }
 
-/// A file's picture, the first one of an animation, as its pixels are stored. `None`
-/// where it cannot be decoded within the limit of memory.
+/// The picture of a file, the first frame of an animation, as its pixels are stored.
+/// `None` if it cannot be decoded within the memory limit.
 pub fn decode_file(bytes: &[u8]) -> Option<DynamicImage> {
     decode(bytes).ok()
 }
@@ -243,11 +245,11 @@ fn decode(bytes: &[u8]) -> Result<DynamicImage, ImageError> {
     })
 }
 
-/// The decoders are tried and fuzzed, and yet their input is anybody's.
+/// Catches panics: the decoders are tested and fuzzed, but their input is untrusted.
 fn guarded<T>(
     decode: impl FnOnce() -> Result<T, ImageError> + std::panic::UnwindSafe,
 ) -> Result<T, ImageError> {
-    let panicked = |_| Err(io::Error::other("the decoder failed on it").into());
+    let panicked = |_| Err(io::Error::other("the decoder panicked").into());
     catch_unwind(decode).unwrap_or_else(panicked)
 }
 

@@ -1,18 +1,18 @@
-//! What the structure of a file says without decoding a pixel: whether there is
-//! more than one frame, and whether the file reaches its own end.
+//! Reads the structure of a file without decoding a pixel: whether there is more than one
+//! frame, and whether the file is complete.
 //!
-//! Decoders are lenient about the end of a file: they make up the pixels that are
-//! missing. Here only lengths and marks are followed, so it costs next to nothing.
+//! Decoders tolerate truncated files: they make up the missing pixels. Here only lengths
+//! and markers are followed, so it costs next to nothing.
 
 use image::ImageFormat;
 
-/// What the structure says.
+/// The structure of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     /// More than one frame.
     pub animated: bool,
-    /// The end of the image is there; always true of formats that have no mark for
-    /// it, whose decoders notice themselves.
+    /// The end of the image is present; always true of formats without an end marker,
+    /// whose decoders notice truncation themselves.
     pub whole: bool,
 }
 
@@ -31,21 +31,21 @@ pub(super) fn shape(format: ImageFormat, bytes: &[u8]) -> Shape {
     }
 }
 
-/// How many times the memory of its pixels a file of that format takes while it is
-/// decoded, the pixels included.
+/// The peak memory of decoding a file of that format, as a multiple of the memory of its
+/// pixels.
 pub(super) fn copies(format: ImageFormat, bytes: &[u8]) -> u64 {
     match format {
-        // All coefficients, of two bytes, wait for the last scan.
+        // All coefficients, two bytes each, are kept until the last scan.
         ImageFormat::Jpeg if is_in_scans(bytes) => 3,
-        // The first frame is put onto a canvas; in WebP it is decoded beside it.
+        // The first frame is drawn onto a canvas; WebP decodes it into a separate buffer.
         ImageFormat::Gif => 2,
         ImageFormat::WebP => 3,
         _ => 1,
     }
 }
 
-/// Whether a JPEG comes in several scans, or in one that does not hold every
-/// component: ITU-T T.81, B.2.2 (frame header) and B.2.3 (scan header).
+/// Whether a JPEG has several scans, or one scan without every component: ITU-T T.81,
+/// B.2.2 (frame header) and B.2.3 (scan header).
 fn is_in_scans(bytes: &[u8]) -> bool {
     let mut components = None;
     for (marker, segment) in segments(bytes) {
@@ -63,8 +63,8 @@ fn segments(bytes: &[u8]) -> Segments<'_> {
     Segments { bytes, at: 0 }
 }
 
-/// The markers of a JPEG that have a length, with what follows them from there on, and
-/// the end (EOI) with nothing.
+/// Iterates over the markers of a JPEG that have a length, each with the bytes that follow
+/// it, and then the end (EOI) with no bytes.
 struct Segments<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -95,17 +95,17 @@ impl<'a> Iterator for Segments<'a> {
     }
 }
 
-/// Whether there are several frames, here and below; `None` where the end is missing.
-/// ITU-T T.81, annex B: the end is the marker EOI. Thumbnails have one of their own,
-/// but within a segment, which is passed over by its length.
+/// Whether there are several frames, here and below; `None` if the end is missing. ITU-T
+/// T.81, annex B: the end is the marker EOI. Thumbnails have an EOI too, but within a
+/// segment, which is skipped by its length.
 fn jpeg(bytes: &[u8]) -> Option<bool> {
     segments(bytes)
         .find(|(marker, _)| *marker == 0xd9)
         .map(|_| false)
 }
 
-/// PNG (third edition) section 5.3: chunks up to IEND; section 11.3.6: acTL says how
-/// many frames there are.
+/// PNG (third edition) section 5.3: chunks up to IEND; section 11.3.6: acTL gives the
+/// number of frames.
 fn png(bytes: &[u8]) -> Option<bool> {
     let mut at = 8;
     let mut animated = false;

@@ -1,4 +1,4 @@
-//! The picture of a file, encoded anew and of a bounded size.
+//! Thumbnails: a file's picture, re-encoded at a bounded size.
 
 use std::io::Cursor;
 use std::panic::catch_unwind;
@@ -10,11 +10,11 @@ use image::{DynamicImage, ImageDecoder, ImageReader, Rgba, RgbaImage};
 
 use super::decode_file;
 
-/// Of 100; what a photograph needs.
+/// JPEG quality out of 100, sufficient for photographs.
 const QUALITY: u8 = 85;
 
-/// The picture of a file as a JPEG, upright, what is transparent on light grey, its longer
-/// side at most `side` pixels. `None` where it cannot be decoded within limits.
+/// A file's picture as a JPEG, upright, transparency on light grey, its longer side at
+/// most `side` pixels. `None` if it cannot be decoded within the limits.
 pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Vec<u8>> {
     let mut picture = decode_file(bytes)?;
     if picture.width().max(picture.height()) > side {
@@ -26,7 +26,7 @@ pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Vec<u8>> {
     let rgb = if !picture.color().has_alpha() {
         picture.to_rgb8()
     } else {
-        // White lines and black ones must both be seen.
+        // White and black lines must both be visible.
         let grey = Rgba([224, 224, 224, 255]);
         let mut ground = RgbaImage::from_pixel(picture.width(), picture.height(), grey);
         imageops::overlay(&mut ground, &picture.to_rgba8(), 0, 0);
@@ -38,7 +38,7 @@ pub fn thumbnail(bytes: &[u8], side: u32) -> Option<Vec<u8>> {
     Some(out.into_inner())
 }
 
-/// How the camera was held, as the file says.
+/// The camera orientation that the file records.
 fn orientation(bytes: &[u8]) -> Option<Orientation> {
     let reader = ImageReader::new(Cursor::new(bytes)).with_guessed_format();
     reader.ok()?.into_decoder().ok()?.orientation().ok()

@@ -1,14 +1,14 @@
-//! The keyword table: which words tell the topic from everything else, and how
-//! many of them a text holds.
+//! The keyword table: the words that distinguish the topic from everything else, and how
+//! many of them a text contains.
 //!
-//! A token's weight is its TF-IDF difference between pages of the topic and neutral
-//! pages (Werner 2015, section 3.4): how often it occurs on the topic's pages, times
-//! how much rarer a page with it is among the neutral ones. The best tokens are the
-//! [`KeywordTable`], and the share of its weight that a text carries is the text's
-//! keyword score, which amplifies a rating made of perplexities.
+//! A token's weight is its TF-IDF difference between pages of the topic and neutral pages
+//! (Werner 2015, section 3.4): its number of occurrences on the topic's pages, times how
+//! much rarer pages with it are among the neutral ones. The best tokens form the
+//! [`KeywordTable`]. The keyword score of a text is the share of the table's weight that
+//! it contains; it amplifies ratings based on perplexity.
 //!
-//! Texts come as [`Sentence`]s, so that a table and a text agree on what a token is.
-//! Nothing here knows of perplexities, links or pages.
+//! Texts come as [`Sentence`]s, so that a table and a text have the same tokens. Nothing
+//! here knows perplexities, links or pages.
 
 mod stopwords;
 
@@ -36,7 +36,7 @@ pub enum KeywordError {
     Read {
         /// The table's file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The file cannot be written.
@@ -44,7 +44,7 @@ pub enum KeywordError {
     Write {
         /// The table's file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A line is not a token, a tab and a weight.
@@ -62,19 +62,19 @@ pub enum KeywordError {
 /// Tokens of the topic with their weights, all above 0.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeywordTable {
-    /// Highest weight first, equal ones by token.
+    /// Highest weight first, equal ones sorted by token.
     ranked: Vec<(String, f64)>,
     weights: FxHashMap<String, f64>,
-    /// Of all weights.
+    /// The sum of all weights.
     sum: f64,
 }
 
 impl KeywordTable {
-    /// Makes the table of the `size` best tokens that pages of the topic have over
+    /// Builds the table of the `size` best tokens that separate pages of the topic from
     /// neutral pages; a page is the list of its sentences.
     ///
-    /// Only weights above 0 enter: a token that is as common on neutral pages says
-    /// nothing of the topic. So without neutral pages the table is empty.
+    /// Only weights above 0 enter: a token that is as common on neutral pages does not
+    /// indicate the topic. So without neutral pages the table is empty.
     pub fn train<P, N>(positive: &[P], neutral: &[N], size: usize) -> Self
     where
         P: AsRef<[Sentence]>,
@@ -85,8 +85,8 @@ impl KeywordTable {
         Self::train_by(positive, df_neutral, neutral.len(), size)
     }
 
-    /// The same where neutral pages are known by numbers alone: in how many of `neutral`
-    /// pages a token is, `None` where in none.
+    /// The same with neutral pages known only by counts: how many of `neutral` pages
+    /// contain a token, `None` for none.
     pub fn train_by<P: AsRef<[Sentence]>>(
         positive: &[P],
         df_neutral: impl Fn(&str) -> Option<u64>,
@@ -122,14 +122,13 @@ impl KeywordTable {
         self.ranked.len()
     }
 
-    /// True where there is no keyword; every text then scores 0.
+    /// Whether there is no keyword; every text then scores 0.
     pub fn is_empty(&self) -> bool {
         self.ranked.is_empty()
     }
 
-    /// The keyword score of a text: the weights of its tokens, every occurrence
-    /// counted, over the weights of the table. At least 0, and above 1 where
-    /// keywords are repeated.
+    /// The keyword score of a text: the weights of its tokens, counting every occurrence,
+    /// over the weights of the table. At least 0, and above 1 if keywords are repeated.
     pub fn score(&self, text: &Sentence) -> f64 {
         if self.is_empty() {
             return 0.0;
@@ -137,14 +136,14 @@ impl KeywordTable {
         self.share(text.tokens().filter_map(|token| self.weight(token)))
     }
 
-    /// The weight of a token, `None` where it is no keyword.
+    /// The weight of a token; `None` if it is not a keyword.
     pub fn weight(&self, token: &str) -> Option<f64> {
         self.weights.get(token).copied()
     }
 
-    /// The keyword score of a text whose keywords weigh this, in order.
+    /// The keyword score of a text with keywords of these weights, in order.
     pub fn share(&self, weights: impl Iterator<Item = f64>) -> f64 {
-        // A fold from +0, as the sum of nothing is -0.
+        // A fold from +0, because the sum of nothing is -0.
         let found = weights.fold(0.0, |found, weight| found + weight);
         if self.is_empty() {
             0.0
@@ -153,18 +152,19 @@ impl KeywordTable {
         }
     }
 
-    /// The keyword score of a link's anchor: [`KeywordTable::score`] over its number
-    /// of tokens; from 0 to 1, and 0 for an anchor without any.
+    /// The keyword score of a link's anchor: [`KeywordTable::score`] divided by its number
+    /// of tokens; from 0 to 1, and 0 for an anchor without tokens.
     pub fn link_score(&self, anchor: &Sentence) -> f64 {
         self.score(anchor) / anchor.len().max(1) as f64
     }
 
-    /// Reads a table, a line `token<TAB>weight` each; empty lines are passed over.
+    /// Reads a table, one line `token<TAB>weight` each, skipping empty lines.
     ///
     /// # Errors
-    /// [`KeywordError`] names the file and, where one is wrong, the line: it lacks a
-    /// column, the weight is not a number above 0, the token comes twice, or it is
-    /// not a single token as [`crate::topic::lm::tokens`] makes them and could never match.
+    ///
+    /// [`KeywordError`] names the file and, if a line is wrong, its number: it lacks a
+    /// column, the weight is not a number above 0, the token occurs twice, or it is not a
+    /// single token as [`crate::topic::lm::tokens`] produces them and could never match.
     pub fn load(path: &Path) -> Result<Self, KeywordError> {
         let text = fs::read_to_string(path).map_err(|source| KeywordError::Read {
             path: path.to_owned(),
@@ -180,7 +180,7 @@ impl KeywordTable {
                 if seen.insert(token) {
                     Ok((token.to_owned(), weight))
                 } else {
-                    Err(format!("`{token}` stands there twice"))
+                    Err(format!("`{token}` is listed twice"))
                 }
             });
             rows.push(row.map_err(|why| KeywordError::Line {
@@ -192,10 +192,11 @@ impl KeywordTable {
         Ok(rows.into_iter().collect())
     }
 
-    /// Writes the table as [`KeywordTable::load`] reads it, best keyword first, whole
-    /// or not at all. Loading gives an equal table.
+    /// Writes the table atomically in the format of [`KeywordTable::load`], best keyword
+    /// first. Loading gives an equal table.
     ///
     /// # Errors
+    ///
     /// [`KeywordError::Write`].
     pub fn save(&self, path: &Path) -> Result<(), KeywordError> {
         atomic::write(path, |out| {
@@ -209,8 +210,7 @@ impl KeywordTable {
         })
     }
 
-    /// A number that is the same for tables of the same tokens and weights, in every
-    /// process.
+    /// A hash that is equal for tables of equal tokens and weights, in every process.
     pub fn digest(&self) -> u64 {
         let mut hash = Sha256::new();
         for (token, weight) in &self.ranked {
@@ -230,7 +230,7 @@ impl KeywordTable {
     }
 }
 
-/// Tokens, all different, with their weights; those not above 0 are left out.
+/// From distinct tokens with their weights; weights not above 0 are left out.
 impl FromIterator<(String, f64)> for KeywordTable {
     fn from_iter<I: IntoIterator<Item = (String, f64)>>(weighted: I) -> Self {
         let mut ranked: Vec<_> = weighted
@@ -244,14 +244,14 @@ impl FromIterator<(String, f64)> for KeywordTable {
 
 /// `tf * (idf_neutral - idf_positive)` with `idf = log10(1 + N / df)`.
 ///
-/// `tf` is how often the token occurs on all pages of the topic; each pair is in how
-/// many pages it occurs and how many there are. A token that no neutral page has
-/// counts as in a tenth of a page.
+/// `tf` is the number of occurrences on all pages of the topic; each pair is the number of
+/// pages with the token and the number of all pages. A token that is on no neutral page
+/// counts as being on a tenth of a page.
 pub fn weight(tf: u64, positive: (u64, usize), neutral: (Option<u64>, usize)) -> f64 {
     tf as f64 * difference(positive, neutral)
 }
 
-/// How much rarer a page with a token is among the neutral ones.
+/// How much rarer pages with a token are among the neutral ones.
 fn difference(
     (df_positive, positive): (u64, usize),
     (df_neutral, neutral): (Option<u64>, usize),
@@ -265,7 +265,7 @@ fn difference(
 struct Frequency {
     tokens: u64,
     documents: u64,
-    /// Number of the last document it was seen in, from 1.
+    /// Number of the last document that contained it, from 1.
     last: usize,
 }
 
@@ -283,7 +283,7 @@ fn frequencies<D: AsRef<[Sentence]>>(documents: &[D]) -> HashMap<&str, Frequency
 }
 
 fn parse(line: &str) -> Result<(&str, f64), String> {
-    let (token, weight) = line.split_once('\t').ok_or("there is no tab")?;
+    let (token, weight) = line.split_once('\t').ok_or("the tab is missing")?;
     let normal = normalise(token);
     if normal.as_str() != token || normal.len() != 1 {
         return Err(format!("`{token}` is not one token in lower case"));
@@ -430,14 +430,14 @@ mod tests {
         fs::write(&path, good).unwrap();
         assert_eq!(KeywordTable::load(&path).unwrap().len(), 2);
         for (line, why) in [
-            ("dog 1", "no tab"),
+            ("dog 1", "the tab is missing"),
             ("dog\tmuch", "`much` is not a weight"),
             ("dog\t", "`` is not a weight"),
             ("dog\t0", "not a weight above 0"),
             ("dog\t-1", "not a weight above 0"),
             ("dog\tNaN", "not a weight above 0"),
             ("dog\tinf", "not a weight above 0"),
-            ("cat\t1", "`cat` stands there twice"),
+            ("cat\t1", "`cat` is listed twice"),
             ("Dog\t1", "not one token"),
             ("maine coon\t1", "not one token"),
             ("99\t1", "not one token"),

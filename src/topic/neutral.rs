@@ -1,9 +1,8 @@
-//! How frequent words are in a language at large, for those who have no neutral texts.
+//! Word frequencies of whole languages, for use without neutral texts.
 //!
-//! The tables lie in `models/neutral` and are compiled in: the 20,000 most frequent words of
-//! each language with rounded frequencies. `models/README.md` says where they come from and
-//! under which licence. They are words alone: how words follow one another in a neutral
-//! text, they do not say.
+//! The tables are in `models/neutral` and are compiled in: the 20,000 most frequent words
+//! of each language with rounded frequencies. `models/README.md` gives their sources and
+//! licences. They contain single words and thus nothing about word order in neutral text.
 
 use std::io::Read;
 
@@ -15,16 +14,16 @@ use rustc_hash::FxHashMap;
 use crate::language::Language;
 use crate::topic::lm::{Sentence, normalise};
 
-/// How many tokens of neutral text a table stands for. The rarest words of a table occur
-/// twice or more in as many.
+/// The number of tokens of neutral text that a table represents. The rarest words of a
+/// table occur at least twice in this many tokens.
 const TOKENS: f64 = 1e6;
 
-/// How many neutral documents it stands for, and how many tokens each of them has, where
-/// the question is in how many documents a word is.
+/// The number of neutral documents that a table represents, and the tokens of each, for
+/// computing document frequencies.
 const DOCUMENTS: usize = 1_000;
 const DOCUMENT_TOKENS: f64 = 1_000.0;
 
-/// How many tokens a sentence has that is drawn.
+/// The number of tokens of a sampled sentence.
 const SENTENCE_TOKENS: usize = 20;
 
 macro_rules! tables {
@@ -39,7 +38,7 @@ tables!("ar" "bg" "bn" "ca" "cs" "da" "de" "el" "en" "es" "fa" "fi" "fr" "he" "h
     "id" "it" "lt" "lv" "mk" "nb" "nl" "pl" "pt" "ro" "ru" "sk" "sl" "sv" "ta" "tl" "tr" "uk"
     "ur" "vi");
 
-/// The languages there are tables for, in the order of their codes.
+/// The languages with a table, in the order of their codes.
 pub fn languages() -> impl Iterator<Item = Language> {
     TABLES
         .iter()
@@ -56,7 +55,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// Those of a language; `None` where there is no table.
+    /// The words of a language; `None` if there is no table.
     pub fn of(language: Language) -> Option<Self> {
         let (_, packed) = TABLES.iter().find(|(code, _)| *code == language.code())?;
         let mut text = String::new();
@@ -80,27 +79,29 @@ impl Words {
         self.language
     }
 
-    /// Every word with how often it occurs in the neutral text that the table stands for.
+    /// Every word with its number of occurrences in the neutral text that the table
+    /// represents.
     pub fn counts(&self) -> impl Iterator<Item = (&str, u64)> {
         self.words
             .iter()
             .map(|(word, share)| (word.as_str(), (share * TOKENS).round().max(1.0) as u64))
     }
 
-    /// How many documents it stands for.
+    /// The number of documents that the table represents.
     pub fn documents(&self) -> usize {
         DOCUMENTS
     }
 
-    /// In how many of them a word is; `None` where the table lacks it. Words of a text are
-    /// taken to be independent.
+    /// How many of them contain a word; `None` if the table lacks it. Words of a text are
+    /// assumed to be independent.
     pub fn documents_with(&self, word: &str) -> Option<u64> {
         let share = self.shares.get(word)?;
         let within = 1.0 - (-DOCUMENT_TOKENS * share).exp();
         Some((within * DOCUMENTS as f64).round().max(1.0) as u64)
     }
 
-    /// Documents of so many tokens, drawn word by word; the same for the same seed.
+    /// Samples documents of `tokens` tokens word by word; equal seeds give equal
+    /// documents.
     pub fn draw(&self, documents: usize, tokens: usize, seed: u64) -> Vec<Vec<Sentence>> {
         let mut total = 0.0;
         let sums: Vec<f64> = self

@@ -1,4 +1,4 @@
-//! One request and one document: the wing of the rules of the web.
+//! One request and one document, and the rules that apply to them.
 //!
 //! | module | one line | may import |
 //! |---|---|---|
@@ -8,8 +8,8 @@
 //! | `fetch` | one request to an answer or a typed error: caps, address guard, rates | nothing |
 //! | `extract` | one document to text blocks, links, and images with their context | nothing |
 //!
-//! Nothing here knows a topic, a queue or an output: each module takes one input and returns
-//! what it says. Which request comes next, and when, is decided in `crawl`.
+//! Nothing here knows a topic, a queue or an output: each module turns one input into one
+//! result. Which request comes next, and when, is decided in `crawl`.
 
 pub mod extract;
 pub mod fetch;

@@ -1,8 +1,7 @@
-//! Which addresses belong to the crawl, and which are one and the same: pure
-//! rules over one URL.
+//! Which addresses belong to the crawl, and which are equivalent: pure rules over one URL.
 //!
-//! Rules see an address and its distance from the seeds, never a page, a store
-//! or the network, so the same verdict can be given again at any time.
+//! Rules see an address and its distance from the seeds, never a page, a store or the
+//! network, so the same verdict can be reproduced at any time.
 
 mod prefix;
 mod takedowns;
@@ -19,30 +18,30 @@ use crate::page::{Reason, TaskKind};
 pub use prefix::{Prefixes, prefixes};
 pub use takedowns::{HostRange, Order, Sha256Hex, Takedowns, Target, TargetError};
 
-/// The `[scope]` section, and what was taken down, as a judge.
+/// The `[scope]` section and the takedowns, for deciding about addresses.
 #[derive(Debug, Clone)]
 pub struct Scope {
     rules: config::Scope,
     takedowns: Takedowns,
-    /// Places in the takedowns, by the SURT form under which a page is known.
+    /// Indices into the takedowns, by the SURT form of the canonical address of a page.
     pages: HashMap<String, usize>,
 }
 
-/// Why an address is not within the scope; its text names the rule that decided.
+/// Why an address is out of scope; its text names the rule that decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Objection<'a> {
     /// Too many links from the nearest seed.
     Hops {
-        /// How many.
+        /// Its distance.
         hops: u32,
-        /// How many may be.
+        /// The limit.
         max: u32,
     },
     /// There are accept rules, and none covers it.
     NotAccepted,
-    /// It was taken down for good by this order.
+    /// It was taken down permanently by this order.
     TakenDown(&'a Order),
-    /// Its scheme is none of `scope.schemes`.
+    /// Its scheme is not in `scope.schemes`.
     Scheme(&'a str),
     /// This reject rule covers it.
     Rejected(&'a ScopeRule),
@@ -50,29 +49,29 @@ pub enum Objection<'a> {
     File(&'a str),
     /// It is longer than `scope.max_url_bytes`.
     Long {
-        /// How many bytes.
+        /// Its length.
         bytes: usize,
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
     /// Its path has more segments than `scope.max_depth`.
     Deep {
-        /// How many.
+        /// Its number of segments.
         segments: usize,
-        /// How many may be.
+        /// The limit.
         max: usize,
     },
-    /// This segment stands in its path more often than `scope.repeated_segments`.
+    /// This segment occurs in its path more often than `scope.repeated_segments`.
     Repeats {
         /// The segment.
         segment: &'a str,
-        /// How often it may stand there.
+        /// The limit.
         max: usize,
     },
 }
 
 impl Objection<'_> {
-    /// The reason that is recorded.
+    /// The reason to record.
     pub fn reason(&self) -> Reason {
         match self {
             Self::Hops { .. } => Reason::Hops,
@@ -92,8 +91,8 @@ impl fmt::Display for Objection<'_> {
                 write!(f, "{hops} hops from a seed, scope.max_hops = {max}")
             }
             Self::NotAccepted => f.write_str("no rule of scope.accept covers it"),
-            Self::TakenDown(order) => write!(f, "taken down for good: {order}"),
-            Self::Scheme(scheme) => write!(f, "`{scheme}` is none of scope.schemes"),
+            Self::TakenDown(order) => write!(f, "taken down permanently: {order}"),
+            Self::Scheme(scheme) => write!(f, "`{scheme}` is not in scope.schemes"),
             Self::Rejected(rule) => write!(f, "rejected by `{rule}` of scope.reject"),
             Self::File(extension) => write!(f, "`.{extension}` is one of scope.reject_files"),
             Self::Long { bytes, max } => {
@@ -111,7 +110,7 @@ impl fmt::Display for Objection<'_> {
 }
 
 impl Scope {
-    /// Takes the rules of a checked config; nothing is taken down.
+    /// Uses the rules of a checked config, without takedowns.
     pub fn new(section: config::Scope) -> Self {
         Self {
             rules: section,
@@ -120,7 +119,7 @@ impl Scope {
         }
     }
 
-    /// The same rules, with what was taken down.
+    /// The same rules with these takedowns.
     #[must_use]
     pub fn with_takedowns(self, takedowns: Takedowns) -> Self {
         let addresses = takedowns.addresses();
@@ -132,14 +131,14 @@ impl Scope {
         }
     }
 
-    /// What was taken down.
+    /// The takedowns.
     pub fn takedowns(&self) -> &Takedowns {
         &self.takedowns
     }
 
-    /// The order by which an address was taken down, if one was. A page is known
-    /// by its [canonical](Self::canonical) address, so an order for one with
-    /// campaigns or sessions covers that.
+    /// The order that took an address down, if there is one. A page is identified by its
+    /// [canonical](Self::canonical) address, so an order for that also covers addresses
+    /// with campaigns or sessions.
     pub fn taken_down(&self, url: &PageUrl, kind: TaskKind) -> Option<&Order> {
         if self.takedowns.orders().is_empty() {
             return None;
@@ -155,8 +154,7 @@ impl Scope {
         own.or_else(page)
     }
 
-    /// A number that is the same for the same rules, in every process, and another
-    /// one for others.
+    /// A hash that is equal for equal rules, in every process.
     pub fn digest(&self) -> u64 {
         let mut hash = Sha256::new_with_prefix(self.rules.to_toml());
         for order in self.takedowns.orders() {
@@ -168,17 +166,17 @@ impl Scope {
             .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
     }
 
-    /// The address by which a page is known: `url` without the parameters that the
-    /// job drops (sessions, campaigns), in the query and in the segments of the
-    /// path. The order of what is left stays. Giving it what it gave changes nothing.
+    /// The canonical address of a page: `url` without the parameters that the job drops
+    /// (sessions, campaigns), in the query and in the segments of the path. The order of
+    /// the rest is kept. Applying it twice changes nothing more.
     ///
-    /// Other than [`PageUrl`] itself this may change what is fetched, where a site
-    /// gives a listed name another meaning.
+    /// Unlike [`PageUrl`] itself this may change what is fetched, if a site uses a listed
+    /// name for something else.
     pub fn canonical(&self, url: &PageUrl) -> PageUrl {
         let kept = |text: &str, separator: char| {
             let mut kept = Vec::new();
             for (i, piece) in text.split(separator).enumerate() {
-                // What stands before the first `;` of a segment is its name.
+                // The text before the first `;` of a segment is its name.
                 let named = separator == '&' || i > 0;
                 let (name, value) = piece.split_once('=').unwrap_or((piece, ""));
                 if !(named && self.drops(name, value)) {
@@ -199,9 +197,10 @@ impl Scope {
             .unwrap_or_else(|_| url.clone())
     }
 
-    /// Whether a page at `url`, `hops` links from the nearest seed, is crawled.
+    /// Whether a page at `url`, `hops` links from the nearest seed, is in scope.
     ///
     /// # Errors
+    ///
     /// The reason why it is not.
     pub fn page(&self, url: &PageUrl, hops: u32) -> Result<(), Reason> {
         match self.judge_page(url, hops) {
@@ -210,10 +209,11 @@ impl Scope {
         }
     }
 
-    /// As [`Scope::page`], with the accept rule that covers it, if it takes one.
+    /// As [`Scope::page`], with the accept rule that covers it, if it needs one.
     ///
     /// # Errors
-    /// What decides against it.
+    ///
+    /// The objection.
     pub fn judge_page<'a>(
         &'a self,
         url: &'a PageUrl,
@@ -238,10 +238,11 @@ impl Scope {
         Ok(accepted)
     }
 
-    /// Whether a sitemap at `url` is read: as a page, but its file type and its
-    /// distance from the seeds say nothing.
+    /// Whether a sitemap at `url` is read: as for a page, but ignoring its file type and
+    /// its distance from the seeds.
     ///
     /// # Errors
+    ///
     /// The reason why it is not.
     pub fn sitemap(&self, url: &PageUrl) -> Result<(), Reason> {
         match self.judge_sitemap(url) {
@@ -250,10 +251,11 @@ impl Scope {
         }
     }
 
-    /// As [`Scope::sitemap`], with the accept rule that covers it, if it takes one.
+    /// As [`Scope::sitemap`], with the accept rule that covers it, if it needs one.
     ///
     /// # Errors
-    /// What decides against it.
+    ///
+    /// The objection.
     pub fn judge_sitemap<'a>(
         &'a self,
         url: &'a PageUrl,
@@ -272,10 +274,11 @@ impl Scope {
         Ok(accepted)
     }
 
-    /// Whether an image at `url` is fetched. Images often lie on a host of their
-    /// own, so accept rules, hops and file types do not apply; reject rules do.
+    /// Whether an image at `url` is fetched. Images are often on a host of their own, so
+    /// accept rules, hops and file types do not apply; reject rules do.
     ///
     /// # Errors
+    ///
     /// The reason why it is not.
     pub fn image(&self, url: &PageUrl) -> Result<(), Reason> {
         self.judge_image(url)
@@ -285,16 +288,18 @@ impl Scope {
     /// As [`Scope::image`].
     ///
     /// # Errors
-    /// What decides against it.
+    ///
+    /// The objection.
     pub fn judge_image<'a>(&'a self, url: &'a PageUrl) -> Result<(), Objection<'a>> {
         self.judge_takedowns(url, TaskKind::Image)?;
         self.judge_address(url, &url.surt())
     }
 
-    /// Whether an answer with this `Content-Type` header may be a page. One without
-    /// a header may be.
+    /// Whether a response with this `Content-Type` header may be a page. One without the
+    /// header may be.
     ///
     /// # Errors
+    ///
     /// The MIME type that is not accepted.
     pub fn content_type(&self, header: Option<&str>) -> Result<(), String> {
         let media = header.and_then(|header| header.split(';').next());
@@ -312,12 +317,12 @@ impl Scope {
         }
     }
 
-    /// How many pages one host may give, if limited.
+    /// The most pages of one host, if limited.
     pub fn host_documents(&self) -> Option<u64> {
         self.rules.host_documents
     }
 
-    /// How many pages one registered domain may give, if limited.
+    /// The most pages of one registered domain, if limited.
     pub fn domain_documents(&self) -> Option<u64> {
         self.rules.domain_documents
     }
@@ -328,7 +333,7 @@ impl Scope {
         all.any(|parameter| parameter.covers(name, value))
     }
 
-    /// Before every other rule, so that no change of those lets anything in.
+    /// Checked before all other rules, so that no change of those lets anything in.
     fn judge_takedowns(&self, url: &PageUrl, kind: TaskKind) -> Result<(), Objection<'_>> {
         match self.taken_down(url, kind) {
             Some(order) => Err(Objection::TakenDown(order)),
@@ -350,8 +355,8 @@ impl Scope {
         }
     }
 
-    /// A path that nests too deep, or that has one segment again and again as
-    /// relative links on a wrong base make it, is a trap.
+    /// A path that nests too deep, or repeats one segment, as relative links on a wrong
+    /// base do, is a trap.
     fn judge_path<'a>(&self, path: &'a str) -> Result<(), Objection<'a>> {
         let all: Vec<&str> = path.split('/').filter(|s| !s.is_empty()).collect();
         let (segments, max) = (all.len(), self.rules.max_depth);

@@ -1,9 +1,9 @@
-//! Sitemaps: the addresses that a site lists of itself (sitemaps.org).
+//! Sitemaps: the addresses that a site lists (sitemaps.org).
 //!
-//! [`read`] takes the XML forms (`urlset`, `sitemapindex`), RSS, Atom and plain
-//! text, packed with gzip or not. What is broken is read up to the break. It is
-//! pure: bytes in, addresses out; who asks for a sitemap, when, and what becomes
-//! of the addresses is not known here.
+//! [`read`] parses the XML forms (`urlset`, `sitemapindex`), RSS, Atom and plain text,
+//! with or without gzip. A broken file is read up to the error. It is pure: bytes in,
+//! addresses out; this module does not know when a sitemap is fetched or how its addresses
+//! are used.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -14,38 +14,36 @@ use quick_xml::events::{BytesStart, Event};
 
 use crate::address::PageUrl;
 
-/// What is read of one file at most, in unpacked bytes (sitemaps.org).
+/// The most uncompressed bytes of one file that are read (sitemaps.org).
 pub const MAX_BYTES: usize = 50 << 20;
 
-/// Addresses that one file lists at most (sitemaps.org).
+/// The most addresses of one file (sitemaps.org).
 pub const MAX_ENTRIES: usize = 50_000;
 
-/// Bytes of all addresses of one file, enough for [`MAX_ENTRIES`] of 335: those that
-/// are relative to a long base take much more than the file itself.
+/// The most bytes of all addresses of one file, enough for [`MAX_ENTRIES`] of 335:
+/// addresses relative to a long base take much more than the file itself.
 const MAX_ADDRESS_BYTES: usize = 16 << 20;
 
-/// Bytes of one field; an entry with a longer one is passed over.
+/// The longest field, in bytes; an entry with a longer one is skipped.
 const MAX_FIELD_BYTES: usize = 32 << 10;
 
-/// How deep elements may lie; those of a sitemap lie four deep, those of a feed may
-/// hold whole pages.
+/// The deepest nesting; a sitemap has four levels, while a feed may contain whole pages.
 const MAX_DEPTH: usize = 1_000;
 
-/// Entries, or lines that are not blank, that are read whether they hold an address
-/// or not.
+/// The most entries, or lines that are not blank, with or without an address.
 const MAX_READ: usize = 2 * MAX_ENTRIES;
 
-/// Characters of what is told of trouble; names in it are the site's own.
+/// The longest problem report, in characters; names in it come from the site.
 const MAX_TROUBLE_CHARS: usize = 200;
 
-/// What a file lists.
+/// The content of a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sitemap {
-    /// Further sitemaps, where it is an index.
+    /// Further sitemaps, if it is an index.
     pub sitemaps: Vec<Entry>,
     /// Pages.
     pub pages: Vec<Entry>,
-    /// Why it was not read to its end, if it was not.
+    /// Why it was not read to its end, if so.
     pub trouble: Option<String>,
     /// Bytes of all its addresses.
     address_bytes: usize,
@@ -56,12 +54,11 @@ pub struct Sitemap {
 pub struct Entry {
     /// Where it is.
     pub url: PageUrl,
-    /// The day on which it changed last, as the site says.
+    /// The day of its last change, as the site states it.
     pub modified: Option<Date>,
 }
 
-/// Reads the bytes of the sitemap at `base`. Every input has a reading; addresses
-/// that are none are left out.
+/// Parses the sitemap at `base`. Every input is accepted; invalid addresses are left out.
 pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     let mut sitemap = Sitemap::default();
     let mut bytes = Cow::Borrowed(bytes);
@@ -74,7 +71,7 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
         bytes = unpacked.into();
     }
     if bytes.len() > MAX_BYTES {
-        sitemap.trouble = Some(format!("it is longer than {MAX_BYTES} bytes"));
+        sitemap.trouble = Some(format!("longer than {MAX_BYTES} bytes"));
         match &mut bytes {
             Cow::Borrowed(bytes) => *bytes = bytes.get(..MAX_BYTES).unwrap_or_default(),
             Cow::Owned(bytes) => bytes.truncate(MAX_BYTES),
@@ -87,15 +84,15 @@ pub fn read(base: &PageUrl, bytes: &[u8]) -> Sitemap {
     } else {
         plain(text, &mut sitemap)
     };
-    // Where the bytes end too early, so does what stands in them.
+    // If the bytes end too early, the content is incomplete as well.
     let trouble = sitemap.trouble.take().or(trouble);
     sitemap.trouble = trouble.map(|words| words.chars().take(MAX_TROUBLE_CHARS).collect());
     sitemap
 }
 
-/// The bytes as text of the same length: what is no UTF-8 becomes U+001A, as the usual
-/// U+FFFD would make three bytes of each byte of a large binary file. What was unpacked
-/// is not copied.
+/// The bytes as text of the same length: invalid UTF-8 becomes U+001A, because the usual
+/// U+FFFD would turn each byte of a large binary file into three. Uncompressed data are
+/// not copied.
 fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     if let Cow::Borrowed(bytes) = bytes
         && let Ok(text) = std::str::from_utf8(bytes)
@@ -115,7 +112,7 @@ fn text_of(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 }
 
 impl Sitemap {
-    /// Keeps an entry; says why no further one is taken, if so.
+    /// Keeps an entry; returns why no further one is taken, if so.
     fn push(&mut self, entry: Entry, index: bool) -> Option<String> {
         self.address_bytes += entry.url.as_str().len();
         if index {
@@ -131,7 +128,7 @@ impl Sitemap {
     }
 }
 
-/// An address a line.
+/// Parses one address per line.
 fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     for (number, line) in lines.enumerate() {
@@ -147,26 +144,26 @@ fn plain(text: &str, sitemap: &mut Sitemap) -> Option<String> {
         }
     }
     let nothing = sitemap.pages.is_empty() && !text.is_empty();
-    nothing.then(|| "it is no sitemap: neither XML nor a list of addresses".to_owned())
+    nothing.then(|| "not a sitemap: neither XML nor a list of addresses".to_owned())
 }
 
-/// What the text of an element is for.
+/// The use of an element's text.
 #[derive(Clone, Copy, PartialEq)]
 enum Field {
     Address,
     Modified,
 }
 
-/// An entry that is being read.
+/// The entry being read.
 struct Draft {
-    /// How deep its element lies; its fields lie one deeper, and what lies deeper
-    /// still (the images of Google's extension) is not its own.
+    /// The depth of its element; its fields are one level deeper, and elements deeper
+    /// still (the images of Google's extension) are not its own.
     depth: usize,
     index: bool,
     feed: bool,
     address: String,
     modified: String,
-    /// A field is longer than any is read.
+    /// A field exceeds the limit.
     too_long: bool,
 }
 
@@ -242,12 +239,14 @@ fn xml(base: &PageUrl, text: &str, sitemap: &mut Sitemap) -> Option<String> {
             Event::Start(start) => {
                 depth += 1;
                 if depth > MAX_DEPTH {
-                    return Some(format!("its elements lie more than {MAX_DEPTH} deep"));
+                    return Some(format!(
+                        "its elements are nested more than {MAX_DEPTH} deep"
+                    ));
                 }
                 let name = start.local_name();
                 let name = name.as_ref();
                 if depth == 1 && !is_root(name) {
-                    return Some(format!("it is no sitemap: its root is `{name}`"));
+                    return Some(format!("not a sitemap: its root is `{name}`"));
                 }
                 match &mut draft {
                     None => draft = Draft::begun_by(name, depth),
@@ -295,7 +294,7 @@ fn is_root(name: &str) -> bool {
     matches!(name, "urlset" | "sitemapindex" | "rss" | "RDF" | "feed")
 }
 
-/// The address of an Atom link stands in an attribute.
+/// The address of an Atom link is in an attribute.
 fn take_href(draft: &mut Draft, field: Option<Field>, start: &BytesStart<'_>) {
     if field != Some(Field::Address) || !draft.feed || !draft.address.is_empty() {
         return;
@@ -474,7 +473,7 @@ mod tests {
         ] {
             let sitemap = of(text);
             assert!(sitemap.pages.is_empty() && sitemap.sitemaps.is_empty());
-            assert!(sitemap.trouble.unwrap().contains("no sitemap"), "{text}");
+            assert!(sitemap.trouble.unwrap().contains("not a sitemap"), "{text}");
         }
         assert_eq!(of("<urlset></urlset>"), Sitemap::default());
         assert_eq!(of(""), Sitemap::default());

@@ -151,7 +151,7 @@ fn what_cannot_be_counted_is_refused_with_what_to_do() {
         write(&job, &given());
         let error = agreement(&job, &["--merge", merge]).refused();
         assert!(
-            error.contains(&format!("--merge: `{class}` is no class")),
+            error.contains(&format!("--merge: `{class}` is not one of the classes")),
             "{error}"
         );
         assert!(error.contains("on topic, related"), "{error}");

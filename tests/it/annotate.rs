@@ -395,15 +395,15 @@ fn gold_is_read_and_tells_who_does_not_look() {
     for (line, why) in [
         (
             "http://a.test/none.png\ton topic",
-            "gold.tsv:1: \"http://a.test/none.png\" is no image",
+            "gold.tsv:1: \"http://a.test/none.png\" is not an image",
         ),
         (
             "http://a.test/1.png\tcat",
-            "gold.tsv:1: \"cat\" is none of annotate.classes",
+            "gold.tsv:1: \"cat\" is not one of annotate.classes",
         ),
         (
             "http://a.test/1.png\trelated\tgood",
-            "\"good\" is none of [\"describes\"",
+            "\"good\" is not one of [\"describes\"",
         ),
         ("http://a.test/1.png", "needs an image and its class"),
     ] {
@@ -424,7 +424,7 @@ fn it_refuses_what_would_go_wrong() {
     drop(_live);
     std::fs::remove_dir_all(job.folder()).unwrap();
     let error = Ran::of(&mut annotate(&job, &[])).refused();
-    assert!(error.contains("no images that are ranked"), "{error}");
+    assert!(error.contains("no ranked images"), "{error}");
     assert!(!Path::new(&job.folder()).exists());
 }
 

@@ -263,7 +263,7 @@ fn sigterm_drains_and_the_next_run_goes_on() {
     process.signal(Signal::SIGTERM);
     let out = process.ended().stopped();
     assert!(out.contains("It ended because of SIGTERM"), "{out}");
-    assert!(out.contains("goes on where it stopped"), "{out}");
+    assert!(out.contains("continues where it stopped"), "{out}");
     // What was asked was waited for, and written down.
     let asked = wire.requests();
     assert!(asked.iter().all(|r| r.status.is_some()));

@@ -130,9 +130,9 @@ fn every_state_of_a_stopped_job_is_explained() {
             "bucket seed, 0 hops",
             "via        a seed",
             "scope      within, `host:a.test` of scope.accept",
-            "robots     allowed to spoor, no line speaks of it",
+            "robots     allowed to spoor, no line covers it",
             "host       a.test: ",
-            "clock      may be asked now",
+            "clock      ready now",
         ],
     );
     let done = said(
@@ -191,7 +191,7 @@ fn every_state_of_a_stopped_job_is_explained() {
         "/razored",
         &[
             "page dropped: razor\ndecided    its score ",
-            "is above the razor",
+            "is above the cutoff (razor)",
             "bucket none",
         ],
     );
@@ -239,7 +239,10 @@ fn a_running_job_is_asked_and_goes_on() {
     let nobody = command(&job, "reload", &[]);
     assert_eq!(nobody.status.code(), Some(3));
     let nobody = nobody.err;
-    assert!(nobody.contains("no crawl works on this job"), "{nobody}");
+    assert!(
+        nobody.contains("no crawl of this job is running"),
+        "{nobody}"
+    );
     let mut process = Live::start(&mut job.crawl());
     wire.wait_for("a.test/5");
     let leased = explain(&job, "http://a.test/5");
@@ -283,10 +286,10 @@ fn a_running_job_is_asked_and_goes_on() {
             "\"leased\":true",
         ),
         ("GET /api/explain?url=nonsense", "", 400, "is not a URL"),
-        ("GET /api/explain", "", 400, "name an address"),
-        ("GET /api/host/a%20b", "", 400, "is no host"),
+        ("GET /api/explain", "", 400, "give an address"),
+        ("GET /api/host/a%20b", "", 400, "is not a host"),
         ("GET /elsewhere", "", 404, "there is nothing here"),
-        ("GET /api/rules", "", 405, "not with this method"),
+        ("GET /api/rules", "", 405, "this method is not allowed"),
         (
             "POST /api/rules",
             "[scope]\nmax_hop = 1",
@@ -415,7 +418,7 @@ fn new_rules_are_taken_while_the_job_runs() {
     let record = std::fs::read_to_string(job.folder().join("job.toml")).unwrap();
     assert!(record.contains("reject = [\"host:b.test\"]"), "{record}");
     let same = command(&job, "reload", &[]).good();
-    assert!(same.contains("the same as before"), "{same}");
+    assert!(same.contains("nothing has changed"), "{same}");
 
     // A wrong file changes nothing and is told with its line.
     write(&job, "reject = [\"regex:(\"]");
@@ -449,7 +452,7 @@ fn new_rules_are_taken_while_the_job_runs() {
         job.file().to_str().unwrap(),
     ]))
     .good();
-    assert!(check.contains("everything holds together"), "{check}");
+    assert!(check.contains("no inconsistencies"), "{check}");
 }
 
 #[test]
@@ -597,7 +600,7 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     assert!(said.contains("keyword 1"), "{said}");
     assert!(said.contains("below 0, so 1.000"), "{said}");
     let same = command(&job, "reload", &[]).good();
-    assert!(same.contains("the same as before"), "{same}");
+    assert!(same.contains("nothing has changed"), "{same}");
 
     // Key by key, on record as every change is.
     let set = ["set", "buckets.razor=500", "strategy.gamma_keyword=0.25"];
@@ -625,5 +628,5 @@ fn other_boundaries_and_keywords_are_taken_while_the_job_runs() {
     drop(process);
     let file = job.file();
     let check = Ran::of(&mut spoor(&["frontier", "check", file.to_str().unwrap()])).good();
-    assert!(check.contains("everything holds together"), "{check}");
+    assert!(check.contains("no inconsistencies"), "{check}");
 }

@@ -279,7 +279,7 @@ fn a_stop_drains_and_the_log_is_followed_to_the_end() {
     let done = |r: &&Value| r["url"] == "http://a.test/0" && r["outcome"] == "done";
     assert!(rows.iter().any(|r| done(&r)), "{rest:?}");
     let out = live.ended().stopped();
-    assert!(out.contains("goes on where it stopped"), "{out}");
+    assert!(out.contains("continues where it stopped"), "{out}");
     assert!(
         job.log().iter().any(|r| done(&r)),
         "what was in flight is finished"
@@ -699,7 +699,7 @@ fn only_keys_that_there_are_can_be_set_and_the_document_lists_them() {
             assert!(!validator.is_valid(&body), "{key}");
             let answer = socket(&job, "PATCH /api/config", &body.to_string());
             let said = answer.refused(400);
-            assert!(said.contains("is no key"), "{key}: {said}");
+            assert!(said.contains("is not a key"), "{key}: {said}");
         }
     }
     let said = socket(&job, "PATCH /api/config", "{\"limits.document\": null}").refused(400);

@@ -73,8 +73,8 @@ fn the_control_sample_tells_the_share_of_an_unfocused_crawl() {
     let crawl = |name, kind| -> Summary {
         let config = job(folder.path(), name, kind, server.addr);
         let control = Control::default();
-        let desk = daemon::desk(&config, &control);
-        daemon::crawl(&config, runtime.handle(), &mut Silent, control, desk).unwrap()
+        let handle = daemon::control_handle(&config, &control);
+        daemon::crawl(&config, runtime.handle(), &mut Silent, control, handle).unwrap()
     };
     let link = crawl("link", StrategyKind::Link);
     let plain = crawl("plain", StrategyKind::Unfocused);

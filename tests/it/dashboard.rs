@@ -176,7 +176,11 @@ fn a_crawl_is_watched_and_steered_in_a_browser() {
         complaints.retain(|said| !said.contains("ERR_CONNECTION_REFUSED"));
         assert_eq!(complaints, [""; 0]);
     });
-    assert!(live.ended().stopped().contains("goes on where it stopped"));
+    assert!(
+        live.ended()
+            .stopped()
+            .contains("continues where it stopped")
+    );
 }
 
 /// The images are there, encoded anew, and their words are words.

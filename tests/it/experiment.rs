@@ -7,7 +7,7 @@ use std::process::Output;
 
 use flate2::{Compression, write::GzEncoder};
 use serde_json::Value;
-use spoor::lab::{Answer, Lab, demo};
+use spoor::lab::{Lab, LabResponse, demo};
 
 use crate::support::spoor;
 
@@ -144,11 +144,11 @@ fn warc(web: &Path) -> Vec<u8> {
             .split_once('/')
             .unwrap();
         let (head, body) = match lab.answer(host, &format!("/{path}")).unwrap() {
-            Answer::File {
+            LabResponse::File {
                 content_type,
                 bytes,
             } => (format!("200 OK\r\nContent-Type: {content_type}"), bytes),
-            Answer::Moved { location } => (
+            LabResponse::Moved { location } => (
                 format!("301 Moved\r\nLocation: {location}"),
                 Default::default(),
             ),

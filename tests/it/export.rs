@@ -229,7 +229,7 @@ fn an_export_is_whole_and_its_folder_safe() {
     let before = job.files("images");
     let error = exported(&job, "jsonl", &["--to", own.to_str().unwrap()]).refused();
     assert!(
-        error.contains("no earlier export") && error.contains("--to"),
+        error.contains("not an export of spoor") && error.contains("--to"),
         "{error}"
     );
     assert_eq!(job.files("images"), before);

@@ -19,7 +19,7 @@ fn finishes_as(job: &Job, harvest: &small::Harvest) {
     assert_eq!(&small::harvest(job), harvest);
     let file = job.file();
     let check = Ran::of(&mut spoor(&["store", "check", file.to_str().unwrap()])).good();
-    assert!(check.contains("everything holds together"), "{check}");
+    assert!(check.contains("no inconsistencies"), "{check}");
 }
 
 fn a_full_disk_stops_the_crawl_and_loses_nothing(store: StoreKind) {

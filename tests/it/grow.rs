@@ -38,8 +38,8 @@ fn a_model_is_grown_from_the_best_pages_and_used() {
     }
     let crawl = |config: &Config| {
         let control = Control::default();
-        let desk = daemon::desk(config, &control);
-        daemon::crawl(config, runtime.handle(), &mut Silent, control, desk).unwrap()
+        let handle = daemon::control_handle(config, &control);
+        daemon::crawl(config, runtime.handle(), &mut Silent, control, handle).unwrap()
     };
     let config = job(folder, "first", "model", server.addr);
     let growth = Growth {

@@ -130,10 +130,7 @@ fn other_sizes_are_tried_where_the_best_is_gone() {
     );
     assert_eq!(row(&seed)["svgs"], 1);
     let told = explain(small);
-    assert!(
-        told.contains(&format!("tried in the place of {middle}")),
-        "{told}"
-    );
+    assert!(told.contains(&format!("replaces {middle}")), "{told}");
     let told = explain(large);
     assert!(
         told.contains("there is no image at this address (404 or 410)"),
@@ -141,7 +138,7 @@ fn other_sizes_are_tried_where_the_best_is_gone() {
     );
     assert!(
         told.contains(&format!(
-            "in its place, as its page offers it too: {middle}"
+            "by another address that its page offers: {middle}"
         )),
         "{told}"
     );

@@ -126,7 +126,7 @@ fn files_that_are_not_what_they_seem_are_kept_marked_or_dropped_with_the_reason(
         (
             "/text.png",
             "bad_image",
-            "no image of a supported format; sent as \"image/avif\"",
+            "not an image of a supported format; sent as \"image/avif\"",
         ),
     ] {
         let (outcome, why, error) = &told[path];
@@ -212,5 +212,5 @@ fn the_same_bytes_under_other_addresses_are_one_file_also_after_a_change_of_stor
     assert_eq!(later["same_as"], first["file"]);
     assert_eq!(inode(&job, later), inode(&job, first));
     let out = Ran::of(&mut spoor(&["store", "check", file])).good();
-    assert!(out.contains("everything holds together"), "{out}");
+    assert!(out.contains("no inconsistencies"), "{out}");
 }

@@ -201,7 +201,7 @@ fn a_sidecar_that_cannot_be_read_is_named_and_passed_over() {
     assert!(said.contains("car.gif.json"), "{said}");
     let out = ran.good();
     assert!(out.contains("initial                    4\n"), "{out}");
-    assert!(out.contains("sidecars passed over: 1\n"), "{out}");
+    assert!(out.contains("sidecars skipped: 1\n"), "{out}");
 
     let nothing = Job::new(&wire, &text);
     let error = ranked(&nothing, &[]).refused();

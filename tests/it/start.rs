@@ -93,7 +93,7 @@ fn seeds_and_a_contact_are_enough_and_the_same_command_goes_on() {
     // The same command resumes, and other arguments are refused.
     let again = Ran::of(&mut at(folder.path(), &wire, &arguments));
     assert!(
-        again.err.contains("there already and says the same"),
+        again.err.contains("already exists with the same settings"),
         "{again:#?}"
     );
     again.good();
@@ -101,7 +101,7 @@ fn seeds_and_a_contact_are_enough_and_the_same_command_goes_on() {
     arguments[place] = "6";
     let said = Ran::of(&mut at(folder.path(), &wire, &arguments)).refused();
     for part in [
-        "limits.documents: it has 4, and 6",
+        "limits.documents: the file has 4, but 6",
         "spoor crawl lamps.toml",
         "--name",
     ] {

@@ -321,7 +321,7 @@ fn a_host_that_is_not_there_is_named() {
     let seed = format!("http://{closed}/");
     let ran = Ran::of(&mut job(&wire, &[&seed], "").crawl());
     assert_eq!(ran.status.code(), Some(4), "{ran:?}");
-    let says = format!("{seed}: its robots.txt cannot be had: the connection to ");
+    let says = format!("{seed}: its robots.txt cannot be fetched: the connection to ");
     assert!(ran.err.contains(&says), "{}", ran.err);
 }
 
@@ -375,7 +375,7 @@ fn converting_a_store_changes_the_job_file_alone_where_it_names_the_store() {
     };
     let out = convert("fjall", &[]);
     assert!(
-        out.contains("it says store = \"fjall\" under [frontier] now"),
+        out.contains("now has store = \"fjall\" under [frontier]"),
         "{out}"
     );
     let after = std::fs::read_to_string(job.file()).unwrap();

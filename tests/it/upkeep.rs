@@ -34,7 +34,7 @@ fn a_frontier_is_converted_checked_exported_and_imported() {
     assert!(
         store(&["check", file])
             .good()
-            .contains("everything holds together")
+            .contains("no inconsistencies")
     );
     let archive = job.folder().join("frontier.jsonl.gz");
     let archive = archive.to_str().unwrap();
@@ -57,7 +57,7 @@ fn a_frontier_is_converted_checked_exported_and_imported() {
     assert!(
         store(&["check", file])
             .good()
-            .contains("everything holds together")
+            .contains("no inconsistencies")
     );
 }
 

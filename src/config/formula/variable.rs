@@ -1,19 +1,19 @@
-//! The names that a formula may use: what each stands for, and how it is written.
+//! The names that a formula may use, with their meaning.
 
 use std::str::FromStr;
 
 use crate::config::errors::{nearest, shown};
 
-/// Elements with text that are counted around an image, as many as `[images]`
-/// can ask for.
+/// The most elements counted around an image, which is the most that `[images]` can ask
+/// for.
 const MAX_ELEMENTS: usize = 20;
 
-/// What a name in a formula stands for.
+/// The meaning of a name in a formula.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Variable {
-    /// A rating of a text around the image, as `alt.weighted`.
-    Text(Around, Measure),
-    /// `document_perplexity`: of the page that embeds the image.
+    /// A rating of a text around the image, such as `alt.weighted`.
+    Text(ImageText, Measure),
+    /// `document_perplexity`: that of the page that embeds the image.
     DocumentPerplexity,
     /// `width` in pixels, of the image itself.
     Width,
@@ -25,7 +25,7 @@ pub enum Variable {
 
 /// A text around an image.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Around {
+pub enum ImageText {
     /// `alt`, the attribute.
     Alt,
     /// `title`, the attribute.
@@ -70,20 +70,19 @@ impl FromStr for Variable {
         }
         let (text, measure) = name.split_once('.').unwrap_or((name, ""));
         let number = |digits: &str| digits.parse().ok().filter(|n| *n < MAX_ELEMENTS);
-        let numbered = |prefix, kind: fn(usize) -> Around| {
+        let numbered = |prefix, kind: fn(usize) -> ImageText| {
             text.strip_prefix(prefix).and_then(number).map(kind)
         };
         let around = match text {
-            "alt" => Some(Around::Alt),
-            "title" => Some(Around::Title),
-            "aria_label" => Some(Around::AriaLabel),
-            "caption" => Some(Around::Caption),
-            "figcaption" => Some(Around::Figcaption),
-            "heading" => Some(Around::Heading),
-            "file_name" => Some(Around::FileName),
-            _ => {
-                numbered("parent", Around::Parent).or_else(|| numbered("sibling", Around::Sibling))
-            }
+            "alt" => Some(ImageText::Alt),
+            "title" => Some(ImageText::Title),
+            "aria_label" => Some(ImageText::AriaLabel),
+            "caption" => Some(ImageText::Caption),
+            "figcaption" => Some(ImageText::Figcaption),
+            "heading" => Some(ImageText::Heading),
+            "file_name" => Some(ImageText::FileName),
+            _ => numbered("parent", ImageText::Parent)
+                .or_else(|| numbered("sibling", ImageText::Sibling)),
         };
         let measure = match measure {
             "perplexity" => Some(Measure::Perplexity),
@@ -94,7 +93,7 @@ impl FromStr for Variable {
         match (around, measure) {
             (Some(around), Some(measure)) => Ok(Self::Text(around, measure)),
             (Some(_), None) => Err(format!(
-                "`{}` names no rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
+                "`{}` lacks a rating; write {text}.perplexity, {text}.keyword or {text}.weighted",
                 shown(name)
             )),
             (None, _) => Err(unknown(name)),
@@ -123,5 +122,5 @@ fn unknown(name: &str) -> String {
     let hint = hint
         .map(|h| format!("; did you mean `{}`?", shown(&h)))
         .unwrap_or_default();
-    format!("`{}` is no known name{hint}", shown(name))
+    format!("`{}` is not a known name{hint}", shown(name))
 }

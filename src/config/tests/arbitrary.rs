@@ -16,7 +16,8 @@ fn well_behaved(text: &str) -> Result<bool, TestCaseError> {
             Ok(true)
         }
         Err(errors) => {
-            let places: Vec<Place> = errors.errors().iter().filter_map(|e| e.place).collect();
+            let places: Vec<FilePosition> =
+                errors.errors().iter().filter_map(|e| e.place).collect();
             prop_assert_eq!(places.len(), errors.errors().len());
             prop_assert!(!places.is_empty() && places.is_sorted());
             let lines = text.matches('\n').count() + 1;

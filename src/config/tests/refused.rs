@@ -57,7 +57,7 @@ max-redirects = 4
 pdf = 1
 "#,
         &[
-            "x.toml:1:1: name: stands outside of every section; did you mean `job.name`?",
+            "x.toml:1:1: name: is outside any section; did you mean `job.name`?",
             "x.toml:4:1: job.\"quite else\": unknown key; known in [job] are name, contact, folder",
             "x.toml:5:2: polite: unknown section; did you mean `politeness`?",
             "x.toml:7:2: zebra: unknown section; known are annotate, buckets, checkpoint, consent, control, control_sample, frontier, images, job, limits, logs, model, network, politeness, rank, recrawl, scope, seeds, strategy, text, train",
@@ -336,7 +336,7 @@ fn columns_are_characters_and_a_message_is_a_line() {
     refused(
         "\u{feff}\"ä\\n\\u202E\" = 1 \njob = { name = 'ü', folder = \"\" }\r\n",
         &[
-            r#"x.toml:1:1: "ä\u{a}\u{202e}": stands outside of every section"#,
+            r#"x.toml:1:1: "ä\u{a}\u{202e}": is outside any section"#,
             "x.toml:2:16: job.name: \"ü\" is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -",
             "x.toml:2:30: job.folder: \"\" is not a path; allowed: a path",
             "3 errors in x.toml",
@@ -386,7 +386,7 @@ fn parts_of_an_error_can_be_asked_for() {
         errors.errors(),
         [ConfigError {
             file: "a/b.toml".to_owned(),
-            place: Some(Place { line: 2, column: 8 }),
+            place: Some(FilePosition { line: 2, column: 8 }),
             key: "job.name".to_owned(),
             message: "1 is not a name; allowed: 1 to 64 characters of a-z, 0-9, _ and -".to_owned(),
         }]
@@ -402,7 +402,7 @@ fn a_ranking_that_cannot_be() {
         &[
             &format!(
                 "x.toml:3:11: rank.formula: \"sqrt(alt.weighted * parent.weighted)\" is not a \
-                 formula: at character 21, `parent.weighted` is no known name; did you mean \
+                 formula: at character 21, `parent.weighted` is not a known name; did you mean \
                  `parent1.weighted`?; allowed: {FORMULA}"
             ),
             "x.toml:4:12: rank.formats: \"jpg\" is not an image format; did you mean \"jpeg\"?; allowed: a list of image formats, each one of \"jpeg\", \"png\", \"gif\", \"webp\", \"bmp\", \"tiff\", \"ico\"",
@@ -423,7 +423,7 @@ on_topic = []
 qualify = 1.5
 "#,
         &[
-            "x.toml:4:11: annotate.classes: \"cat\" stands there twice; allowed: each class once",
+            "x.toml:4:11: annotate.classes: \"cat\" is listed twice; allowed: each class once",
             "x.toml:5:12: annotate.on_topic: is an empty list; allowed: a list of class names, each 1 to 40 characters on one line",
             "x.toml:6:11: annotate.qualify: 1.5 is out of range; allowed: a number, from 0.0 to 1.0",
             "3 errors in x.toml",

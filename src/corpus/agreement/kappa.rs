@@ -1,22 +1,22 @@
-//! The statistics: Cohen's and Fleiss' kappa, and Wilson's interval. Pure numbers;
-//! what is judged and by whom is not known here.
+//! The statistics: Cohen's and Fleiss' kappa, and Wilson's interval. Pure numbers,
+//! independent of what is judged.
 
 /// An agreement beyond chance.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Kappa {
-    /// Items that it rests on.
+    /// The number of items.
     pub items: usize,
     /// The share of agreement that was observed, 0 to 1.
     pub observed: f64,
-    /// The share that chance alone would give, 0 to 1.
+    /// The share expected by chance, 0 to 1.
     pub expected: f64,
 }
 
 impl Kappa {
-    /// From -1 to 1, where 0 is what chance gives; `None` where all answers are of
-    /// one class, as chance would agree fully then and there is nothing to compare.
+    /// From -1 to 1, with 0 for chance agreement; `None` if all answers are of one class,
+    /// because then chance would agree fully and the kappa is undefined.
     pub fn value(&self) -> Option<f64> {
-        // Whole counts lie behind it, so anything this near to 1 is 1.
+        // It is computed from whole counts, so anything this near to 1 is 1.
         let room = 1.0 - self.expected;
         (room > 1e-12).then(|| (self.observed - self.expected) / room)
     }

@@ -1,17 +1,17 @@
-//! How far those who judged a job's images agree (as in the thesis, Werner 2015,
-//! section 5.3): counts by majority and unanimous, the share on topic, and kappas.
+//! How far the annotators of a job's images agree (as in the thesis, Werner 2015, section
+//! 5.3): counts by majority and unanimous, the share on topic, and kappas.
 //!
-//! - An image has a class *by majority* where more than half of its votes are for
-//!   it, and *unanimously* where it has at least two votes and all are for it.
-//! - Cohen's kappa compares two annotators on the images that both judged. It is
-//!   averaged over all pairs that have such images, plainly as in the thesis and
-//!   weighted by how many they have.
+//! - An image has a class *by majority* if more than half of its votes are for it, and
+//!   *unanimously* if it has at least two votes and all are for it.
+//! - Cohen's kappa compares two annotators on the images that both judged. It is averaged
+//!   over all pairs with such images, unweighted as in the thesis and weighted by their
+//!   number.
 //! - Fleiss' kappa needs the same number of votes for every image. It is taken over
 //!   the images with the most frequent number of at least two; the others are left
 //!   out and counted.
 //!
-//! Votes on gold questions, and those of annotators who failed them, are no part of
-//! it. This module knows nothing of images but their hashes, and asks nobody.
+//! Votes on gold questions, and those of annotators who failed them, are excluded. This
+//! module knows images only by their hashes.
 //!
 //! Reading order: this file, `kappa` (the statistics), `text` (tables).
 
@@ -32,7 +32,7 @@ use crate::config::Config;
 use crate::fs::atomic;
 use kappa::Kappa;
 
-/// The files that it is written to, in the job's folder.
+/// The output files, in the job's folder.
 pub const FILES: [&str; 2] = ["annotations/agreement.tsv", "annotations/agreement.md"];
 
 /// Why there are no figures.
@@ -41,20 +41,18 @@ pub enum AgreementError {
     /// The votes cannot be read.
     #[error(transparent)]
     Votes(#[from] VotesError),
-    /// Nobody has voted.
+    /// There are no votes.
     #[error("{}: no votes that count; `spoor annotate` collects them", .0.display())]
     None(PathBuf),
     /// Classes are to be merged that do not exist, or one of them twice.
-    #[error(
-        "--merge: `{0}` is no class that was asked for, or is merged twice; the classes are {1}"
-    )]
+    #[error("--merge: `{0}` is not one of the classes, or is merged twice; the classes are {1}")]
     Class(String, String),
     /// The figures cannot be written.
-    #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -64,7 +62,7 @@ pub enum AgreementError {
 pub struct Merge {
     /// The classes.
     pub classes: Vec<String>,
-    /// What they are called together.
+    /// The name of the merged class.
     pub name: String,
 }
 
@@ -86,13 +84,13 @@ impl FromStr for Merge {
 /// All figures of a job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Agreement {
-    /// The annotators whose votes count, in the order of the alphabet.
+    /// The annotators whose votes count, in alphabetical order.
     pub annotators: Vec<String>,
     /// Those who failed the gold questions.
     pub left_out: Vec<String>,
-    /// Votes on gold questions or of those who failed them.
+    /// Votes on gold questions or by annotators who failed them.
     pub votes_left_out: usize,
-    /// For each question that was asked, its figures.
+    /// The figures of each question.
     pub questions: Vec<Figures>,
 }
 
@@ -105,27 +103,26 @@ pub struct Figures {
     pub items: usize,
     /// Votes on them.
     pub votes: usize,
-    /// How many images have so many votes.
+    /// The number of images for each number of votes.
     pub items_by_votes: BTreeMap<usize, usize>,
-    /// How many images are on topic by the majority of their votes; `None` for the
-    /// question about the words.
+    /// How many images are on topic by majority; `None` for the question about the words.
     pub on_topic: Option<usize>,
-    /// With the classes as they were asked for, and merged ones.
+    /// With the original classes, and with merged ones.
     pub variants: Vec<Variant>,
 }
 
-/// The figures with classes taken together in one way.
+/// The figures with classes merged in one way.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Variant {
     /// What is merged; `as asked` for nothing.
     pub name: String,
-    /// Every class, in the order in which they were asked for.
+    /// Every class, in the order of the question.
     pub classes: Vec<ClassCount>,
     /// Images without a majority.
     pub without_majority: usize,
     /// Cohen's kappa over all pairs of annotators.
     pub cohen: Pairs,
-    /// Fleiss' kappa; `None` where no image has two votes.
+    /// Fleiss' kappa; `None` if no image has two votes.
     pub fleiss: Option<Fleiss>,
 }
 
@@ -136,7 +133,7 @@ pub struct ClassCount {
     pub name: String,
     /// Votes for it.
     pub votes: usize,
-    /// Images that it has the majority of.
+    /// Images with a majority for it.
     pub majority: usize,
     /// Images all of whose votes are for it.
     pub unanimous: usize,
@@ -145,25 +142,25 @@ pub struct ClassCount {
 /// The kappas of all pairs of annotators.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Pairs {
-    /// Pairs that judged at least one image both.
+    /// Pairs with at least one image judged by both.
     pub pairs: usize,
-    /// Those of them whose kappa is undefined, as they gave only one class; they are
-    /// no part of the averages of kappa.
+    /// Pairs whose kappa is undefined because they gave only one class; they are excluded
+    /// from the averages of kappa.
     pub undefined: usize,
     /// Images judged by both, summed over the pairs.
     pub items: usize,
     /// The mean share of agreement; `None` without pairs.
     pub observed: Option<f64>,
-    /// The mean kappa; `None` where none is defined.
+    /// The mean kappa; `None` if none is defined.
     pub mean: Option<f64>,
     /// The mean kappa weighted by the images that both judged.
     pub weighted: Option<f64>,
 }
 
-/// Fleiss' kappa and what it rests on.
+/// Fleiss' kappa with its basis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Fleiss {
-    /// Votes that each of the images has.
+    /// The number of votes of each of the images.
     pub votes: usize,
     /// The kappa.
     pub kappa: Kappa,
@@ -174,9 +171,10 @@ pub struct Fleiss {
 /// The votes on one question: by image, the class that each annotator chose.
 type Items<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
 
-/// Reads the votes of a job and works out how far they agree.
+/// Reads the votes of a job and computes their agreement.
 ///
 /// # Errors
+///
 /// [`AgreementError`].
 pub fn agreement(config: &Config, merges: &[Merge]) -> Result<Agreement, AgreementError> {
     let folder = config.job_folder();
@@ -231,10 +229,11 @@ fn of_votes(
 }
 
 impl Agreement {
-    /// Writes the figures into the job's folder, each file whole or not at all, and
-    /// returns the paths.
+    /// Writes the figures into the job's folder, each file atomically, and returns the
+    /// paths.
     ///
     /// # Errors
+    ///
     /// [`AgreementError::Write`].
     pub fn write(&self, folder: &Path) -> Result<Vec<PathBuf>, AgreementError> {
         let texts = [self.to_tsv(), self.to_markdown()];
@@ -252,8 +251,8 @@ impl Agreement {
     }
 }
 
-/// The classes that were asked for, and behind them those that stand in votes only:
-/// the job's classes may have been others then.
+/// The configured classes, followed by those that only occur in votes: the job's classes
+/// may have changed.
 fn with_others(mut classes: Vec<String>, votes: &[Vote], question: Question) -> Vec<String> {
     let given = votes.iter().filter(|v| v.question == question);
     let given: BTreeSet<&String> = given.map(|v| &v.answer).collect();
@@ -336,7 +335,7 @@ fn figures(
     }
 }
 
-/// The figures with every class called what `name` says.
+/// The figures with every class renamed by `name`.
 fn variant(
     title: &str,
     items: &Items<'_>,
@@ -344,7 +343,7 @@ fn variant(
     name: impl Fn(&str) -> String,
 ) -> Variant {
     let mut names: Vec<String> = Vec::new();
-    // By the number of a class, that of what it is called now.
+    // By the number of a class, that of its new name.
     let places: Vec<usize> = classes
         .iter()
         .map(|class| {
@@ -435,7 +434,7 @@ fn fleiss(table: Vec<Vec<u64>>) -> Option<Fleiss> {
     for row in &table {
         *by_votes.entry(row.iter().sum()).or_default() += 1;
     }
-    // Of two numbers that are as frequent, the greater.
+    // Of two equally frequent numbers, the greater.
     let enough = by_votes.into_iter().filter(|(votes, _)| *votes >= 2);
     let (votes, _) = enough.max_by_key(|(votes, items)| (*items, *votes))?;
     let all = table.len();

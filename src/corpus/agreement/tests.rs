@@ -268,7 +268,7 @@ fn gold_questions_and_who_fails_them_are_left_out_and_named() {
     );
     let said = figures.to_markdown();
     assert!(
-        said.contains("11 votes, on gold questions and of who failed them (bad)"),
+        said.contains("11 votes, on gold questions and by annotators who failed them (bad)"),
         "{said}"
     );
 }

@@ -8,7 +8,7 @@ use crate::corpus::annotate::votes::Question;
 
 const HEADER: &str = "question\tclasses\tmeasure\tof\tvalue\titems\n";
 
-/// What is written where a kappa cannot be said.
+/// Written if a kappa is undefined.
 const UNDEFINED: &str = "undefined";
 
 impl Figures {
@@ -21,8 +21,8 @@ impl Figures {
 }
 
 impl Agreement {
-    /// A row for every figure: the question, how the classes are taken, the measure,
-    /// the class it is of, the value, the images it rests on.
+    /// One row per figure: the question, the merging of classes, the measure, its class,
+    /// the value, the number of images.
     pub fn to_tsv(&self) -> String {
         let mut out = HEADER.to_owned();
         for figures in &self.questions {
@@ -135,7 +135,7 @@ impl Agreement {
             line(
                 &mut out,
                 format_args!(
-                    "\nLeft out: {} votes, on gold questions and of who failed them ({failed}).",
+                    "\nLeft out: {} votes, on gold questions and by annotators who failed them ({failed}).",
                     self.votes_left_out
                 ),
             );
@@ -264,12 +264,12 @@ fn share(part: usize, all: usize) -> String {
     full(part as f64 / all.max(1) as f64)
 }
 
-/// A name that people chose, without what would end a cell.
+/// A free-text name without characters that would end a cell.
 fn plain(text: &str) -> String {
     text.replace(|c: char| c.is_control(), " ")
 }
 
-/// The same where it would be markup.
+/// The same for Markdown.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in plain(text).chars() {

@@ -1,12 +1,12 @@
-//! Which images are judged: the best of the ranking, as they were when they were
-//! first served, and those whose answers are known.
+//! The sample of images to judge: the best of the ranking at the time they were first
+//! served, and gold questions.
 
 use std::collections::{HashMap, HashSet};
 use std::io::{self, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
-use super::board::Gold;
+use super::assignment::Gold;
 use super::votes::{FOLDER, TEXT_CLASSES};
 use crate::config::{Annotate, Config};
 use crate::corpus::rank::{self, RankError, Ranked};
@@ -26,7 +26,7 @@ pub enum SampleError {
     #[error(transparent)]
     Rank(#[from] RankError),
     /// The ranking is empty.
-    #[error("{}: no images that are ranked, so nothing to judge; `spoor crawl` brings them home, `spoor rank` says what becomes of them", .0.display())]
+    #[error("{}: no ranked images, so nothing to judge; `spoor crawl` collects images, `spoor rank` shows why they are left out", .0.display())]
     Empty(PathBuf),
     /// A file cannot be read or written.
     #[error(transparent)]
@@ -38,12 +38,12 @@ pub enum SampleError {
         path: PathBuf,
         /// The line, the first is 1.
         line: usize,
-        /// What is wrong, and what to do.
+        /// The problem, and what to do.
         why: String,
     },
 }
 
-/// An image that is judged, in the words of one page.
+/// An image to judge, with the words of one page.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Entry {
     pub sha256: String,
@@ -54,9 +54,9 @@ pub(super) struct Entry {
     pub gold: Option<Gold>,
 }
 
-/// The sample of a job: the first `top` of `annotations/images.tsv`, which is written
-/// first or extended from the ranking where it has fewer. Without `top`, all of the
-/// file, or of the ranking where there is no file yet.
+/// The sample of a job: the first `top` lines of `annotations/images.tsv`, which is
+/// written first, or extended from the ranking if it has fewer. Without `top`, the whole
+/// file, or the whole ranking if there is no file yet.
 pub(super) fn fix(config: &Config, top: Option<NonZeroUsize>) -> Result<Vec<Entry>, SampleError> {
     let folder = config.job_folder();
     let path = folder.join(FOLDER).join(FILE);
@@ -108,8 +108,7 @@ pub(super) fn fix(config: &Config, top: Option<NonZeroUsize>) -> Result<Vec<Entr
     entries.collect()
 }
 
-/// Puts the images whose answers are known into the sample; those of them that stood
-/// there are gold from now on.
+/// Adds the gold images to the sample; those already in it become gold.
 pub(super) fn add_gold(
     entries: &mut Vec<Entry>,
     folder: &Path,
@@ -129,7 +128,7 @@ pub(super) fn add_gold(
             break;
         }
         let Ok(sidecar) = Sidecar::load(folder, &file) else {
-            // The ranking names those that cannot be read.
+            // The ranking reports unreadable ones.
             continue;
         };
         let names = [sidecar.sha256(), sidecar.url()];
@@ -156,7 +155,7 @@ pub(super) fn add_gold(
             path: path.clone(),
             line,
             why: format!(
-                "{name:?} is no image of this job; give the SHA-256 or the address of one, each image once"
+                "{name:?} is not an image of this job; give the SHA-256 or the address of one, each image once"
             ),
         }),
     }
@@ -188,18 +187,18 @@ fn gold_lines(
         let classes: Vec<&str> = section.classes.iter().map(|c| c.as_str()).collect();
         if !classes.contains(&image) {
             return wrong(format!(
-                "{image:?} is none of annotate.classes: {classes:?}"
+                "{image:?} is not one of annotate.classes: {classes:?}"
             ));
         }
         if let Some(text) = text.filter(|text| !TEXT_CLASSES.contains(text)) {
-            return wrong(format!("{text:?} is none of {TEXT_CLASSES:?}"));
+            return wrong(format!("{text:?} is not one of {TEXT_CLASSES:?}"));
         }
         let gold = Gold {
             image: image.to_owned(),
             text: text.map(str::to_owned),
         };
         if wanted.insert(name.to_owned(), (at + 1, gold)).is_some() {
-            return wrong(format!("{name:?} stands there twice"));
+            return wrong(format!("{name:?} is listed twice"));
         }
     }
     Ok(wanted)
@@ -225,7 +224,7 @@ fn extend(lines: &mut Vec<String>, ranked: &[Ranked], most: usize) {
     }
 }
 
-/// The lines of a table below its header; none where there is no file.
+/// The lines of a table below its header; empty if the file does not exist.
 fn read_lines(path: &Path, header: &str) -> Result<Vec<String>, SampleError> {
     let text = match std::fs::read_to_string(path) {
         Ok(text) => text,

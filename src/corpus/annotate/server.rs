@@ -1,5 +1,5 @@
-//! The page and its interface over HTTP. What is answered is decided at the
-//! [`Desk`]; here is who may ask, and that nothing of the answer can run.
+//! The page and its interface over HTTP. The [`Session`] produces the responses; this
+//! module checks access, and makes sure that no part of a response can run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-use super::desk::{Desk, Refusal, Turn};
+use super::session::{Refusal, Session, Turn};
 use super::votes::{Question, TEXT_CLASSES};
 use crate::local_origin::{self, Sender};
 use crate::local_server::{self, Seat};
@@ -24,33 +24,34 @@ use crate::local_server::{self, Seat};
 /// The largest body of a request, in bytes.
 const MAX_BODY: usize = 4096;
 
-/// The longest that an answer may take to begin, the request's body included.
+/// The time limit for the start of a response, including the request's body.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// Pictures that are kept ready; each has some hundred kilobytes.
+/// The most cached pictures, each of some hundred kilobytes.
 const READY: usize = 64;
 
 struct Server {
-    desk: Arc<Desk>,
+    session: Arc<Session>,
     pictures: Cache<String, Bytes>,
-    /// Decoding at the same time.
+    /// Limits simultaneous decoding.
     decoding: Semaphore,
-    /// Whether others than this machine may ask.
+    /// Whether other machines have access.
     remote: bool,
 }
 
-/// Serves a desk on `listener` until `shutdown` resolves.
+/// Serves a session on `listener` until `shutdown` resolves.
 ///
 /// # Errors
-/// What the system said of the listener.
+///
+/// The system's error of the listener.
 pub async fn serve(
-    desk: Desk,
+    session: Session,
     listener: TcpListener,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let server = Arc::new(Server {
-        desk: Arc::new(desk),
+        session: Arc::new(session),
         pictures: Cache::new(READY),
         decoding: Semaphore::new(cores),
         remote: !listener.local_addr()?.ip().is_loopback(),
@@ -80,7 +81,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// Bounds the time for the body of a request and for the answer to begin.
+/// Limits the time for the body of a request and for the start of the response.
 async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(ANSWER, next.run(request)).await {
         Ok(response) => response,
@@ -88,7 +89,7 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets pass what this machine's own page asks, and puts the headers on the answer.
+/// Admits requests of the page itself, and adds the headers to responses.
 async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next) -> Response {
     let headers = request.headers();
     let mut response = match local_origin::own_host(headers, server.remote) {
@@ -103,7 +104,7 @@ async fn guard(Shared(server): Shared<Arc<Server>>, request: Request, next: Next
                 next.run(request).await
             }
         }
-        None => refused("ask by the address that `spoor annotate` printed"),
+        None => refused("use the address that `spoor annotate` printed"),
     };
     local_origin::put_headers(&mut response);
     response
@@ -119,7 +120,7 @@ async fn icon() -> Response {
     ([(header::CONTENT_TYPE, kind)], include_str!("icon.svg")).into_response()
 }
 
-/// What stays the same while the page is open.
+/// Data that stay the same while the page is open.
 #[derive(Serialize)]
 struct Setup<'a> {
     job: &'a str,
@@ -130,10 +131,10 @@ struct Setup<'a> {
 }
 
 async fn setup(Shared(server): Shared<Arc<Server>>) -> Response {
-    let section = server.desk.section();
+    let section = server.session.section();
     json(&Setup {
-        job: server.desk.job(),
-        topic: server.desk.topic(),
+        job: server.session.job(),
+        topic: server.session.topic(),
         classes: section.classes.iter().map(|c| c.as_str()).collect(),
         text_classes: TEXT_CLASSES,
         two_phase: section.two_phase,
@@ -154,44 +155,44 @@ struct Ballot {
 }
 
 async fn next(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
-    at_desk(server, body, |desk, Who { annotator }| {
-        desk.next(&annotator)
+    in_session(server, body, |session, Who { annotator }| {
+        session.next(&annotator)
     })
     .await
 }
 
 async fn vote(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
-    at_desk(server, body, |desk, ballot: Ballot| {
+    in_session(server, body, |session, ballot: Ballot| {
         let Ballot {
             annotator,
             image,
             question,
             answer,
         } = ballot;
-        desk.vote(&annotator, &image, question, &answer)
+        session.vote(&annotator, &image, question, &answer)
     })
     .await
 }
 
 async fn undo(Shared(server): Shared<Arc<Server>>, body: Bytes) -> Response {
-    at_desk(server, body, |desk, Who { annotator }| {
-        desk.undo(&annotator)
+    in_session(server, body, |session, Who { annotator }| {
+        session.undo(&annotator)
     })
     .await
 }
 
-/// Reads a request, goes to the desk off the async threads, and writes the answer.
-async fn at_desk<T: for<'de> Deserialize<'de> + Send + 'static>(
+/// Reads a request, calls the session off the async threads, and writes the response.
+async fn in_session<T: for<'de> Deserialize<'de> + Send + 'static>(
     server: Arc<Server>,
     body: Bytes,
-    ask: impl FnOnce(&Desk, T) -> Result<Turn, Refusal> + Send + 'static,
+    ask: impl FnOnce(&Session, T) -> Result<Turn, Refusal> + Send + 'static,
 ) -> Response {
     let asked: T = match serde_json::from_slice(&body) {
         Ok(asked) => asked,
         Err(error) => return (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
     };
-    let desk = Arc::clone(&server.desk);
-    let answer = tokio::task::spawn_blocking(move || ask(&desk, asked)).await;
+    let session = Arc::clone(&server.session);
+    let answer = tokio::task::spawn_blocking(move || ask(&session, asked)).await;
     let refusal = match answer {
         Ok(Ok(turn)) => return json(&turn),
         Ok(Err(refusal)) => refusal,
@@ -233,9 +234,9 @@ async fn picture(
 async fn decode(server: &Server, sha256: String) -> Option<Bytes> {
     // It is never closed.
     let permit = server.decoding.acquire().await.ok()?;
-    let desk = Arc::clone(&server.desk);
+    let session = Arc::clone(&server.session);
     let name = sha256.clone();
-    let decoded = tokio::task::spawn_blocking(move || desk.picture(&name)).await;
+    let decoded = tokio::task::spawn_blocking(move || session.picture(&name)).await;
     drop(permit);
     let bytes = Bytes::from(decoded.ok().flatten()?);
     server.pictures.insert(sha256, bytes.clone());

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::board::{Board, Gold, HOLD, Item, Next, Verdict};
+use super::assignment::{Assignment, Gold, HOLD, Item, Next, Verdict};
+use super::context;
 use super::votes::{Question, TEXT_CLASSES, Vote};
-use super::words;
 use crate::config::{Annotate, Config};
 use crate::lab::picture::draw;
 use crate::page::ImageContext;
@@ -32,9 +32,9 @@ fn items(samples: usize, gold: usize) -> Vec<Item> {
     samples.chain(gold).collect()
 }
 
-/// A board that writes its own votes.
+/// An assignment that writes its own votes.
 struct Table {
-    board: Board,
+    assignment: Assignment,
     number: u64,
     now: Instant,
 }
@@ -42,22 +42,22 @@ struct Table {
 impl Table {
     fn new(rest: &str, items: Vec<Item>) -> Self {
         Self {
-            board: Board::new(&section(rest), items, Vec::new()),
+            assignment: Assignment::new(&section(rest), items, Vec::new()),
             number: 0,
             now: Instant::now(),
         }
     }
 
     fn next(&mut self, who: &str) -> Next {
-        self.board.next(who, self.now)
+        self.assignment.next(who, self.now)
     }
 
     fn answer(&mut self, who: &str, item: usize, question: Question, answer: &str) -> Verdict {
-        let verdict = self.board.judge(who, item, question, answer, self.now);
+        let verdict = self.assignment.judge(who, item, question, answer, self.now);
         if verdict == Verdict::Take {
             self.number += 1;
-            let image = self.board.item(item).unwrap().sha256.clone();
-            self.board.add(Vote {
+            let image = self.assignment.item(item).unwrap().sha256.clone();
+            self.assignment.add(Vote {
                 vote: self.number,
                 time: String::new(),
                 annotator: who.to_owned(),
@@ -65,7 +65,7 @@ impl Table {
                 image,
                 question,
                 answer: answer.to_owned(),
-                gold: self.board.gold(item, question).map(str::to_owned),
+                gold: self.assignment.gold(item, question).map(str::to_owned),
             });
         }
         verdict
@@ -78,7 +78,7 @@ impl Table {
             match self.next(who) {
                 Next::Ask(item, question) => {
                     let answer = if question == Image { image } else { text };
-                    let name = self.board.item(item).unwrap().sha256.clone();
+                    let name = self.assignment.item(item).unwrap().sha256.clone();
                     assert_eq!(self.answer(who, item, question, answer), Verdict::Take);
                     asked.push((name, question));
                 }
@@ -88,9 +88,9 @@ impl Table {
     }
 
     fn undo(&mut self, who: &str) -> bool {
-        let last = self.board.last_of(who).map(|v| v.vote);
+        let last = self.assignment.last_of(who).map(|v| v.vote);
         if let Some(last) = last {
-            self.board.take_back(last, self.now);
+            self.assignment.take_back(last, self.now);
         }
         last.is_some()
     }
@@ -102,9 +102,9 @@ fn words_are_asked_about_right_after_their_image() {
     let (asked, end) = table.all("ann", "on topic", "fits");
     let pair = |name: &str| [(name.to_owned(), Image), (name.to_owned(), Text)];
     assert_eq!(asked, [pair("00"), pair("01")].concat());
-    assert_eq!((end, table.board.percent(Image)), (Next::Done, 50));
+    assert_eq!((end, table.assignment.percent(Image)), (Next::Done, 50));
     assert_eq!(table.all("bob", "related", "fits").0.len(), 4);
-    assert_eq!(table.board.percent(Image), 100);
+    assert_eq!(table.assignment.percent(Image), 100);
     assert_eq!(table.next("cid"), Next::Done);
 }
 
@@ -147,7 +147,7 @@ fn an_undone_question_is_asked_again_and_of_nobody_else() {
     assert_eq!(table.next("ann"), Next::Ask(1, Text));
     assert!(table.undo("ann"));
     assert_eq!(table.next("ann"), Next::Ask(1, Image));
-    assert_eq!(table.board.own("ann", Image), 1);
+    assert_eq!(table.assignment.own("ann", Image), 1);
     assert!(table.undo("ann") && table.undo("ann"));
     assert!(!table.undo("ann") && !table.undo("bob"));
     assert_eq!(table.next("ann"), Next::Ask(0, Image));
@@ -178,7 +178,10 @@ fn the_second_phase_is_about_what_a_majority_calls_on_topic() {
     }
     assert_eq!(table.next("bob"), Next::Done);
     assert_eq!(
-        (table.board.percent(Image), table.board.percent(Text)),
+        (
+            table.assignment.percent(Image),
+            table.assignment.percent(Text)
+        ),
         (100, 100)
     );
 }
@@ -206,7 +209,7 @@ fn gold_is_asked_once_in_so_many_and_at_no_regular_place() {
         );
         // Their words are asked about as all others are.
         assert_eq!(asked.len(), 92);
-        assert_eq!(table.board.own(who, Image), 46);
+        assert_eq!(table.assignment.own(who, Image), 46);
     }
     assert!(places.len() > 3 && orders.len() > 3, "{places:?}");
 }
@@ -230,10 +233,10 @@ fn who_misses_gold_gets_no_more_and_takes_nothing_back() {
 fn an_image_that_is_gone_is_asked_of_nobody() {
     let mut table = Table::new("", items(2, 0));
     assert_eq!(table.next("ann"), Next::Ask(0, Image));
-    table.board.lose(0);
+    table.assignment.lose(0);
     assert_eq!(table.next("ann"), Next::Ask(1, Image));
     assert_eq!(table.answer("ann", 0, Image, "related"), Verdict::Refuse);
-    table.board.lose(1);
+    table.assignment.lose(1);
     assert_eq!(table.next("ann"), Next::Done);
 }
 
@@ -256,8 +259,8 @@ proptest! {
         let people = ["a", "b", "c", "d", "e", "f"];
         let mut screens: BTreeMap<&str, (usize, Question)> = BTreeMap::new();
         let classes = section(&rest).classes;
-        let counts = |board: &Board, item, question| {
-            people.iter().filter(|p| board.answer_of(p, item, question).is_some()).count()
+        let counts = |assignment: &Assignment, item, question| {
+            people.iter().filter(|p| assignment.answer_of(p, item, question).is_some()).count()
         };
         for (who, action, class) in steps {
             let who = people[who];
@@ -276,13 +279,13 @@ proptest! {
                     screens.remove(who);
                 }
                 _ => if let Next::Ask(item, question) = table.next(who) {
-                    prop_assert!(table.board.answer_of(who, item, question).is_none());
+                    prop_assert!(table.assignment.answer_of(who, item, question).is_none());
                     screens.insert(who, (item, question));
                 },
             }
             for item in 0..5 {
                 for question in [Image, Text] {
-                    prop_assert!(counts(&table.board, item, question) <= votes);
+                    prop_assert!(counts(&table.assignment, item, question) <= votes);
                 }
             }
         }
@@ -295,10 +298,10 @@ proptest! {
             }
         }
         for item in 0..5 {
-            prop_assert_eq!(counts(&table.board, item, Image), votes);
-            let texts = counts(&table.board, item, Text);
+            prop_assert_eq!(counts(&table.assignment, item, Image), votes);
+            let texts = counts(&table.assignment, item, Text);
             let on_topic = |who: &&&str| {
-                table.board.answer_of(who, item, Image) == Some("on topic")
+                table.assignment.answer_of(who, item, Image) == Some("on topic")
             };
             // Who takes back a vote on the image may leave words that were judged by
             // some and are of no use any more.
@@ -327,7 +330,7 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
     let scores = r#"{"alt":{"perplexity":1.0,"keyword":0.0,"weighted":1.0},"title":null,
         "file_name":null,"parents":[],"siblings":[]}"#;
     let shown = |rest: &str| -> Vec<(String, bool)> {
-        let words = words::of(&context(rest)).into_iter();
+        let words = context::of(&context(rest)).into_iter();
         words.map(|w| (w.text, w.judged)).collect()
     };
     let pair = |text: &str, judged| (text.to_owned(), judged);
@@ -368,7 +371,7 @@ fn the_words_to_judge_are_the_caption_and_the_alternative_text() {
     let expected = [("A rock", true), ("The page", false), ("img 12", false)];
     assert_eq!(shown(named), expected.map(|(t, j)| pair(t, j)));
     let labels = |rest: &str| -> Vec<&str> {
-        let words = words::of(&context(rest));
+        let words = context::of(&context(rest));
         words.iter().map(|w| w.label).collect()
     };
     let nobodys = |kind: &str| format!(r#"{{"alt":"x","alt_kind":"{kind}","page_title":null}}"#);

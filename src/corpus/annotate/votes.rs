@@ -1,18 +1,18 @@
-//! The record of what people said: `annotations/votes.jsonl` in the job's folder.
+//! The record of votes: `annotations/votes.jsonl` in the job's folder.
 //!
-//! The file only grows, a JSON object a line, each on the disk before its answer
-//! goes out:
+//! The file is append-only, one JSON object per line, each on the disk before the response
+//! is sent:
 //!
 //! ```text
 //! {"vote":17,"time":"2026-01-31T12:00:00Z","annotator":"ann","image":"<sha256>","url":"…","question":"image","answer":"on topic","gold":null}
 //! {"undo":17,"time":"2026-01-31T12:00:04Z","annotator":"ann"}
 //! ```
 //!
-//! A vote is in force until its annotator undoes it. A last line without its end is
-//! one that a crash cut short: nobody was told that it counts, so it is none. Any
-//! other line that makes no sense is an error, as votes cannot be asked for again.
+//! A vote is valid until its annotator undoes it. An incomplete last line was cut off by a
+//! crash before it was confirmed, so it does not count. Any other invalid line is an
+//! error, because votes cannot be collected again.
 //!
-//! This knows nothing of images, of who is to be asked what, or of the page.
+//! This module does not know images, the choice of questions, or the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -31,12 +31,12 @@ pub const FOLDER: &str = "annotations";
 /// The file of the votes, in [`FOLDER`].
 pub const FILE: &str = "votes.jsonl";
 
-/// The same from the job's folder.
+/// The same, from the job's folder.
 const VOTES: &str = "annotations/votes.jsonl";
 
-/// The answers to [`Question::Text`], in the order of the thesis (Werner 2015,
-/// section 4.3): the text describes the image, fits it, has nothing to do with it,
-/// or says something wrong of it.
+/// The answers to [`Question::Text`], in the order of the thesis (Werner 2015, section
+/// 4.3): the text describes the image, fits it, has nothing to do with it, or is wrong
+/// about it.
 pub const TEXT_CLASSES: [&str; 4] = ["describes", "fits", "irrelevant", "misleading"];
 
 /// What is asked about an image.
@@ -49,25 +49,25 @@ pub enum Question {
     Text,
 }
 
-/// What somebody answered; a line of the file.
+/// An answer; one line of the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Vote {
     /// Its number, ascending in the file, the first is 1.
     pub vote: u64,
     /// When, RFC 3339 in UTC.
     pub time: String,
-    /// Who, by the name they gave.
+    /// The annotator, by the name they gave.
     pub annotator: String,
     /// SHA-256 of the image file, in hexadecimal.
     pub image: String,
     /// Where the image came from.
     pub url: String,
-    /// What was asked.
+    /// The question.
     pub question: Question,
     /// The class chosen.
     pub answer: String,
-    /// The right answer, where this is known: a gold question, which tells of the
-    /// annotator and not of the image.
+    /// The right answer, if known: a gold question, which tests the annotator and says
+    /// nothing about the image.
     pub gold: Option<String>,
 }
 
@@ -79,15 +79,15 @@ struct Undo {
     annotator: String,
 }
 
-/// What is wrong with the record.
+/// Errors of the record.
 #[derive(Debug, thiserror::Error)]
 pub enum VotesError {
-    /// The operating system refused.
-    #[error("{0}; free space or mend the permissions")]
+    /// The operating system reported an error.
+    #[error("{0}; free space or correct the permissions")]
     Io(#[from] IoError),
-    /// A line makes no sense.
+    /// A line is invalid.
     #[error(
-        "{}:{line}: not a line that spoor wrote ({why}); mend it or take it out by hand, no vote is dropped silently",
+        "{}:{line}: not a line that spoor wrote ({why}); correct or remove it by hand, no vote is dropped silently",
         path.display()
     )]
     Line {
@@ -95,22 +95,23 @@ pub enum VotesError {
         path: PathBuf,
         /// The line, the first is 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// Another process collects votes for this job.
-    #[error("{}: another `spoor annotate` works on this job; use its page, or stop it first", .0.display())]
+    #[error("{}: another `spoor annotate` is using this job; use its page, or stop it first", .0.display())]
     Busy(PathBuf),
-    /// An earlier write failed and could not be taken back.
+    /// An earlier write failed and could not be undone.
     #[error("{}: an earlier write failed; free space and start `spoor annotate` again", .0.display())]
     Broken(PathBuf),
 }
 
-/// The votes in force of the job in `job_folder`, in the order they were given; none
-/// where nobody was asked yet. The file may be written to meanwhile.
+/// The valid votes of the job in `job_folder`, in the order they were given; empty if
+/// there are none yet. The file may be written to meanwhile.
 ///
 /// # Errors
-/// [`VotesError::Io`], and [`VotesError::Line`] which names the first damaged line.
+///
+/// [`VotesError::Io`], and [`VotesError::Line`], which names the first damaged line.
 pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
     let path = job_folder.join(VOTES);
     let bytes = match beneath::read(job_folder, VOTES) {
@@ -121,19 +122,20 @@ pub fn read(job_folder: &Path) -> Result<Vec<Vote>, VotesError> {
     Ok(parse(&bytes, &path)?.votes)
 }
 
-/// The votes that count for the images: not those on gold questions, and not those
-/// of who answered too many of these wrongly.
+/// The votes that count for the images: without those on gold questions, and those by
+/// annotators who failed too many of these.
 pub fn qualified(votes: Vec<Vote>, section: &Annotate) -> Vec<Vote> {
     let failed = disqualified(&votes, section);
-    // Of a gold question only one half may be known; its image tells of nobody else.
+    // Only one half of a gold question may be known; votes on the other half of its image
+    // do not count either.
     let gold = votes.iter().filter(|v| v.gold.is_some());
     let gold: BTreeSet<String> = gold.map(|v| v.image.clone()).collect();
     let counts = |v: &Vote| !failed.contains(&v.annotator) && !gold.contains(&v.image);
     votes.into_iter().filter(counts).collect()
 }
 
-/// Who answered at least `annotate.qualify_after` gold questions, and less than the
-/// share `annotate.qualify` of them rightly.
+/// Annotators who answered at least `annotate.qualify_after` gold questions, and less than
+/// the share `annotate.qualify` of them correctly.
 pub fn disqualified(votes: &[Vote], section: &Annotate) -> BTreeSet<String> {
     let mut standing: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for vote in votes {
@@ -149,12 +151,12 @@ pub fn disqualified(votes: &[Vote], section: &Annotate) -> BTreeSet<String> {
     failed.map(|(name, _)| name.to_owned()).collect()
 }
 
-/// Whether so many right answers to so many gold questions are enough for now.
+/// Whether `right` correct answers to `all` gold questions suffice for now.
 pub(super) fn passes(right: usize, all: usize, section: &Annotate) -> bool {
     all < section.qualify_after || right as f64 >= section.qualify * all as f64
 }
 
-/// The record, open to be added to by this process alone.
+/// The record, opened for appending by this process alone.
 #[derive(Debug)]
 pub(super) struct Record {
     path: PathBuf,
@@ -166,15 +168,15 @@ pub(super) struct Record {
 
 impl Drop for Record {
     fn drop(&mut self) {
-        // Closing the file is not enough: a child that was just forked has it open until it
-        // becomes another program.
+        // Closing the file is not enough: a child process that was just forked keeps it
+        // open until it executes another program.
         self.file.unlock().ok();
     }
 }
 
 impl Record {
-    /// Opens or creates the record of a job, cuts off what a crash left of a last
-    /// line, and returns the votes in force with it.
+    /// Opens or creates the record of a job, cuts off an incomplete last line, and returns
+    /// the valid votes with it.
     pub fn open(job_folder: &Path) -> Result<(Self, Vec<Vote>), VotesError> {
         let folder = job_folder.join(FOLDER);
         beneath::create_dir_all(job_folder, FOLDER)
@@ -208,8 +210,8 @@ impl Record {
         Ok((record, votes))
     }
 
-    /// Adds a vote, whose number and time are set here, and returns it when it is on
-    /// the disk. After an error it is not in force.
+    /// Adds a vote, sets its number and time, and returns it when it is on the disk. After
+    /// an error it is not valid.
     pub fn vote(&mut self, vote: Vote) -> Result<Vote, VotesError> {
         let vote = Vote {
             vote: self.next,
@@ -221,7 +223,7 @@ impl Record {
         Ok(vote)
     }
 
-    /// Takes a vote back, likewise.
+    /// Undoes a vote in the same way.
     pub fn undo(&mut self, vote: &Vote) -> Result<(), VotesError> {
         self.append(&Undo {
             undo: vote.vote,
@@ -239,7 +241,7 @@ impl Record {
         let bytes = format!("{}\n", sanitize::json(&line));
         let written = self.file.write_all(bytes.as_bytes());
         if let Err(error) = written.and_then(|()| self.file.sync_data()) {
-            // Nobody is told that it counts, so it must not.
+            // It is not confirmed, so it must not count.
             let cut = self.file.set_len(self.length);
             self.broken = cut.and_then(|()| self.file.sync_data()).is_err();
             return Err(IoError::at(&self.path, "writing")(error).into());
@@ -249,12 +251,12 @@ impl Record {
     }
 }
 
-/// What stands in a record.
+/// The content of a record.
 struct Parsed {
     votes: Vec<Vote>,
-    /// Bytes of its whole lines.
+    /// Bytes of its complete lines.
     whole: u64,
-    /// The highest number given, 0 where there is none.
+    /// The highest number, 0 if there is none.
     last: u64,
 }
 
@@ -278,7 +280,7 @@ fn parse(bytes: &[u8], path: &Path) -> Result<Parsed, VotesError> {
         {
             let own = |v: &Vote| v.vote == undo && v.annotator == annotator;
             let Some(at) = votes.iter().rposition(own) else {
-                let why = format!("{annotator:?} has no vote {undo} in force to undo");
+                let why = format!("{annotator:?} has no valid vote {undo} to undo");
                 return Err(damage(why));
             };
             votes.remove(at);
@@ -383,11 +385,11 @@ mod tests {
             (r#"{"undo":9,"time":"","annotator":"ann"}"#, ""),
             (
                 "{\"undo\":9,\"time\":\"\",\"annotator\":\"ann\"}\n",
-                "no vote 9",
+                "no valid vote 9",
             ),
             (
                 "{\"undo\":1,\"time\":\"\",\"annotator\":\"bob\"}\n",
-                "\"bob\" has no vote 1",
+                "\"bob\" has no valid vote 1",
             ),
         ] {
             std::fs::write(file(folder.path()), format!("{good}{more}")).unwrap();

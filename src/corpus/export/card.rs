@@ -1,4 +1,8 @@
-//! The data card of a data set of images, made of `parts`.
+//! The data card: `README.md` with the front matter that the Hugging Face hub and its
+//! `datasets` read, and the rest for people.
+//!
+//! Hosts, licences and languages come from the web: in the text they are put into code
+//! spans, which show them literally, and they do not occur in the front matter.
 
 use std::collections::HashSet;
 use std::hash::BuildHasher;
@@ -17,7 +21,7 @@ pub(super) struct Tally {
     pub(super) samples: u64,
     pub(super) bytes: u64,
     pub(super) vanished: u64,
-    /// Hashes, as the addresses are many.
+    /// Hashes, because there are many addresses.
     pages: HashSet<u64>,
     hosts: Counts,
     formats: Counts,
@@ -108,7 +112,7 @@ fn features(
 ) -> io::Result<()> {
     for column in columns {
         let (name, kind) = match (format, column.name.as_ref()) {
-            // The reader puts the image in the place of its path.
+            // The reader replaces the path by the image.
             (Format::ImageFolder, "file_name") => ("image", Kind::Image),
             (_, name) => (name, column.kind),
         };
@@ -141,7 +145,7 @@ fn body(
         tally.hosts.len()
     )?;
     if tally.vanished > 0 {
-        let more = "more were ranked and left out, as they were gone or had changed since";
+        let more = "more were ranked and left out, because they were gone or had changed since";
         writeln!(out, "{} {more}.\n", tally.vanished)?;
     }
     parts::reading(out, &snippet(request))?;

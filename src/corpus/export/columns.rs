@@ -1,5 +1,5 @@
-//! What is said of an image: the one place where a column is declared. The formats
-//! and the table of the data card are made of it.
+//! The columns of images: the only place where they are declared. The formats and the
+//! table of the data card are derived from them.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -11,9 +11,9 @@ use crate::corpus::rank::Ranked;
 use crate::outputs::Sidecar;
 use crate::page::{AltKind, ImageContext, ImageScores, ImageTexts, Terms, TextScore};
 
-/// An image of the ranking with the words in which it has its place.
+/// An image of the ranking with the context that ranked it.
 pub(super) struct Sample<'a> {
-    /// Its place in the ranking, from 1; unique in an export.
+    /// Its position in the ranking, from 1; unique in an export.
     rank: usize,
     pub(super) image: &'a Ranked,
     pub(super) sidecar: &'a Sidecar,
@@ -21,7 +21,7 @@ pub(super) struct Sample<'a> {
 }
 
 impl<'a> Sample<'a> {
-    /// `None` where the page that the ranking names is no longer one of its pages.
+    /// `None` if the page in the ranking is no longer one of its pages.
     pub(super) fn new(rank: usize, image: &'a Ranked, sidecar: &'a Sidecar) -> Option<Self> {
         let mut contexts = sidecar.contexts().iter();
         let context = contexts.find(|c| c.page.as_str() == image.page)?;
@@ -33,27 +33,26 @@ impl<'a> Sample<'a> {
         })
     }
 
-    /// Its name, without dots and with as many digits for all.
+    /// Its name, without dots and with the same number of digits for all.
     pub(super) fn key(&self) -> String {
         format!("{:08}", self.rank)
     }
 
-    /// The extension of its format, whatever its address says.
+    /// The extension of its real format.
     pub(super) fn extension(&self) -> &'static str {
         let known = crate::picture::extensions(&self.image.format);
         known.first().copied().unwrap_or("bin")
     }
 
-    /// Its path in a folder of images, of which none has more than 10,000 files.
+    /// Its path in a folder of images, each with at most 10,000 files.
     pub(super) fn path(&self) -> String {
         let part = self.rank / 10_000;
         format!("images/{part:04}/{}.{}", self.key(), self.extension())
     }
 
-    /// The text that describes it best, and where it stands. Of the texts that were
-    /// written for the image the first that is there, in the order in which they
-    /// tend to describe: caption, alt, title, label. Then what stands nearest: the text
-    /// around it, the heading, the page title.
+    /// The text that describes it best, and its origin. First the texts that were written
+    /// for the image, in the order in which they tend to describe it: caption, alt, title,
+    /// label. Then the nearest text: the text around it, the heading, the page title.
     pub(super) fn text(&self) -> Option<(&'static str, &'a str)> {
         let texts = &self.context.texts;
         let candidates = [
@@ -100,7 +99,7 @@ impl Kind {
     }
 }
 
-/// What a column says of a sample. All but lists may be absent.
+/// The value of a column. All but lists may be absent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Value {
@@ -119,9 +118,9 @@ type Read = Rc<dyn Fn(&Sample<'_>) -> Value>;
 pub(super) struct Column {
     pub(super) name: Cow<'static, str>,
     pub(super) kind: Kind,
-    /// What it means, as Markdown.
+    /// Its meaning, as Markdown.
     pub(super) about: Cow<'static, str>,
-    /// It says what a publisher asks.
+    /// Whether it is a statement of a publisher.
     pub(super) consent: bool,
     read: Read,
 }
@@ -147,7 +146,7 @@ impl Column {
     }
 }
 
-/// A sample as an object of JSON, its columns in order.
+/// A sample as a JSON object with its columns in order.
 pub(super) struct Object<'a>(pub(super) &'a [Column], pub(super) &'a Sample<'a>);
 
 impl Serialize for Object<'_> {
@@ -157,7 +156,7 @@ impl Serialize for Object<'_> {
     }
 }
 
-/// What [`Terms`] say, once for the page and once for the image: name, type, meaning
+/// The columns of [`Terms`], once for the page and once for the image: name, type, meaning
 /// and value of each. A new flag is a line here.
 pub(super) type Term = (&'static str, Kind, &'static str, fn(&Terms) -> Value);
 pub(super) const TERMS: &[Term] = &[
@@ -191,7 +190,7 @@ pub(super) const TERMS: &[Term] = &[
     (
         "tdm_reservation",
         Kind::Flag,
-        "whether text and data mining is reserved; absent where nothing is said",
+        "whether text and data mining is reserved; absent if not stated",
         |t| Value::Flag(t.tdm_reservation),
     ),
     (
@@ -230,7 +229,7 @@ const RATED: &[Rated] = &[
     ("name_words", |c| c.scores.file_name),
 ];
 
-/// The texts of which there may be several.
+/// The texts that may occur several times.
 type RatedList = (&'static str, fn(&ImageScores) -> &[TextScore]);
 const RATED_LISTS: &[RatedList] = &[("parents", |s| &s.parents), ("siblings", |s| &s.siblings)];
 
@@ -248,12 +247,12 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         }
         Format::Parquet => {
             let about = "The file: its `bytes` as served, and a `path` as its name.";
-            // The writer puts the bytes in; here is the path.
+            // The writer inserts the bytes; here is the path.
             all.push(Column::new("image", Kind::Image, about, |s| {
                 Value::Text(Some(format!("{}.{}", s.key(), s.extension())))
             }));
         }
-        // The file stands beside the JSON.
+        // The file is next to the JSON.
         Format::WebDataset => (),
     }
     all.extend([
@@ -294,13 +293,13 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         Column::new(
             "alt",
             Text,
-            "The `alt` attribute, where it was written for the image.",
+            "The `alt` attribute, if it was written for the image.",
             |s| text(alt(&s.context.texts)),
         ),
         Column::new(
             "alt_kind",
             Text,
-            "What the `alt` attribute is: `written`, `file_name` where it repeats the name of the file, \
+            "The kind of the `alt` attribute: `written`, `file_name` where it repeats the name of the file, \
              `boilerplate` where it says only that here is an image or stands at images all over its \
              host; absent where there is none, and with older crawls.",
             |s| {
@@ -390,20 +389,23 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         Column::new("format", Text, "Format by the bytes themselves.", |s| {
             text(Some(&s.image.format))
         }),
-        Column::new("animated", Flag, "More than one frame (GIF, WebP, APNG).", |s| {
-            flag(s.sidecar.info().animated)
-        }),
+        Column::new(
+            "animated",
+            Flag,
+            "More than one frame (GIF, WebP, APNG).",
+            |s| flag(s.sidecar.info().animated),
+        ),
         Column::new(
             "decoded",
             Flag,
-            "Whether the crawl decoded all pixels; not so where they would take too much memory, \
+            "Whether the crawl decoded all pixels; false if they would take too much memory, \
              and with older crawls.",
             |s| flag(s.sidecar.info().decoded),
         ),
         Column::new(
             "wrong_content_type",
             Text,
-            "The media type that the server sent, where it names another format than `format`.",
+            "The media type that the server sent, if it names another format than `format`.",
             |s| {
                 let wrong = s.sidecar.info().mislabelled.as_ref();
                 text(wrong.and_then(|wrong| wrong.content_type.as_deref()))
@@ -412,7 +414,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         Column::new(
             "wrong_extension",
             Text,
-            "The extension of `url`, where it names another format than `format`.",
+            "The extension of `url`, if it names another format than `format`.",
             |s| {
                 let wrong = s.sidecar.info().mislabelled.as_ref();
                 text(wrong.and_then(|wrong| wrong.extension.as_deref()))
@@ -421,23 +423,29 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
         Column::new("bytes", Whole, "Size of the file in bytes.", |s| {
             Value::Whole(Some(s.sidecar.bytes()))
         }),
-        Column::new("sha256", Text, "SHA-256 of the file, in hexadecimal.", |s| {
-            text(Some(s.sidecar.sha256()))
-        }),
+        Column::new(
+            "sha256",
+            Text,
+            "SHA-256 of the file, in hexadecimal.",
+            |s| text(Some(s.sidecar.sha256())),
+        ),
         Column::new(
             "phash",
             Text,
-            "Perceptual hash (DCT, 64 bits) in hexadecimal; absent where the picture shows nothing.",
+            "Perceptual hash (DCT, 64 bits) in hexadecimal; absent for a picture of one colour.",
             |s| Value::Text(s.image.phash.map(|h| format!("{h:016x}"))),
         ),
-        Column::new("fetched", Time, "When the image was fetched, in UTC.", |s| {
-            text(Some(s.sidecar.fetched()))
-        }),
+        Column::new(
+            "fetched",
+            Time,
+            "When the image was fetched, in UTC.",
+            |s| text(Some(s.sidecar.fetched())),
+        ),
     ]);
     let mut consent = vec![Column::new(
         "licences",
         Texts,
-        "Addresses or names of licences that the image's answer and the page give.",
+        "Addresses or names of licences that the image's response and the page give.",
         |s| {
             let mut all = s.sidecar.terms().licences.clone();
             let page = s.context.terms.licences.iter();
@@ -456,7 +464,7 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
             about("page"),
             |s| term(&s.context.terms),
         ));
-        let about = about("answer that brought the image");
+        let about = about("response with the image");
         consent.push(Column::new(format!("image_{name}"), *kind, about, |s| {
             term(s.sidecar.terms())
         }));
@@ -466,8 +474,8 @@ pub(super) fn columns(format: Format, urls_only: bool) -> Vec<Column> {
     all
 }
 
-/// The `alt` attribute where it was written for the image. In sidecars of before it
-/// was asked who wrote it, every one is taken for that, as it was rated then.
+/// The `alt` attribute if it was written for the image. Sidecars from before this was
+/// determined count every one as written, which is how it was rated then.
 fn alt(texts: &ImageTexts) -> Option<&str> {
     let written = texts.alt_kind.is_none_or(|kind| kind == AltKind::Written);
     texts.alt.as_deref().filter(|_| written)

@@ -1,4 +1,4 @@
-//! A line of JSON for each image, and the image files beside it.
+//! One line of JSON per image, with the image files.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,20 +1,20 @@
-//! A job's best images and the words around them, or its documents, as a data set that
-//! other programs read: what Hugging Face `datasets`, `webdataset`, pandas and whatever
-//! reads Parquet take without a line of glue.
+//! Exports a job's best images and the words around them, or its documents, as a data set
+//! for other programs: Hugging Face `datasets`, `webdataset`, pandas and all readers of
+//! Parquet load it directly.
 //!
-//! The images are those of the ranking, in its order. Of each the sidecar is read,
-//! the bytes are held against the sidecar's hash, and both are handed to the writer
-//! of the format; then they are forgotten, so that memory does not grow with the
-//! data set. What a sample says is declared once (`columns`), and every format and
-//! the data card are made of that. The folder appears whole or not at all.
+//! The images are those of the ranking, in its order. For each the sidecar is read, the
+//! bytes are compared with the sidecar's hash, and both are passed to the writer of the
+//! format; then they are dropped, so that memory does not grow with the data set. The data
+//! of a sample are declared once (`columns`), and every format and the data card are
+//! derived from that. The folder is created atomically.
 //!
-//! It changes nothing of what a crawl has written, and one may be running: an image
-//! that changes meanwhile is left out and counted. Nothing here rates, fetches or
+//! An export does not change what a crawl has written, and a crawl may be running: an
+//! image that changes meanwhile is left out and counted. Nothing here rates, fetches or
 //! decodes.
 //!
-//! Reading order: this file, `columns` (what is said of an image), `place` (the
-//! folder), `lines` (imagefolder, JSON lines), `shards` (webdataset), `table`
-//! (Parquet), `card` (README.md), `text` (documents).
+//! Reading order: this file, `columns` (the data of an image), `place` (the folder),
+//! `lines` (imagefolder, JSON lines), `shards` (webdataset), `table` (Parquet), `card`
+//! (README.md), `text` (documents).
 
 mod card;
 mod columns;
@@ -50,10 +50,10 @@ use crate::fs::IoError;
 use crate::fs::beneath;
 use crate::outputs::{self, OutputError, Sidecar};
 
-/// A file of a data set in several files is closed when it has this many bytes.
+/// The size in bytes at which a file of a data set is closed and the next one started.
 const SHARD_BYTES: u64 = if cfg!(test) { 20_000 } else { 512 << 20 };
 
-/// What a data set is written as.
+/// The format of a data set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// Image files and `metadata.jsonl`, the ImageFolder of Hugging Face `datasets`.
@@ -62,7 +62,7 @@ pub enum Format {
     WebDataset,
     /// Parquet files with the bytes in a column that `datasets` decodes.
     Parquet,
-    /// `data.jsonl`, a line of JSON for each image, and the image files beside it.
+    /// `data.jsonl`, one line of JSON per image, with the image files.
     JsonLines,
 }
 
@@ -83,12 +83,12 @@ impl Format {
 pub struct Request<'a> {
     /// What to write.
     pub format: Format,
-    /// Only the best so many; all without it.
+    /// Only the best ones; all without it.
     pub top: Option<NonZeroUsize>,
-    /// The folder to write; without it, `exports/FORMAT` in the job's folder, with
-    /// `-urls` where only addresses are written.
+    /// The folder to write; by default `exports/FORMAT` in the job's folder, with `-urls`
+    /// if only addresses are written.
     pub to: Option<PathBuf>,
-    /// The addresses of the images instead of their bytes.
+    /// Writes the addresses of the images instead of their bytes.
     pub urls_only: bool,
     /// The text of the job file, for the data card.
     pub job: &'a str,
@@ -96,17 +96,17 @@ pub struct Request<'a> {
     pub date: &'a str,
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exported {
     /// The folder.
     pub folder: PathBuf,
-    /// Images in it.
+    /// Number of images.
     pub samples: u64,
-    /// Bytes of these images, 0 where only addresses were written.
+    /// Bytes of these images, 0 if only addresses were written.
     pub bytes: u64,
-    /// Images of the ranking that were no longer there or had changed since; each
-    /// was named in the program's log.
+    /// Images of the ranking that were missing or had changed since; each was named in the
+    /// program's log.
     pub vanished: u64,
 }
 
@@ -119,8 +119,8 @@ pub enum ExportError {
     /// Samples are being removed from the job.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// Nothing is left of the ranking.
-    #[error("{}: no image to export; `spoor rank` shows at which step they are left out, and `--text` exports the documents", .0.display())]
+    /// The ranking is empty.
+    #[error("{}: no image to export; `spoor rank` shows at which step images are left out, and `--text` exports the documents", .0.display())]
     Empty(PathBuf),
     /// There are no documents.
     #[error("{}: no documents to export; `spoor crawl` keeps them in documents/, and jobs that an older spoor crawled have none", .0.display())]
@@ -138,34 +138,35 @@ pub enum ExportError {
         "this spoor was built without Parquet; use --format jsonl, or build it with the feature `parquet`, which is on by default"
     )]
     NoParquet,
-    /// The folder is in use for something else.
-    #[error("{}: there already, and no earlier export of spoor's (it has no {MARK}); move it away or name another folder with --to", .0.display())]
+    /// The folder contains something else.
+    #[error("{}: already exists, and is not an export of spoor (it has no {MARK}); move it away or name another folder with --to", .0.display())]
     Occupied(PathBuf),
-    /// The path is none that a folder can be made at.
-    #[error("{}: names no folder; give one with --to", .0.display())]
+    /// The path is not usable as a folder.
+    #[error("{}: not the path of a folder; give one with --to", .0.display())]
     NoName(PathBuf),
-    /// Another process is at it.
+    /// Another process is writing it.
     #[error("{}: another export is being written there; wait for it or name another folder with --to", .0.display())]
     Busy(PathBuf),
-    /// The operating system refused.
-    #[error("{0}; free space or mend the permissions, then export again")]
+    /// The operating system reported an error.
+    #[error("{0}; free space or correct the permissions, then export again")]
     Io(#[from] IoError),
 }
 
 /// Writes one format. Samples come in the order of the ranking.
 trait Writer {
-    /// Writes a sample with its bytes, or without where only addresses are wanted.
+    /// Writes a sample with its bytes, or without them if only addresses are exported.
     fn add(&mut self, sample: &Sample<'_>, bytes: Option<&[u8]>) -> Result<(), ExportError>;
 
-    /// Writes what is still held back.
+    /// Writes buffered data.
     fn finish(self: Box<Self>) -> Result<(), ExportError>;
 }
 
-/// Exports a job's images as its `[rank]` ranks them. `progress` is told after each
-/// how many are done and how many there are.
+/// Exports a job's images in the order of `[rank]`. `progress` is called after each with
+/// the numbers of written and of all images.
 ///
 /// # Errors
-/// [`ExportError`]; the folder is then what it was before.
+///
+/// [`ExportError`]; then the folder is unchanged.
 pub fn export(
     config: &Config,
     request: &Request<'_>,
@@ -210,7 +211,7 @@ fn write(
                     writer.add(&sample, bytes.as_deref())?;
                     tally.add(&sample, bytes.as_deref(), &columns);
                 } else {
-                    tracing::warn!("{}: left out, as its words have changed", image.file);
+                    tracing::warn!("{}: left out, because its words have changed", image.file);
                     tally.vanished += 1;
                 }
             }

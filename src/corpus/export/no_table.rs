@@ -1,12 +1,12 @@
-//! Parquet files, in a build without the feature `parquet`: there are none, and whoever
-//! wants one is told how to get it.
+//! Replaces Parquet in a build without the feature `parquet`: every use is an error with
+//! advice.
 
 use std::path::Path;
 
 use super::columns::{Column, Kind, Sample, Value};
 use super::{ExportError, Writer};
 
-/// Has no value: none can be made.
+/// Has no value and cannot be created.
 pub(super) enum Pictures {}
 
 impl Pictures {
@@ -25,7 +25,7 @@ impl Writer for Pictures {
     }
 }
 
-/// Has no value: none can be made.
+/// Has no value and cannot be created.
 pub(super) enum Table {}
 
 impl Table {

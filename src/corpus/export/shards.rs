@@ -1,5 +1,5 @@
-//! Tar files as `webdataset` reads them: the files of a sample stand one after
-//! another and share their name up to the dot.
+//! Tar files as `webdataset` reads them: the files of a sample are consecutive and have
+//! the same name up to the dot.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -47,7 +47,7 @@ impl Shards {
         Ok(())
     }
 
-    /// The shard to write to; none is cut within a sample.
+    /// The shard to write to; a sample is never split.
     fn shard(&mut self) -> Result<&mut Shard, ExportError> {
         if self.open.as_ref().is_some_and(|s| s.bytes >= SHARD_BYTES) {
             self.close()?;

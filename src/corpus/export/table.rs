@@ -20,7 +20,7 @@ use super::columns::{Column, Kind, Sample, Value};
 use super::{ExportError, SHARD_BYTES, Writer};
 use crate::fs::IoError;
 
-/// Rows are collected until they have this many bytes or are this many.
+/// Rows are collected up to this many bytes or rows.
 const BATCH_BYTES: usize = 8 << 20;
 const BATCH_ROWS: usize = if cfg!(test) { 4 } else { 256 };
 
@@ -75,7 +75,7 @@ impl Table {
         folder: &Path,
         columns: impl Iterator<Item = (&'a str, Kind)>,
     ) -> Result<Self, ExportError> {
-        // A folder of nothing but Parquet, so that it can be read as a whole.
+        // A folder with only Parquet files, so that it can be read as a whole.
         let folder = folder.join("data");
         std::fs::create_dir(&folder).map_err(IoError::at(&folder, "making the folder"))?;
         let (fields, kinds): (Vec<Field>, Vec<Kind>) = columns
@@ -84,7 +84,7 @@ impl Table {
         let schema = Schema::new(fields);
         let mut metadata = std::collections::HashMap::new();
         if kinds.contains(&Kind::Image) {
-            // What is not named here has the type that its column has.
+            // Columns not named here have their declared type.
             let features = r#"{"info": {"features": {"image": {"_type": "Image"}}}}"#;
             metadata.insert("huggingface".to_owned(), features.to_owned());
         }
@@ -140,7 +140,7 @@ impl Table {
         let path = self.folder.join(format!("{:05}.parquet", self.begun));
         self.begun = self.begun.saturating_add(1);
         let file = File::create(&path).map_err(IoError::at(&path, "creating"))?;
-        // Images are compressed already, and nobody searches for their bytes.
+        // Images are compressed already, and their bytes are not searched for.
         let image = ColumnPath::from(vec!["image".to_owned(), "bytes".to_owned()]);
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::default()))
@@ -174,7 +174,7 @@ impl Table {
         }
     }
 
-    /// Writes what is still held back, and returns how many files there are.
+    /// Writes buffered rows, and returns the number of files.
     pub(super) fn finish(mut self) -> Result<u32, ExportError> {
         self.write_batch()?;
         self.open.take().map_or(Ok(()), close)?;
@@ -214,7 +214,7 @@ fn data_type(kind: Kind) -> DataType {
     }
 }
 
-/// The values of a column; one of another type than the column's is absent.
+/// The values of a column; one of another type counts as absent.
 fn array(kind: Kind, values: Vec<Value>, images: &[Option<Vec<u8>>]) -> ArrayRef {
     let text = |value: Value| match value {
         Value::Text(text) => text,

@@ -1,15 +1,14 @@
-//! The images of a job in the order of how well their words fit the topic, each
-//! picture once.
+//! Ranks the images of a job by how well their words fit the topic, each picture once.
 //!
-//! The steps are those of the thesis's table 5.2 (Werner 2015): all images with
-//! their sidecars; those of a wanted format and size; those whose score lies
-//! between two bounds; of these each address, each file and each picture once, the
-//! best kept. What is left is written to `ranking.tsv` in the job's folder, and what
-//! was left out for another image's sake to `duplicates.tsv` beside it.
+//! The steps are those of the thesis's table 5.2 (Werner 2015): all images with their
+//! sidecars; those of a wanted format and size; those whose score is between two bounds;
+//! of these each address, each file and each picture once, keeping the best. The result is
+//! written to `ranking.tsv` in the job's folder, and the images left out as duplicates to
+//! `duplicates.tsv` beside it.
 //!
-//! It reads a job's folder and writes those two files, so a crawl may be running: what
-//! it adds meanwhile is in the next ranking. Nothing here fetches, rates text or
-//! changes what a crawl has written. The order depends on the folder alone.
+//! It reads a job's folder and writes these two files, so a crawl may be running: images
+//! added meanwhile will be in the next ranking. Nothing here fetches, rates text or
+//! changes what a crawl has written. The order depends only on the folder.
 //!
 //! Reading order: this file, `samples` (sidecars to scores), `unique`.
 
@@ -48,23 +47,23 @@ const HEADER: &str =
 #[derive(Debug, thiserror::Error)]
 pub enum RankError {
     /// The job's images cannot be listed.
-    #[error("{}: no images to rank ({source}); `spoor crawl` brings them home", path.display())]
+    #[error("{}: no images to rank ({source}); `spoor crawl` collects them", path.display())]
     Images {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The formula asks for the perplexity of unknown words, and the model of the
-    /// job cannot be read.
+    /// The formula needs the perplexity of unknown words, and the model of the job cannot
+    /// be read.
     #[error("rank.formula needs the job's model for texts that are absent: {0}")]
     Model(#[from] FolderError),
     /// The ranking cannot be written.
-    #[error("{}: writing failed: {source}; free space or mend the permissions", path.display())]
+    #[error("{}: writing failed: {source}; free space or correct the permissions", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -78,45 +77,44 @@ pub struct Ranked {
     pub file: String,
     /// Where the image came from.
     pub url: String,
-    /// The page in whose words it has this score.
+    /// The page whose words give it this score.
     pub page: String,
     /// The alternative text on that page.
     pub alt: Option<String>,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// Perceptual hash; `None` where the picture cannot be decoded or shows nothing.
+    /// Perceptual hash; `None` if the picture cannot be decoded or is of one colour.
     pub phash: Option<u64>,
     /// Width in pixels.
     pub width: u32,
     /// Height in pixels.
     pub height: u32,
-    /// Format by the bytes themselves.
+    /// Format as the bytes show it.
     pub format: String,
-    /// Images that were left out because this one is as good as they are.
+    /// Images that were left out as duplicates of this one.
     pub duplicates: u64,
 }
 
-/// An image that was left out for the sake of another one.
+/// An image that was left out as a duplicate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Duplicate {
-    /// The file in the ranking that stands for it.
+    /// The file that was kept instead.
     pub kept: String,
     /// Its own file.
     pub file: String,
     /// Where it came from.
     pub url: String,
-    /// What it shares with the kept one, or with another that the kept one stands
-    /// for as well.
+    /// What it shares with the kept one, or with another duplicate of that.
     pub why: Why,
-    /// In how many of 64 bits its perceptual hash differs from that of the kept one;
-    /// `None` where one of them is not known.
+    /// The number of differing bits, out of 64, between its perceptual hash and that of
+    /// the kept one; `None` if one of them is unknown.
     pub distance: Option<u32>,
 }
 
 /// What two images have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// They came from one address.
+    /// They have the same address.
     Address,
     /// Their files are equal.
     Bytes,
@@ -138,20 +136,20 @@ impl Why {
 /// How many images were left after each step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Steps {
-    /// Images with a sidecar that can be read.
+    /// Images with a readable sidecar.
     pub initial: usize,
     /// Of a wanted format and size.
     pub format: usize,
-    /// With a score, and that within the bounds.
+    /// With a score, and within the bounds.
     pub cut: usize,
-    /// After one image was kept of each address.
+    /// After keeping one image per address.
     pub address: usize,
-    /// After one was kept of the same bytes.
+    /// After keeping one per file content.
     pub bytes: usize,
-    /// After one was kept of the same picture.
+    /// After keeping one per picture.
     pub unique: usize,
-    /// Sidecars that could not be read, and those without an image; each was named in
-    /// the program's log.
+    /// Unreadable sidecars, and those without an image; each was named in the program's
+    /// log.
     pub unread: usize,
 }
 
@@ -160,18 +158,18 @@ pub struct Steps {
 pub struct Ranking {
     /// The counts.
     pub steps: Steps,
-    /// The best first; of equal scores the file that is first by name.
+    /// The best first; of equal scores the one whose file name sorts first.
     pub images: Vec<Ranked>,
-    /// Those that were left out for the sake of one of them, in the order of these,
-    /// and for each the best first.
+    /// The duplicates, in the order of the kept images, and for each the best first.
     pub duplicates: Vec<Duplicate>,
 }
 
-/// Ranks the images of a job as its `[rank]` says, and nothing is written.
+/// Ranks the images of a job by its `[rank]` section, without writing anything.
 ///
 /// # Errors
-/// [`RankError::Images`], [`RankError::Model`]. A sidecar that cannot be read is
-/// none: it is named in the program's log and passed over.
+///
+/// [`RankError::Images`], [`RankError::Model`]. An unreadable sidecar is not an error: it
+/// is named in the program's log and skipped.
 pub fn rank(config: &Config) -> Result<Ranking, RankError> {
     let unknown = match &config.rank.formula {
         Some(formula) if formula.rates_texts() => {
@@ -182,8 +180,8 @@ pub fn rank(config: &Config) -> Result<Ranking, RankError> {
     rank_folder(&config.job_folder(), &config.rank, unknown)
 }
 
-/// The same for a folder; `unknown` is the perplexity of unknown words, which only
-/// a formula asks for.
+/// The same for a folder; `unknown` is the perplexity of unknown words, which only a
+/// formula needs.
 fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, RankError> {
     let (mut images, mut steps) = samples::read(folder, wanted, unknown)?;
     images.sort_by(|a, b| {
@@ -209,11 +207,12 @@ fn rank_folder(folder: &Path, wanted: &Rank, unknown: f64) -> Result<Ranking, Ra
 }
 
 impl Ranking {
-    /// Writes the best `top` images, or all, to [`FILE`] in `folder`, and the
-    /// duplicates of these to [`DUPLICATES`]; each file whole or not at all. Returns
-    /// the path of the first and how many images there are in it.
+    /// Writes the best `top` images, or all, to [`FILE`] in `folder`, and their duplicates
+    /// to [`DUPLICATES`], each file atomically. Returns the path of the first and the
+    /// number of its images.
     ///
     /// # Errors
+    ///
     /// [`RankError::Write`].
     pub fn write(
         &self,

@@ -1,17 +1,17 @@
-//! The sidecars of a job, each to an image with its score.
+//! Turns the sidecars of a job into images with scores.
 
 use std::path::Path;
 
 use super::{RankError, Ranked, Steps};
-use crate::config::{Around, Formula, ImageFormat, Measure, Rank, Variable};
+use crate::config::{Formula, ImageFormat, ImageText, Measure, Rank, Variable};
 use crate::fs::beneath;
 use crate::outputs::{self, Sidecar};
 use crate::page::{ImageContext, TextScore};
 use crate::picture::ImageInfo;
 use crate::progress::Step;
 
-/// Reads every sidecar below `folder` and keeps the images that are wanted, in no
-/// order. The sidecars are read one by one, as all of them may not fit in memory.
+/// Reads every sidecar below `folder` and keeps the wanted images, in no order. The
+/// sidecars are read one by one, because they may not all fit in memory.
 pub(super) fn read(
     folder: &Path,
     wanted: &Rank,
@@ -30,12 +30,12 @@ pub(super) fn read(
             Ok(sidecar) if beneath::is_file(folder, &file) => sidecar,
             Ok(_) => {
                 steps.unread += 1;
-                tracing::warn!("{file}: passed over, as only its sidecar is there");
+                tracing::warn!("{file}: skipped, because only its sidecar exists");
                 continue;
             }
             Err(error) => {
                 steps.unread += 1;
-                tracing::warn!("passed over: {error}");
+                tracing::warn!("skipped: {error}");
                 continue;
             }
         };
@@ -67,7 +67,7 @@ fn is_wanted(info: &ImageInfo, wanted: &Rank) -> bool {
         && info.height >= wanted.min_height
 }
 
-/// The score of one context. What the crawl recorded, where there is no formula.
+/// The score of one context; without a formula the one that the crawl recorded.
 fn score(context: &ImageContext, sidecar: &Sidecar, wanted: &Rank, unknown: f64) -> f64 {
     let Some(formula) = &wanted.formula else {
         return context.rank;
@@ -80,17 +80,17 @@ fn evaluate(formula: &Formula, context: &ImageContext, sidecar: &Sidecar, unknow
     formula.evaluate(|variable| match variable {
         Variable::Text(around, measure) => {
             let text = match around {
-                Around::Alt => scores.alt.as_ref(),
-                Around::Title => scores.title.as_ref(),
-                Around::AriaLabel => scores.aria_label.as_ref(),
-                Around::Caption => scores.caption.as_ref(),
-                Around::Figcaption => scores.figcaption.as_ref(),
-                Around::Heading => scores.heading.as_ref(),
-                Around::FileName => scores.file_name.as_ref(),
-                Around::Parent(n) => scores.parents.get(n),
-                Around::Sibling(n) => scores.siblings.get(n),
+                ImageText::Alt => scores.alt.as_ref(),
+                ImageText::Title => scores.title.as_ref(),
+                ImageText::AriaLabel => scores.aria_label.as_ref(),
+                ImageText::Caption => scores.caption.as_ref(),
+                ImageText::Figcaption => scores.figcaption.as_ref(),
+                ImageText::Heading => scores.heading.as_ref(),
+                ImageText::FileName => scores.file_name.as_ref(),
+                ImageText::Parent(n) => scores.parents.get(n),
+                ImageText::Sibling(n) => scores.siblings.get(n),
             };
-            // As in the rank that the crawl records: silence is no merit.
+            // As in the rank that the crawl records: a missing text is no merit.
             let absent = TextScore {
                 perplexity: unknown,
                 keyword: 0.0,

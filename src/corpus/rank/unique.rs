@@ -1,5 +1,5 @@
-//! Each address, each file and each picture once: of images in order the first is
-//! kept, and counts those that it stands for.
+//! Keeps each address, each file and each picture once: the first image in order, which
+//! counts its duplicates.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -10,12 +10,11 @@ use super::{Duplicate, Ranked, Why};
 use crate::fs::beneath;
 use crate::picture;
 
-/// Which image was left out for the sake of which.
+/// Which image is a duplicate of which.
 #[derive(Default)]
 pub(super) struct Groups {
     left_out: Vec<(Ranked, Why)>,
-    /// By file the one that was kept in its place, which a later step may leave out
-    /// as well.
+    /// By file the one that was kept instead, which a later step may leave out as well.
     instead: HashMap<String, String>,
 }
 
@@ -33,18 +32,18 @@ impl Groups {
         })
     }
 
-    /// Keeps the first of the images whose hashes differ in `near` bits or fewer from
-    /// one that is kept. Images without a hash are all kept.
+    /// Keeps the first of the images whose hashes differ from a kept one in at most `near`
+    /// bits. Images without a hash are all kept.
     pub fn first_of_near(&mut self, images: Vec<Ranked>, near: u32) -> Vec<Ranked> {
-        let mut kept = Kept::new(near);
+        let mut kept = KeptPictures::new(near);
         self.first(Why::Picture, images, |image, place| match image.phash {
             Some(hash) => kept.find_or_add(hash, place),
             None => place,
         })
     }
 
-    /// Keeps the images whose place among the kept is said to be the next one; the
-    /// others are counted at their place.
+    /// Keeps the images to which `place` assigns the next index; the others are counted at
+    /// theirs.
     fn first(
         &mut self,
         why: Why,
@@ -67,7 +66,7 @@ impl Groups {
         kept
     }
 
-    /// All that was left out, by those of `images` that stand for them.
+    /// All duplicates, by the kept one among `images`.
     pub fn duplicates(self, images: &[Ranked]) -> Vec<Duplicate> {
         let places: HashMap<&str, usize> = images
             .iter()
@@ -75,7 +74,8 @@ impl Groups {
             .map(|(place, image)| (image.file.as_str(), place))
             .collect();
         let Self { left_out, instead } = self;
-        // One of a step is left out at a later one at most, so the chain has an end.
+        // An image kept at one step can only be left out at a later one, so the chain
+        // ends.
         let last = |file: &str| {
             let next = |file: &&String| instead.get(*file);
             std::iter::successors(instead.get(file), next).last()
@@ -104,14 +104,14 @@ impl Groups {
     }
 }
 
-/// Hashes that are kept, found by being near. Hashes that differ in `n` bits agree
-/// in at least one of `n` + 1 parts, so only those that share a part are compared.
-struct Kept {
+/// Kept hashes, searchable by similarity. Hashes that differ in `n` bits agree in at least
+/// one of `n` + 1 parts, so only those that share a part are compared.
+struct KeptPictures {
     near: u32,
     by_part: HashMap<(u32, u64), Vec<(u64, usize)>>,
 }
 
-impl Kept {
+impl KeptPictures {
     fn new(near: u32) -> Self {
         Self {
             // A hash has 64 parts at most.
@@ -120,7 +120,7 @@ impl Kept {
         }
     }
 
-    /// The place of the first kept hash that is near, which may be this one itself.
+    /// The index of the first similar kept hash, which may be this one itself.
     fn find_or_add(&mut self, hash: u64, place: usize) -> usize {
         let parts = self.near + 1;
         let bounds = |n: u32| (64 * n / parts, 64 * (n + 1) / parts);
@@ -163,7 +163,7 @@ pub(super) fn hash_pictures(folder: &Path, images: &mut [Ranked]) {
     };
     let hashes: Vec<(usize, Option<u64>)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
-        // A thread that panics has said so; what it hashed is kept without a hash.
+        // A panicking thread has reported it; its images are kept without a hash.
         let ended = threads
             .into_iter()
             .map(|thread| thread.join().unwrap_or_default());

@@ -1,6 +1,6 @@
-//! The report as one HTML file that needs no other, and in which nothing acts: its
-//! policy (CSP) allows one style sheet, known by its digest, the pictures inside the file,
-//! and no script or address.
+//! The report as one self-contained HTML file in which nothing can act: its policy (CSP)
+//! allows one style sheet, identified by its digest, the pictures inside the file, and no
+//! scripts or addresses.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -59,7 +59,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     .into_string()
 }
 
-/// What a job found, for somebody who reads nothing else.
+/// The results of a job at a glance.
 fn verdict(job: &Figures, several: bool) -> maud::Markup {
     let Verdict {
         sentence,
@@ -78,7 +78,7 @@ fn verdict(job: &Figures, several: bool) -> maud::Markup {
                 }
             }
             @if let Some(manners) = job.manners() { p.when { (manners) } }
-            @if job.rows == 0 { p { "Nothing was crawled yet: the log has no row." } }
+            @if job.rows == 0 { p { "Nothing was crawled yet: the log is empty." } }
             @if !pictures.is_empty() {
                 h3 { "Pictures and their words" }
                 ul.pictures {
@@ -177,7 +177,7 @@ fn host_of(url: &str) -> &str {
 
 fn rows(table: &Table) -> maud::Markup {
     html! {
-        // A region that can be scrolled must be reached by keys.
+        // A scrollable region must be reachable by keyboard.
         div.wide tabindex="0" {
             table {
                 thead { tr { @for name in &table.head { th scope="col" { (shown(name)) } } } }
@@ -196,7 +196,7 @@ fn rows(table: &Table) -> maud::Markup {
     }
 }
 
-/// Without what turns or acts; maud escapes the rest.
+/// Without direction and control characters; maud escapes the rest.
 fn shown(text: &str) -> String {
     sanitize::shown(text).into_owned()
 }

@@ -1,6 +1,6 @@
-//! The class of an image by the majority of those who judged it.
+//! The class of an image by the majority of votes.
 //!
-//! This knows of votes only: an image is known by its address, as in the log.
+//! This module knows only votes: an image is identified by its address, as in the log.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,8 +10,8 @@ use crate::corpus::annotate::votes::{self, Question, VotesError};
 /// Images on which no class has more than half of the votes.
 pub(super) const NO_MAJORITY: &str = "no majority";
 
-/// The class of each image that was judged, by its address; the later of two votes of
-/// the same person counts.
+/// The class of each judged image, by its address; the later of two votes of the same
+/// person counts.
 pub(super) fn classes(config: &Config) -> Result<HashMap<String, String>, VotesError> {
     let votes = votes::read(&config.job_folder())?;
     let votes = votes::qualified(votes, &config.annotate);

@@ -1,5 +1,5 @@
-//! The report as Markdown, with the plots as files beside it; and its first table for
-//! a terminal.
+//! The report as Markdown, with the plots as separate files; and its first table for a
+//! terminal.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub(super) fn page(report: &Report, sections: &[Section]) -> String {
     out
 }
 
-/// What a job found, in lines.
+/// The results of a job, in lines.
 fn lead(job: &Figures) -> Vec<String> {
     let Verdict {
         sentence,
@@ -93,8 +93,8 @@ fn push(out: &mut String, table: &Table) {
     table.rows.iter().for_each(|row| out.push_str(&line(row)));
 }
 
-/// Text that Markdown takes for nothing but text: marks are escaped (CommonMark section
-/// 2.4), and what extensions make links of is broken.
+/// Text escaped for Markdown: marks are escaped (CommonMark section 2.4), and automatic
+/// links of extensions are prevented.
 fn plain(text: &str) -> String {
     let mut plain = String::new();
     for c in sanitize::shown(text).chars() {
@@ -112,7 +112,7 @@ fn plain(text: &str) -> String {
 }
 
 impl Report {
-    /// What was found, and the first table, for a terminal.
+    /// The results and the first table, for a terminal.
     pub fn summary(&self) -> String {
         let mut out = String::new();
         for job in &self.jobs {

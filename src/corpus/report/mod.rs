@@ -1,24 +1,24 @@
-//! What one job or several brought home: first what was found, with pictures and a few
-//! passages, then figures, tables and plots.
+//! The report of one or several jobs: first the results, with pictures and a few passages,
+//! then figures, tables and plots.
 //!
-//! [`report`] reads what jobs have written (the log, the sentences, the votes, a model)
-//! and gives plain data; [`Report::write`] makes of it `report.html`, a file that needs
-//! no other, and `report.md` with its plots beside it. The tables and figures are those
-//! of the theses: table 5.1 and figures 5.1, 5.2 and 5.5 of Werner 2015, and what a
-//! crawl met as to errors, hosts, encodings and media types.
+//! [`report`] reads the files of jobs (the log, the sentences, the votes, a model) and
+//! returns plain data; [`Report::write`] turns these into `report.html`, a self-contained
+//! file, and `report.md` with its plots beside it. The tables and figures are those of the
+//! theses: table 5.1 and figures 5.1, 5.2 and 5.5 of Werner 2015, and the errors, hosts,
+//! encodings and media types of a crawl.
 //!
-//! Everything is read line by line, once: memory is bounded by the number of hosts, not
-//! of rows. A crawl may go on meanwhile, so a last line or gzip member that is cut short
-//! is no damage. Any other damage is named in the report, by file and line, and the rest
-//! is counted.
+//! Everything is read line by line, once: memory is bounded by the number of hosts, not of
+//! rows. A crawl may be running, so an incomplete last line or gzip member is not damage.
+//! Any other damage is named in the report, by file and line, and the rest is counted.
 //!
-//! The report knows neither the frontier's store nor the network; of `frontier` it takes
-//! the arithmetic of what was found alone. It shows pictures and words of strangers, so a
-//! takedown removes the report that lies in the job's folder.
+//! The report knows neither the frontier's store nor the network; from `frontier` it only
+//! uses the arithmetic of the headline. It shows pictures and words from the web, so a
+//! takedown removes the report in the job's folder.
 //!
-//! Reading order: this file, `verdict` (what was found), `tally` (counting in bounded memory), `judged` (classes of
-//! images), `politeness`, `rows` (the log), `text` (sentences and their perplexity),
-//! `sections` (figures to tables and plots), `plot`, `html`, `markdown`.
+//! Reading order: this file, `verdict` (the results), `tally` (counting in bounded
+//! memory), `judged` (classes of images), `politeness`, `rows` (the log), `text`
+//! (sentences and their perplexity), `sections` (figures to tables and plots), `plot`,
+//! `html`, `markdown`.
 
 mod html;
 mod judged;
@@ -49,7 +49,7 @@ use crate::fs::{IoError, atomic};
 use crate::outputs::{self, OutputError};
 use crate::topic::model::FolderError;
 
-/// Troubles that are named; further ones are counted.
+/// The most problems that are named; further ones are counted.
 const MAX_TROUBLES: usize = 20;
 
 /// Why there is no report.
@@ -61,11 +61,11 @@ pub enum ReportError {
     /// The samples are being changed.
     #[error(transparent)]
     Outputs(#[from] OutputError),
-    /// The model that was asked for cannot be used.
+    /// The requested model cannot be used.
     #[error(transparent)]
     Model(#[from] FolderError),
-    /// The operating system refused.
-    #[error("{0}; free space or mend the permissions")]
+    /// The operating system reported an error.
+    #[error("{0}; free space or correct the permissions")]
     Io(#[from] IoError),
 }
 
@@ -81,17 +81,17 @@ pub struct Report {
 /// The figures of one job.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Figures {
-    /// Its name; of two with the same one, the later has a number behind it.
+    /// Its name; if two are equal, the later one has a number appended.
     pub name: String,
     /// Its `strategy.kind`.
     pub strategy: &'static str,
-    /// What was found: the report begins with it.
+    /// The results, with which the report begins.
     pub verdict: Verdict,
     /// When the first request was made, in milliseconds since 1970.
     pub begun: Option<u64>,
     /// When the last was finished, in milliseconds since 1970.
     pub ended: Option<u64>,
-    /// The longest time in which nothing was finished, in milliseconds.
+    /// The longest time without a finished task, in milliseconds.
     pub longest_pause: u64,
     /// Rows of the log.
     pub rows: u64,
@@ -99,15 +99,15 @@ pub struct Figures {
     pub sentences: u64,
     /// Their tokens.
     pub tokens: u64,
-    /// Hosts that gave at least one page.
+    /// Hosts with at least one page.
     pub hosts: u64,
-    /// Pages that were fetched and kept, each visit of them.
+    /// Pages that were fetched and kept, counting each visit.
     pub pages: u64,
-    /// Bytes of the decoded bodies of these.
+    /// Bytes of their decoded bodies.
     pub page_bytes: u64,
     /// Images that were kept.
     pub images: u64,
-    /// Requests by what was asked for.
+    /// Requests by kind.
     pub kinds: Vec<KindFigures>,
     /// How the requests ended, the most frequent first.
     pub endings: Vec<Ending>,
@@ -119,7 +119,7 @@ pub struct Figures {
     pub top_hosts: Vec<HostFigures>,
     /// Encodings of the pages kept, the most frequent first.
     pub encodings: Counted,
-    /// Media types of all answers with a body, the most frequent first.
+    /// Media types of all responses with a body, the most frequent first.
     pub media: Counted,
     /// Languages that the pages kept declare, the most frequent first.
     pub languages: Counted,
@@ -127,17 +127,17 @@ pub struct Figures {
     pub politeness: Politeness,
     /// Images kept so far, over time since `begun`.
     pub images_over_time: Series,
-    /// Of those that people judged: by class, over time since `begun`.
+    /// Judged images by class, over time since `begun`.
     pub classes_over_time: Vec<(String, Series)>,
     /// The perplexity of the sentences; `None` without a model or sentences.
     pub perplexity: Option<Perplexity>,
-    /// What of the job's files could not be read, by file and line.
+    /// Unreadable parts of the job's files, by file and line.
     pub troubles: Troubles,
 }
 
 impl Figures {
     /// How long the crawl took, in seconds: from the first request to the last row,
-    /// stops included.
+    /// including interruptions.
     pub fn seconds(&self) -> f64 {
         let (Some(begun), Some(ended)) = (self.begun, self.ended) else {
             return 0.0;
@@ -146,7 +146,7 @@ impl Figures {
     }
 }
 
-/// What could not be read.
+/// Problems in reading files.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Troubles {
     /// The first of them, in words.
@@ -156,7 +156,7 @@ pub struct Troubles {
 }
 
 impl Troubles {
-    /// Notes one.
+    /// Adds a problem.
     fn add(&mut self, trouble: impl fmt::Display) {
         if self.named.len() < MAX_TROUBLES {
             self.named.push(trouble.to_string())
@@ -167,10 +167,11 @@ impl Troubles {
 }
 
 /// Reads the outputs of the jobs. Perplexities are those of the model in the folder
-/// `model`, else of each job's own.
+/// `model`, by default of each job's own.
 ///
 /// # Errors
-/// [`ReportError`]; damage in a job's files is none.
+///
+/// [`ReportError`]; damage in a job's files is not an error.
 pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportError> {
     let mut models = text::Models::new(model)?;
     let mut read: Vec<Figures> = Vec::new();
@@ -204,10 +205,11 @@ pub fn report(jobs: &[Config], model: Option<&Path>) -> Result<Report, ReportErr
 }
 
 impl Report {
-    /// Writes `report.html`, `report.md` and the plots into `folder`, which is made where
-    /// it is not there, each file whole or not at all; returns the first two paths.
+    /// Writes `report.html`, `report.md` and the plots into `folder`, creating it if
+    /// necessary, each file atomically; returns the first two paths.
     ///
     /// # Errors
+    ///
     /// [`ReportError::Io`].
     pub fn write(&self, folder: &Path) -> Result<[PathBuf; 2], ReportError> {
         std::fs::create_dir_all(folder).map_err(IoError::at(folder, "making the folder"))?;

@@ -1,9 +1,9 @@
-//! Plots as SVG: lines over linear or logarithmic axes, and a legend above them.
+//! Plots as SVG: lines over linear or logarithmic axes, with a legend above them.
 //!
-//! The colours are those of Okabe and Ito (2008), which people with any colour vision
-//! tell apart; in print without colours the marks do. The legend stands above the plot,
-//! so that it never covers a line, and has a row for each name, as nobody knows how wide
-//! a text will be in the reader's font.
+//! The colours are those of Okabe and Ito (2008), which people with any colour vision can
+//! distinguish; without colours the marks can be. The legend is above the plot, so that it
+//! never covers a line, and has one row per name, because the width of text in the
+//! reader's font is unknown.
 
 use std::ops::Range;
 
@@ -15,15 +15,15 @@ use plotters::prelude::*;
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type Drawn = Result<(), Box<dyn std::error::Error>>;
 
-/// Width in pixels; the height is this of the plot and a row for each name.
+/// Width in pixels; the height is that of the plot plus a row for each name.
 const WIDTH: u32 = 680;
 const HEIGHT: u32 = 400;
 const ROW: u32 = 24;
 
-/// Marks along a line, so that each is known where lines cross.
+/// Marks along a line, so that it can be followed where lines cross.
 const MARKS: usize = 12;
 
-/// Okabe and Ito's, without the yellow, which is too pale for a line on paper.
+/// Those of Okabe and Ito, without yellow, which is too pale on paper.
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -37,42 +37,42 @@ const COLOURS: [RGBColor; 7] = [
 /// A named line.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
-    /// What the legend says.
+    /// The text of the legend.
     pub name: String,
     /// In order.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How the axes are divided. What stands on a logarithmic one must be above 0.
+/// The scales of the axes. Values on a logarithmic one must be above 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// Both evenly, from 0.
+    /// Both linear, from 0.
     Linear,
-    /// The horizontal one by powers of ten, the vertical one evenly from 0.
+    /// The horizontal one logarithmic, the vertical one linear from 0.
     #[cfg_attr(
         not(feature = "lab"),
         expect(dead_code, reason = "only experiments plot over sizes of text")
     )]
     LogarithmicX,
-    /// Both by powers of ten.
+    /// Both logarithmic.
     Logarithmic,
 }
 
-/// What is drawn.
+/// A plot.
 #[derive(Debug)]
 pub(crate) struct Plot {
     /// Label of the horizontal axis, with its unit.
     pub x: String,
     /// Label of the vertical axis, with its unit.
     pub y: String,
-    /// How the axes are divided.
+    /// The scales of the axes.
     pub scale: Scale,
     /// The lines.
     pub lines: Vec<Line>,
 }
 
 impl Plot {
-    /// The SVG; `None` where there is no point to draw.
+    /// The SVG; `None` if there is no point to draw.
     pub fn svg(&self) -> Option<String> {
         let points = || self.lines.iter().flat_map(|l| &l.points);
         let [x, y] = [range(points().map(|p| p.0)), range(points().map(|p| p.1))];
@@ -152,7 +152,8 @@ impl Plot {
             let style = colour(n).stroke_width(2);
             chart.draw_series(LineSeries::new(line.points.iter().copied(), style))?;
             let step = line.points.len().div_ceil(MARKS).max(1);
-            // Begun at different places, lest the marks of equal lines hide each other.
+            // Starts at different positions, so that the marks of equal lines do not hide
+            // each other.
             let marked = line.points.iter().skip(n * step / 7 % step.max(1));
             for point in marked.step_by(step) {
                 chart.plotting_area().draw(&mark(n, *point))?;
@@ -162,8 +163,8 @@ impl Plot {
     }
 }
 
-/// Where a logarithmic axis is labelled: at 1, 2 and 5 of each power of ten, or at the
-/// powers alone where these are many.
+/// The labels of a logarithmic axis: 1, 2 and 5 times each power of ten, or only the
+/// powers if there are many.
 fn ticks(range: &Range<f64>) -> Vec<f64> {
     let first = range.start.log10().floor() as i32;
     let last = range.end.log10().ceil() as i32;
@@ -175,7 +176,7 @@ fn ticks(range: &Range<f64>) -> Vec<f64> {
     all.filter(|tick| range.contains(tick)).collect()
 }
 
-/// A number as it stands at an axis: 1500000 is 1.5M.
+/// A number as an axis label: 1500000 is 1.5M.
 fn short(value: f64) -> String {
     let (value, unit) = match value.abs() {
         v if v >= 1e9 => (value / 1e9, "G"),
@@ -188,7 +189,7 @@ fn short(value: f64) -> String {
     format!("{text}{unit}")
 }
 
-/// The range of all values that can be drawn.
+/// The range of all drawable values.
 fn range(values: impl Iterator<Item = f64>) -> Option<Range<f64>> {
     values.filter(|v| v.is_finite()).fold(None, |range, value| {
         let range = range.unwrap_or(value..value);
@@ -209,7 +210,7 @@ fn middle_left() -> plotters::style::text_anchor::Pos {
     Pos::new(HPos::Left, VPos::Center)
 }
 
-/// The mark of the line of that number: its shape is its own, as its colour is.
+/// The mark of a line by its number, with its own shape and colour.
 fn mark<'a, C: Clone + 'a>(n: usize, at: C) -> DynElement<'a, SVGBackend<'a>, C> {
     const SHAPES: [&[(i32, i32)]; 7] = [
         // Circle, square, triangle, diamond, triangle downwards, bar, upright bar.

@@ -1,30 +1,30 @@
-//! Whether the pauses between the requests to a host were kept, by the log alone.
+//! Checks from the log alone whether the pauses between requests to a host were observed.
 //!
-//! The pause runs from when the request before was settled to when the next began its
-//! journey. The first is never before its last byte, the second never after it was
-//! sent: the true pause is at least what is measured. Where requests to a host may
-//! overlap, the pause from beginning to beginning is measured instead.
+//! The pause is measured from the time the previous request was settled to the time the
+//! next one began its journey. The first is never before its last byte, the second never
+//! after it was sent, so the true pause is at least the measured one. If requests to a
+//! host may overlap, the pause is measured from start to start instead.
 
 use serde::Serialize;
 
-/// How many times the pause that was due a pause was: the limits of the classes.
+/// The classes of pauses, as multiples of the required pause.
 const RATIOS: [f64; 5] = [1.0, 1.5, 2.0, 5.0, 10.0];
 
-/// What the log says of the pauses.
+/// The pauses in the log.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Politeness {
     /// Pauses that were measured.
     pub measured: u64,
-    /// Those in which nothing was due.
+    /// Pauses where none was required.
     pub free: u64,
-    /// Those shorter than what was due.
+    /// Pauses shorter than required.
     pub violations: u64,
-    /// The least pause, as a share of what was due, and its host; `None` where nothing
-    /// was due.
+    /// The shortest pause, as a share of the required one, and its host; `None` if none
+    /// was required.
     pub least: Option<(f64, String)>,
-    /// How many were below 1, 1.5, 2, 5 and 10 times what was due, and above.
+    /// How many were below 1, 1.5, 2, 5 and 10 times the required pause, and above.
     pub ratios: [u64; 6],
-    /// Rows that say nothing of when they were asked, of before the log did.
+    /// Rows of older logs without the start of the request.
     pub unknown: u64,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Last {
 }
 
 impl Politeness {
-    /// Takes the next request to a host in the order of the log; all times are
+    /// Adds the next request to a host in the order of the log; all times are
     /// milliseconds.
     pub(super) fn take(
         &mut self,

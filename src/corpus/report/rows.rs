@@ -1,6 +1,4 @@
-//! The log of a crawl, row by row, to figures.
-//!
-//! This knows what a row says and nothing of why.
+//! Reads the log of a crawl row by row and computes figures.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -26,11 +24,11 @@ const TOP: usize = 20;
 /// Requests of one kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct KindFigures {
-    /// What was asked for.
+    /// The kind.
     pub kind: &'static str,
     /// How often.
     pub requests: u64,
-    /// How often it was got: outcome `done` or `unchanged`.
+    /// How many succeeded: outcome `done` or `unchanged`.
     pub done: u64,
     /// Bytes of all decoded bodies.
     pub bytes: u64,
@@ -38,12 +36,12 @@ pub struct KindFigures {
     pub ms: u64,
 }
 
-/// One way in which requests ended.
+/// An outcome of requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ending {
     /// The outcome, as in the log.
     pub outcome: String,
-    /// The reason, where there is one.
+    /// The reason, if there is one.
     pub reason: Option<String>,
     /// How often.
     pub count: u64,
@@ -56,15 +54,15 @@ pub struct BucketFigures {
     pub bucket: &'static str,
     /// Pages that were kept.
     pub pages: u64,
-    /// The geometric mean of their perplexities as they were rated in the crawl; `None`
-    /// where none was.
+    /// The geometric mean of their perplexities as rated in the crawl; `None` if none was
+    /// rated.
     pub perplexity: Option<f64>,
 }
 
 /// A host.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HostFigures {
-    /// Its name, with its port where that is not the default.
+    /// Its name, with its port unless that is the default.
     pub host: String,
     /// Requests to it.
     pub requests: u64,
@@ -80,7 +78,7 @@ pub struct HostFigures {
     pub perplexity: Option<f64>,
 }
 
-/// What is read of a row; that of a robots.txt lacks some.
+/// The parts of a row that are read; older rows lack some.
 #[derive(Deserialize)]
 struct LogLine<'a> {
     #[serde(borrow)]
@@ -105,14 +103,14 @@ struct LogLine<'a> {
     on_topic_guessed: bool,
     #[serde(default)]
     control: bool,
-    /// Said of a page that was visited again.
+    /// Set for a revisited page.
     changed: Option<bool>,
     #[serde(borrow)]
     outcome: Cow<'a, str>,
     reason: Option<String>,
 }
 
-/// A geometric mean in the making.
+/// A geometric mean being computed.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     logs: f64,
@@ -144,7 +142,7 @@ struct Host {
     last: Option<Last>,
 }
 
-/// Everything that rows are added to.
+/// The accumulators for rows.
 #[derive(Default)]
 struct Rows {
     kinds: BTreeMap<&'static str, KindFigures>,
@@ -161,8 +159,8 @@ struct Rows {
     focus: Focus,
 }
 
-/// Reads `logs/crawl.jsonl` into `figures`, and returns what was found by choice and by
-/// chance; no file is an empty one.
+/// Reads `logs/crawl.jsonl` into `figures`, and returns the results of chosen and of
+/// random links; a missing file counts as empty.
 pub(super) fn read(figures: &mut Figures, config: &Config) -> Focus {
     let judged = judged::classes(config).unwrap_or_else(|error| {
         figures.troubles.add(error);
@@ -281,7 +279,8 @@ impl Rows {
         };
         host.requests += 1;
         host.bytes += line.bytes;
-        // As the frontier counts: links that were followed for the first time, to their end.
+        // As the frontier counts: links that were followed for the first time, to the end
+        // of their redirects.
         let is_link = line.kind == TaskKind::Page && line.bucket != Bucket::Seed;
         let ended = matches!(line.outcome.as_ref(), "done" | "dropped");
         if is_link && ended && line.changed.is_none() {

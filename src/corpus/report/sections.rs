@@ -1,14 +1,14 @@
-//! The report in sections: figures as tables of words, and plots.
+//! The report in sections: figures as tables of text, and plots.
 //!
-//! Both pages are made of these. Strings of strangers go through here as they are: who
-//! writes a page escapes them.
+//! Both pages are generated from these. Strings from the web are passed through unchanged;
+//! the writer of a page escapes them.
 
 use super::plot::{Line, Plot, Scale};
 use super::tally::{Counted, Series};
 use super::text::{ModelUse, Packet, Perplexity};
 use super::{Figures, Report};
 
-/// A heading and what stands below it.
+/// A heading with its content.
 #[derive(Debug, Default)]
 pub(super) struct Section {
     /// The heading.
@@ -35,13 +35,13 @@ pub(super) struct Table {
 pub(super) struct Figure {
     /// Name of its file.
     pub file: String,
-    /// What it shows, in words.
+    /// What it shows.
     pub caption: String,
     /// The drawing.
     pub svg: String,
 }
 
-/// All sections that have something to say.
+/// All sections that have content.
 pub(super) fn of(report: &Report) -> Vec<Section> {
     let jobs = &report.jobs;
     let all = [
@@ -114,7 +114,7 @@ fn overview(jobs: &[Figures]) -> Section {
     ];
     for job in jobs.iter().filter(|j| j.rows == 0) {
         text.push(format!(
-            "{}: nothing was crawled yet, the log has no row.",
+            "{}: nothing was crawled yet, the log is empty.",
             job.name
         ));
     }
@@ -139,7 +139,7 @@ fn perplexity(jobs: &[Figures]) -> Section {
         ..Section::default()
     };
     if judged.is_empty() {
-        let words = "No perplexities: there are no sentences, or no model to ask.";
+        let words = "No perplexities: there are no sentences, or there is no model.";
         section.text.push(words.to_owned());
         return section;
     }
@@ -189,8 +189,8 @@ fn perplexity(jobs: &[Figures]) -> Section {
     section
 }
 
-/// The packets as points of a logarithmic axis: so many together that a point is at least
-/// 8 % further on than the one before it.
+/// The packets as points for a logarithmic axis, merged so that each point is at least 8 %
+/// further on than the previous one.
 fn thinned(packets: &[Packet]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::new();
     let (mut logs, mut tokens) = (0.0, 0.0);
@@ -448,13 +448,13 @@ fn names(
         rows.push(row(jobs, "others", |job| count(of(job).others)));
     }
     let words = match title {
-        "MIME types" => "Of all answers with a body, as their servers name them.",
+        "MIME types" => "Of all responses with a body, as declared by their servers.",
         _ => "Of the pages that were kept.",
     };
     table(title, words, head(jobs, name), rows)
 }
 
-/// The 20 names with most in all jobs together, and how often each job met them.
+/// The 20 most frequent names in all jobs together, and their number in each job.
 fn side_by_side(jobs: &[Counted], absent: &str) -> Vec<Vec<String>> {
     let mut sums: Vec<(&str, u64)> = Vec::new();
     for (name, n) in jobs.iter().flat_map(|job| &job.top) {
@@ -495,7 +495,7 @@ fn troubles(jobs: &[Figures]) -> Section {
     }
 }
 
-/// A section of one table; an empty one where the table has no rows.
+/// A section with one table; empty if the table has no rows.
 fn table(title: &'static str, words: &str, head: Vec<String>, rows: Vec<Vec<String>>) -> Section {
     let mut section = Section::default();
     if !rows.is_empty() {
@@ -527,7 +527,7 @@ pub(super) fn count(n: u64) -> String {
     text
 }
 
-/// A number with as many places as matter.
+/// A number with a suitable number of digits.
 pub(super) fn decimal(value: f64) -> String {
     match value {
         v if !v.is_finite() => "-".to_owned(),
@@ -550,7 +550,7 @@ pub(super) fn duration(seconds: f64) -> String {
     }
 }
 
-/// The figures that a terminal is told.
+/// The figures printed on a terminal.
 pub(super) fn summary(report: &Report) -> Vec<Table> {
     overview(&report.jobs).tables
 }

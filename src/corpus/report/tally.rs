@@ -1,12 +1,12 @@
 //! Counting in bounded memory: names, and quantities along an axis.
 //!
-//! Nothing here knows what is counted.
+//! This module does not know what is counted.
 
 use std::collections::HashMap;
 
 use serde::Serialize;
 
-/// Different names that are told apart; strangers choose some of them.
+/// The most distinct names that are counted, because some of them come from the web.
 const MAX_NAMES: usize = 10_000;
 
 /// Counts names.
@@ -41,17 +41,17 @@ impl Tally {
     }
 }
 
-/// Names and how often each was met.
+/// Names with their frequencies.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Counted {
     /// The most frequent, most first.
     pub top: Vec<(String, u64)>,
-    /// How often any other was met.
+    /// The frequency of all others.
     pub others: u64,
 }
 
-/// Sums along an axis that begins at 0, in steps of one width. Where it grows beyond
-/// `MAX` steps two neighbours become one, so that memory is bounded and the resolution
+/// Sums along an axis that begins at 0, in steps of equal width. If it grows beyond `MAX`
+/// steps, pairs of neighbours are merged, so that memory is bounded and the resolution
 /// fits the length.
 #[derive(Debug, Clone)]
 pub(super) struct Steps<T> {
@@ -102,10 +102,10 @@ impl<T: Default + Clone + std::ops::AddAssign> Steps<T> {
     }
 }
 
-/// How many there were up to each point of an axis.
+/// Running totals along an axis.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Series {
-    /// The place on the axis, ascending, and the sum of all before it.
+    /// The position on the axis, ascending, and the total before it.
     pub points: Vec<(u64, u64)>,
 }
 

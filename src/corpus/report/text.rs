@@ -25,15 +25,15 @@ use crate::topic::strategy;
 /// The fewest sentences of a packet.
 const PACKET: u64 = 25;
 
-/// The longest line that is read, in bytes; pages are capped far below.
+/// The longest line that is read, in bytes; pages are limited to far less.
 const MAX_LINE: usize = 64 << 20;
 
 /// The perplexity of all sentences and of each packet.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Perplexity {
-    /// The folder of the model that was asked.
+    /// The folder of the model.
     pub model: PathBuf,
-    /// What the model had to do with the crawl.
+    /// The role of the model in the crawl.
     pub model_use: ModelUse,
     /// Over all sentences together.
     pub all: f64,
@@ -43,17 +43,17 @@ pub struct Perplexity {
     pub packets: Vec<Packet>,
 }
 
-/// What a model had to do with a crawl.
+/// The role of a model in a crawl.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelUse {
-    /// It chose which links were followed first, so it flatters what came of that.
+    /// It decided which links were followed first, so it flatters the results.
     Steered,
-    /// It is the job's, but the strategy is unfocused: it chose nothing.
+    /// It is the job's, but the strategy is unfocused, so it decided nothing.
     Rated,
-    /// It is another one, of another corpus.
+    /// It is another one, trained on another corpus.
     HeldOut,
-    /// It is another one, and what the job's own was made of cannot be read.
+    /// It is another one, and the corpus of the job's own is unknown.
     Other,
 }
 
@@ -62,13 +62,13 @@ pub enum ModelUse {
 pub struct Packet {
     /// Sentences crawled up to its end.
     pub sentences: u64,
-    /// Its tokens that were rated, the ends of sentences counted.
+    /// Its rated tokens, including the ends of sentences.
     pub tokens: usize,
     /// Its perplexity.
     pub perplexity: f64,
 }
 
-/// Log probability and how many tokens, ends of sentences included, it is of.
+/// Log probability and number of tokens, including ends of sentences.
 #[derive(Debug, Clone, Copy, Default)]
 struct Scored {
     sentences: u64,
@@ -84,7 +84,7 @@ impl AddAssign for Scored {
     }
 }
 
-/// The models that are asked: one for all jobs, or each job's own.
+/// The models: one for all jobs, or each job's own.
 pub(super) struct Models {
     all: bool,
     loaded: Option<Model>,
@@ -98,7 +98,7 @@ impl Models {
         })
     }
 
-    /// The model for a job, and what it had to do with the crawl.
+    /// The model for a job, and its role in the crawl.
     fn of(&mut self, config: &Config) -> Result<Option<(&Model, ModelUse)>, FolderError> {
         let own = config.model_folder();
         if !self.all && self.loaded.as_ref().is_none_or(|m| m.folder != own) {
@@ -111,7 +111,7 @@ impl Models {
         let Some(model) = &self.loaded else {
             return Ok(None);
         };
-        // Two folders may hold the same model.
+        // Two folders may contain the same model.
         let corpus = ModelFacts::read(&own).map(|facts| facts.corpus_sha256);
         let is_own = model.folder == own
             || corpus
@@ -165,7 +165,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
                 let what = "not a sentence that spoor wrote; left out";
                 return troubles.add(format!("{}:{n}: {what}", path.display()));
             };
-            // Normalised text stays as it is.
+            // Normalised text is unchanged.
             let sentence = lm::normalise(line);
             *tokens += sentence.len() as u64;
             if let Some((model, _)) = model
@@ -183,7 +183,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, models: &mut Models) 
             step.reach(*sentences);
         });
         match end {
-            // A crawl is adding to it, or was when it was killed.
+            // A crawl is appending to it, or was when it was killed.
             Err(error) if torn && error.kind() == ErrorKind::UnexpectedEof => {}
             Err(error) => troubles.add(format!(
                 "{}: damaged behind line {read}, and the rest left out: {error}",
@@ -221,7 +221,7 @@ fn perplexity(
     }
 }
 
-/// The files of sentences in the order they were written; none where there is no folder.
+/// The files of sentences in order; empty if there is no folder.
 fn segments(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = match std::fs::read_dir(folder) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),

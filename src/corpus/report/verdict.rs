@@ -1,8 +1,8 @@
-//! What a job found, before any other figure: how much is on topic and what choosing was
-//! worth, its documents, the pictures with their words, a few passages of its text.
+//! The results of a job at a glance: how much is on topic and the benefit of choosing
+//! links, its documents, the pictures with their words, a few passages of its text.
 //!
-//! Pictures are decoded and encoded anew, small, and bounded in number and bytes; so are
-//! the words.
+//! Pictures are re-encoded at a small size, and bounded in number and bytes; so are the
+//! words.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::fs::beneath;
 use crate::outputs::{self, Document, Sidecar, Table};
 use crate::picture::thumbnail;
 
-/// Pictures that are shown.
+/// The most pictures that are shown.
 const PICTURES: usize = 18;
 
 /// Their longer side in pixels.
@@ -30,20 +30,21 @@ const PICTURE_BYTES: usize = 900_000;
 /// Bytes of the largest file that is decoded for one.
 const MAX_FILE: u64 = 32 << 20;
 
-/// The best rows of `images.tsv` that are kept while it is read; some have no picture.
+/// How many of the best rows of `images.tsv` are kept while reading it; some have no
+/// picture.
 const CANDIDATES: usize = 4 * PICTURES;
 
-/// Passages of text that are shown.
+/// The most passages that are shown.
 const PASSAGES: usize = 3;
 
-/// Characters of a passage, and of a picture's words.
+/// The most characters of a passage, and of a picture's words.
 const MAX_PASSAGE: usize = 420;
 const MAX_WORDS: usize = 200;
 
-/// What a job found.
+/// The results of a job.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Verdict {
-    /// How much is on topic, of what was chosen and of what was drawn by chance, as data.
+    /// How much is on topic, of the chosen links and of the control sample.
     pub headline: Option<Headline>,
     /// The same in one sentence.
     pub sentence: String,
@@ -71,9 +72,9 @@ pub struct DocumentFigures {
 pub struct Picture {
     /// Its path below the job's folder.
     pub file: String,
-    /// The page that it stands on.
+    /// The page that embeds it.
     pub page: String,
-    /// The words that say most of it, where there are any.
+    /// Its most descriptive text, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub words: Option<String>,
     /// Its rank score; lower is better.
@@ -91,14 +92,14 @@ pub struct Passage {
     /// Its title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// How likely the page is on topic, where that is known.
+    /// The probability that the page is on topic, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic: Option<f64>,
     /// Its beginning.
     pub text: String,
 }
 
-/// Reads what the verdict needs beside the log, which gave `focus`.
+/// Reads the data for the verdict other than the log, which gave `focus`.
 pub(super) fn read(figures: &mut Figures, config: &Config, focus: &Focus) {
     let folder = config.job_folder();
     let topic = config.job.name.as_str();
@@ -109,7 +110,7 @@ pub(super) fn read(figures: &mut Figures, config: &Config, focus: &Focus) {
     figures.verdict.pictures = pictures(&folder);
 }
 
-/// Counts the documents, and takes passages of the best: each of another site.
+/// Counts the documents, and takes passages of the best, each from a different site.
 fn texts(figures: &mut Figures, folder: &Path) {
     let documents = match outputs::documents(folder) {
         Ok(documents) => documents,
@@ -131,7 +132,7 @@ fn texts(figures: &mut Figures, folder: &Path) {
         let Some((host, passage)) = passage(&document) else {
             continue;
         };
-        // The better one of a site stays, then the best sites.
+        // The better one of a site is kept, then the best sites.
         let rate = document.on_topic.unwrap_or_default();
         match best.iter_mut().find(|(_, known, _)| *known == host) {
             Some(known) if known.0 < rate => *known = (rate, host, passage),
@@ -144,7 +145,7 @@ fn texts(figures: &mut Figures, folder: &Path) {
     figures.verdict.passages = best.into_iter().map(|(.., passage)| passage).collect();
 }
 
-/// The first paragraph of a document that is one, and its host.
+/// The first real paragraph of a document, and its host.
 fn passage(document: &Document) -> Option<(String, Passage)> {
     const SHORTEST: usize = 160;
     let url = crate::address::PageUrl::parse(&document.url).ok()?;
@@ -159,7 +160,7 @@ fn passage(document: &Document) -> Option<(String, Passage)> {
     Some((url.host().to_owned(), passage))
 }
 
-/// A text cut behind a word.
+/// A text cut after a word.
 fn shortened(text: &str, most: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(most) else {
         return text.to_owned();
@@ -225,7 +226,7 @@ const MAX_ROW: usize = 1 << 20;
 fn best_rows(folder: &Path) -> Vec<(f64, String)> {
     let mut best: Vec<(f64, String)> = Vec::new();
     let mut columns = None;
-    // What can be read of it is shown.
+    // Its readable part is shown.
     let read = outputs::each_line(folder, Table::Images, MAX_ROW, |line| {
         let text = String::from_utf8_lossy(line.bytes.unwrap_or_default());
         if line.number == 1 {
@@ -266,7 +267,7 @@ fn tidy(best: &mut Vec<(f64, String)>) {
 }
 
 impl Figures {
-    /// What choosing was worth, in a sentence.
+    /// The benefit of choosing links, in a sentence.
     pub(super) fn gain(&self) -> Option<String> {
         let headline = self.verdict.headline.as_ref()?;
         let times = |x: f64| match x {
@@ -298,7 +299,7 @@ impl Figures {
         })
     }
 
-    /// Whether the pauses were kept, in a sentence.
+    /// Whether the pauses were observed, in a sentence.
     pub(super) fn manners(&self) -> Option<String> {
         let politeness = &self.politeness;
         let (measured, short) = (politeness.measured, politeness.violations);
@@ -308,7 +309,7 @@ impl Figures {
         let all = super::sections::count(measured);
         Some(match short {
             0 => format!(
-                "It was polite: all of {all} pauses between two requests to a site were kept."
+                "It was polite: all of {all} pauses between two requests to a site were observed."
             ),
             1 => {
                 format!("Of {all} pauses between two requests to a site one was shorter than due.")

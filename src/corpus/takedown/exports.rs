@@ -1,5 +1,5 @@
-//! Exports that hold a removed sample. An archive or a table of compressed columns
-//! cannot be rewritten without making it again, so such an export goes as a whole.
+//! Exports that contain a removed sample. An archive or a table of compressed columns
+//! cannot be edited without writing it again, so such an export is removed as a whole.
 
 use std::io::{BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -12,19 +12,18 @@ use super::receipt::GoneFile;
 use crate::fs::IoError;
 use crate::fs::beneath::{self, JobPath, Kind};
 
-/// The folder of the exports in a job's folder, with one of its own for each.
+/// The folder of the exports in a job's folder, with a subfolder for each.
 const FOLDER: &str = "exports";
 
-/// The folder of the job's report, which shows pictures and passages made anew, so that
-/// nothing in it can be searched for. It is quickly made again.
+/// The folder of the job's report, which shows re-encoded pictures and passages that
+/// cannot be searched for. It is quickly written again.
 const REPORT: &str = "report";
 
-/// Kinds of files in which text does not stand as it is.
+/// Extensions of files whose text is compressed.
 const PACKED: [&str; 5] = ["parquet", "gz", "zst", "zip", "bz2"];
 
-/// The exports in a job's folder in which one of `needles` stands: addresses, paths
-/// or hashes of removed samples. One that cannot be searched is among them too, as the
-/// report is.
+/// The exports in a job's folder that contain one of `needles`: addresses, paths or hashes
+/// of removed samples. Exports that cannot be searched are included, and so is the report.
 pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>, TakedownError> {
     let exports = folder.join(FOLDER);
     let mut found = Vec::new();
@@ -37,7 +36,7 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
     if !beneath::is_dir(folder, FOLDER) {
         return Ok(found);
     }
-    // An address may hold what JSON writes otherwise, as a backslash in its query.
+    // JSON may escape an address, for example a backslash in its query.
     let escaped = needles.iter().filter_map(|needle| {
         let json = serde_json::to_string(needle).ok()?;
         let json = json.trim_matches('"');
@@ -46,7 +45,7 @@ pub(super) fn holding(folder: &Path, needles: &[String]) -> Result<Vec<JobPath>,
     let all = needles.iter().cloned().chain(escaped);
     let search = AhoCorasick::new(all).map_err(|e| TakedownError::Needles(e.to_string()))?;
     for (entry, _) in beneath::entries(folder, FOLDER).map_err(IoError::at(&exports, "listing"))? {
-        // One with another name is none that spoor made.
+        // spoor gives its exports no other names.
         let Ok(name) = JobPath::parse(&format!("{FOLDER}/{entry}")) else {
             continue;
         };
@@ -134,10 +133,11 @@ pub(super) fn described(folder: &Path, name: &str) -> Result<GoneFile, TakedownE
 /// Removes a file or a folder with all that is in it.
 pub(super) fn remove(folder: &Path, name: &str) -> Result<(), TakedownError> {
     let path = folder.join(name);
-    // A receipt that was interrupted is read from a file, and removes nothing else.
+    // The name may come from an interrupted receipt in a file, which must not remove
+    // anything else.
     let of_export = name == REPORT || name.starts_with(&format!("{FOLDER}/"));
     if !of_export {
-        let why = std::io::Error::new(ErrorKind::InvalidInput, "it is not an export");
+        let why = std::io::Error::new(ErrorKind::InvalidInput, "not an export");
         return Err(IoError::at(&path, "removing")(why).into());
     }
     match beneath::remove_all(folder, name) {

@@ -1,30 +1,30 @@
-//! Takedowns: samples leave a job for good, and nothing of them is fetched again.
+//! Takedowns remove samples from a job permanently, so that they are never fetched again.
 //!
-//! What is asked for (addresses, hosts, bytes) is first forbidden: it joins the list
-//! in the job's folder that every opening of the job reads, and that the scope
-//! judges by. Only then is anything removed, and everywhere the job keeps it:
-//! images with their sidecars, the words of pages in other sidecars, sentences and
-//! documents, rows of the tables and of the log, votes, records of the frontier, exports.
+//! The targets (addresses, hosts, bytes) are first forbidden: they join the list in the
+//! job's folder that every opening of the job reads and that the scope uses. Only then are
+//! data removed, everywhere the job keeps them: images with their sidecars, the words of
+//! pages in other sidecars, sentences and documents, rows of the tables and of the log,
+//! votes, records of the frontier, exports.
 //!
-//! # What a crash costs
+//! # The cost of a crash
 //!
-//! Nothing. What is to be removed is found by reading alone and written down as an
-//! unfinished receipt before the first file goes; every step may be done twice; and
-//! the next takedown finishes an unfinished one first. The job can be opened in
-//! between, and what is forbidden stays so.
+//! None. A read-only search determines what to remove and records it as an unfinished
+//! receipt before the first file is removed; every step may be repeated; and the next
+//! takedown completes an unfinished one first. The job can be opened in between, and the
+//! targets stay forbidden.
 //!
-//! # What it cannot do
+//! # Limits
 //!
-//! Sentences of which the log has no row cannot be told to be of a page. The receipt says
-//! so, and never claims more than what was removed.
+//! Sentences without a row in the log cannot be assigned to a page. The receipt says so,
+//! and never claims more than what was removed.
 //!
-//! This module knows no network and decides nothing about addresses: that is the
-//! scope's. Reading order: this file, `gone` (what is covered), `tables`,
+//! This module does not know the network and makes no decisions about addresses, which is
+//! the scope's task. Reading order: this file, `selection` (what is removed), `tables`,
 //! `exports`, `receipt`.
 
 mod exports;
-mod gone;
 mod receipt;
+mod selection;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -46,28 +46,28 @@ use crate::outputs::{self, Leaving, OutputError, Rewriting, Sidecar};
 use crate::page::TaskKind;
 use crate::web::scope::{HostRange, Order, Scope, Takedowns, Target};
 
-use gone::Gone;
 pub use receipt::{Copy, GoneContexts, GoneFile, GoneImage, Receipt};
+use selection::Selection;
 
 /// The folder of the receipts, in the job's folder.
 pub const FOLDER: &str = checkpoint::RECEIPTS;
 
-/// Why a takedown is not complete. Running it again goes on with it.
+/// Why a takedown is not complete. Running it again continues it.
 #[derive(Debug, thiserror::Error)]
 pub enum TakedownError {
-    /// Nothing was asked for.
-    #[error("nothing to take down; name it by --url, --host or --sha256")]
+    /// There are no targets.
+    #[error("nothing to take down; give --url, --host or --sha256")]
     Nothing,
     /// There is no job.
-    #[error("{}: no job lies here; is job.folder the one that was crawled?", .0.display())]
+    #[error("{}: there is no job; is job.folder the one that was crawled?", .0.display())]
     Missing(PathBuf),
-    /// The job's folder cannot be opened, or a crawl works on it.
+    /// The job's folder cannot be opened, or a crawl is using it.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// The frontier failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The frontier could not be exported anew.
+    /// The frontier could not be exported again.
     #[error(transparent)]
     Archive(#[from] DumpError),
     /// An output failed.
@@ -81,31 +81,31 @@ pub enum TakedownError {
     Unfinished {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// A file or folder failed.
-    #[error("{0}; free space or mend the permissions, then run this again")]
+    #[error("{0}; free space or correct the permissions, then run this again")]
     Io(#[from] IoError),
 }
 
-/// What is asked for.
+/// The options of a takedown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Request {
     /// What to take down.
     pub targets: Vec<Target>,
     /// Why, in the operator's words.
     pub reason: Option<String>,
-    /// Only say what would be removed. The job is opened as a crawl would, and
-    /// nothing is forbidden or removed.
+    /// Only report what would be removed. The job is opened as for a crawl, and nothing is
+    /// forbidden or removed.
     pub dry_run: bool,
 }
 
-/// Takes samples down; `now` is milliseconds since 1970. Returns the receipt, and
-/// where it was written.
+/// Takes samples down; `now` is milliseconds since 1970. Returns the receipt and its path.
 ///
 /// # Errors
-/// [`TakedownError`]; [`OpenError::Busy`] where a crawl works on the job.
+///
+/// [`TakedownError`]; [`OpenError::Busy`] if a crawl is using the job.
 pub fn take_down(
     config: &Config,
     request: &Request,
@@ -114,7 +114,7 @@ pub fn take_down(
     take_down_with(config, request, now, &mut |_| Ok(()))
 }
 
-/// What is told of every step, in whose place a test may let it fail.
+/// Called before every step; a test can make it fail.
 type Watch<'a> = &'a mut dyn FnMut(&str) -> Result<(), TakedownError>;
 
 fn take_down_with(
@@ -180,12 +180,12 @@ fn take_down_with(
         .map(|(receipt, path)| (receipt, Some(path)))
 }
 
-/// A job that samples are taken from.
+/// A job from which samples are removed.
 struct Work<'a> {
     config: &'a Config,
     folder: PathBuf,
     frontier: Frontier,
-    /// Where the outputs stand.
+    /// The present lengths of the outputs.
     stamp: Vec<u8>,
     list: Takedowns,
     now: u64,
@@ -193,7 +193,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// An earlier takedown that did not come to its end.
+    /// An earlier, unfinished takedown.
     fn unfinished(&self) -> Result<Option<Receipt>, TakedownError> {
         let path = self.folder.join(checkpoint::UNFINISHED);
         let bytes = match beneath::read(&self.folder, checkpoint::UNFINISHED) {
@@ -207,7 +207,7 @@ impl Work<'_> {
         })
     }
 
-    /// Forbids and removes what a receipt asks for.
+    /// Forbids and removes the targets of a receipt.
     fn complete(&mut self, begun: Receipt) -> Result<(Receipt, PathBuf), TakedownError> {
         let (mut receipt, scope) = self.plan(Receipt {
             version: receipt::VERSION,
@@ -227,7 +227,7 @@ impl Work<'_> {
         self.write(checkpoint::UNFINISHED, &to_json(&receipt))?;
         (self.watch)("planned")?;
 
-        let gone = Gone::new(&scope, &self.folder, &receipt);
+        let gone = Selection::new(&scope, &self.folder, &receipt);
         if let Some(rewriting) = Rewriting::prepare(&self.folder, &self.stamp, &gone)? {
             (self.watch)("journal")?;
             self.stamp = rewriting.stamp().to_vec();
@@ -285,11 +285,11 @@ impl Work<'_> {
         Ok((receipt, self.folder.join(name)))
     }
 
-    /// Finds all that is to be removed, and changes nothing; with the scope that
-    /// forbids it.
+    /// Determines everything to remove, without changing anything; also returns the scope
+    /// that forbids it.
     fn plan(&mut self, mut receipt: Receipt) -> Result<(Receipt, Scope), TakedownError> {
         let scope = self.forbidding(&mut receipt)?;
-        let mut gone = Gone::new(&scope, &self.folder, &receipt);
+        let mut gone = Selection::new(&scope, &self.folder, &receipt);
         let images = self.folder.join("images");
         let files = outputs::image_files(&self.folder).map_err(IoError::at(&images, "listing"))?;
         let mut kept: HashMap<String, Vec<usize>> = HashMap::new();
@@ -301,7 +301,7 @@ impl Work<'_> {
                         places.or_default().push(at);
                     }
                 }
-                Err(error) => receipt.remains.push(format!("not looked at: {error}")),
+                Err(error) => receipt.remains.push(format!("not examined: {error}")),
             }
         }
         receipt.copies = self.copies(&receipt.images, &files, &kept)?;
@@ -312,7 +312,7 @@ impl Work<'_> {
                 }
             }
         }
-        let gone = Gone::new(&scope, &self.folder, &receipt).with_found(gone);
+        let gone = Selection::new(&scope, &self.folder, &receipt).with_found(gone);
         let shares = outputs::count_rows(&self.folder, &gone)?;
         (receipt.rows, receipt.pages) = (shares.rows, shares.pages);
         receipt.unnamed = shares.unnamed;
@@ -343,8 +343,8 @@ impl Work<'_> {
         Ok((receipt, scope))
     }
 
-    /// The images that are kept and have the bytes of removed ones, each once. `kept`
-    /// has the places in `files` by the beginning of the hash.
+    /// The kept images that have the bytes of removed ones, each once. `kept` maps the
+    /// beginnings of hashes to indices in `files`.
     fn copies(
         &self,
         images: &[GoneImage],
@@ -370,8 +370,7 @@ impl Work<'_> {
         Ok(copies)
     }
 
-    /// The job's scope with the orders that a receipt asks for, and those that
-    /// follow from them.
+    /// The job's scope with the orders of a receipt, and those that follow from them.
     fn forbidding(&self, receipt: &mut Receipt) -> Result<Scope, TakedownError> {
         for target in &receipt.asked {
             if let Target::Url(url) = target {
@@ -394,7 +393,7 @@ impl Work<'_> {
         Ok(scope)
     }
 
-    /// Whether the frontier knows of something that was asked for.
+    /// Whether the frontier knows anything about a target.
     fn is_known(&self, target: &Target, scope: &Scope) -> Result<bool, TakedownError> {
         match target {
             Target::Url(url) => {
@@ -412,8 +411,8 @@ impl Work<'_> {
         }
     }
 
-    /// Says what stays, as nothing tells whose it is or as it lies elsewhere. `untold` has
-    /// the bytes of texts by file of which nothing tells whose they are.
+    /// Records what is not removed, because it cannot be assigned to a page or is
+    /// elsewhere. `untold` has the bytes of unassigned texts by file.
     fn remains(&self, receipt: &mut Receipt, untold: &BTreeMap<String, u64>) {
         let remains = &mut receipt.remains;
         let of_bytes = |target: &Target| matches!(target, Target::Sha256(_));
@@ -453,7 +452,7 @@ impl Work<'_> {
         }
     }
 
-    /// A receipt has a name of its own.
+    /// A unique name for the receipt.
     fn receipt_name(&self) -> String {
         let time = timestamp(self.now).replace([':', '-', '.'], "");
         let mut name = format!("{FOLDER}/{time}.json");
@@ -465,7 +464,7 @@ impl Work<'_> {
         name
     }
 
-    /// Writes a file whole, on the disk before this returns.
+    /// Writes a file atomically and syncs it.
     fn write(&self, name: &str, bytes: &[u8]) -> Result<(), TakedownError> {
         let path = self.folder.join(FOLDER);
         beneath::create_dir_all(&self.folder, FOLDER)
@@ -476,14 +475,14 @@ impl Work<'_> {
     }
 }
 
-/// Enough of a hash to find few others by it, as there may be millions.
+/// Enough of a hash to match few others; there may be millions.
 fn beginning(sha256: &str) -> String {
     sha256.chars().take(12).collect()
 }
 
-/// The removed images whose bytes were taken down, and those that merely have no
-/// words left.
-fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
+/// The removed images whose bytes were taken down, and those that merely have no words
+/// left.
+fn by_cause(receipt: &Receipt, gone: &Selection<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) {
     let images = receipt.images.iter().filter(|i| gone.file(i.file.as_str()));
     let with = |wanted: bool| {
         let of = images.clone().filter(move |i| i.by.is_some() == wanted);
@@ -492,9 +491,8 @@ fn by_cause(receipt: &Receipt, gone: &Gone<'_>) -> (Vec<PageUrl>, Vec<PageUrl>) 
     (with(true), with(false))
 }
 
-/// What an export that holds a removed sample has in it; `pages` are those whose text was
-/// kept. The bytes alone tell only
-/// where no other image has them.
+/// The search terms for exports with a removed sample; `pages` are those whose text was
+/// kept. A hash is only used if no other image has the same bytes.
 fn needles(receipt: &Receipt, pages: BTreeSet<String>) -> Vec<String> {
     let mut needles: Vec<String> = pages.into_iter().collect();
     let left: HashSet<&str> = receipt.copies.iter().map(|c| c.sha256.as_str()).collect();

@@ -1,4 +1,4 @@
-//! What a takedown did, for the one who asked for it: as data and as text.
+//! The receipt of a takedown, as data and as text.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::{self, Write};
@@ -20,28 +20,27 @@ pub struct Receipt {
     pub version: u32,
     /// The job's name.
     pub job: String,
-    /// When it was asked for, RFC 3339 in UTC.
+    /// When it was requested, RFC 3339 in UTC.
     pub time: String,
-    /// When all of it was done; `None` where nothing was to be changed (`--dry-run`).
+    /// When it was completed; `None` for a dry run (`--dry-run`).
     pub done: Option<String>,
     /// Why, in the operator's words.
     pub reason: Option<String>,
-    /// What was asked for, and is forbidden from then on.
+    /// The targets, which are forbidden from then on.
     pub asked: Vec<Target>,
     /// Addresses to which images among these redirect; they are forbidden too.
     pub followed: Vec<PageUrl>,
-    /// Addresses to which pages among these redirect, or which they call their own.
-    /// They were not asked for and are kept.
+    /// Addresses to which pages among these redirect, or which they declare as canonical.
+    /// They are not targets and are kept.
     pub leads_to: Vec<PageUrl>,
-    /// What was asked for of which nothing was found: no image, context, row or
-    /// record. It is forbidden all the same.
+    /// Targets without any image, context, row or record. They are forbidden nevertheless.
     pub not_found: Vec<Target>,
     /// Images that were removed with their sidecars.
     pub images: Vec<GoneImage>,
     /// Images that are kept without the words of some pages.
     pub contexts: Vec<GoneContexts>,
-    /// Images with the bytes of removed ones that were kept, because only an
-    /// address or a host was asked for.
+    /// Images with the bytes of removed ones that were kept, because only an address or a
+    /// host was a target.
     pub copies: Vec<Copy>,
     /// Rows that were removed, by the path of the table below the job's folder.
     pub rows: BTreeMap<String, u64>,
@@ -49,18 +48,17 @@ pub struct Receipt {
     /// the job's folder.
     #[serde(default)]
     pub pages: BTreeMap<String, u64>,
-    /// Rows of the log and documents that stay, and no longer say that they were found on
-    /// or stand for one of these pages.
+    /// Remaining rows and documents from which references to these pages were removed.
     #[serde(default)]
     pub unnamed: u64,
-    /// What changed in the frontier.
+    /// The changes in the frontier.
     pub frontier: TakenDown,
-    /// Exports that were removed whole, as paths below the job's folder;
-    /// `spoor export` makes them again.
+    /// Exports that were removed whole, as paths below the job's folder; `spoor export`
+    /// writes them again.
     pub exports: Vec<JobPath>,
     /// Every file that was removed.
     pub files: Vec<GoneFile>,
-    /// What could not be removed, in words.
+    /// What could not be removed.
     pub remains: Vec<String>,
 }
 
@@ -71,13 +69,13 @@ pub struct GoneImage {
     pub file: JobPath,
     /// Its address.
     pub url: String,
-    /// SHA-256 of its bytes by its sidecar.
+    /// SHA-256 of its bytes, from its sidecar.
     pub sha256: String,
-    /// What covers it; `None` where all pages that embed it were taken down.
+    /// The target that covers it; `None` if all pages that embed it were taken down.
     pub by: Option<Target>,
 }
 
-/// Words that were removed from a sidecar that stays.
+/// Words that were removed from a remaining sidecar.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GoneContexts {
     /// Path of the image below the job's folder.
@@ -106,13 +104,13 @@ pub struct GoneFile {
     pub file: String,
     /// Its size in bytes.
     pub bytes: u64,
-    /// SHA-256 of what was in it.
+    /// SHA-256 of its content.
     pub sha256: String,
 }
 
 impl Receipt {
-    /// Takes over what an earlier, interrupted attempt at the same had found: what
-    /// it removed is not there any more.
+    /// Adds the findings of an earlier, interrupted attempt, because what it removed
+    /// cannot be found any more.
     pub(super) fn merge(&mut self, earlier: Receipt) {
         self.time = earlier.time;
         self.reason = earlier.reason;
@@ -146,13 +144,13 @@ impl Receipt {
         own.forgotten = own.forgotten.max(before.forgotten);
     }
 
-    /// Whether this is one that was read back, of an attempt that did not come to
-    /// its end: only that knows of what remains.
+    /// Whether it was read back from an unfinished attempt, which alone has entries in
+    /// `remains`.
     pub(super) fn is_unfinished(&self) -> bool {
         !self.remains.is_empty()
     }
 
-    /// Whether anything was removed or is to be.
+    /// Whether anything was removed or is to be removed.
     pub fn is_empty(&self) -> bool {
         self.images.is_empty()
             && self.contexts.is_empty()
@@ -164,7 +162,7 @@ impl Receipt {
     }
 }
 
-/// Adds the items whose name is new.
+/// Adds the items with new names.
 fn add_new<T>(own: &mut Vec<T>, earlier: Vec<T>, name: impl Fn(&T) -> &str) {
     let mut known: HashSet<String> = own.iter().map(|item| name(item).to_owned()).collect();
     for item in earlier {
@@ -174,14 +172,14 @@ fn add_new<T>(own: &mut Vec<T>, earlier: Vec<T>, name: impl Fn(&T) -> &str) {
     }
 }
 
-/// Items of one kind that are shown as text: an export has a file for each image.
+/// The most items of one kind that are shown as text: an export has a file for each image.
 const MAX_SHOWN: usize = 20;
 
 impl fmt::Display for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (did, forbidden) = match self.done {
-            Some(_) => ("removed", "forbidden for good"),
-            None => ("would be removed", "would be forbidden for good"),
+            Some(_) => ("removed", "forbidden permanently"),
+            None => ("would be removed", "would be forbidden permanently"),
         };
         writeln!(f, "takedown of {} from the job {}", self.time, self.job)?;
         if let Some(reason) = &self.reason {

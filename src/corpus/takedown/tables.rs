@@ -1,21 +1,20 @@
-//! Tables and votes that others make of a job's images: lines without those that
-//! speak of removed ones.
+//! Tables and votes about a job's images: removes the lines about removed ones.
 //!
-//! Nothing is presumed of a table but that its first line names its columns and
-//! that a line speaks of an image by its path, its address or its hash.
+//! The only assumptions about a table are that its first line names its columns and that a
+//! line identifies an image by its path, its address or its hash.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::{Gone, TakedownError};
+use super::{Selection, TakedownError};
 use crate::fs::IoError;
 use crate::fs::{atomic, beneath};
 use crate::outputs::Leaving;
 
-/// What of a job's folder is looked through besides the files that grow, as paths
-/// below it: the tables, and what a process left of one that was killed writing it.
+/// The files of a job's folder to search besides the growing ones, as paths below it: the
+/// tables, and leftovers of a process that was killed while writing one.
 pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
     let mut found = Vec::new();
     for below in ["", "annotations/"] {
@@ -40,7 +39,7 @@ pub(super) fn of(folder: &Path) -> Result<Vec<String>, TakedownError> {
     Ok(found)
 }
 
-/// The name that a file has when it is whole, as `atomic` writes it.
+/// The final name of a file that is written atomically.
 fn table_of(name: &str) -> &str {
     let whole = name
         .strip_suffix(".partial")
@@ -48,12 +47,12 @@ fn table_of(name: &str) -> &str {
     whole.map_or(name, |(whole, _)| whole)
 }
 
-/// How many lines of a table speak of what is gone; with `write` it is put in its
-/// place without them.
+/// How many lines of a table are about removed images; with `write` it is replaced by one
+/// without them.
 pub(super) fn without(
     folder: &Path,
     name: &str,
-    gone: &Gone<'_>,
+    gone: &Selection<'_>,
     write: bool,
 ) -> Result<u64, TakedownError> {
     let path: PathBuf = folder.join(name);
@@ -80,9 +79,9 @@ pub(super) fn without(
     Ok(removed)
 }
 
-/// A row speaks of an image by its path in any column, and by an address in one
-/// that is called so.
-fn row_filter<'a>(gone: &'a Gone<'_>, header: &str) -> impl FnMut(&str) -> bool + use<'a> {
+/// A row identifies an image by its path in any column, or by an address in a column of
+/// addresses.
+fn row_filter<'a>(gone: &'a Selection<'_>, header: &str) -> impl FnMut(&str) -> bool + use<'a> {
     let is = |name: &str, what: &str| name == what || name.ends_with(&format!("_{what}"));
     let columns: Vec<(bool, bool)> = header
         .split('\t')
@@ -90,7 +89,7 @@ fn row_filter<'a>(gone: &'a Gone<'_>, header: &str) -> impl FnMut(&str) -> bool 
         .collect();
     let mut first = true;
     move |row| {
-        // The names of the columns are none of the rows.
+        // The header is not a row.
         if std::mem::take(&mut first) {
             return false;
         }
@@ -102,7 +101,7 @@ fn row_filter<'a>(gone: &'a Gone<'_>, header: &str) -> impl FnMut(&str) -> bool 
     }
 }
 
-/// What of a line of votes is needed.
+/// The part of a vote's line that is needed.
 #[derive(Deserialize)]
 struct Vote {
     vote: Option<u64>,
@@ -115,9 +114,9 @@ struct Vote {
     file: String,
 }
 
-/// A vote goes with its image, and what takes back a vote goes with that. A line
-/// that cannot be read stays.
-fn vote_filter<'a>(gone: &'a Gone<'_>) -> impl FnMut(&str) -> bool + use<'a> {
+/// A vote is removed with its image, and an undo with its vote. An unreadable line is
+/// kept.
+fn vote_filter<'a>(gone: &'a Selection<'_>) -> impl FnMut(&str) -> bool + use<'a> {
     let mut votes = std::collections::HashSet::new();
     move |line| {
         let Ok(line) = serde_json::from_str::<Vote>(line) else {

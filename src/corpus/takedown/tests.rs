@@ -14,7 +14,7 @@ use crate::crawl::frontier::{
 };
 use crate::fs::beneath::JobPath;
 use crate::outputs::sentences_at;
-use crate::outputs::{Document, NewImageFile, Row, TextPlace, Visit, document_at, documents};
+use crate::outputs::{Document, NewImageFile, Row, TextPlace, VisitKind, document_at, documents};
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
 use crate::picture::ImageInfo;
 use crate::web::scope::Sha256Hex;
@@ -299,7 +299,7 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
                 let OutputEdit::AddContext { note, context } = edit else {
                     continue;
                 };
-                outputs.extend_image(note, ImageContext::clone(context), Visit::Changed)?;
+                outputs.extend_image(note, ImageContext::clone(context), VisitKind::Changed)?;
             }
             let mut note = None;
             let (mut sentences, mut document) = (None, None);
@@ -479,7 +479,7 @@ fn an_image_goes_from_everywhere_and_its_copy_stays() {
     );
     let said = receipt.to_string();
     assert!(
-        said.contains("forbidden for good: 2\n  url https://a.test/1.png\n"),
+        said.contains("forbidden permanently: 2\n  url https://a.test/1.png\n"),
         "{said}"
     );
     assert!(said.contains("--sha256 "), "{said}");
@@ -752,10 +752,7 @@ fn who_works_on_the_job_is_not_disturbed() {
     fs::remove_file(job.folder().join(checkpoint::TAKEDOWNS)).unwrap();
     let missing = config(&job.root.path().join("nowhere"), "");
     let missing = take_down(&missing, &asked, 0).unwrap_err();
-    assert!(
-        missing.to_string().contains("no job lies here"),
-        "{missing}"
-    );
+    assert!(missing.to_string().contains("there is no job"), "{missing}");
 }
 
 #[test]
@@ -819,7 +816,7 @@ fn a_sidecar_that_names_a_file_elsewhere_removes_nothing_there() {
         let told = receipt
             .remains
             .iter()
-            .find(|r| r.starts_with("not looked at"));
+            .find(|r| r.starts_with("not examined"));
         assert!(
             told.is_some_and(|told| told.contains(&file)),
             "{:?}",
@@ -962,7 +959,7 @@ fn an_import_that_names_a_file_elsewhere_is_refused_and_a_store_that_does_is_har
     let page = url("http://a.test/");
     let mut outputs = outputs::Outputs::open(&job.folder(), &[]).unwrap();
     outputs
-        .extend_image("../victim", context("http://z.test/"), Visit::Changed)
+        .extend_image("../victim", context("http://z.test/"), VisitKind::Changed)
         .unwrap();
     outputs.mark_boilerplate("../victim", &page, 1.0).unwrap();
     outputs

@@ -4,7 +4,7 @@ use super::completion::Completion;
 use super::documents;
 use super::product::Product;
 use crate::crawl::frontier::{Finished, OutputEdit, Settled};
-use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, Visit};
+use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitKind};
 use crate::page::ImageContext;
 use crate::picture::ImageInfo;
 
@@ -101,9 +101,9 @@ fn apply(
     match (edit, &completion.product) {
         (OutputEdit::AddContext { note, context }, _) => {
             let visit = match changed {
-                None => Visit::First,
-                Some(false) => Visit::Same,
-                Some(true) => Visit::Changed,
+                None => VisitKind::First,
+                Some(false) => VisitKind::Same,
+                Some(true) => VisitKind::Changed,
             };
             outputs.extend_image(note, ImageContext::clone(context), visit)
         }

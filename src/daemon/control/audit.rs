@@ -1,6 +1,6 @@
-//! The record of changes: who changed what of a running crawl, from what to what, a
-//! line each in `logs/audit.jsonl`. It is no output of the crawl: it is never cut back,
-//! whatever becomes of what the change brought about.
+//! The audit log: who changed what in a running crawl, from which value to which, one line
+//! each in `logs/audit.jsonl`. It is not an output of the crawl: it is never truncated,
+//! even if the effects of a change are.
 
 use std::path::Path;
 
@@ -17,23 +17,23 @@ use crate::sanitize;
 pub struct Entry {
     /// When, RFC 3339 in UTC.
     pub time: String,
-    /// Who.
+    /// The client.
     pub who: String,
     /// `pause`, `resume`, `stop`, `checkpoint`, `seed` or `set`.
     pub what: String,
-    /// The full key of a setting, as `limits.documents`.
+    /// The full key of a setting, such as `limits.documents`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// Its value before, as TOML.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
-    /// Its value now, as TOML; of a seed its address.
+    /// Its value now, as TOML; for a seed its address.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<String>,
 }
 
 impl Entry {
-    /// Now.
+    /// An entry with the present time.
     pub(super) fn of(who: &Who, what: &str) -> Self {
         Self {
             time: timestamp(now()),
@@ -52,7 +52,7 @@ impl Entry {
     }
 }
 
-/// Appends an entry to the file, and tells it to the program's own log.
+/// Appends an entry to the file, and to the program's own log.
 pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlError> {
     let Entry {
         who,
@@ -66,7 +66,7 @@ pub(super) async fn append(folder: &Path, entry: &Entry) -> Result<(), ControlEr
     let folder = folder.to_owned();
     let line = entry.to_json();
     let write = move || outputs::append_line(&folder, Table::Audit, &line, outputs::ROTATE);
-    // The task only fails where the process ends.
+    // The task only fails when the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;
     written.map_err(|error| ControlError::Audit(error.to_string()))

@@ -1,4 +1,4 @@
-//! The other end of the control API.
+//! The client of the control API.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,14 +16,13 @@ use crate::address::{HostKey, PageUrl};
 use crate::crawl::checkpoint::{self, OpenError};
 use crate::daemon::explain::{Explanation, HostReport};
 
-/// The longest that an answer is waited for: the crawl may just be flushing to a
-/// slow disk.
+/// The time limit for a response: the crawl may be flushing to a slow disk.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Bytes of one event of the log that are kept until it is whole.
+/// The most bytes of an incomplete log event that are kept.
 const MAX_EVENT: usize = 4 << 20;
 
-/// Asks a running crawl.
+/// Sends requests to a running crawl.
 #[derive(Debug, Clone)]
 pub struct Client {
     place: Where,
@@ -52,13 +51,13 @@ impl Client {
         Self { place }
     }
 
-    /// For the crawl whose API is at `url`, as `http://127.0.0.1:8470`.
+    /// For the crawl whose API is at `url`, such as `http://127.0.0.1:8470`.
     pub fn at(url: Url, token: Option<Token>) -> Self {
         let place = Where::Url(url, token);
         Self { place }
     }
 
-    /// As [`Desk::status`](super::Desk::status).
+    /// As [`ControlHandle::status`](super::ControlHandle::status).
     ///
     /// # Errors
     /// [`ControlError`], here and below.
@@ -67,16 +66,17 @@ impl Client {
     }
 
     /// `pause`, `resume`, `stop` or `checkpoint`, as the methods of
-    /// [`Desk`](super::Desk) of these names.
+    /// [`ControlHandle`](super::ControlHandle) with these names.
     ///
     /// # Errors
+    ///
     /// [`ControlError`].
     pub async fn tell(&self, what: &str) -> Result<Done, ControlError> {
         self.send(Method::POST, &format!("api/{what}"), Vec::new())
             .await
     }
 
-    /// As [`Desk::add_seeds`](super::Desk::add_seeds).
+    /// As [`ControlHandle::add_seeds`](super::ControlHandle::add_seeds).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -84,7 +84,7 @@ impl Client {
         self.send(Method::POST, "api/seeds", json(seeds)?).await
     }
 
-    /// As [`Desk::config`](super::Desk::config).
+    /// As [`ControlHandle::config`](super::ControlHandle::config).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -92,7 +92,7 @@ impl Client {
         self.get("api/config", |_| {}).await
     }
 
-    /// As [`Desk::set`](super::Desk::set).
+    /// As [`ControlHandle::set`](super::ControlHandle::set).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -103,7 +103,7 @@ impl Client {
         self.send(Method::PATCH, "api/config", json(values)?).await
     }
 
-    /// As [`Desk::explain`](super::Desk::explain).
+    /// As [`ControlHandle::explain`](super::ControlHandle::explain).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -114,7 +114,7 @@ impl Client {
         self.get("api/explain", query).await
     }
 
-    /// As [`Desk::host`](super::Desk::host).
+    /// As [`ControlHandle::host`](super::ControlHandle::host).
     ///
     /// # Errors
     /// [`ControlError`].
@@ -122,7 +122,7 @@ impl Client {
         self.get(&format!("api/host/{host}"), |_| {}).await
     }
 
-    /// As [`Desk::reload`](super::Desk::reload), with the text of a job file.
+    /// As [`ControlHandle::reload`](super::ControlHandle::reload), with the text of a job file.
     ///
     /// # Errors
     /// [`ControlError`].
@@ -141,17 +141,18 @@ impl Client {
         self.get("api/log", query).await
     }
 
-    /// Gives every row of the log to `take` as it is written, until the crawl ends or
-    /// `take` says that it is enough (false).
+    /// Passes every row of the log to `take` as it is written, until the crawl ends or
+    /// `take` returns false.
     ///
     /// # Errors
+    ///
     /// [`ControlError`].
     pub async fn follow(&self, mut take: impl FnMut(Followed) -> bool) -> Result<(), ControlError> {
         let (client, _place) = self.client(None)?;
         let target = self.target("api/log/follow")?;
         let mut answer = self.answered(client.get(target)).await?;
         let mut pending = Vec::new();
-        // A connection that breaks is the crawl's end, as far as this can be known.
+        // A broken connection is treated as the end of the crawl.
         while let Ok(Some(part)) = answer.chunk().await {
             pending.extend_from_slice(&part);
             while let Some(end) = pending.windows(2).position(|pair| pair == b"\n\n") {
@@ -193,7 +194,7 @@ impl Client {
 
     fn target(&self, path: &str) -> Result<Url, ControlError> {
         let base = match &self.place {
-            // The host says nothing here, but a request must have one.
+            // The host is irrelevant here, but a request must have one.
             Where::Folder(_) => "http://spoor/",
             Where::Url(url, _) => url.as_str(),
         };
@@ -241,7 +242,7 @@ impl Client {
         ))
     }
 
-    /// Whether a process has the job, as far as can be seen from here.
+    /// Whether a process holds the lock of the job.
     fn is_locked(&self) -> bool {
         match &self.place {
             Where::Folder(folder) => {
@@ -266,8 +267,11 @@ impl Client {
         ControlError::Silent { place, why }
     }
 
-    /// A client that connects there, and what must live as long.
-    fn client(&self, timeout: Option<Duration>) -> Result<(reqwest::Client, Place), ControlError> {
+    /// A client that connects there, and a guard that must live as long.
+    fn client(
+        &self,
+        timeout: Option<Duration>,
+    ) -> Result<(reqwest::Client, SocketGuard), ControlError> {
         let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
         let roots = webpki_roots::TLS_SERVER_ROOTS.iter().cloned();
         let roots: rustls::RootCertStore = roots.collect();
@@ -283,7 +287,7 @@ impl Client {
         if let Some(timeout) = timeout {
             builder = builder.timeout(timeout);
         }
-        let mut place = Place::default();
+        let mut place = SocketGuard::default();
         if let Where::Folder(folder) = &self.place {
             (builder, place) = self.through_socket(builder, folder)?;
         }
@@ -296,9 +300,9 @@ impl Client {
         &self,
         builder: reqwest::ClientBuilder,
         folder: &Path,
-    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+    ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
         let not_there = |_| ControlError::NotRunning(self.name());
-        let place = super::socket::Place::of(folder).map_err(not_there)?;
+        let place = super::socket::ShortPath::of(folder).map_err(not_there)?;
         let builder = builder.unix_socket(place.path.as_path());
         Ok((builder, Some(place)))
     }
@@ -308,19 +312,19 @@ impl Client {
         &self,
         _: reqwest::ClientBuilder,
         _: &Path,
-    ) -> Result<(reqwest::ClientBuilder, Place), ControlError> {
+    ) -> Result<(reqwest::ClientBuilder, SocketGuard), ControlError> {
         Err(self.silent("this system has no Unix domain sockets; name the API's --url".to_owned()))
     }
 }
 
 #[cfg(unix)]
-type Place = Option<super::socket::Place>;
+type SocketGuard = Option<super::socket::ShortPath>;
 #[cfg(not(unix))]
-type Place = ();
+type SocketGuard = ();
 
 impl Followed {
-    /// One event as the standard has it (WHATWG HTML, section 9.2.5), with a single line
-    /// of data, as ours have; `None` for a comment.
+    /// Parses one event of the standard (WHATWG HTML, section 9.2.5) with a single line of
+    /// data, as ours have; `None` for a comment.
     fn parse(text: &str) -> Option<Self> {
         let field = |name: &str| {
             let value = text.lines().find_map(|line| line.strip_prefix(name))?;
@@ -337,7 +341,7 @@ fn json(value: &impl Serialize) -> Result<Vec<u8>, ControlError> {
     serde_json::to_vec(value).map_err(|e| ControlError::Garbled(e.to_string()))
 }
 
-/// The innermost error: what the system said.
+/// The innermost error, which is that of the system.
 fn root_cause(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {

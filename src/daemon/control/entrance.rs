@@ -1,41 +1,43 @@
-//! The address over TCP, which is taken before anything else is done: the link that leads
-//! there is the first that a crawl says.
+//! The TCP address of the API. It is bound before anything else is done, because its link
+//! is the first thing that a crawl prints.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
-use super::guard::{AccessError, Token};
+use super::auth::{AccessError, Token};
 use crate::config::{self, Listen};
 
-/// The port that is tried first where the operator names none.
+/// The port that is tried first if the operator chose none.
 const PORT: u16 = 8470;
 
-/// As many ports are tried.
+/// How many ports are tried.
 const TRIES: u16 = 100;
 
-/// An address that is listened on, and who may come in.
+/// A listening address with its access rules.
 #[derive(Debug)]
 pub struct Entrance {
     pub(super) listener: TcpListener,
     pub(super) token: Option<Token>,
     /// Where it is.
     pub address: SocketAddr,
-    /// What a browser is given to come in.
+    /// The link for a browser.
     pub link: String,
 }
 
 impl Entrance {
-    /// Listens as `section` says; `None` where it says nowhere, and where the operator named
-    /// no address and the system gives none. Nobody is answered yet.
+    /// Listens as `section` says; `None` if it disables the API, or if the operator chose
+    /// no address and the system has none free. No request is answered yet.
     ///
     /// # Errors
-    /// [`AccessError`], where the operator named an address or a token that will not do.
+    ///
+    /// [`AccessError`] if the operator chose an unusable address or token.
     pub fn open(section: &config::Control) -> Result<Option<Self>, AccessError> {
         Self::open_from(section, PORT)
     }
 
-    /// The same, with another port that is tried first where none is named.
+    /// The same, with another port to try first if none is chosen.
     ///
     /// # Errors
+    ///
     /// As [`Entrance::open`].
     pub fn open_from(section: &config::Control, port: u16) -> Result<Option<Self>, AccessError> {
         let token = Token::of(section)?;
@@ -61,17 +63,17 @@ impl Entrance {
                     Err(error) => return Ok(without(&error.to_string())),
                 };
                 let Ok(address) = listener.local_addr() else {
-                    return Ok(without("the system does not say which port it gave"));
+                    return Ok(without("the system does not report the port"));
                 };
-                // What the operator keeps secret stands in no link. Without any secret
-                // everybody on this machine could steer the crawl.
+                // The operator's own secret must not be in a link. Without any secret
+                // everybody on this machine could control the crawl.
                 let (token, link) = match (token, Token::random()) {
                     (Some(own), _) => (own, format!("http://{address}/")),
                     (None, Some(made)) => {
                         let link = made.link(address);
                         (made, link)
                     }
-                    (None, None) => return Ok(without("the system has no random numbers")),
+                    (None, None) => return Ok(without("the system provides no random numbers")),
                 };
                 Ok(Some(Self {
                     listener,
@@ -84,13 +86,13 @@ impl Entrance {
     }
 }
 
-/// The crawl goes on without a page.
+/// Reports that the crawl continues without a dashboard.
 fn without(why: &str) -> Option<Entrance> {
-    tracing::warn!("no dashboard: {why}; `spoor ctl` reaches the crawl all the same");
+    tracing::warn!("no dashboard: {why}; `spoor ctl` still reaches the crawl");
     None
 }
 
-/// Listens on the first port from this one on that is free, or else on any.
+/// Listens on the first free port from `first` on, or else on any.
 fn free(first: u16) -> std::io::Result<TcpListener> {
     let mut last = std::io::Error::other("no port was tried");
     for port in (first..first.saturating_add(TRIES)).chain([0]) {

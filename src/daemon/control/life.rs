@@ -1,7 +1,7 @@
-//! The life of a crawl as those see it who watch: it is prepared, it crawls, it has ended.
+//! The life of a crawl as seen by its viewers: it is prepared, it crawls, it has ended.
 //!
-//! The page is there from the first second, before there is a frontier to ask; and it
-//! keeps the last figures when the process is gone, because they are sent to it at the end.
+//! The page is available from the first second, before there is a frontier; and it keeps
+//! the last figures after the process has gone, because they are sent to it at the end.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -18,23 +18,23 @@ use utoipa::ToSchema;
 
 use super::routes::Problem;
 use super::status::Stage;
-use super::{Board, ControlError, Desk, Inner, Status};
+use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};
 use crate::crawl::frontier::Frontier;
 use crate::crawl::pipeline::End;
 use crate::fs::{atomic, beneath};
 
-/// Pages that wait for the end at the same time, so that they do not take every
-/// connection.
+/// The most pages that may wait for the end at the same time, so that they do not use up
+/// all connections.
 const WATCHERS: usize = 8;
 
-/// The longest that the last figures are waited for.
+/// The longest wait for the last figures.
 const MOMENT: Duration = Duration::from_secs(2);
 
-/// Where a crawl is in its life.
+/// The stage of a crawl's life.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Now {
-    /// It is being prepared: what is done, and since when in milliseconds since 1970.
+    /// It is being prepared: the current step, and its start in milliseconds since 1970.
     Preparing { since: u64, doing: String },
     /// The frontier is open.
     Crawling,
@@ -47,7 +47,7 @@ pub struct Ending {
     pub why: String,
     /// The same in words.
     pub text: String,
-    /// Commands that go on from here.
+    /// Commands that may follow.
     pub next: Vec<NextStep>,
 }
 
@@ -56,33 +56,33 @@ pub struct Ending {
 pub struct NextStep {
     /// As it is typed.
     pub command: String,
-    /// What it gives.
+    /// Its effect.
     pub gives: String,
 }
 
-/// The last that is said of a crawl.
+/// The final data of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Farewell {
-    /// How it stood; `ended` says why.
+    /// The status; `ended` says why it ended.
     pub status: Status,
-    /// What it brought.
-    pub board: Board,
+    /// The results.
+    pub board: Dashboard,
 }
 
-/// The file in a job's folder that says how the last run ended. It is gone while a crawl
-/// runs, and stays away where one was killed.
+/// The file in a job's folder that records how the last run ended. It is removed while a
+/// crawl runs, and is not written if one is killed.
 const ENDED: &str = "ended.json";
 
-/// How the last run of the job in `folder` ended, where it said so.
+/// How the last run of the job in `folder` ended, if that was recorded.
 pub fn ending(folder: &Path) -> Option<Ending> {
     let file = beneath::open(folder, ENDED).ok()?;
     serde_json::from_reader(std::io::Read::take(file, MAX_ENDED)).ok()
 }
 
-/// Bytes of that file that are read.
+/// The most bytes of that file that are read.
 const MAX_ENDED: u64 = 1 << 16;
 
-/// Where a crawl is in its life, and who waits for its end.
+/// The stage of a crawl's life, and the viewers waiting for its end.
 pub(super) struct Life {
     now: std::sync::Mutex<Now>,
     farewell: watch::Sender<Option<Arc<Farewell>>>,
@@ -90,12 +90,12 @@ pub(super) struct Life {
 }
 
 impl Inner {
-    /// Leaves how the run ended in the job's folder, for those who come later.
+    /// Records in the job's folder how the run ended.
     fn note(&self, ending: &Ending) {
         let path = self.folder.join(ENDED);
         let text = serde_json::to_string(ending).unwrap_or_default();
         if let Err(error) = atomic::write_bytes(&self.folder, ENDED, text.as_bytes()) {
-            // What ended the crawl says it better, where it was the disk.
+            // If the disk is the problem, the error that ended the crawl is more helpful.
             tracing::debug!(
                 "{}: {error}; `spoor ui` cannot say how the crawl ended",
                 path.display()
@@ -103,7 +103,7 @@ impl Inner {
         }
     }
 
-    /// Takes away what the run before left.
+    /// Removes the record of the previous run.
     pub fn forget_ending(&self) {
         beneath::remove_file(&self.folder, ENDED).ok();
     }
@@ -125,7 +125,7 @@ impl Life {
         *self.now() = Now::Crawling;
     }
 
-    /// What is done before the crawl begins, and since when; `None` from then on.
+    /// The current step before the crawl begins, and its start; `None` afterwards.
     pub fn preparing(&self) -> Option<(u64, String)> {
         match &*self.now() {
             Now::Preparing { since, doing } => Some((*since, doing.clone())),
@@ -145,10 +145,7 @@ impl Ending {
             gives: gives.to_owned(),
         };
         let mut next = vec![
-            step(
-                format!("spoor report {job}"),
-                "what it found, as a page to read and keep",
-            ),
+            step(format!("spoor report {job}"), "the results as a page"),
             step(
                 format!("spoor export {job} --text"),
                 "the text of its pages as a corpus",
@@ -158,16 +155,16 @@ impl Ending {
                 "the images and their words as a data set",
             ),
         ];
-        let again = step(format!("spoor crawl {job}"), "goes on where it was");
+        let again = step(format!("spoor crawl {job}"), "continues where it stopped");
         let (why, text) = match end {
             Ok(End::Limit(key)) => (
                 "limit",
-                format!("the limit {key} is reached; raise it to go on"),
+                format!("the limit {key} is reached; raise it to continue"),
             ),
             Ok(End::Exhausted) => ("exhausted", "nothing is left to fetch".to_owned()),
             Ok(End::Stopped) => {
                 next.push(again);
-                ("stopped", "it was told to stop; nothing is lost".to_owned())
+                ("stopped", "it was stopped; nothing is lost".to_owned())
             }
             Err(error) => {
                 next.push(again);
@@ -182,8 +179,8 @@ impl Ending {
     }
 }
 
-impl Desk {
-    /// What is being done before the crawl begins, in words.
+impl ControlHandle {
+    /// Reports the current step before the crawl begins, in words.
     pub fn preparing(&self, what: &str) {
         if let Now::Preparing { doing, .. } = &mut *self.0.life.now() {
             what.clone_into(doing);
@@ -191,11 +188,11 @@ impl Desk {
     }
 
     /// To be called when the crawl has ended, or failed with an error, before the API
-    /// closes: whoever watches is sent the last figures.
+    /// closes: viewers are sent the last figures.
     pub fn end(&self, frontier: &Frontier, end: Result<End, &str>) {
         let now = now();
         let mut status = self.figures(frontier, Stage::Ended, now);
-        // Where it is being changed at this moment the page does without what it says.
+        // If it is being changed at this moment, the page does without the limits.
         if let Ok(config) = self.0.in_force.try_lock() {
             self.complete(&mut status, &config);
         }
@@ -205,13 +202,13 @@ impl Desk {
         status.ended = Some(ending);
         let farewell = Farewell {
             status,
-            board: self.board_of(frontier.focus_curve(), frontier.turns(0), now),
+            board: self.dashboard_of(frontier.focus_curve(), frontier.turns(0), now),
         };
         self.0.life.farewell.send_replace(Some(Arc::new(farewell)));
     }
 
-    /// The last that is said of the crawl, for an answer that came too late: its loop has
-    /// ended, and its last figures are there in a moment.
+    /// The final data, for a request that arrived too late: the loop of the crawl has
+    /// ended, and its last figures are available in a moment.
     pub(super) async fn farewell(&self) -> Result<Arc<Farewell>, ControlError> {
         let mut farewell = self.0.life.farewell.subscribe();
         let said = tokio::time::timeout(MOMENT, farewell.wait_for(Option::is_some)).await;
@@ -234,7 +231,7 @@ impl Desk {
         }
     }
 
-    /// Refuses what needs a frontier while there is none.
+    /// Refuses requests that need a frontier before there is one.
     pub(super) fn has_begun(&self) -> Result<(), ControlError> {
         match self.0.life.preparing() {
             Some((_, doing)) => Err(ControlError::Preparing(doing)),
@@ -243,23 +240,23 @@ impl Desk {
     }
 }
 
-/// One server-sent event `end`, with the last figures ([`Farewell`]), when the crawl has
-/// ended. A connection that breaks before tells that the process is gone.
+/// One server-sent event `end` with the last figures ([`Farewell`]) when the crawl has
+/// ended. If the connection breaks before that, the process has gone.
 #[utoipa::path(get, path = "/api/end",
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = "default", body = Problem)))]
 pub(super) async fn end(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let Ok(place) = Arc::clone(&desk.0.life.watchers).try_acquire_owned() else {
+    let Ok(place) = Arc::clone(&handle.0.life.watchers).try_acquire_owned() else {
         let error = format!("{WATCHERS} pages wait for the end already");
         return Err(Problem::new(
             StatusCode::TOO_MANY_REQUESTS,
             error,
-            "ask for /api/status now and then instead",
+            "poll /api/status instead",
         ));
     };
-    let farewell = desk.0.life.farewell.subscribe();
+    let farewell = handle.0.life.farewell.subscribe();
     let events = stream::unfold(Some((farewell, place)), |state| async move {
         let (mut farewell, place) = state?;
         let said = farewell.wait_for(Option::is_some).await.ok()?.clone()?;

@@ -1,6 +1,6 @@
-//! The control API: a running crawl is asked and told over HTTP, by the owner of the
-//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`),
-//! and over TCP, unless `[control]` says otherwise.
+//! The control API: queries and controls a running crawl over HTTP, for the owner of the
+//! job's folder on the Unix domain socket `control.sock` there (`curl --unix-socket`), and
+//! over TCP, unless `[control]` disables it.
 //!
 //! | request | answer |
 //! |---|---|
@@ -11,33 +11,34 @@
 //! | `POST /api/rules`, a job file as body | [`Changes`]; the keyword table is read again as well |
 //! | `GET /api/explain?url=URL`, `GET /api/host/NAME` | [`Explanation`], [`HostReport`] |
 //! | `GET /api/log?last=N`, `GET /api/log/follow` | rows of the crawl log; as server-sent events |
-//! | `GET /api/board` | [`Board`]: what the crawl brings |
+//! | `GET /api/board` | [`Dashboard`]: the results of the crawl |
 //! | `GET /api/end` | [`Farewell`], as a server-sent event when the crawl has ended |
 //! | `GET /metrics` | counters and levels, for Prometheus |
-//! | `GET /api/openapi.json` | all of this, for programs |
+//! | `GET /api/openapi.json` | a description of this API, for programs |
 //! | `GET /` | the dashboard, a page for people |
 //!
 //! An error has a status of 400 or above and is a [`Problem`].
 //!
-//! Reading order: this file (what can be asked, the [`Desk`]), `live` (what may change
-//! while a crawl runs), `ratings` (how what rates the links follows it), `status`, `tail` (the log as it is written), `audit` (the record
-//! of changes), `book` (what the crawl brought), `board` (the dashboard), `life` (before the crawl and at its end), `routes`,
-//! `guard` (who may ask), `entrance` (the address), `server`, `socket`, `client`.
+//! Reading order: this file (the operations, the [`ControlHandle`]), `reload` (changing
+//! the configuration), `reload_ratings` (replacing the ratings), `status`, `tail` (the log
+//! as it is written), `audit` (the record of changes), `history` (the results so far),
+//! `dashboard`, `life` (before the crawl and at its end), `routes`, `auth` (access
+//! control), `entrance` (the address), `server`, `socket`, `client`.
 //!
-//! Every question is a closure that is run on the thread which owns the frontier,
-//! between two rounds of its loop; so this module never touches the store itself,
-//! judges no address, and knows nothing of the network that is crawled. A crawl does
-//! without the channel where it cannot be had.
+//! Every operation is a closure that runs on the thread that owns the frontier, between
+//! two rounds of its loop. So this module never accesses the store itself, makes no
+//! decisions about addresses, and does not know the network. If the API cannot be opened,
+//! the crawl runs without it.
 
 mod audit;
-mod board;
-mod book;
+mod auth;
 mod client;
+mod dashboard;
 mod entrance;
-mod guard;
+mod history;
 mod life;
-mod live;
-mod ratings;
+mod reload;
+mod reload_ratings;
 mod routes;
 mod server;
 #[cfg(unix)]
@@ -59,43 +60,43 @@ use crate::config::{Config, ConfigErrors};
 use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, State};
 use crate::crawl::pipeline::{Asker, Control, Steering, Stop, Stopper};
-use crate::daemon::explain::{self, Explanation, HostReport, Terms};
+use crate::daemon::explain::{self, ExplainContext, Explanation, HostReport};
 use crate::fs::{atomic, beneath};
 use crate::metrics::Metrics;
 use crate::outputs::Row;
 use crate::page::TaskKind;
 
-use book::Book;
+use history::History;
 use life::Life;
 
 pub use crate::local_server::Who;
 pub use audit::Entry;
-pub use board::{Board, Chosen, FocusNow, Found, Shown, Turn};
-pub use book::{Packet, Seen, Yield};
+pub use auth::{AccessError, Token};
+pub(crate) use auth::{Auth, authorize, login};
 pub use client::{Client, Followed};
+pub use dashboard::{Chosen, Dashboard, FocusNow, Found, GalleryImage, Turn};
 pub use entrance::Entrance;
-pub use guard::{AccessError, Token};
-pub(crate) use guard::{Guard, guard, login};
+pub use history::{Packet, RecentPage, Yield};
 pub use life::{Ending, Farewell, NextStep, ending};
-pub use live::{Change, Changes, InForce, limits};
-pub use ratings::{MakeReader, Ratings, Rerated};
+pub use reload::{Change, Changes, InForce, limits};
+pub use reload_ratings::{MakeReader, RatingReloader, Rerated};
 pub use routes::{Problem, openapi};
 pub(crate) use server::accept;
 pub use server::{Served, serve};
 pub use status::{Disk, HostsNow, Memory, Queued, Rates, Stage, Status, Toward};
 pub use tail::Lost;
 
-/// Seeds that are added between two rounds of a crawl's loop.
+/// The most seeds that are added between two rounds of a crawl's loop.
 const SEEDS_AT_ONCE: usize = 200;
 
-/// The file in a job's folder that says that the job is paused, and since when.
+/// The file in a job's folder that records that the job is paused, and since when.
 const PAUSED: &str = "paused";
 
-/// Why the control channel gives no answer.
+/// Why a control request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ControlError {
-    /// There is nobody to ask.
-    #[error("{0}: no crawl works on this job")]
+    /// No crawl is running.
+    #[error("{0}: no crawl of this job is running")]
     NotRunning(String),
     /// Nothing listens at that address.
     #[error(
@@ -105,42 +106,42 @@ pub enum ControlError {
     NobodyThere {
         /// The address.
         url: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// Nobody answers.
+    /// There is no response.
     #[error(
-        "a spoor works on this job, but it does not answer on {place}: {why}; it may be starting, \
+        "a spoor is using this job, but it does not respond on {place}: {why}; it may be starting, \
          ending or at upkeep, so try again soon"
     )]
     Silent {
         /// The socket or address.
         place: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
     },
-    /// The crawl answered that it cannot, or will not.
+    /// The crawl refused the request.
     #[error("the running crawl refused: {0}")]
     Refused(String),
-    /// The answer makes no sense.
-    #[error("the running crawl's answer cannot be read: {0}; is it another version of spoor?")]
+    /// The response is invalid.
+    #[error("the running crawl's response cannot be read: {0}; is it another version of spoor?")]
     Garbled(String),
     /// The new job file is wrong.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
-    /// Keys cannot be changed, or not so.
+    /// Keys cannot be changed, or have invalid values.
     #[error("{0}")]
     Change(String),
-    /// The new ratings cannot be made.
+    /// The new ratings cannot be created.
     #[error("nothing is changed: {0}")]
     Ratings(String),
-    /// Too many follow the log.
-    #[error("{0} readers follow the log already; close one of them")]
+    /// Too many clients follow the log.
+    #[error("{0} readers already follow the log; close one of them")]
     Readers(usize),
-    /// There is no frontier to ask yet.
+    /// There is no frontier yet.
     #[error("the crawl has not begun: {0}")]
     Preparing(String),
-    /// The run ended before it answered.
+    /// The run ended before it could respond.
     #[error("the crawl has ended")]
     Ended,
     /// The frontier's store failed.
@@ -150,40 +151,40 @@ pub enum ControlError {
     #[error("the change cannot be recorded: {0}")]
     Audit(String),
     /// A file in the job's folder cannot be read or written.
-    #[error("{}: {source}; mend the permissions or free space, then try again", path.display())]
+    #[error("{}: {source}; correct the permissions or free space, then try again", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
-/// What was done.
+/// The result of an operation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Done {
-    /// False where it was so before.
+    /// False if there was nothing to change.
     pub changed: bool,
-    /// What it is now, in words.
+    /// The present state, in words.
     pub text: String,
 }
 
 /// Addresses to be fetched before all others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NewSeeds {
-    /// In full, as `https://example.org/`.
+    /// In full, such as `https://example.org/`.
     #[schema(max_items = 10_000)]
     pub urls: Vec<String>,
 }
 
-/// What became of a seed.
+/// The result for a seed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Seeded {
-    /// As it was given.
+    /// As given.
     pub url: String,
     /// Whether it will be fetched.
     pub result: SeedResult,
-    /// Why it is not, or what is known of it.
+    /// Why it is not, or its state.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
@@ -194,45 +195,45 @@ pub struct Seeded {
 pub enum SeedResult {
     /// It is queued now.
     Added,
-    /// It was known already; where it was queued, it goes before all others now.
+    /// It was known already; if it was queued, it now comes before all others.
     Known,
-    /// It will not.
+    /// It will not be fetched.
     Refused,
 }
 
-/// What answers questions about one running crawl, and changes it. Cheap to clone.
+/// Queries and changes one running crawl. Cheap to clone.
 #[derive(Clone)]
-pub struct Desk(Arc<Inner>);
+pub struct ControlHandle(Arc<Inner>);
 
 struct Inner {
     asker: Asker,
     stopper: Stopper,
-    terms: Terms,
-    /// Held while a change is made, so that two are made one after the other.
+    terms: ExplainContext,
+    /// Held during a change, so that changes are made one after the other.
     in_force: Mutex<Arc<Config>>,
     folder: PathBuf,
-    /// What the crawl is about, as it stands in sentences.
+    /// The topic of the crawl, for sentences.
     topic: String,
     pulse: std::sync::Mutex<status::Pulse>,
     tail: tail::Tail,
-    /// What this run brought, and what the runs before it did.
-    book: std::sync::Mutex<Book>,
-    earlier: OnceLock<Arc<Book>>,
+    /// The results of this run, and of the runs before it.
+    history: std::sync::Mutex<History>,
+    earlier: OnceLock<Arc<History>>,
     metrics: OnceLock<Metrics>,
-    /// Set when the model is there.
-    ratings: OnceLock<Ratings>,
+    /// Set once the model is loaded.
+    ratings: OnceLock<RatingReloader>,
     /// Held while an image of the gallery is decoded.
     decoding: Mutex<()>,
     life: Life,
-    /// The job file, as the operator named it.
+    /// The job file, as the operator gave it.
     file: OnceLock<String>,
-    /// What a browser is given to come in.
+    /// The link for a browser.
     link: OnceLock<String>,
 }
 
-impl Desk {
-    /// For the crawl that is given `control` and is started with `config`.
-    pub fn new(control: &Control, terms: Terms, config: &Config) -> Self {
+impl ControlHandle {
+    /// For the crawl that receives `control` and starts with `config`.
+    pub fn new(control: &Control, terms: ExplainContext, config: &Config) -> Self {
         let folder = config.job_folder();
         Self(Arc::new(Inner {
             asker: control.asker(),
@@ -242,7 +243,7 @@ impl Desk {
             in_force: Mutex::new(Arc::new(config.clone())),
             pulse: std::sync::Mutex::new(status::Pulse::new(now())),
             tail: tail::Tail::new(&folder),
-            book: std::sync::Mutex::default(),
+            history: std::sync::Mutex::default(),
             earlier: OnceLock::new(),
             metrics: OnceLock::new(),
             ratings: OnceLock::new(),
@@ -254,36 +255,36 @@ impl Desk {
         }))
     }
 
-    /// To be told of every finished task and every round of the crawl.
+    /// To be called for every finished task and every round of the crawl.
     pub fn observe(&self, frontier: &Frontier, row: Option<&Row<'_>>) {
         if let Some(row) = row {
             self.0.tail.row(row);
-            self.book().row(row);
+            self.history().row(row);
         }
         self.pulse().observe(frontier.counts(), row, now());
     }
 
-    /// To be called when the crawl begins: what it counts in `metrics` is answered from
-    /// then on, and what earlier runs of the job brought is read beside it.
+    /// To be called when the crawl begins: makes its `metrics` available, and starts
+    /// reading the results of earlier runs of the job.
     pub fn begin(&self, runtime: &Handle, metrics: Metrics) {
         self.0.metrics.set(metrics).ok();
         self.0.forget_ending();
         self.0.life.begin();
-        let desk = self.clone();
+        let handle = self.clone();
         runtime.spawn_blocking(move || {
-            let book = Book::of_log(&desk.0.folder);
-            desk.0.earlier.set(Arc::new(book)).ok();
+            let history = History::of_log(&handle.0.folder);
+            handle.0.earlier.set(Arc::new(history)).ok();
         });
     }
 
-    /// Names the job file as the operator did, for the commands that are told at the end.
+    /// Sets the job file's name, for the commands that are suggested at the end.
     pub fn name_file(&self, file: &Path) {
         self.0.file.set(file.display().to_string()).ok();
     }
 
-    /// From now on what rates the links may be changed.
-    pub fn set_ratings(&self, ratings: Ratings) {
-        // A desk has one crawl, which sets them once.
+    /// Enables changes of the ratings.
+    pub fn set_ratings(&self, ratings: RatingReloader) {
+        // There is one crawl per handle, which sets them once.
         self.0.ratings.set(ratings).ok();
     }
 
@@ -296,7 +297,7 @@ impl Desk {
         let terms = self.0.terms.clone();
         let answer = self.0.asker.ask(move |frontier| {
             let terms = match frontier.rating() {
-                Some(rating) => Terms {
+                Some(rating) => ExplainContext {
                     strategy: rating.clone(),
                     ..terms
                 },
@@ -307,10 +308,11 @@ impl Desk {
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Says what is known of the host of an address.
+    /// Reports what is known about the host of an address.
     ///
     /// # Errors
-    /// As [`Desk::explain`].
+    ///
+    /// As [`ControlHandle::explain`].
     pub async fn host(&self, url: PageUrl) -> Result<HostReport, ControlError> {
         self.has_begun()?;
         let answer = self
@@ -320,12 +322,13 @@ impl Desk {
         Ok(answer.await.ok_or(ControlError::Ended)??)
     }
 
-    /// Leases nothing more until [`Desk::resume`]; what is in flight finishes. The clocks
-    /// of hosts go on, and the pause outlives the process: the job's next run begins
+    /// Stops leasing until [`ControlHandle::resume`]; tasks in flight finish. The clocks
+    /// of hosts continue, and the pause outlives the process: the job's next run begins
     /// paused.
     ///
     /// # Errors
-    /// [`ControlError::Ended`], or [`ControlError::Io`] where it cannot be remembered;
+    ///
+    /// [`ControlError::Ended`], or [`ControlError::Io`] if the pause cannot be recorded;
     /// then nothing is paused.
     pub async fn pause(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
@@ -336,14 +339,15 @@ impl Desk {
         if changed {
             self.record(Entry::of(who, "pause")).await;
         }
-        let text = "paused: nothing more is asked for until it is resumed".to_owned();
+        let text = "paused: no further requests until it is resumed".to_owned();
         Ok(Done { changed, text })
     }
 
-    /// Goes on after a pause.
+    /// Continues after a pause.
     ///
     /// # Errors
-    /// As [`Desk::pause`].
+    ///
+    /// As [`ControlHandle::pause`].
     pub async fn resume(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
         let path = self.0.folder.join(PAUSED);
@@ -362,10 +366,11 @@ impl Desk {
         Ok(Done { changed, text })
     }
 
-    /// Ends the crawl in good order: nothing more is leased, and what is in flight
-    /// finishes. This returns before that.
+    /// Ends the crawl in good order: nothing more is leased, and tasks in flight finish.
+    /// This returns before that.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn stop(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
@@ -375,28 +380,30 @@ impl Desk {
             self.record(Entry::of(who, "stop")).await;
         }
         self.0.stopper.stop(Stop::Told);
-        let text = "stopping: what is in flight is finished first".to_owned();
+        let text = "stopping: requests in flight are finished first".to_owned();
         Ok(Done { changed, text })
     }
 
-    /// Returns when all that is committed would survive the loss of power.
+    /// Returns when everything committed would survive a power loss.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn checkpoint(&self, who: &Who) -> Result<Done, ControlError> {
         self.has_begun()?;
         let done = self.0.asker.checkpoint().await;
         done.ok_or(ControlError::Ended)?;
         self.record(Entry::of(who, "checkpoint")).await;
-        let text = "all that is finished is on the disk".to_owned();
+        let text = "everything finished is on the disk".to_owned();
         let changed = true;
         Ok(Done { changed, text })
     }
 
-    /// Adds seeds, and says what became of each.
+    /// Adds seeds, and returns the result for each.
     ///
     /// # Errors
-    /// As [`Desk::explain`]; those before the failure are added.
+    ///
+    /// As [`ControlHandle::explain`]; the seeds before the failure are added.
     pub async fn add_seeds(&self, seeds: NewSeeds, who: &Who) -> Result<Vec<Seeded>, ControlError> {
         self.has_begun()?;
         let mut all = Vec::with_capacity(seeds.urls.len());
@@ -426,12 +433,12 @@ impl Desk {
         self.0.tail.end();
     }
 
-    /// Notes a change, in the file, for the program's own log, and for those who follow
+    /// Records a change in the file, in the program's own log, and for clients that follow
     /// the crawl log.
     async fn record(&self, entry: Entry) {
         self.0.tail.entry(&entry);
         if let Err(error) = audit::append(&self.0.folder, &entry).await {
-            tracing::warn!("{error}; the change is made all the same");
+            tracing::warn!("{error}; the change takes effect nevertheless");
         }
     }
 
@@ -444,24 +451,27 @@ impl Desk {
         answer.ok_or(ControlError::Ended)
     }
 
-    fn book(&self) -> std::sync::MutexGuard<'_, Book> {
-        self.0.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn history(&self) -> std::sync::MutexGuard<'_, History> {
+        self.0
+            .history
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn pulse(&self) -> std::sync::MutexGuard<'_, status::Pulse> {
-        // Figures only: whoever panicked left nothing half done that matters.
+        // It contains only figures, so a panic cannot leave it in a harmful state.
         let pulse = self.0.pulse.lock();
         pulse.unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 }
 
-/// Since when the job in `folder` is paused, in words, where it is.
+/// Since when the job in `folder` is paused, in words, if it is.
 pub fn paused(folder: &Path) -> Option<String> {
     let text = beneath::read_to_string(folder, PAUSED).ok()?;
     Some(text.trim().to_owned())
 }
 
-/// Adds seeds to a frontier and looks at what became of them.
+/// Adds seeds to a frontier and reports the result for each.
 fn seed(frontier: &mut Frontier, urls: Vec<String>) -> Result<Vec<Seeded>, StoreError> {
     let state = |frontier: &Frontier, url: &PageUrl| {
         let canonical = frontier.scope().canonical(url);
@@ -503,9 +513,9 @@ fn became(
         }
         (None | Some(State::Dropped { .. }), _) => (SeedResult::Added, None),
         (Some(State::Queued), _) => known("queued"),
-        (Some(State::Waiting { .. }), _) => known("waits to be tried again"),
+        (Some(State::Waiting { .. }), _) => known("waiting to be retried"),
         (Some(State::Done { .. }), _) => known("fetched before"),
-        (Some(State::Redirected { to, .. }), _) => known(&format!("leads to {to}")),
+        (Some(State::Redirected { to, .. }), _) => known(&format!("redirects to {to}")),
     }
 }
 
@@ -513,7 +523,7 @@ async fn write(folder: &Path, name: &'static str, text: String) -> Result<(), Co
     let path = folder.join(name);
     let folder = folder.to_owned();
     let write = move || atomic::write_bytes(&folder, name, text.as_bytes());
-    // The task only fails where the process ends.
+    // The task only fails when the process ends.
     let written = tokio::task::spawn_blocking(write).await;
     let written = written.map_err(|_| ControlError::Ended)?;
     written.map_err(|source| ControlError::Io { path, source })

@@ -1,5 +1,5 @@
-//! The routes, and the document that says what they take and answer (OpenAPI): it is made
-//! of the handlers, so that neither can be without the other.
+//! The routes, and the OpenAPI document that describes them. The document is generated
+//! from the handlers, so the two always match.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -25,25 +25,27 @@ use utoipa::{OpenApi, PartialSchema, ToSchema};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::guard::Guard;
+use super::auth::Auth;
 use super::tail::Line;
-use super::{Change, Changes, ControlError, Desk, Done, InForce, Lost, NewSeeds, Seeded, Who};
+use super::{
+    Change, Changes, ControlError, ControlHandle, Done, InForce, Lost, NewSeeds, Seeded, Who,
+};
 use super::{Entry, Farewell, Status};
 use crate::address::PageUrl;
 use crate::config::{self, Config};
 use crate::daemon::explain::{Explanation, HostReport};
 
-/// Rows of the log that are answered at once.
+/// The most log rows per response.
 const MOST_ROWS: usize = 1000;
 
-/// Seeds that are taken at once.
+/// The most seeds per request.
 pub(super) const MOST_SEEDS: usize = 10_000;
 
-/// What an address looks like that is asked about; the document says the same.
+/// The pattern of an address in a request, which is also part of the document.
 static ADDRESS: LazyLock<Option<Regex>> =
     LazyLock::new(|| pattern(r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+"));
 
-/// What a host looks like.
+/// The pattern of a host.
 static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")
 });
@@ -51,13 +53,13 @@ static HOST: LazyLock<Option<Regex>> = LazyLock::new(|| {
 /// All keys of a job file.
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(config::keys);
 
-/// The largest job file that is read over the API, in bytes.
+/// The largest job file that the API accepts, in bytes.
 const MAX_RULES: usize = 1 << 20;
 
-/// Held while a job file is read: one at a time.
+/// Held while a job file is parsed: one at a time.
 static READING: Semaphore = Semaphore::const_new(1);
 
-/// The patterns are ours and right, which a test holds.
+/// Compiles one of our patterns, which are valid, as a test checks.
 fn pattern(text: &str) -> Option<Regex> {
     Regex::new(text).ok()
 }
@@ -68,7 +70,7 @@ fn fits(pattern: &LazyLock<Option<Regex>>, text: &str) -> bool {
         .is_none_or(|pattern| pattern.is_match(text))
 }
 
-/// Keys with new values, as `{"limits.documents": 1000}`.
+/// Keys with new values, such as `{"limits.documents": 1000}`.
 struct NewValues;
 
 impl PartialSchema for NewValues {
@@ -78,7 +80,7 @@ impl PartialSchema for NewValues {
             .enum_values(Some(KEYS.iter().cloned()));
         let object = ObjectBuilder::new()
             .description(Some(
-                "Full keys with their values as JSON; null takes a value away",
+                "Full keys with their values as JSON; null removes a value",
             ))
             .property_names(Some(name.build()))
             .additional_properties(Some(AdditionalProperties::FreeForm(true)));
@@ -96,7 +98,7 @@ impl ToSchema for NewValues {
 #[openapi(
     info(
         title = "spoor control API",
-        description = "Asks and steers a running crawl. On the Unix domain socket of the job's \
+        description = "Queries and controls a running crawl. On the Unix domain socket of the job's \
             folder nothing more is needed; over TCP, where there is a token, every \
             request brings it (`Authorization: Bearer`) or the cookie that `POST /login` sets."
     ),
@@ -136,11 +138,11 @@ impl From<ControlError> for Problem {
             E::Config(_) => (StatusCode::BAD_REQUEST, "correct the job file"),
             E::Change(_) => (
                 StatusCode::BAD_REQUEST,
-                "GET /api/config says what is in force and what may change",
+                "GET /api/config shows the current values and what may change",
             ),
             E::Ratings(_) => (
                 StatusCode::BAD_REQUEST,
-                "correct what is named, then try again",
+                "correct the named values, then try again",
             ),
             E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
             E::Preparing(_) => (
@@ -149,12 +151,11 @@ impl From<ControlError> for Problem {
             ),
             E::Ended => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                "start the crawl to ask again",
+                "start the crawl and try again",
             ),
-            E::Store(_) | E::Io { .. } | E::Audit(_) => (
-                StatusCode::INTERNAL_SERVER_ERROR,
-                "look into the crawl's own log",
-            ),
+            E::Store(_) | E::Io { .. } | E::Audit(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "see the crawl's own log")
+            }
             E::NotRunning(_)
             | E::NobodyThere { .. }
             | E::Silent { .. }
@@ -176,10 +177,10 @@ impl IntoResponse for Problem {
     }
 }
 
-type Answer<T> = Result<Json<T>, Problem>;
+type Reply<T> = Result<Json<T>, Problem>;
 
-/// The routes with what documents them.
-pub(super) fn api() -> OpenApiRouter<Desk> {
+/// The routes with their documentation.
+pub(super) fn api() -> OpenApiRouter<ControlHandle> {
     OpenApiRouter::with_openapi(Document::openapi())
         .routes(routes!(status))
         .routes(routes!(pause))
@@ -193,11 +194,11 @@ pub(super) fn api() -> OpenApiRouter<Desk> {
         .routes(routes!(host))
         .routes(routes!(log))
         .routes(routes!(follow))
-        .routes(routes!(super::board::board))
-        .routes(routes!(super::board::metrics))
+        .routes(routes!(super::dashboard::dashboard))
+        .routes(routes!(super::dashboard::metrics))
         .routes(routes!(super::life::end))
         .routes(routes!(document))
-        .routes(routes!(super::guard::login))
+        .routes(routes!(super::auth::login))
 }
 
 /// The OpenAPI document.
@@ -205,101 +206,110 @@ pub fn openapi() -> utoipa::openapi::OpenApi {
     api().into_openapi()
 }
 
-/// How the crawl stands.
+/// The status of the crawl.
 #[utoipa::path(get, path = "/api/status",
     responses((status = 200, body = Status), (status = "default", body = Problem)))]
-async fn status(State(desk): State<Desk>, guard: Option<Extension<Arc<Guard>>>) -> Answer<Status> {
-    let mut status = desk.status().await?;
-    if guard.is_some() {
-        // The token of the link is told to the owner of the socket alone.
+async fn status(
+    State(handle): State<ControlHandle>,
+    auth: Option<Extension<Arc<Auth>>>,
+) -> Reply<Status> {
+    let mut status = handle.status().await?;
+    if auth.is_some() {
+        // Only the owner of the socket gets the link with the token.
         status.link = None;
     }
     Ok(Json(status))
 }
 
-/// Asks for nothing more until it is resumed; what is in flight finishes. The pause
+/// Sends no further requests until the crawl is resumed; tasks in flight finish. The pause
 /// outlives the process.
 #[utoipa::path(post, path = "/api/pause",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn pause(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.pause(&who).await?))
+async fn pause(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
+    Ok(Json(handle.pause(&who).await?))
 }
 
-/// Goes on after a pause.
+/// Continues after a pause.
 #[utoipa::path(post, path = "/api/resume",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn resume(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.resume(&who).await?))
+async fn resume(
+    State(handle): State<ControlHandle>,
+    Extension(who): Extension<Who>,
+) -> Reply<Done> {
+    Ok(Json(handle.resume(&who).await?))
 }
 
-/// Ends the crawl in good order; what is in flight is finished after the answer.
+/// Ends the crawl in good order; tasks in flight are finished after the response.
 #[utoipa::path(post, path = "/api/stop",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn stop(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.stop(&who).await?))
+async fn stop(State(handle): State<ControlHandle>, Extension(who): Extension<Who>) -> Reply<Done> {
+    Ok(Json(handle.stop(&who).await?))
 }
 
-/// Answers when all that is finished would survive the loss of power.
+/// Responds when everything finished would survive a power loss.
 #[utoipa::path(post, path = "/api/checkpoint",
     responses((status = 200, body = Done), (status = "default", body = Problem)))]
-async fn checkpoint(State(desk): State<Desk>, Extension(who): Extension<Who>) -> Answer<Done> {
-    Ok(Json(desk.checkpoint(&who).await?))
+async fn checkpoint(
+    State(handle): State<ControlHandle>,
+    Extension(who): Extension<Who>,
+) -> Reply<Done> {
+    Ok(Json(handle.checkpoint(&who).await?))
 }
 
-/// Adds seeds, and says what became of each.
+/// Adds seeds, and returns the result for each.
 #[utoipa::path(post, path = "/api/seeds", request_body = NewSeeds,
     responses((status = 200, body = Vec<Seeded>), (status = "default", body = Problem)))]
 async fn seeds(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Vec<Seeded>> {
+) -> Reply<Vec<Seeded>> {
     let seeds: NewSeeds = read(&body, "send {\"urls\": [\"https://example.org/\"]}")?;
     if seeds.urls.len() > MOST_SEEDS {
         let error = format!("{} seeds at once", seeds.urls.len());
         let advice = format!("send at most {MOST_SEEDS} at once");
         return Err(Problem::wrong(error, &advice));
     }
-    Ok(Json(desk.add_seeds(seeds, &who).await?))
+    Ok(Json(handle.add_seeds(seeds, &who).await?))
 }
 
-/// The configuration that the crawl follows now.
+/// The current configuration of the crawl.
 #[utoipa::path(get, path = "/api/config",
     responses((status = 200, body = InForce), (status = "default", body = Problem)))]
-async fn config(State(desk): State<Desk>) -> Json<InForce> {
-    Json(desk.config().await)
+async fn config(State(handle): State<ControlHandle>) -> Json<InForce> {
+    Json(handle.config().await)
 }
 
-/// Sets keys such as `limits.documents`; null takes a value away. All are set, or none.
+/// Sets keys such as `limits.documents`; null removes a value. All are set, or none.
 #[utoipa::path(patch, path = "/api/config", request_body = NewValues,
     responses((status = 200, body = Vec<Change>), (status = "default", body = Problem)))]
 async fn set(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Vec<Change>> {
+) -> Reply<Vec<Change>> {
     const ADVICE: &str = "send {\"limits.documents\": 1000}";
     let values: BTreeMap<String, Value> = read(&body, ADVICE)?;
     if let Some(key) = values.keys().find(|key| KEYS.binary_search(key).is_err()) {
         let key: String = key.chars().take(100).collect();
         let error = match config::nearest_key(&key) {
-            Some(near) => format!("`{key}` is no key; did you mean `{near}`?"),
-            None => format!("`{key}` is no key; write its full name, as limits.documents"),
+            Some(near) => format!("`{key}` is not a key; did you mean `{near}`?"),
+            None => format!("`{key}` is not a key; write its full name, as limits.documents"),
         };
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(Json(desk.set(values, &who).await?))
+    Ok(Json(handle.set(values, &who).await?))
 }
 
-/// Puts in force what of a job file may change while the crawl runs.
+/// Applies those parts of a job file that may change while the crawl runs.
 #[utoipa::path(post, path = "/api/rules",
     request_body(content = String, content_type = "application/toml"),
     responses((status = 200, body = Changes), (status = "default", body = Problem)))]
 async fn rules(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
     Extension(who): Extension<Who>,
     body: Bytes,
-) -> Answer<Changes> {
+) -> Reply<Changes> {
     if body.len() > MAX_RULES {
         return Err(Problem::new(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -307,7 +317,7 @@ async fn rules(
             "write its rules as fewer prefixes, or stop the crawl and start it again with this file",
         ));
     }
-    // It may take a while, and a crawl goes on meanwhile.
+    // Parsing may take a while, and the crawl continues meanwhile.
     let reading = READING.acquire().await;
     let parse = move || {
         let text = std::str::from_utf8(&body)
@@ -318,23 +328,26 @@ async fn rules(
     let parsed = tokio::task::spawn_blocking(parse).await;
     let config = parsed.map_err(|_| ControlError::Ended)??;
     drop(reading);
-    // The crawl may work in another folder than the file lies in.
-    let config = config.within(desk.in_force().await.origin.folder());
-    Ok(Json(desk.reload(&config, &who).await?))
+    // The crawl may run in another folder than that of the file.
+    let config = config.within(handle.in_force().await.origin.folder());
+    Ok(Json(handle.reload(&config, &who).await?))
 }
 
-/// All that is known of an address: its state, why, and when it is due.
+/// Everything known about an address: its state, why, and when it is due.
 #[utoipa::path(get, path = "/api/explain",
     params(("url" = String, Query, description = "The address in full", min_length = 1,
         pattern = r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+")),
     responses((status = 200, body = Explanation), (status = "default", body = Problem)))]
-async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Explanation> {
-    const ADVICE: &str = "name an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
+async fn explain(
+    State(handle): State<ControlHandle>,
+    RawQuery(query): RawQuery,
+) -> Reply<Explanation> {
+    const ADVICE: &str = "give an address, as /api/explain?url=https%3A%2F%2Fexample.org%2F";
     let Some(text) = parameter(query.as_deref(), "url") else {
-        return Err(Problem::wrong("no address is named", ADVICE));
+        return Err(Problem::wrong("the address is missing", ADVICE));
     };
     let url = PageUrl::parse(&text).map_err(|e| {
-        // It looks like one, but no crawl can ever know it.
+        // It matches the pattern, but no crawl can ever know it.
         let status = if fits(&ADDRESS, &text) {
             StatusCode::NOT_FOUND
         } else {
@@ -346,54 +359,57 @@ async fn explain(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<
         let error = format!("`{text}` is not written in full");
         return Err(Problem::wrong(error, ADVICE));
     }
-    Ok(Json(desk.explain(url).await?))
+    Ok(Json(handle.explain(url).await?))
 }
 
-/// All that is known of a host: its clock, its failures, its robots rules.
+/// Everything known about a host: its clock, its failures, its robots rules.
 #[utoipa::path(get, path = "/api/host/{name}",
     params(("name" = String, Path, description = "The host, as www.example.org or [::1]:8080",
         min_length = 1,
         pattern = r"^([A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$")),
     responses((status = 200, body = HostReport), (status = "default", body = Problem)))]
-async fn host(State(desk): State<Desk>, UrlPath(name): UrlPath<String>) -> Answer<HostReport> {
-    const ADVICE: &str = "name it as www.example.org";
+async fn host(
+    State(handle): State<ControlHandle>,
+    UrlPath(name): UrlPath<String>,
+) -> Reply<HostReport> {
+    const ADVICE: &str = "write it as www.example.org";
     if !fits(&HOST, &name) {
-        return Err(Problem::wrong(format!("`{name}` is no host"), ADVICE));
+        return Err(Problem::wrong(format!("`{name}` is not a host"), ADVICE));
     }
     let url = PageUrl::parse(&format!("http://{name}/"));
-    // It looks like one, but no crawl can ever know it.
+    // It matches the pattern, but no crawl can ever know it.
     let url = url.map_err(|e| Problem::new(StatusCode::NOT_FOUND, e.to_string(), ADVICE))?;
-    Ok(Json(desk.host(url).await?))
+    Ok(Json(handle.host(url).await?))
 }
 
 /// The last rows of the crawl log, oldest first.
 #[utoipa::path(get, path = "/api/log",
-    params(("last" = Option<usize>, Query, description = "How many; 100 without it, at most 1000",
+    params(("last" = Option<usize>, Query, description = "How many; 100 by default, at most 1000",
         minimum = 0, maximum = 1000)),
     responses((status = 200, body = Vec<Object>), (status = "default", body = Problem)))]
-async fn log(State(desk): State<Desk>, RawQuery(query): RawQuery) -> Answer<Vec<Value>> {
+async fn log(State(handle): State<ControlHandle>, RawQuery(query): RawQuery) -> Reply<Vec<Value>> {
     let last = match parameter(query.as_deref(), "last") {
         None => 100,
         Some(text) => match text.parse() {
             Ok(n) if n <= MOST_ROWS => n,
             _ => {
-                let advice = format!("say a number up to {MOST_ROWS}, as /api/log?last=10");
+                let advice = format!("give a number up to {MOST_ROWS}, as /api/log?last=10");
                 return Err(Problem::wrong(format!("last={text}"), &advice));
             }
         },
     };
-    Ok(Json(desk.last_rows(last).await?))
+    Ok(Json(handle.last_rows(last).await?))
 }
 
 /// The crawl log as it is written: an event `row` for each row, `change` for each change
-/// of the crawl ([`Entry`]), `lost` where the reader was too slow ([`Lost`]).
+/// of the crawl ([`Entry`]), `lost` if the reader was too slow ([`Lost`]).
 #[utoipa::path(get, path = "/api/log/follow",
     responses((status = 200, body = String, content_type = "text/event-stream"),
         (status = "default", body = Problem)))]
 async fn follow(
-    State(desk): State<Desk>,
+    State(handle): State<ControlHandle>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Problem> {
-    let lines = desk.0.tail.follow()?;
+    let lines = handle.0.tail.follow()?;
     let events = stream::unfold(lines, |mut lines| async move {
         let event = match lines.recv().await {
             Ok(Line::Row(row)) => Event::default().event("row").data(row),
@@ -424,9 +440,9 @@ async fn document() -> Response {
     }
 }
 
-/// What is asked for where nothing is.
+/// The response for unknown paths.
 pub(super) async fn nothing() -> Problem {
-    let advice = "GET /api/openapi.json says what there is";
+    let advice = "GET /api/openapi.json lists all paths";
     Problem::new(StatusCode::NOT_FOUND, "there is nothing here", advice)
 }
 

@@ -1,6 +1,6 @@
-//! Serves the API, on the socket and over TCP, with bounds on everything that a client
-//! could take: the time for an answer and bytes here, connections and the rest at the
-//! `door`.
+//! Serves the API on the socket and over TCP, with limits on everything that a client
+//! could take: the time for a response and bytes here, connections and the rest in
+//! `local_server`.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -18,24 +18,24 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::Desk;
+use super::ControlHandle;
+use super::auth::{Auth, Token, authorize};
 use super::entrance::Entrance;
-use super::guard::{Guard, Token, guard};
 use super::routes::{self, Problem};
 use crate::local_server;
 
-/// The longest that an answer may take to begin, the request's body included.
+/// The time limit for the start of a response, including the request's body.
 const ANSWER: Duration = Duration::from_secs(60);
 
-/// The longest that open connections are waited for at the end.
+/// How long open connections may take to finish when the server closes.
 const END: Duration = Duration::from_secs(2);
 
-/// The largest body of a request, in bytes; that of many seeds.
+/// The largest body of a request, in bytes, which is that of many seeds.
 const MAX_BODY: usize = 4 << 20;
 
-/// A control API that is open until this is closed or dropped.
+/// An open control API; it closes when this is closed or dropped.
 pub struct Served {
-    desk: Desk,
+    handle: ControlHandle,
     closing: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
     /// Where it listens over TCP.
@@ -50,12 +50,12 @@ impl fmt::Debug for Served {
     }
 }
 
-/// Opens the control API over TCP, where there is an entrance. [`Served::open_socket`] opens it
-/// for the owner of the job's folder.
-pub fn serve(runtime: &Handle, desk: Desk, entrance: Option<Entrance>) -> Served {
+/// Opens the control API over TCP, if there is an entrance. [`Served::open_socket`] opens
+/// it for the owner of the job's folder.
+pub fn serve(runtime: &Handle, handle: ControlHandle, entrance: Option<Entrance>) -> Served {
     let _entered = runtime.enter();
     let mut served = Served {
-        desk,
+        handle,
         closing: watch::Sender::new(false),
         tasks: Vec::new(),
         address: None,
@@ -81,10 +81,10 @@ impl Served {
         listener.set_nonblocking(true)?;
         let listener = TcpListener::from_std(listener)?;
         self.address = Some(address);
-        self.desk.0.link.set(link).ok();
-        let guarded = Arc::new(Guard::new(address, token));
+        self.handle.0.link.set(link).ok();
+        let auth = Arc::new(Auth::new(address, token));
         let router =
-            router(self.desk.clone()).layer(middleware::from_fn_with_state(guarded, guard));
+            router(self.handle.clone()).layer(middleware::from_fn_with_state(auth, authorize));
         let serving = local_server::serve(listener, router, self.closing.subscribe());
         self.tasks.push(runtime.spawn(serving));
         Ok(())
@@ -93,13 +93,14 @@ impl Served {
     /// Opens the socket of the job in `folder`, whose lock this process must hold.
     ///
     /// # Errors
-    /// What the system said; the crawl can do without.
+    ///
+    /// The system's error; the crawl can run without the socket.
     pub fn open_socket(&mut self, runtime: &Handle, folder: &Path) -> io::Result<()> {
         #[cfg(unix)]
         {
             let _entered = runtime.enter();
             let (socket, listener) = super::socket::open(folder)?;
-            let router = router(self.desk.clone());
+            let router = router(self.handle.clone());
             let serving = local_server::serve(listener, router, self.closing.subscribe());
             self.tasks.push(runtime.spawn(serving));
             self._socket = Some(socket);
@@ -109,10 +110,10 @@ impl Served {
         Ok(())
     }
 
-    /// Closes the API: accepts nothing more and lets the answers that are on their way arrive. Must be
-    /// called on a thread that may block.
+    /// Closes the API: accepts no further connections and lets pending responses finish.
+    /// Must be called on a thread that may block.
     pub fn close(mut self, runtime: &Handle) {
-        self.desk.end_tails();
+        self.handle.end_tails();
         self.closing.send_replace(true);
         let tasks = std::mem::take(&mut self.tasks);
         let all = async {
@@ -133,22 +134,22 @@ impl Drop for Served {
     }
 }
 
-fn router(desk: Desk) -> Router {
+fn router(handle: ControlHandle) -> Router {
     let (router, _) = routes::api().split_for_parts();
     router
-        .merge(super::board::pages())
+        .merge(super::dashboard::pages())
         .fallback(routes::nothing)
         .method_not_allowed_fallback(not_so)
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .layer(middleware::from_fn(in_time))
-        .with_state(desk)
+        .with_state(handle)
 }
 
 async fn not_so() -> Problem {
-    let advice = "GET /api/openapi.json says which methods there are";
+    let advice = "GET /api/openapi.json lists the methods";
     Problem::new(
         StatusCode::METHOD_NOT_ALLOWED,
-        "not with this method",
+        "this method is not allowed",
         advice,
     )
 }
@@ -165,11 +166,12 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Serves another page of this machine with the same bounds until `stop` resolves; the
-/// router is made for the address and the token of the entrance.
+/// Serves another local page with the same limits until `stop` resolves; the router is
+/// created for the address and the token of the entrance.
 ///
 /// # Errors
-/// What the system said of the listener.
+///
+/// The system's error of the listener.
 pub(crate) async fn accept(
     entrance: Entrance,
     stop: impl Future<Output = ()> + Send + 'static,

@@ -1,4 +1,4 @@
-//! The socket itself: where it lies, and how it is opened however long the path.
+//! The socket itself: its path, and opening it even if the path is too long.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -11,34 +11,35 @@ use tokio::net::UnixListener;
 /// The name of the socket in the job's folder.
 pub(super) const NAME: &str = "control.sock";
 
-/// Where the socket is made, in the same folder.
+/// The temporary name under which the socket is created, in the same folder.
 const PRIVATE: &str = ".control";
 
-/// Bytes of a path that every system takes for a socket: `sun_path` of `sockaddr_un`
-/// has 108 on Linux and 104 elsewhere, the final NUL included.
+/// The longest path, in bytes, that every system accepts for a socket: `sun_path` of
+/// `sockaddr_un` has 108 on Linux and 104 elsewhere, including the final NUL.
 const LONGEST: usize = 103;
 
-/// The socket's name in the folder, which is taken away when this is dropped.
+/// The socket's name in the folder, which is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Socket {
     path: PathBuf,
 }
 
-/// Opens the socket of the job in `folder`, inside a runtime. One that lies there already
-/// is one that a killed process left, and is replaced.
+/// Opens the socket of the job in `folder`, inside a runtime. An existing one was left by
+/// a killed process and is replaced.
 ///
 /// # Errors
-/// What the system said.
+///
+/// The system's error.
 pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
     let path = folder.join(NAME);
     match std::fs::symlink_metadata(&path) {
         Ok(meta) if meta.file_type().is_socket() => std::fs::remove_file(&path)?,
-        Ok(_) => return Err(io::Error::other("something that is no socket lies there")),
+        Ok(_) => return Err(io::Error::other("there is a file that is not a socket")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         Err(error) => return Err(error),
     }
-    // It gets its name when its mode is set: between the two others could connect to
-    // it, where the umask lets them.
+    // It gets its name after its mode is set: otherwise others could connect to it in
+    // between, if the umask permits.
     let private = folder.join(PRIVATE);
     match DirBuilder::new().mode(0o700).create(&private) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -46,7 +47,7 @@ pub(super) fn open(folder: &Path) -> io::Result<(Socket, UnixListener)> {
     }
     let unnamed = private.join(NAME);
     std::fs::remove_file(&unnamed).ok();
-    let listener = UnixListener::bind(&Place::of(&private)?.path)?;
+    let listener = UnixListener::bind(&ShortPath::of(&private)?.path)?;
     std::fs::set_permissions(&unnamed, Permissions::from_mode(0o600))?;
     std::fs::rename(&unnamed, &path)?;
     std::fs::remove_dir(&private)?;
@@ -61,19 +62,19 @@ impl Drop for Socket {
 }
 
 /// A name of the socket that is short enough, valid while this lives.
-pub(super) struct Place {
+pub(super) struct ShortPath {
     pub path: PathBuf,
     _folder: Option<File>,
 }
 
-impl Place {
+impl ShortPath {
     pub fn of(folder: &Path) -> io::Result<Self> {
         let path = folder.join(NAME);
         if path.as_os_str().len() <= LONGEST {
             let _folder = None;
             return Ok(Self { path, _folder });
         }
-        // The open folder has a short name of its own on Linux.
+        // On Linux the open folder has a short name in `/proc`.
         let open = File::open(folder)?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
         if !path.exists() {

@@ -1,4 +1,4 @@
-//! How a running crawl stands, in figures.
+//! The status of a running crawl, in figures.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk, Ending};
+use super::{ControlError, ControlHandle, Ending};
 use crate::clock::{now, timestamp};
 use crate::config::Config;
 use crate::crawl::frontier::{Counts, Frontier};
@@ -17,63 +17,64 @@ use crate::page::{Bucket, TaskKind};
 /// The time over which rates are measured, in milliseconds.
 const WINDOW: u64 = 60_000;
 
-/// The least time between two samples of the counters, in milliseconds.
+/// The shortest time between two samples of the counters, in milliseconds.
 const SAMPLE: u64 = 1_000;
 
-/// From so many seconds on the speed of the last minute says how long it will take.
+/// The number of seconds from which on the rate of the last minute is used for
+/// predictions.
 const STEADY: f64 = 5.0;
 
-/// Whether a crawl goes on.
+/// The stage of a crawl.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The model is trained or read, and the job is opened; nothing is asked for yet.
+    /// The model is trained or loaded, and the job is opened; no requests yet.
     #[default]
     Starting,
-    /// It goes on.
+    /// It is crawling.
     Running,
-    /// Nothing is asked for until it is resumed.
+    /// No requests until it is resumed.
     Paused,
-    /// It ends as soon as what is in flight has finished.
+    /// It ends as soon as the tasks in flight have finished.
     Draining,
-    /// The network is taken to be gone; it goes on by itself.
+    /// The network seems to be down; the crawl continues by itself when it is back.
     Outage,
     /// It has ended.
     Ended,
 }
 
-/// How a crawl stands. Counters are over all runs of the job where nothing else is said.
+/// The status of a crawl. Counters are over all runs of the job unless stated otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Status {
     /// The job's name.
     pub job: String,
     /// The version of spoor.
     pub version: String,
-    /// Whether it goes on.
+    /// Its stage.
     pub state: Stage,
     /// Since when it is in that state, RFC 3339 in UTC.
     pub since: String,
     /// When this run began, RFC 3339 in UTC.
     pub started: String,
-    /// What is done before the crawl begins, in words.
+    /// The current step before the crawl begins, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doing: Option<String>,
-    /// Why it ended, and what may come next.
+    /// Why it ended, and what to do next.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended: Option<Ending>,
-    /// The link to the dashboard, with the token where the run made one; only the owner of
-    /// the socket is told.
+    /// The link to the dashboard, including the token if one was generated for the run;
+    /// only for the owner of the socket.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
-    /// How far it is to each limit, in the order of the job file.
+    /// The distance to each limit, in the order of the job file.
     #[serde(default)]
     pub toward: Vec<Toward>,
-    /// Hosts whose robots.txt was asked for in this run.
+    /// Hosts whose robots.txt was requested in this run.
     #[serde(default)]
     pub robots: u64,
     /// Time spent crawling in seconds; pauses do not count.
     pub active_seconds: f64,
-    /// Pages fetched with success, each counted once.
+    /// Pages fetched successfully, each counted once.
     pub pages: u64,
     /// Images kept.
     pub images: u64,
@@ -83,27 +84,26 @@ pub struct Status {
     pub sitemaps: u64,
     /// Bytes of all bodies.
     pub bytes: u64,
-    /// Requests that are open, and bodies that are being worked on.
+    /// Open requests, and bodies being processed.
     pub in_flight: usize,
-    /// What is queued.
+    /// The queue.
     pub queued: Queued,
-    /// Addresses that wait to be tried again.
+    /// Addresses waiting to be retried.
     pub waiting: u64,
-    /// Pages whose next visit has a date.
+    /// Pages whose next visit is scheduled.
     pub watched: u64,
     /// Addresses that are not followed, by reason.
     pub dropped: BTreeMap<String, u64>,
-    /// Tasks of this run that ended in a failure, also those that are tried again, by
-    /// reason.
+    /// Tasks of this run that failed, including those that are retried, by reason.
     pub errors: BTreeMap<String, u64>,
-    /// Hosts with something queued or open.
+    /// Hosts with queued or open tasks.
     pub hosts: HostsNow,
-    /// What the last minute brought.
+    /// The rates of the last minute.
     pub rates: Rates,
-    /// The disk that the job's folder is on, where the system says it.
+    /// The disk of the job's folder, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk: Option<Disk>,
-    /// What the process takes, where the system says it.
+    /// The memory of the process, if the system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Memory>,
     /// The keys of `[limits]` that have a value, as in `GET /api/config`.
@@ -111,68 +111,67 @@ pub struct Status {
     pub limits: serde_json::Value,
 }
 
-/// How far it is to a limit.
+/// The distance to a limit.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Toward {
-    /// The key, as `limits.documents`.
+    /// The key, such as `limits.documents`.
     pub key: String,
     /// How much of it is used up: pages, requests, bytes or seconds.
     pub done: f64,
     /// The limit.
     pub of: f64,
-    /// How long it takes to get there as fast as in the last minute, in seconds; absent
-    /// where that cannot be told.
+    /// The time until it is reached at the rate of the last minute, in seconds; absent if
+    /// unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds_left: Option<f64>,
 }
 
-/// What is queued: pages and sitemaps by class, and images.
+/// The queue: pages and sitemaps by class, and images.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Queued {
     /// Named by the operator.
     pub seed: u64,
-    /// Of the class `high`.
+    /// The class `high`.
     pub high: u64,
-    /// Of the class `medium`.
+    /// The class `medium`.
     pub medium: u64,
-    /// Of the class `normal`.
+    /// The class `normal`.
     pub normal: u64,
-    /// Of the class `low`.
+    /// The class `low`.
     pub low: u64,
     /// Images of any class.
     pub images: u64,
 }
 
-/// Hosts with something queued or open, by what they wait for.
+/// Hosts with queued or open tasks, by state.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct HostsNow {
     /// All of them.
     pub active: usize,
-    /// They may be asked now.
+    /// Ready for a request.
     pub ready: usize,
-    /// Their clock or back-off runs.
+    /// Their clock or back-off is running.
     pub due: usize,
-    /// The clock that they share with others runs.
+    /// A clock that they share with other hosts is running.
     pub held: usize,
-    /// They are given up for now.
+    /// Given up for now.
     pub parked: usize,
-    /// They have a request open.
+    /// With an open request.
     pub open: usize,
 }
 
-/// What was done in the last minute, or since the run began where that is less, for each
-/// minute.
+/// The work of the last minute, or since the run began if that is less, per minute.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Rates {
     /// The time that was measured, in seconds.
     pub seconds: f64,
-    /// Pages a minute.
+    /// Pages per minute.
     pub pages: f64,
-    /// Page requests a minute.
+    /// Page requests per minute.
     pub fetches: f64,
-    /// Images a minute.
+    /// Images per minute.
     pub images: f64,
-    /// Bytes of bodies a minute.
+    /// Bytes of bodies per minute.
     pub bytes: f64,
 }
 
@@ -181,7 +180,7 @@ pub struct Rates {
 pub struct Disk {
     /// Bytes that this process may still write.
     pub free: u64,
-    /// Bytes in all.
+    /// Bytes in total.
     pub size: u64,
 }
 
@@ -194,10 +193,10 @@ pub struct Memory {
     pub peak: u64,
 }
 
-/// What is seen of a crawl between two questions.
+/// What is observed of a crawl between two requests.
 pub(super) struct Pulse {
     begun: u64,
-    /// Counters and when they stood so, oldest first.
+    /// Counters with their times, oldest first.
     samples: VecDeque<(u64, [u64; 4])>,
     errors: BTreeMap<&'static str, u64>,
     robots: u64,
@@ -213,9 +212,9 @@ impl Pulse {
         }
     }
 
-    /// Takes note of a finished task, or merely of the time.
+    /// Records a finished task, or just the passing of time.
     pub fn observe(&mut self, counts: &Counts, row: Option<&Row<'_>>, now: u64) {
-        // That most hosts have no file of this kind is no failure.
+        // Most hosts have no file of this kind, which is not a failure.
         let failed = |row: &&Row<'_>| row.kind != TaskKind::Tdmrep;
         if let Some(reason) = row.filter(failed).and_then(|row| row.reason) {
             *self.errors.entry(reason).or_default() += 1;
@@ -226,7 +225,7 @@ impl Pulse {
         if self.samples.back().is_none_or(|(at, _)| now >= at + SAMPLE) {
             self.samples.push_back((now, figures(counts)));
         }
-        // The one before the window is the one that it is measured from.
+        // The one before the window is the starting point of the measurement.
         while self
             .samples
             .get(1)
@@ -269,17 +268,18 @@ fn figures(counts: &Counts) -> [u64; 4] {
     [*documents, *fetches, *images, *bytes]
 }
 
-impl Desk {
-    /// How the crawl stands.
+impl ControlHandle {
+    /// The status of the crawl.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
     pub async fn status(&self) -> Result<Status, ControlError> {
         let mut status = match self.0.life.preparing() {
             Some((since, doing)) => self.early(since, doing),
             None => {
-                let desk = self.clone();
-                match self.steer(move |run| desk.look(run)).await {
+                let handle = self.clone();
+                match self.steer(move |run| handle.look(run)).await {
                     Err(ControlError::Ended) => return Ok(self.farewell().await?.status.clone()),
                     looked => looked?,
                 }
@@ -289,10 +289,10 @@ impl Desk {
         Ok(status)
     }
 
-    /// What of the status the run itself does not know.
+    /// Adds the parts of the status that the run itself does not know.
     pub(super) fn complete(&self, status: &mut Status, config: &Config) {
         config.job.name.as_str().clone_into(&mut status.job);
-        if let Some(limits) = super::live::values(config).get_mut("limits") {
+        if let Some(limits) = super::reload::values(config).get_mut("limits") {
             status.limits = limits.take();
         }
         status.link = self.0.link.get().cloned();
@@ -301,7 +301,7 @@ impl Desk {
         status.memory = memory();
     }
 
-    /// What of the status only the run itself knows.
+    /// The parts of the status that only the run itself knows.
     fn look(&self, run: &Steering<'_>) -> Status {
         let phase = &run.phase;
         let (state, since) = match (phase.stopping, phase.paused, run.outage) {
@@ -313,7 +313,7 @@ impl Desk {
         self.figures(run.frontier, state, since)
     }
 
-    /// The counters of a frontier that is in this state since then.
+    /// The counters of a frontier that has been in this state since then.
     pub(super) fn figures(&self, frontier: &Frontier, state: Stage, since: u64) -> Status {
         let now = now();
         let counts = frontier.counts();
@@ -354,7 +354,7 @@ impl Desk {
     }
 }
 
-/// How far it is to each limit that the job has.
+/// The distance to each limit of the job.
 fn toward(status: &Status, config: &Config) -> Vec<Toward> {
     let Rates {
         seconds,
@@ -430,7 +430,7 @@ fn disk(_folder: &Path) -> Option<Disk> {
     None
 }
 
-/// As `/proc` has it; other systems are not asked.
+/// From `/proc`; not available on other systems.
 fn memory() -> Option<Memory> {
     let text = std::fs::read_to_string("/proc/self/status").ok()?;
     let bytes = |name: &str| {

@@ -1,7 +1,7 @@
-//! The crawl log as it is written, for those who follow it, and its last rows.
+//! The crawl log as it is written, for clients that follow it, and its last rows.
 //!
-//! The crawl never waits for a reader: who reads more slowly than rows are written loses
-//! some, and is told how many.
+//! The crawl never waits for a reader: a reader that is slower than the log loses rows,
+//! and is told how many.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -16,19 +16,19 @@ use utoipa::ToSchema;
 use super::{ControlError, Entry};
 use crate::outputs::{self, Part, Row, Table};
 
-/// Rows that a reader may be behind.
+/// How many rows a reader may be behind.
 const BEHIND: usize = 1024;
 
-/// Readers at the same time, so that they do not take every connection.
+/// The most readers at the same time, so that they do not use up all connections.
 const MAX_READERS: usize = 8;
 
-/// Bytes of the file's end that are looked through for its last rows.
+/// How many bytes at the end of the file are searched for its last rows.
 const MAX_BACK: u64 = 8 << 20;
 
-/// What a reader was too slow for.
+/// Reports rows that a reader was too slow for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Lost {
-    /// So many rows.
+    /// How many rows.
     pub lost: u64,
 }
 
@@ -63,7 +63,7 @@ impl Tail {
         self.send(|| Line::Change(entry.to_json().into()));
     }
 
-    /// All that is written from now on.
+    /// Everything written from now on.
     pub fn follow(&self) -> Result<broadcast::Receiver<Line>, ControlError> {
         match &*self.sender() {
             None => Err(ControlError::Ended),
@@ -78,12 +78,11 @@ impl Tail {
         self.sender().take();
     }
 
-    /// The last `n` rows, as far as they lie within the end of the file that is looked
-    /// through.
+    /// The last `n` rows, as far as they are within the part of the file that is searched.
     pub async fn last(&self, n: usize) -> Result<Vec<serde_json::Value>, ControlError> {
         let folder = self.folder.clone();
         let read = tokio::task::spawn_blocking(move || last_rows(&folder, n));
-        // The task only fails where the process ends.
+        // The task only fails when the process ends.
         let read = read.await.map_err(|_| ControlError::Ended)?;
         let lines = read.map_err(|source| ControlError::Io {
             path: self.folder.join(Table::Log.name()),
@@ -98,7 +97,7 @@ impl Tail {
         if let Some(sender) = &*self.sender()
             && sender.receiver_count() > 0
         {
-            // The last reader may have gone just now.
+            // The last reader may just have gone.
             sender.send(line()).ok();
         }
     }
@@ -108,7 +107,7 @@ impl Tail {
     }
 }
 
-/// The last `n` rows of the log, oldest first, as far as they stand in the last two of its
+/// The last `n` rows of the log, oldest first, as far as they are in the last two of its
 /// files.
 fn last_rows(folder: &Path, n: usize) -> std::io::Result<Vec<String>> {
     let mut parts = outputs::parts(folder, Table::Log).map_err(std::io::Error::other)?;
@@ -153,8 +152,8 @@ fn last_lines(mut file: File, n: usize) -> std::io::Result<Vec<String>> {
         }
         back = (back * 4).min(length).min(MAX_BACK);
     }
-    // Only the crawl's own thread writes, a whole line at once; what follows the last
-    // line end is being written, and what stands before the first may be half a line.
+    // Only the crawl's own thread writes, a whole line at once; text after the last line
+    // end is still being written, and text before the first may be half a line.
     let whole = bytes
         .iter()
         .rposition(|b| *b == b'\n')

@@ -1,22 +1,22 @@
-//! All jobs of a folder on one page of this machine: which run, which have ended and how,
-//! what they brought, and their reports.
+//! All jobs of a folder on one local page: which are running, which have ended and how,
+//! their results and their reports.
 //!
-//! Nothing here changes a job. The one thing that is written is a report, where somebody
-//! on the page asks for it, as `spoor report` would write it.
+//! Nothing here changes a job. The only file that is written is a report, at the request
+//! of a user of the page, as `spoor report` would write it.
 //!
 //! | request | answer |
 //! |---|---|
 //! | `GET /` | the page; its parts are `/ui.css`, `/ui.js` and `/ui.svg` |
 //! | `GET /api/jobs` | a [`Shelf`]: every job as a [`Card`] |
-//! | `GET /job/NAME/file` | the job file as the last run followed it |
-//! | `GET /job/NAME/image/ID` | one of the newest images, decoded and encoded anew |
-//! | `GET /job/NAME/report` | the job's report, where there is one |
-//! | `POST /job/NAME/report` | makes it |
+//! | `GET /job/NAME/file` | the job file as used by the last run |
+//! | `GET /job/NAME/image/ID` | one of the newest images, re-encoded |
+//! | `GET /job/NAME/report` | the job's report, if there is one |
+//! | `POST /job/NAME/report` | creates it |
 //!
-//! Whoever asks brings the token of the link that `spoor ui` prints: the page links to the
-//! dashboards of running crawls, which can be steered there.
+//! Requests need the token of the link that `spoor ui` prints, because the page links to
+//! the dashboards of running crawls, where these can be controlled.
 //!
-//! Reading order: this file, `shelf` (which jobs there are), `tally` (what a log says),
+//! Reading order: this file, `shelf` (the list of jobs), `tally` (counts of a log),
 //! `server`.
 
 mod server;

@@ -15,12 +15,12 @@ use tokio::sync::Mutex;
 
 use super::shelf::{Reader, Shelf};
 use crate::config::Config;
-use crate::daemon::control::{Entrance, Guard, Problem, accept, guard, login};
+use crate::daemon::control::{Auth, Entrance, Problem, accept, authorize, login};
 use crate::fs::beneath;
 use crate::picture::thumbnail;
 use crate::sanitize;
 
-/// The largest body of a request, in bytes: that of a login.
+/// The largest body of a request, in bytes, which is that of a login.
 const MAX_BODY: usize = 8192;
 
 /// Longest side of an image, in pixels.
@@ -29,28 +29,29 @@ const SIDE: u32 = 200;
 /// The largest report or job file that is served, in bytes.
 const MAX_FILE: u64 = 64 << 20;
 
-/// What is answered without the token: the page that asks for it, and no more.
+/// The paths served without the token: the page that asks for it, and nothing more.
 const PARTS: [&str; 4] = ["/", "/ui.css", "/ui.js", "/ui.svg"];
 
 /// What a browser may do with a report: nothing but show it.
 const REPORT_POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; \
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; sandbox";
 
-/// Writes the report of a job into a folder, or says why it cannot.
+/// Writes the report of a job into a folder; an error describes the problem.
 pub type MakeReport = fn(Config, &Path) -> Result<(), String>;
 
 struct Ui {
     report: MakeReport,
     reader: Arc<Reader>,
-    /// Held while a report is made or an image decoded: one after the other, as a crawl
-    /// may need the cores.
+    /// Held while a report is made or an image decoded: one at a time, because a crawl may
+    /// need the cores.
     working: Mutex<()>,
 }
 
 /// Serves the jobs of `folder` until `stop` resolves. Must be called inside a runtime.
 ///
 /// # Errors
-/// What the system said of the listener.
+///
+/// The system's error of the listener.
 pub async fn serve(
     folder: PathBuf,
     entrance: Entrance,
@@ -89,8 +90,8 @@ pub async fn serve(
         .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(ui);
     accept(entrance, stop, |address, token| {
-        let guarded = Arc::new(Guard::new(address, token).open_for(&PARTS));
-        router.layer(middleware::from_fn_with_state(guarded, guard))
+        let auth = Arc::new(Auth::new(address, token).open_for(&PARTS));
+        router.layer(middleware::from_fn_with_state(auth, authorize))
     })
     .await
 }
@@ -132,7 +133,7 @@ async fn image(
         tally.file(&id).map(str::to_owned)
     };
     let Some(file) = file else {
-        return missing("the page shows the newest images only");
+        return missing("the page shows only the newest images");
     };
     let _working = ui.working.lock().await;
     let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
@@ -144,7 +145,7 @@ async fn image(
             ];
             (headers, jpeg).into_response()
         }
-        _ => missing("the file is gone, or is no picture"),
+        _ => missing("the file is gone, or is not a picture"),
     }
 }
 
@@ -175,18 +176,18 @@ async fn made(State(ui): State<Arc<Ui>>, UrlPath(name): UrlPath<String>) -> Resp
         Ok(Ok(())) => Json(json!({"made": true})).into_response(),
         Ok(Err(why)) => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the report is not made",
+            "the report was not written",
             &why,
         ),
         Err(_) => problem(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "the report is not made",
+            "the report was not written",
             "this is a defect of spoor; please report it",
         ),
     }
 }
 
-/// Makes the report of a job where it lies, whatever folder its file was started in.
+/// Writes the report of a job into its folder, wherever its file was started.
 fn make(report: MakeReport, folder: &Path, name: &str) -> Result<(), String> {
     let mut config = Config::load(&folder.join("job.toml")).map_err(|e| e.to_string())?;
     if config.job.name.as_str() != name {
@@ -216,16 +217,16 @@ async fn read(folder: PathBuf, name: &'static str) -> Result<Vec<u8>, String> {
         let whole = file.take(MAX_FILE).read_to_end(&mut bytes);
         whole.map(|_| bytes).map_err(why)
     };
-    // The task only fails where the process ends.
+    // The task only fails when the process ends.
     let read = tokio::task::spawn_blocking(read).await;
-    read.unwrap_or_else(|_| Err("the page ends".to_owned()))
+    read.unwrap_or_else(|_| Err("the server is closing".to_owned()))
 }
 
 fn no_job() -> Response {
     problem(
         StatusCode::NOT_FOUND,
         "there is no such job in this folder",
-        "GET /api/jobs says which there are",
+        "GET /api/jobs lists all jobs",
     )
 }
 

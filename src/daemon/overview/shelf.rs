@@ -1,4 +1,4 @@
-//! Which jobs lie in a folder, and how each of them stands.
+//! The jobs of a folder, and the state of each.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use crate::daemon::control::{self, Client, Ending, Stage, Status};
 use crate::fs::beneath;
 use crate::outputs::DOCUMENTS;
 
-/// Jobs that are listed; a folder may hold anything.
+/// The most jobs that are listed; a folder may contain anything.
 const MOST: usize = 200;
 
-/// The longest that a running crawl is waited for.
+/// The time limit for the response of a running crawl.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The jobs of a folder.
@@ -24,67 +24,67 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Shelf {
     /// The folder.
     pub folder: String,
-    /// Its jobs: those that run first, then by their last activity, the latest first.
+    /// Its jobs: running ones first, then by their latest activity, newest first.
     pub jobs: Vec<Card>,
     /// Whether there are more than are listed.
     pub more: bool,
 }
 
-/// How a job stands.
+/// The state of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// A process works on it.
+    /// A process is using it.
     Running,
     /// It reached a limit, or nothing was left to fetch.
     Finished,
-    /// Its operator stopped it; it can go on.
+    /// Its operator stopped it; it can be continued.
     Stopped,
-    /// Its process ended without a word, or failed; it can go on.
+    /// Its process was killed or failed; it can be continued.
     Interrupted,
-    /// Something of it cannot be read.
+    /// Some of its files cannot be read.
     Damaged,
 }
 
 /// A job.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Card {
-    /// Its name, that of its folder.
+    /// Its name, which is that of its folder.
     pub name: String,
-    /// How it stands.
+    /// Its state.
     pub state: Standing,
-    /// The same in words, or what is wrong.
+    /// The state in words, or the problem.
     pub text: String,
-    /// Pages in its log, each visit of them.
+    /// Pages in its log, counting each visit.
     pub pages: u64,
-    /// The share of them that is on topic; absent where none was judged.
+    /// The share of them that is on topic; absent if none was judged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic: Option<f64>,
     /// Images that were kept.
     pub images: u64,
     /// Its documents.
     pub documents: Texts,
-    /// When its last task was finished, RFC 3339 in UTC.
+    /// When its last task finished, RFC 3339 in UTC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last: Option<String>,
     /// The link to the dashboard of a running crawl.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dashboard: Option<String>,
-    /// How far a running crawl is to its first limit, 0 to 1.
+    /// How close a running crawl is to its first limit, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
-    /// When the report was made, RFC 3339 in UTC, where there is one.
+    /// When the report was written, RFC 3339 in UTC, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub report: Option<String>,
-    /// Whether there is a record of the job file.
+    /// Whether there is a copy of the job file.
     pub file: bool,
     /// Ids of the newest images.
     pub newest: Vec<String>,
-    /// Whether the log is long and not read to its end yet.
+    /// Whether the log is long and has not been read to its end yet.
     pub behind: bool,
 }
 
-/// What of a job's texts can be told without reading them.
+/// What is known about a job's texts without reading them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Texts {
     /// Files in `documents/`.
@@ -93,7 +93,7 @@ pub struct Texts {
     pub bytes: u64,
 }
 
-/// Reads the jobs of a folder, and remembers what it read of their logs.
+/// Reads the jobs of a folder, and caches the counts of their logs.
 #[derive(Debug)]
 pub(super) struct Reader {
     folder: PathBuf,
@@ -108,7 +108,7 @@ impl Reader {
         }
     }
 
-    /// The folder of a job, where there is one of that name.
+    /// The folder of a job, if there is one of that name.
     pub fn job(&self, name: &str) -> Option<PathBuf> {
         let plain = !name.is_empty()
             && name.len() <= 64
@@ -119,13 +119,13 @@ impl Reader {
         (plain && is_job(&folder)).then_some(folder)
     }
 
-    /// What the log of a job says, as far as it was read.
+    /// The counts of a job's log, as far as it was read.
     pub fn tally(&self, name: &str) -> Arc<Mutex<Tally>> {
         let mut logs = self.logs.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(logs.entry(name.to_owned()).or_default())
     }
 
-    /// All jobs as they are now.
+    /// All jobs in their present state.
     pub async fn shelf(self: Arc<Self>) -> Shelf {
         let reader = Arc::clone(&self);
         let listed = tokio::task::spawn_blocking(move || reader.names()).await;
@@ -165,7 +165,7 @@ impl Reader {
         (names, more)
     }
 
-    /// A job as it is now; `status` is what its crawl says, where one runs.
+    /// A job in its present state; `status` comes from its crawl, if one is running.
     fn card(&self, name: String, status: Option<Status>) -> Card {
         let folder = self.folder.join(&name);
         let tally = self.tally(&name);
@@ -215,7 +215,7 @@ fn is_job(folder: &Path) -> bool {
     folder.join("job.toml").is_file() || folder.join("logs/crawl.jsonl").is_file()
 }
 
-/// How the crawl on a job stands, where one runs.
+/// The status of the job's crawl, if one is running.
 async fn running(folder: &Path) -> Option<Status> {
     if !folder.join("control.sock").exists() {
         return None;
@@ -234,16 +234,16 @@ fn doing(status: &Status) -> String {
         Stage::Running => "crawling".to_owned(),
         Stage::Paused => "paused".to_owned(),
         Stage::Draining => "stopping".to_owned(),
-        Stage::Outage => "no network; it goes on by itself".to_owned(),
+        Stage::Outage => "no network; it continues by itself".to_owned(),
         Stage::Ended => "ending".to_owned(),
     }
 }
 
-/// How the last run of a job ended, by what it left.
+/// How the last run of a job ended, by the files it left.
 fn ended(folder: &Path, begun: bool) -> (Standing, String) {
     let Some(Ending { why, text, .. }) = control::ending(folder) else {
         return if begun {
-            let text = "its process ended without a word; run it again and it goes on";
+            let text = "its process was killed; run the job again to continue";
             (Standing::Interrupted, text.to_owned())
         } else {
             (Standing::Stopped, "nothing was fetched yet".to_owned())
@@ -256,17 +256,17 @@ fn ended(folder: &Path, begun: bool) -> (Standing, String) {
     }
 }
 
-/// What keeps a job from being gone on with.
+/// What prevents a job from being continued.
 fn wrong_with(folder: &Path) -> Option<String> {
     let file = folder.join("job.toml");
     if !file.is_file() {
-        return Some("job.toml is missing; run the job again and it is written".to_owned());
+        return Some("job.toml is missing; running the job again writes it".to_owned());
     }
     if let Err(errors) = Config::load(&file) {
         return Some(errors.to_string());
     }
     let frontier = folder.join("frontier");
-    let why = "the folder frontier is missing: what is queued is lost";
+    let why = "the folder frontier is missing: the queue is lost";
     (!frontier.is_dir()).then(|| why.to_owned())
 }
 

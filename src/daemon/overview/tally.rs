@@ -1,5 +1,5 @@
-//! What the log of a crawl says, read on from where it was left. A log that has become
-//! shorter is read again from its beginning.
+//! The counts of a crawl log, updated by reading the lines added since the last time. A
+//! log that has become shorter is read again from its beginning.
 
 use std::collections::VecDeque;
 use std::io::BufRead;
@@ -11,11 +11,11 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::outputs::{self, Part, Table};
 use crate::page::TaskKind;
 
-/// Newest images that are remembered.
+/// How many of the newest images are kept.
 const IMAGES: usize = 8;
 
-/// Bytes that are read at once, so that the page does not wait for a log of many
-/// gigabytes; the rest is read when it is asked again.
+/// How many bytes are read at once, so that the page does not wait for a log of many
+/// gigabytes; the rest is read at the next request.
 const AT_ONCE: u64 = 256 << 20;
 
 /// The longest line that is kept in memory.
@@ -24,19 +24,18 @@ const MAX_LINE: usize = 16 << 20;
 /// Counts of a log.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
-    /// How often rows were removed from the log when it was read.
+    /// The generation of the outputs when the log was read.
     generation: u64,
-    /// The number of the file up to which it was read, and how far in that: whole lines
-    /// alone.
+    /// The number of the last file read, and the position in it: complete lines only.
     part: u32,
     read: u64,
-    /// Whether there is more than was read.
+    /// Whether there is more to read.
     pub behind: bool,
     pub pages: u64,
     pub judged: u64,
     pub on_topic: u64,
     pub images: u64,
-    /// When the last task was finished, RFC 3339 in UTC.
+    /// When the last task finished, RFC 3339 in UTC.
     pub last: Option<String>,
     /// Files of the newest images, the newest first.
     pub newest: VecDeque<String>,
@@ -53,12 +52,12 @@ struct Line {
 }
 
 impl Tally {
-    /// Reads what has been added to the log of the job in `folder` since.
+    /// Reads what has been added to the log of the job in `folder` since the last time.
     pub fn read_on(&mut self, folder: &Path) -> std::io::Result<()> {
         let other = std::io::Error::other;
         let parts = outputs::parts(folder, Table::Log).map_err(other)?;
         let generation = outputs::generation(folder).map_err(other)?;
-        // A takedown has removed rows, or somebody has.
+        // Rows were removed by a takedown or by hand.
         let shorter = |part: &Part| part.length().is_some_and(|length| length < self.read);
         let cut = |part: &Part| part.number == self.part && shorter(part);
         let last = parts.last().map_or(0, |part| part.number);
@@ -87,7 +86,8 @@ impl Tally {
         Ok(())
     }
 
-    /// Reads at most some bytes more than `most`; returns how many were left of them.
+    /// Reads slightly more than `most` bytes at the most; returns how many of them were
+    /// left.
     fn read_part(&mut self, mut from: impl BufRead, most: u64) -> std::io::Result<u64> {
         let mut left = most;
         let mut line = Vec::new();
@@ -95,7 +95,7 @@ impl Tally {
             line.clear();
             let n = from.read_until(b'\n', &mut line)?;
             if !line.ends_with(b"\n") {
-                // Nothing more, or a line that is being written.
+                // The end, or a line that is being written.
                 break;
             }
             self.read += n as u64;
@@ -136,7 +136,7 @@ impl Tally {
     }
 }
 
-/// What stands for a file in an address.
+/// The id of a file in an address.
 pub(super) fn id_of(file: &str) -> String {
     format!("{:016x}", xxh3_64(file.as_bytes()))
 }

@@ -1,10 +1,9 @@
-//! The sentence banks, what fills their slots, and the dice.
+//! The sentence banks, the values of their slots, and the dice.
 //!
-//! A bank is a text file of sentences written for this project, one a line,
-//! with the slots `{name}`, `{place}` and `{year}`. Two lines in five serve
-//! training only, the others pages only, and the slots of the two are filled
-//! from lists without a common entry: a model trained on the training texts has
-//! seen none of the sentences it will meet.
+//! A bank is a text file of sentences written for this project, one per line, with the
+//! slots `{name}`, `{place}` and `{year}`. Two lines in five serve only training, the
+//! others only pages, and the slots of the two are filled from disjoint lists: a model
+//! trained on the training texts has seen none of the sentences on the pages.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -21,7 +20,7 @@ pub(super) enum Subject {
     Software,
     Council,
     Tax,
-    /// What every site says of itself: contact, membership, thanks.
+    /// General statements of sites: contact, membership, thanks.
     Plain,
 }
 
@@ -53,7 +52,7 @@ impl Subject {
         }
     }
 
-    /// The whole bank, a sentence a line.
+    /// The whole bank, one sentence per line.
     pub(super) fn bank(self) -> &'static str {
         match self {
             Subject::Lighthouses => include_str!("lighthouses.txt"),
@@ -169,7 +168,7 @@ impl Subject {
     }
 }
 
-/// Which part of a bank, and which fillings.
+/// The part of a bank, with its slot values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Share {
     Training,
@@ -335,7 +334,7 @@ impl Share {
     }
 }
 
-/// What fills the slots of one text.
+/// The values of the slots of one text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Slots {
     pub(super) name: &'static str,
@@ -360,9 +359,9 @@ impl Slots {
     }
 }
 
-/// A stream of chances that depends on a label alone, so that a change to one
-/// page leaves every other page as it was. ChaCha8 is specified to the bit, and
-/// nothing of `rand`'s sampling, which may change between versions, is used.
+/// A stream of random numbers that depends only on a label, so that a change to one page
+/// leaves all others unchanged. ChaCha8 is specified to the bit, and `rand`'s sampling is
+/// not used, because it may change between versions.
 pub(super) struct Dice(ChaCha8Rng);
 
 impl Dice {
@@ -383,13 +382,13 @@ impl Dice {
         self.below(100) < percent
     }
 
-    /// One of `items`; the default where there are none.
+    /// One of `items`; the default if there are none.
     pub(super) fn pick<T: Copy + Default>(&mut self, items: &[T]) -> T {
         let i = self.below(items.len());
         items.get(i).copied().unwrap_or_default()
     }
 
-    /// Up to `n` different places of `items`, in random order.
+    /// Up to `n` distinct elements of `items`, in random order.
     pub(super) fn some<T: Copy>(&mut self, items: &[T], n: usize) -> Vec<T> {
         let mut items = items.to_vec();
         let n = n.min(items.len());

@@ -1,5 +1,4 @@
-//! Four pages that are not in English, in the single-byte charsets that old
-//! pages come in.
+//! Four pages that are not in English, in single-byte charsets as old pages use.
 
 use super::plan::{Kind, Page};
 
@@ -69,7 +68,7 @@ const PAGES: &[Foreign] = &[
     },
 ];
 
-/// Puts the pages behind the other articles of their sites.
+/// Adds the pages after the other articles of their sites.
 pub(super) fn add(pages: &mut Vec<Page>) {
     for foreign in PAGES {
         let last = pages

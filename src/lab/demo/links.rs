@@ -1,8 +1,8 @@
-//! The link structure: communities, bridges, farms, lies and dead ends.
+//! The link structure: communities, bridges, farms, misleading anchors and dead ends.
 //!
-//! What a focused crawl can learn from it: links between pages of one topic are
-//! common; a telling anchor on a dull page may be the only way to an island; a
-//! promising anchor may lead to a farm, and "click here" to the best page.
+//! A focused crawl can learn from it: links between pages of one topic are common; a
+//! descriptive anchor on a dull page may be the only path to an island; a promising anchor
+//! may lead to a farm, and "click here" to the best page.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use super::bank::{Dice, Subject};
 use super::plan::{Anchor, Kind, Page, Spot, has_contact};
 use super::sites::Role;
 
-/// What the links need beside the pages.
+/// Data about links besides the pages.
 #[derive(Debug, Default)]
 pub(super) struct Roads {
     /// Redirects: address and location.
     pub(super) redirects: Vec<(String, String)>,
-    /// Addresses that are linked and answer 404.
+    /// Linked addresses that answer 404.
     pub(super) missing: BTreeSet<String>,
 }
 
@@ -47,12 +47,12 @@ const BAIT: &[&str] = &[
     "the lighthouse at the harbour, all pictures",
 ];
 
-/// A way to an island: from a page of the web over one or two off-topic pages.
+/// A path to an island: from a page of the web over one or two off-topic pages.
 struct Bridge {
-    /// Host whose first article links to the bridge, and the words it uses.
+    /// Host whose first article links to the bridge, and the anchor.
     from: (&'static str, &'static str),
-    /// The off-topic pages, as host and number of the article, each with the
-    /// words by which it links onward.
+    /// The off-topic pages, by host and number of the article, each with the anchor of its
+    /// onward link.
     over: &'static [(&'static str, usize, &'static str)],
     /// Host of the island, and the number of its article.
     to: (&'static str, usize),
@@ -135,7 +135,7 @@ pub(super) fn connect(pages: &mut [Page]) -> Roads {
     roads
 }
 
-/// The pages by the part they play, as places in the list of pages.
+/// The pages by role, as indices into the list of pages.
 struct Map {
     core: Vec<usize>,
     closed: Vec<usize>,
@@ -168,8 +168,8 @@ impl Map {
         }
     }
 
-    /// The open articles of the site that page `i` belongs to. Portals do not
-    /// list the on-topic pages they house; those are found from elsewhere.
+    /// The open articles of the site of page `i`. Portals do not list their on-topic
+    /// pages; those are linked from elsewhere.
     fn articles_of(&self, pages: &[Page], i: usize) -> Vec<usize> {
         let site = pages[i].site;
         let all = pages.iter().enumerate().filter(|(_, page)| {
@@ -182,7 +182,7 @@ impl Map {
     }
 }
 
-/// The links of one page as they gather.
+/// Collects the links of one page.
 struct Links<'a> {
     dice: Dice,
     pages: &'a [Page],
@@ -204,7 +204,7 @@ impl Links<'_> {
         self.out.push(Anchor { to, text, spot });
     }
 
-    /// Links to `n` of `among`, `telling` percent of them by their titles.
+    /// Links to `n` of `among`, `telling` percent of them with their titles as anchors.
     fn some(&mut self, among: &[usize], n: usize, telling: usize) {
         for to in self.dice.some(among, n) {
             self.one(to, telling);
@@ -218,7 +218,7 @@ impl Links<'_> {
         self.put(to, if told { &title } else { vague });
     }
 
-    /// Links to `n` of `among`, each by one of `anchors`.
+    /// Links to `n` of `among`, each with one of `anchors`.
     fn under(&mut self, among: &[usize], n: usize, anchors: &[&'static str]) {
         for to in self.dice.some(among, n) {
             let anchor = self.dice.pick(anchors);
@@ -226,8 +226,8 @@ impl Links<'_> {
         }
     }
 
-    /// A table of contents that names every second article; the others are
-    /// reached from their neighbours.
+    /// A table of contents with every second article; the others are reached from their
+    /// neighbours.
     fn half_of(&mut self, articles: &[usize]) {
         for to in articles.iter().step_by(2) {
             self.one(*to, 90);
@@ -322,7 +322,7 @@ fn article(links: &mut Links<'_>, map: &Map, i: usize, roads: &mut Roads) {
                 links.some(&map.other, 1, 80);
             }
             if links.dice.chance(5) {
-                // The promise is empty: what follows is as dull as this page.
+                // The promise is empty: the target is as dull as this page.
                 links.under(&map.noise, 1, BAIT);
             }
             if links.dice.chance(4) {
@@ -345,8 +345,7 @@ fn article(links: &mut Links<'_>, map: &Map, i: usize, roads: &mut Roads) {
     }
 }
 
-/// A portal's page on one subject: half of what it lists is about something
-/// else.
+/// A portal's page on one subject: half of its links are about something else.
 fn shelf(links: &mut Links<'_>, map: &Map, i: usize) {
     let subject = links.pages[i].subject;
     let all = [&map.core, &map.other, &map.noise, &map.guests].map(|part| part.as_slice());
@@ -378,8 +377,8 @@ fn portal_home(links: &mut Links<'_>, map: &Map, i: usize) {
     }
 }
 
-/// Every on-topic page that its own site does not list, be it a guest or
-/// forbidden, is named by a page of the core.
+/// Links every on-topic page that its own site does not list, a guest or a forbidden one,
+/// from a page of the core.
 fn point_out(pages: &mut [Page], map: &Map) {
     for (k, to) in map.guests.iter().chain(&map.closed).enumerate() {
         let Some(&from) = map.core.get((k * 11 + 3) % map.core.len().max(1)) else {
@@ -421,7 +420,7 @@ fn build_bridges(pages: &mut [Page]) {
     }
 }
 
-/// Some addresses have moved, some of them twice, and some links do not know.
+/// Some addresses have moved, some of them twice, and some links are outdated.
 fn add_redirects(pages: &mut [Page], roads: &mut Roads) {
     let moved: Vec<(String, String)> = pages
         .iter()

@@ -1,22 +1,22 @@
 //! The demo web: some six hundred small pages on some sixty hosts, for a first
 //! crawl without the internet and for tests that need a web with known labels.
 //!
-//! Every sentence was written for this project. Two topics have communities of
-//! their own: `lighthouses`, which the demo follows, and `beekeeping`, which is
-//! there to be told apart; around them lie cooking, football, gardening,
-//! software, councils and taxes. The structure is a web's in small: directories
-//! with mixed links, islands that only a telling anchor on a dull page leads to,
-//! anchors that say "click here", two link farms, pages of dates without end,
-//! dead links, redirects, robots.txt of several kinds, old charsets.
+//! Every sentence was written for this project. Two topics have communities of their own:
+//! `lighthouses`, which the demo follows, and `beekeeping`, which must be distinguished
+//! from it; the others are cooking, football, gardening, software, councils and taxes. The
+//! structure is that of a small web: directories with mixed links, islands that can only
+//! be reached through a descriptive anchor on a dull page, anchors that say "click here",
+//! two link farms, an endless calendar, dead links, redirects, robots.txt of several
+//! kinds, old charsets.
 //!
-//! Reading order: `bank` (sentences, slots, dice), `sites` (the table of hosts),
-//! `plan` (pages), `foreign` (four pages in other languages), `links` (the
-//! structure), `render` (HTML and images), `training` (what a model is trained
-//! on). The texts lie beside the code, one sentence a line.
+//! Reading order: `bank` (sentences, slots, dice), `sites` (the table of hosts), `plan`
+//! (pages), `foreign` (four pages in other languages), `links` (the structure), `render`
+//! (HTML and images), `training` (what a model is trained on). The texts are next to the
+//! code, one sentence per line.
 //!
-//! All is drawn from dice with fixed seeds, so the web is the same to the byte
-//! on every machine. It knows nothing of the crawler, and the training texts
-//! share no sentence with the pages.
+//! Everything is generated with fixed seeds, so the web is the same to the byte on every
+//! machine. It does not know the crawler, and the training texts share no sentence with
+//! the pages.
 
 mod bank;
 mod foreign;
@@ -38,7 +38,7 @@ use super::tree::{Lab, LabError, MemoryTree};
 /// The topic that the demo follows, as the labels name it.
 pub const TOPIC: &str = "lighthouses";
 
-/// The topic that is there to be told apart.
+/// The topic that must be distinguished from it.
 pub const OTHER_TOPIC: &str = "beekeeping";
 
 /// A page of the demo web.
@@ -52,7 +52,7 @@ pub struct DemoPage {
     pub path: String,
     /// The HTML as served, in the charset it declares.
     pub body: Vec<u8>,
-    /// Its topics as the judge reads them, as `lighthouses:2`, `-` for none.
+    /// Its topics as the judge reads them, such as `lighthouses:2`, `-` for none.
     pub label: String,
 }
 
@@ -67,9 +67,9 @@ pub struct DemoImage {
     pub height: u32,
     /// How many pages embed it.
     pub pages: u32,
-    /// Topics of the first page that does.
+    /// Topics of the first page that embeds it.
     pub topics: String,
-    /// The `alt` there, empty where absent.
+    /// The `alt` there, empty if absent.
     pub alt: String,
 }
 
@@ -86,16 +86,16 @@ pub struct DemoWeb {
     pub images: Vec<DemoImage>,
     /// The labels of all pages as a table for [`super::Labels::parse`].
     pub labels: String,
-    /// Where a crawl begins: a directory, a page on topic, two that are not.
+    /// The seeds of a crawl: a directory, a page on topic, two off topic.
     pub seeds: Vec<String>,
-    /// Addresses that pages link to and that answer 404 on purpose.
+    /// Linked addresses that answer 404 on purpose.
     pub missing: Vec<String>,
     /// On-topic pages that a robots.txt forbids: no polite crawl finds them.
     pub hidden: Vec<String>,
 }
 
-/// Texts to train a model of the topic on, a file name and a text each; the
-/// sentences stand one a line.
+/// Texts for training a model of the topic: file names and texts, with one sentence per
+/// line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Training {
     /// About lighthouses.
@@ -104,7 +104,7 @@ pub struct Training {
     pub neutral: Vec<(String, String)>,
 }
 
-/// Makes the demo web; takes some milliseconds, and gives the same every time.
+/// Generates the demo web, in some milliseconds and always the same.
 pub fn web() -> DemoWeb {
     let mut pages = plan::pages();
     let roads = links::connect(&mut pages);
@@ -149,9 +149,9 @@ pub fn web() -> DemoWeb {
     }
 }
 
-/// The training texts, some fifty sentences a file.
+/// The training texts, some fifty sentences per file.
 ///
-/// They are works of reference in small, written apart from the pages, and the
+/// They are short reference texts, written separately from the pages, together with the
 /// share of the banks that no page uses.
 pub fn training() -> Training {
     training::texts()

@@ -4,7 +4,7 @@ use super::bank::{Dice, Share, Slots, Subject};
 use super::foreign;
 use super::sites::{Role, SITES, Site};
 
-/// What kind of page it is.
+/// The kind of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Home,
@@ -13,10 +13,10 @@ pub(super) enum Kind {
     Article,
 }
 
-/// Where on the page a link stands.
+/// The position of a link on the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// Inside a sentence of its own, behind a paragraph.
+    /// Inside a sentence of its own, after a paragraph.
     Text,
     /// In the list below the text.
     List,
@@ -30,7 +30,7 @@ pub(super) struct Anchor {
     pub(super) spot: Spot,
 }
 
-/// A page before it is written out.
+/// A page before it is rendered.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub(super) site: &'static Site,
@@ -53,7 +53,7 @@ impl Page {
         self.site.url(&self.path)
     }
 
-    /// Whether the judge counts it for the target topic.
+    /// Whether it counts for the target topic.
     pub(super) fn on_topic(&self) -> bool {
         self.label.contains("lighthouses:2")
     }
@@ -162,7 +162,7 @@ fn article(site: &'static Site, subject: Subject, folder: &str, i: usize) -> Pag
     page.label = label(subject, 2);
     page.hidden |= !folder.is_empty();
     page.title = page.slots.fill(dice.pick(subject.titles()));
-    // Sites have habits: words in the address, folders, or bare numbers.
+    // Sites have their own style: words in the address, folders, or bare numbers.
     page.path = match site.host.len() % 3 {
         0 => format!("{folder}/notes/{}-{i}.html", slug(&page.title)),
         1 => format!("{folder}/{}-{i}/", slug(&page.title)),
@@ -184,7 +184,7 @@ fn article(site: &'static Site, subject: Subject, folder: &str, i: usize) -> Pag
     page
 }
 
-/// Sentences of the pages' share, each with fillings of its own half the time.
+/// Sentences of the pages' share; half of them have slot values of their own.
 fn sentences(dice: &mut Dice, subject: Subject, slots: &Slots, n: usize) -> Vec<String> {
     dice.some(&subject.sentences(Share::Pages), n)
         .into_iter()
@@ -196,8 +196,8 @@ fn sentences(dice: &mut Dice, subject: Subject, slots: &Slots, n: usize) -> Vec<
         .collect()
 }
 
-/// Turns some articles into mixtures: related pages of the target topic, and two
-/// that are on both topics, so that the border between them is not a wall.
+/// Turns some articles into mixtures: related pages of the target topic, and two that are
+/// on both topics, so that the border between them is not sharp.
 fn mix(pages: &mut [Page]) {
     let articles = pages.iter_mut().filter(|page| {
         page.kind == Kind::Article && page.site.role == Role::Core && page.language == "en"

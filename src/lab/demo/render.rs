@@ -1,5 +1,5 @@
-//! Writing the planned pages out: three layouts, images in all states of care,
-//! two charsets.
+//! Renders the planned pages: three layouts, images with alt texts of varying quality, two
+//! charsets.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -63,8 +63,7 @@ pub(super) fn html(page: &Page, images: &mut Images) -> Vec<u8> {
     };
     let title = escaped(&page.title);
     let head = match layout {
-        // As pages were written in the nineties: no doctype, upper case, no
-        // closing tags.
+        // In the style of the nineties: no doctype, upper case, no closing tags.
         1 => format!(
             "<HTML><HEAD><META HTTP-EQUIV=\"Content-Type\" CONTENT=\"text/html; charset={charset}\">\n\
              <TITLE>{title}</TITLE></HEAD><BODY LANG={}>\n",
@@ -125,7 +124,7 @@ pub(super) fn html(page: &Page, images: &mut Images) -> Vec<u8> {
     );
     note(images, page, "/img/spacer.gif", (1, 1), "");
     if page.site.legacy {
-        // What windows-1252 lacks becomes a numeric reference; nothing is lost.
+        // Characters missing in windows-1252 become numeric references; nothing is lost.
         encoding_rs::WINDOWS_1252.encode(&out).0.into_owned()
     } else {
         out.into_bytes()

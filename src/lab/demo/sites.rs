@@ -1,14 +1,14 @@
-//! The table of sites: who is there, about what, and in which part of the web.
+//! The table of sites: hosts, subjects, and their role in the web.
 
 use super::bank::Subject;
 
-/// The part a site plays in the link structure.
+/// The role of a site in the link structure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// The community of the target topic: its sites link to each other.
     Core,
-    /// On topic, but linked from nowhere except a bridge; sites of the same
-    /// number link to each other.
+    /// On topic, but only linked from a bridge; sites with the same number link to each
+    /// other.
     Island(u8),
     /// On topic and forbidden as a whole by robots.txt.
     Closed,
@@ -18,9 +18,9 @@ pub(super) enum Role {
     Noise,
     /// A directory with links to everything.
     Portal,
-    /// Pages of dates, each linking to the one before and the one after.
+    /// Pages of dates, each linking to the previous and the next one.
     Calendar,
-    /// A link farm whose anchors say nothing.
+    /// A link farm with meaningless anchors.
     Farm,
     /// A link farm whose anchors promise the target topic.
     Bait,
@@ -39,7 +39,7 @@ pub(super) struct Site {
     pub(super) guests: usize,
     /// Articles under `/private/`, which robots.txt forbids.
     pub(super) private: usize,
-    /// The robots.txt, `None` where the host answers 404.
+    /// The robots.txt, `None` if the host answers 404.
     pub(super) robots: Option<&'static str>,
     /// Pages in windows-1252, declared by a meta element.
     pub(super) legacy: bool,

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::bank::{Share, Subject};
 use super::*;
 use crate::address::PageUrl;
-use crate::lab::{Answer, Labels};
+use crate::lab::{LabResponse, Labels};
 
 /// Budget of the walks, in fetches.
 const BUDGET: usize = 150;
@@ -186,18 +186,18 @@ fn every_link_leads_somewhere_known() {
         lab.answer(url.host(), url.path_and_query()).unwrap()
     };
     for page in &web.pages {
-        assert!(matches!(answer(&page.url), Answer::File { bytes, .. } if bytes == page.body));
+        assert!(matches!(answer(&page.url), LabResponse::File { bytes, .. } if bytes == page.body));
     }
     for (url, location) in &web.redirects {
         assert_eq!(
             answer(url),
-            Answer::Moved {
+            LabResponse::Moved {
                 location: location.clone()
             }
         );
     }
     for url in &web.missing {
-        assert_eq!(answer(url), Answer::Missing);
+        assert_eq!(answer(url), LabResponse::Missing);
     }
     let img = Selector::parse("img[src]").unwrap();
     for page in &web.pages {
@@ -206,7 +206,7 @@ fn every_link_leads_somewhere_known() {
         for image in Html::parse_document(&text).select(&img) {
             let url = base.join(image.value().attr("src").unwrap()).unwrap();
             assert!(
-                matches!(answer(url.as_str()), Answer::Picture { .. }),
+                matches!(answer(url.as_str()), LabResponse::Picture { .. }),
                 "{url}"
             );
         }

@@ -1,10 +1,9 @@
-//! The training texts: prose as a user would gather it from works of reference.
+//! The training texts: prose as a user would collect it from reference works.
 //!
-//! Each subject has a file of its own under `training/`, to which the training
-//! share of its bank is added. The second topic has none: whoever follows
-//! lighthouses does not think of bees. No sentence stands in the texts twice,
-//! numbers aside, because a model forgives nothing so easily as what it has
-//! read before.
+//! Each subject has a file of its own under `training/`, to which the training share of
+//! its bank is added. The second topic has none, because a user interested in lighthouses
+//! would not think of bees. No sentence occurs twice in the texts, ignoring numbers,
+//! because repeated sentences distort a model.
 
 use std::collections::HashSet;
 
@@ -14,14 +13,13 @@ use super::bank::{Dice, Share, Slots, Subject};
 /// Sentences in one file.
 const FILE: usize = 50;
 
-/// How often a pattern with a slot for a place or a person is filled at most.
-/// On the topic rarely, because what is held out should not be known by its
-/// pattern; the neutral texts only have their words counted.
+/// How often a pattern with a slot for a place or a person is filled at most. Rarely on
+/// the topic, because held-out text should not be known by its pattern; the neutral texts
+/// only serve for counting words.
 const FILLINGS: usize = 2;
 const NEUTRAL_FILLINGS: usize = 7;
 
-/// Texts about other things: the file's name, its own text, and the bank that
-/// adds to it.
+/// Texts about other subjects: the file's name, its own text, and the bank that is added.
 const NEUTRAL: &[(&str, &str, Subject)] = &[
     (
         "general",
@@ -68,7 +66,7 @@ pub(super) fn texts() -> Training {
     }
 }
 
-/// The sentences of one subject, mixed and dealt to files.
+/// The sentences of one subject, shuffled and divided into files.
 fn files(
     name: &str,
     own: &'static str,
@@ -100,7 +98,7 @@ fn files(
         .collect()
 }
 
-/// What is left of a sentence for a model that reads no digits.
+/// A sentence as a model sees it, without digits.
 pub(super) fn without_digits(sentence: &str) -> String {
     sentence.chars().filter(|c| !c.is_ascii_digit()).collect()
 }

@@ -1,8 +1,8 @@
-//! The web as WARC files hold it (ISO 28500, WARC 1.0 and 1.1), compressed or not.
+//! Reads a web from WARC files (ISO 28500, WARC 1.0 and 1.1), compressed or not.
 //!
-//! Of every address the first response counts. Bodies that a crawl would read are kept,
-//! compressed, in memory; others are known by their type alone. What a file holds behind
-//! a broken record is lost, and said to be.
+//! The first response of each address counts. Bodies that a crawl would read are kept in
+//! memory, compressed; for others only the type is kept. Everything after a broken record
+//! is lost, with a warning.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -18,52 +18,52 @@ use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::page::{Fetched, TermsHeaders, Validators};
 
-/// Bytes of the header of a record, and of that of a response, that are read.
+/// The most bytes of the header of a record, and of that of a response.
 const MAX_HEAD: usize = 64 << 10;
-/// Header lines that are read.
+/// The most header lines.
 const MAX_LINES: usize = 256;
-/// Bytes of a response above which its body is passed over: no page is so long.
+/// The body of a response longer than this is skipped; no page is so long.
 const MAX_BYTES: u64 = 32 << 20;
 
 /// Why a WARC file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// The system could not.
+    /// The operating system reported an error.
     #[error("{0}; correct `web` in the plan")]
     Io(#[from] IoError),
-    /// It holds no response.
-    #[error("{path} holds no response of a web server; name a WARC file of a crawl", path = path.display())]
+    /// It contains no response.
+    #[error("{path} contains no response of a web server; give a WARC file of a crawl", path = path.display())]
     Empty {
         /// The file or folder.
         path: PathBuf,
     },
 }
 
-/// What a server answered.
+/// A stored response.
 #[derive(Debug, Clone)]
 pub(super) enum Capture {
     /// A body, with status 200.
     Body(Box<Fetched>),
-    /// The status, and where a redirect leads.
+    /// The status, and the target of a redirect.
     Status(u16, Option<PageUrl>),
 }
 
 #[derive(Debug)]
-struct Kept {
+struct ArchivedPage {
     status: u16,
     to: Option<PageUrl>,
     content_type: Option<String>,
     terms: TermsHeaders,
-    /// The body, by gzip.
+    /// The body, compressed by gzip.
     packed: Vec<u8>,
 }
 
 /// The responses of WARC files.
 #[derive(Debug)]
-pub(super) struct Archive(FxHashMap<PageUrl, Kept>);
+pub(super) struct Archive(FxHashMap<PageUrl, ArchivedPage>);
 
-/// The WARC files at a path: itself, or those in the folder, by name; none where it is
-/// something else.
+/// The WARC files at a path: itself, or those in the folder, by name; empty for anything
+/// else.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
     let is_warc = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -85,9 +85,10 @@ pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
 }
 
 impl Archive {
-    /// Reads the files that lie at `path`.
+    /// Reads the files of `path`.
     ///
     /// # Errors
+    ///
     /// [`ArchiveError`] names the file.
     pub(super) fn open(files: &[PathBuf], path: &Path) -> Result<Self, ArchiveError> {
         let mut kept = FxHashMap::default();
@@ -128,14 +129,14 @@ impl Archive {
         self.0.get(url)?.to.clone()
     }
 
-    /// What was answered at an address; `None` where nobody asked.
+    /// The response of an address; `None` if it was not requested.
     pub(super) fn capture(&self, url: &PageUrl) -> Option<Capture> {
         let kept = self.0.get(url)?;
         if kept.status != 200 {
             return Some(Capture::Status(kept.status, kept.to.clone()));
         }
         let mut body = Vec::new();
-        // It was packed in this process.
+        // It was compressed by this process.
         let _complete = GzDecoder::new(kept.packed.as_slice()).read_to_end(&mut body);
         Some(Capture::Body(Box::new(Fetched {
             status: kept.status,
@@ -186,7 +187,7 @@ fn next(file: &mut dyn BufRead) -> io::Result<Option<Record>> {
     let read = read as u64;
     let rest = length.saturating_sub(read);
     if read < length.min(MAX_BYTES) || io::copy(&mut file.take(rest), &mut io::sink())? < rest {
-        return Err(wrong("it is cut off"));
+        return Err(wrong("it is truncated"));
     }
     if rest > 0 {
         block.clear();
@@ -194,7 +195,7 @@ fn next(file: &mut dyn BufRead) -> io::Result<Option<Record>> {
     Ok(Some(Record { head, block }))
 }
 
-/// Appends a line, its end included; how long it is.
+/// Appends a line, including its end; returns its length.
 fn read_line(file: &mut dyn BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     let before = line.len();
     let read = file.take(MAX_HEAD as u64).read_until(b'\n', line)?;
@@ -217,8 +218,8 @@ fn of_head(head: &[u8], name: &str) -> Option<String> {
 }
 
 impl Record {
-    /// The response that it holds, if it is one of HTTP whose status is known.
-    fn response(&self) -> Option<(PageUrl, Kept)> {
+    /// The response in the record, if it is one of HTTP with a known status.
+    fn response(&self) -> Option<(PageUrl, ArchivedPage)> {
         if !of_head(&self.head, "warc-type")?.eq_ignore_ascii_case("response") {
             return None;
         }
@@ -247,7 +248,7 @@ impl Record {
             Vec::new()
         });
         let to = one("location").filter(|_| (300..400).contains(&status));
-        let kept = Kept {
+        let kept = ArchivedPage {
             status,
             to: to.and_then(|to| url.join(&to).ok()),
             content_type,
@@ -275,7 +276,8 @@ fn pack(body: &[u8]) -> io::Result<Vec<u8>> {
 }
 
 /// The body without its transfer and content codings (RFC 9112 section 7.1, RFC 9110
-/// section 8.4.1). Some archives keep them, others keep their names alone.
+/// section 8.4.1). Some archives keep the encoded body, others only the names of the
+/// codings.
 fn decoded(body: &[u8], transfer: Option<String>, content: Option<String>) -> io::Result<Vec<u8>> {
     let is = |coding: &Option<String>, name: &str| {
         let coding = coding.as_deref().unwrap_or_default().trim();
@@ -306,7 +308,7 @@ fn decoded(body: &[u8], transfer: Option<String>, content: Option<String>) -> io
     Ok(plain)
 }
 
-/// The body of its chunks; `None` where there are none.
+/// The body joined from its chunks; `None` if there are none.
 fn unchunked(mut body: &[u8]) -> Option<Vec<u8>> {
     let mut whole = Vec::new();
     loop {

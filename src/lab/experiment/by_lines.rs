@@ -1,5 +1,4 @@
-//! What more text about a topic is worth: what was found by lines of text, as table and
-//! plots.
+//! The benefit of more text about a topic: results by lines of text, as table and plots.
 
 use super::harvest::{ORACLE, Outcome, Row, mean, percent, size};
 use super::plan::plain;
@@ -13,7 +12,7 @@ impl Outcome {
     }
 
     /// The mean share of the oracle over topics, with a row for each beginning and variant
-    /// and a column for each size. A header alone where there is nothing to tell.
+    /// and a column for each size. Only a header if there are no results.
     pub(super) fn lines_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
         let rows = told(rows, |row| self.has_sizes() && row.share.is_some());
         let sizes = each(&rows, |row| row.group.lines);
@@ -35,8 +34,8 @@ impl Outcome {
         table
     }
 
-    /// For each topic and beginning, and for each beginning over all topics, what each
-    /// variant found by lines of text; by the names of their files.
+    /// For each topic and beginning, and for each beginning over all topics, the results
+    /// of each variant by lines of text; by file name.
     pub(super) fn lines_plots(&self) -> Vec<(String, String)> {
         let rows = self.rows();
         let rows = told(&rows, |_| self.has_sizes());
@@ -54,7 +53,7 @@ impl Outcome {
         plots.collect()
     }
 
-    /// The plot of one beginning; of all topics together where none is named.
+    /// The plot of one beginning; of all topics together if none is given.
     fn lines_plot(&self, topic: Option<&str>, begin: &str, rows: &[&Row<'_>]) -> Plot {
         let has_oracle = rows.iter().any(|row| row.share.is_some());
         let found = |row: &Row<'_>| {
@@ -97,13 +96,14 @@ impl Outcome {
     }
 }
 
-/// The rows that hold, but for the oracle's, as no text has a part in it.
+/// The rows for which `holds` is true, without the oracle's, which does not depend on the
+/// text.
 fn told<'a, 'b>(rows: &'b [Row<'a>], holds: impl Fn(&Row<'a>) -> bool) -> Vec<&'b Row<'a>> {
     let rows = rows.iter().filter(|row| row.group.variant != ORACLE);
     rows.filter(|row| holds(row)).collect()
 }
 
-/// What the rows differ in, each once, in the order of the plan.
+/// The distinct values of a property of the rows, in the order of the plan.
 fn each<'a, T: PartialEq>(rows: &[&Row<'a>], of: impl Fn(&Row<'a>) -> T) -> Vec<T> {
     let mut each = Vec::new();
     for value in rows.iter().map(|row| of(row)) {

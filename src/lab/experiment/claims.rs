@@ -1,4 +1,4 @@
-//! What a crawl says of itself, beside what the labels say of the same pages.
+//! Compares the share of pages on topic that a crawl claims with that by the labels.
 
 use serde::Serialize;
 
@@ -9,28 +9,27 @@ use crate::crawl::frontier::Focus;
 pub struct Claim {
     /// The number of fetches.
     pub fetches: u64,
-    /// Of the pages that the crawl chose.
+    /// The pages that the crawl chose.
     pub chosen: Beside,
-    /// Of those that were drawn by chance.
+    /// The pages of the control sample.
     pub drawn: Beside,
 }
 
-/// A share as the crawl claims it, and as it is.
+/// A share as claimed by the crawl, and the true one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Beside {
     /// How many pages.
     pub pages: u64,
-    /// The share of them that the crawl takes to be on topic, 0 to 1; `None` where it says
-    /// that it cannot tell yet.
+    /// The claimed share, 0 to 1; `None` if the crawl cannot tell yet.
     pub claimed: Option<f64>,
-    /// The range in which the crawl claims that it lies.
+    /// The claimed range.
     pub range: Option<(f64, f64)>,
-    /// The share that is on topic by the labels; `None` without a page.
+    /// The share by the labels; `None` without a page.
     #[serde(rename = "true")]
     pub truth: Option<f64>,
 }
 
-/// Watches what a crawl counts, and judges the same pages by their labels.
+/// Follows the counts of a crawl, and judges the same pages by their labels.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     marks: Vec<u64>,
@@ -41,7 +40,7 @@ pub(super) struct Witness {
 }
 
 impl Witness {
-    /// Of a crawl that is asked at these numbers of fetches, in ascending order.
+    /// For a crawl that is examined at these numbers of fetches, in ascending order.
     pub fn new(marks: &[u64]) -> Self {
         Self {
             marks: marks.to_vec(),
@@ -49,8 +48,8 @@ impl Witness {
         }
     }
 
-    /// After each fetch: how many there were, what the crawl counts now, and whether the
-    /// page that came last is on topic by its label.
+    /// Called after each fetch with the number of fetches, the crawl's counts, and whether
+    /// the last page is on topic by its label.
     pub fn fetched(&mut self, fetches: u64, focus: Focus, on_topic: bool) {
         if on_topic {
             self.chosen += focus.focused.pages - self.last.focused.pages;
@@ -66,7 +65,7 @@ impl Witness {
         }
     }
 
-    /// All claims; those of marks that the crawl did not reach are those of its end.
+    /// All claims; those of marks that the crawl did not reach are from its end.
     pub fn claims(mut self) -> Vec<Claim> {
         while self.claims.len() < self.marks.len() {
             self.claim();

@@ -1,4 +1,4 @@
-//! What the runs of an experiment found: the table and the plots.
+//! The results of an experiment: the table and the plots.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -9,17 +9,17 @@ use super::claims::{Beside, Claim};
 use super::plan::{Plan, plain};
 use crate::corpus::report::plot::{Line, Plot, Scale};
 
-/// The name of the walk that knows the labels.
+/// The name of the crawl that knows the labels.
 pub(super) const ORACLE: &str = "oracle";
 
-/// What one run found.
+/// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Harvest {
     /// The topic.
     pub topic: String,
-    /// From where it began.
+    /// The name of its seeds.
     pub begin: String,
-    /// How many lines of the texts about the topic it was given; `None` for all.
+    /// How many lines of the texts about the topic were used; `None` for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lines: Option<u64>,
     /// The variant, or `oracle`.
@@ -28,17 +28,16 @@ pub struct Harvest {
     pub seed: u64,
     /// How many pages of the topic were found after each fetch.
     pub curve: Vec<usize>,
-    /// Different images that the pages of the topic among them embed.
+    /// Distinct images that these pages of the topic embed.
     pub images: usize,
-    /// What it said of itself at each mark, beside the truth; nothing of the oracle.
+    /// Its claims at each mark, with the truth; empty for the oracle.
     pub claims: Vec<Claim>,
     /// How long the run took.
     pub seconds: f64,
 }
 
 impl Harvest {
-    /// Pages of the topic among the first `fetches`; where the run ended before, at its
-    /// end.
+    /// Pages of the topic among the first `fetches`; if the run ended earlier, at its end.
     pub fn at(&self, fetches: u64) -> usize {
         let last = usize::try_from(fetches)
             .unwrap_or(usize::MAX)
@@ -57,7 +56,7 @@ impl Harvest {
         shares.sum::<f64>() / budget as f64
     }
 
-    /// The run in a line, for people.
+    /// The run in a line, for display.
     pub fn line(&self) -> String {
         let Self {
             topic,
@@ -79,21 +78,21 @@ impl Harvest {
     }
 }
 
-/// What all runs found.
+/// The results of all runs.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     /// The budget of each run.
     pub fetches: u64,
-    /// The numbers of fetches that the table tells of.
+    /// The numbers of fetches in the table.
     pub marks: Vec<u64>,
-    /// How many lines all texts about a topic hold; empty where the plan names no `lines`.
+    /// The number of lines of all texts about a topic; empty if the plan has no `lines`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub texts: BTreeMap<String, u64>,
     /// The runs in the order of the plan.
     pub runs: Vec<Harvest>,
 }
 
-/// What the runs share that differ in their seed alone.
+/// What runs that differ only in their seed have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Group<'a> {
     pub topic: &'a str,
@@ -123,14 +122,14 @@ pub(super) struct Row<'a> {
     /// With the whole budget.
     pub total: f64,
     area: f64,
-    /// Of what the oracle found with the whole budget.
+    /// As a share of what the oracle found with the whole budget.
     pub share: Option<f64>,
     images: f64,
-    /// Of the pages chosen, and of those drawn by chance, at each mark.
+    /// For the chosen pages and the control sample, at each mark.
     claims: Vec<(Means, Means)>,
 }
 
-/// Means of shares over seeds, and how many pages they are of.
+/// Means of shares over seeds, and the number of pages.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Means {
     pages: f64,
@@ -140,7 +139,7 @@ struct Means {
 }
 
 impl Means {
-    /// No share where one of them is not told.
+    /// No share if one of them is missing.
     fn of(shares: &[Beside]) -> Self {
         let count = shares.len().max(1) as f64;
         let mean = |of: &dyn Fn(&Beside) -> Option<f64>| {
@@ -167,7 +166,7 @@ impl Outcome {
         }
     }
 
-    /// All that is alike but for the seed, in order of the plan.
+    /// The groups of runs that differ only in their seed, in order of the plan.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups = Vec::new();
         for run in &self.runs {
@@ -191,7 +190,7 @@ impl Outcome {
             let mean = |of: &dyn Fn(&Harvest) -> f64| {
                 runs.iter().map(|run| of(run)).sum::<f64>() / runs.len().max(1) as f64
             };
-            // No text has a part in the oracle.
+            // The oracle does not depend on the text.
             let oracle = Group {
                 variant: ORACLE,
                 lines: None,
@@ -225,7 +224,7 @@ impl Outcome {
         rows.collect()
     }
 
-    /// What says in a header which runs a row is of.
+    /// The header of the columns that identify the runs of a row.
     fn names_header(&self) -> Vec<String> {
         let names = ["topic", "begin", "variant"].into_iter();
         let lines = self.has_sizes().then_some("lines");
@@ -261,8 +260,8 @@ impl Outcome {
             .collect()
     }
 
-    /// What is claimed and what is true at each mark of the pages that were chosen, and at
-    /// the last one of those drawn by chance.
+    /// The header for the claimed and true shares of chosen pages at each mark, and of the
+    /// control sample at the last one.
     fn claims_header(&self) -> Vec<String> {
         let marks = self.marks.iter();
         marks
@@ -293,7 +292,7 @@ impl Outcome {
         chosen.chain([count(drawn.pages), claimed, truth]).collect()
     }
 
-    /// What the crawls say of themselves, beside the truth: a table of its own.
+    /// The claims of the crawls and the truth, as a table of its own.
     fn claims_table(&self, rows: &[Row<'_>]) -> Vec<Vec<String>> {
         let header = self.names_header().into_iter();
         let mut table = vec![header.chain(self.claims_header()).collect()];
@@ -329,7 +328,7 @@ impl Outcome {
     }
 
     /// The table in Markdown, with the means over topics below it, those by lines of text
-    /// where the plan names sizes, and what the crawls claim beside the truth.
+    /// if the plan has sizes, and the claims with the truth.
     pub fn markdown(&self) -> String {
         let rows = self.rows();
         let mut table = vec![self.header()];
@@ -382,13 +381,12 @@ impl Outcome {
 
     /// All runs with their curves.
     pub fn json(&self) -> String {
-        // Names and numbers can always be written.
+        // Names and numbers always serialise.
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// Plots by the names of their files: for each topic and beginning what was found over
-    /// time with all of the texts, and how that grows with the lines of text where the plan
-    /// names sizes.
+    /// Plots by file name: for each topic and beginning the results over time with all of
+    /// the texts, and over lines of text if the plan has sizes.
     pub fn plots(&self) -> Vec<(String, String)> {
         let mut groups = self.groups();
         groups.retain(|group| group.lines.is_none());
@@ -433,17 +431,17 @@ pub(super) fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0.0).then(|| sum / count)
 }
 
-/// How much text, as a table says it.
+/// An amount of text, for a table.
 pub(super) fn size(lines: Option<u64>) -> String {
     lines.map_or_else(|| "all".to_owned(), |lines| lines.to_string())
 }
 
-/// A share of the oracle, as a table says it.
+/// A share of the oracle, for a table.
 pub(super) fn percent(share: Option<f64>) -> String {
     share.map_or_else(|| "-".to_owned(), |s| format!("{:.1} %", s * 100.0))
 }
 
-/// A mean of counts: whole where it is.
+/// A mean of counts, without decimals if possible.
 fn count(mean: f64) -> String {
     if mean.fract() == 0.0 {
         format!("{mean:.0}")
@@ -452,7 +450,7 @@ fn count(mean: f64) -> String {
     }
 }
 
-/// A table whose first `left` columns are words and whose others are numbers.
+/// A table whose first `left` columns are text and whose others are numbers.
 fn markdown_table(rows: &[Vec<String>], left: usize) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

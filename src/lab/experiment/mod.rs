@@ -1,19 +1,19 @@
-//! Experiments: the same crawls with other settings, side by side, over one stored web.
+//! Experiments: crawls of one stored web with different settings, side by side.
 //!
 //! ```text
 //!  plan (TOML) --> runs: topic x beginning x variant x lines x seed --> harvests --> table, plot
 //!                          each: frontier, ratings, a stored web instead of the network
 //! ```
 //!
-//! A run is a crawl as [`crate::crawl::pipeline`] does it but for the network, by a clock of its
-//! own, so its harvest depends on the plan and the web alone. Labels judge what was
-//! fetched, and nothing of a crawl sees them but the *oracle*: a walk that follows links
-//! to pages of the topic first, which no crawl can, and that bounds what one could find.
+//! A run is a crawl as in [`crate::crawl::pipeline`] but without the network and with its
+//! own clock, so its harvest depends only on the plan and the web. Fetched pages are
+//! judged by labels, which no crawl sees except the *oracle*: it follows links to pages of
+//! the topic first, which no real crawl can do, and so gives an upper bound.
 //!
-//! Reading order: `plan` (what is run), `sizes` (texts cut after some lines), `web` (the
-//! stored answers; those of WARC files by `archive`), `trial` (one run), `claims` (what it
-//! says of itself, beside the truth), `harvest` (what the runs found, as table and plot),
-//! `by_lines` (what they found by how much text they were given).
+//! Reading order: `plan` (the runs), `sizes` (texts cut after some lines), `web` (the
+//! stored responses; those of WARC files by `archive`), `trial` (one run), `claims`
+//! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the
+//! results by amount of text).
 
 mod archive;
 mod by_lines;
@@ -56,16 +56,16 @@ pub enum ExperimentError {
     /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
-    /// The plan says something that makes no sense.
+    /// The plan is invalid.
     #[error("{}: {why}", path.display())]
     Plan {
         /// The plan.
         path: PathBuf,
-        /// What is wrong and what to write instead.
+        /// The problem, and what to write instead.
         why: String,
     },
-    /// The job that the plan makes for a run is no valid one.
-    #[error("{0}; these keys stand under `job` of the plan or of a variant")]
+    /// The job that the plan defines for a run is invalid.
+    #[error("{0}; these keys are under `job` of the plan or of a variant")]
     Job(#[from] ConfigErrors),
     /// The web cannot be opened.
     #[error(transparent)]
@@ -73,10 +73,10 @@ pub enum ExperimentError {
     /// The labels cannot be read.
     #[error(transparent)]
     Labels(#[from] LabError),
-    /// No model could be made.
+    /// No model could be trained.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// The parts of a crawl cannot be made.
+    /// The parts of a crawl cannot be created.
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     /// The frontier's store failed.
@@ -84,7 +84,7 @@ pub enum ExperimentError {
     Store(#[from] StoreError),
 }
 
-/// One run: which crawl, and by which model.
+/// One run: its crawl and its model.
 struct Run<'a> {
     topic: &'a TopicPlan,
     begin: &'a str,
@@ -98,10 +98,11 @@ struct Run<'a> {
 }
 
 /// Runs a plan and writes `table.md`, `table.tsv`, `runs.json` and plots for each topic
-/// and beginning into its folder. `say` is told of each step, for people, on any thread.
+/// and beginning into its folder. `say` is called with each step, in words, on any thread.
 /// Must be called on a thread that may block.
 ///
 /// # Errors
+///
 /// [`ExperimentError`], the first of all runs.
 pub fn run(
     plan: &Plan,
@@ -139,7 +140,7 @@ pub fn run(
             runs.get(number).map(|run| (number, run))
         } {
             let harvest = trial::crawl(plan, run, &web, &labels).inspect_err(|_| {
-                // Nobody begins another run.
+                // No further run is started.
                 next.store(runs.len(), Ordering::Relaxed);
             })?;
             say(&harvest.line());
@@ -172,7 +173,7 @@ pub fn run(
     Ok(outcome)
 }
 
-/// All runs in order, each with its model; what is missing is trained first.
+/// All runs in order, each with its model; missing models are trained first.
 fn runs<'a>(
     plan: &'a Plan,
     topics: &'a [Vec<SizedTopic>],
@@ -190,7 +191,7 @@ fn runs<'a>(
     }) {
         let oracle = plan.oracle.then_some(None);
         for variant in oracle.into_iter().chain(plan.variant.iter().map(Some)) {
-            // Neither chance nor a text has a part in the oracle.
+            // The oracle depends neither on chance nor on the text.
             let (sizes, seeds) = match variant {
                 Some(_) => (sizes.as_slice(), plan.seeds.as_slice()),
                 None => (last(sizes), first(&plan.seeds)),
@@ -237,8 +238,8 @@ fn last<T>(all: &[T]) -> &[T] {
     all.get(from..).unwrap_or_default()
 }
 
-/// Says what to write into the plan where a text is too small for a model: what training
-/// says is an option of another command.
+/// Suggests what to change in the plan if a text is too small for a model, because the
+/// advice of training is an option of another command.
 fn too_little(plan: &Plan, topic: &str, lines: Option<u64>, error: TrainError) -> ExperimentError {
     let (sentences, needed) = match (&error, lines) {
         (TrainError::TooLittle { sentences, needed }, _) => (*sentences, *needed),
@@ -278,7 +279,7 @@ fn model(
     }
     say(&format!("training {}", folder.display()));
     let fetcher = || -> Result<crate::web::fetch::Fetcher, TrainError> {
-        // An experiment asks nobody.
+        // An experiment fetches nothing.
         Err(TrainError::NoSources)
     };
     train::train(config, runtime, fetcher, &mut |_| {})

@@ -1,4 +1,4 @@
-//! What an experiment runs: a TOML file.
+//! The plan of an experiment: a TOML file.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use super::ExperimentError;
 use crate::config::Config;
 use crate::fs::IoError;
 
-/// What every job of an experiment begins with: nothing is waited for, no file for which
-/// no crawl is judged is asked, and nothing is drawn by chance but what the plan asks for.
+/// The base of every job of an experiment: no delays, no files that do not affect the
+/// results, and no randomness except as planned.
 const BASE: &str = r#"
 [politeness]
 min_delay = "0s"
@@ -27,7 +27,7 @@ min_width = 1
 min_height = 1
 "#;
 
-/// A plan. Paths in it are relative to the folder that spoor is started in.
+/// A plan. Paths in it are relative to the working directory.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -45,17 +45,17 @@ pub struct Plan {
     /// The budget of each run, in page fetches.
     #[serde(default = "fetches")]
     pub fetches: u64,
-    /// The numbers of fetches at which the table says what was found.
+    /// The numbers of fetches in the table.
     #[serde(default = "marks")]
     pub marks: Vec<u64>,
     /// The seeds with which each variant is run.
     #[serde(default = "seeds")]
     pub seeds: Vec<u64>,
-    /// Sizes of the texts about a topic: each variant is run once with so many of their
+    /// Sizes of the texts about a topic: each variant is run once with that many of their
     /// first lines, and once with all. Ascending; empty for whole texts alone.
     #[serde(default)]
     pub lines: Vec<u64>,
-    /// Whether the oracle walks as well.
+    /// Whether to run the oracle as well.
     #[serde(default = "yes")]
     pub oracle: bool,
     /// Keys of a job file that hold for all variants.
@@ -63,7 +63,7 @@ pub struct Plan {
     pub job: Table,
     /// The topics.
     pub topic: Vec<TopicPlan>,
-    /// What is compared.
+    /// The settings to compare.
     pub variant: Vec<Variant>,
 }
 
@@ -75,18 +75,18 @@ pub struct TopicPlan {
     pub name: String,
     /// Texts about it.
     pub positive: Vec<String>,
-    /// Texts about anything else; without it, the built-in words.
+    /// Texts about anything else; by default the built-in words.
     #[serde(default)]
     pub neutral: Option<Vec<String>>,
-    /// From where the crawls begin: files of seed addresses, by a name of ones own.
+    /// The starting points of crawls: files of seed addresses, by name.
     pub begin: BTreeMap<String, PathBuf>,
 }
 
-/// Something that is compared.
+/// One of the compared settings.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Variant {
-    /// What table and plot call it.
+    /// Its name in tables and plots.
     pub name: String,
     /// Keys of a job file.
     #[serde(default)]
@@ -188,7 +188,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The marks within the budget, in ascending order; the budget itself where none is.
+    /// The marks within the budget, in ascending order; the budget itself if there are
+    /// none.
     pub(super) fn marks_within(&self) -> Vec<u64> {
         let within = self.marks.iter().copied();
         let mut marks: Vec<u64> = within.filter(|mark| *mark <= self.fetches).collect();
@@ -202,7 +203,8 @@ impl Plan {
     /// The job of one run; `variant` is `None` for the oracle.
     ///
     /// # Errors
-    /// [`ExperimentError::Job`] where the keys of the plan are none of a job.
+    ///
+    /// [`ExperimentError::Job`] if the keys of the plan are not those of a job.
     pub(super) fn job(
         &self,
         topic: &TopicPlan,
@@ -219,7 +221,7 @@ impl Plan {
         if let Some(variant) = variant {
             merge(&mut job, &variant.job);
         }
-        // Variants that read or train otherwise have a model of their own.
+        // Variants with other reading or training settings have a model of their own.
         let shapes: String = ["train", "text"]
             .iter()
             .filter_map(|section| job.get(*section))
@@ -304,13 +306,13 @@ fn section<const N: usize>(name: &str, keys: [(&str, Value); N]) -> (String, Val
     (name.to_owned(), Value::Table(keys.collect()))
 }
 
-/// A name that may name a job or a file.
+/// A text reduced to the characters of a job's or a file's name.
 pub(super) fn plain(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
     name.chars().map(plain).collect()
 }
 
-/// Lays `over` over `under`, table by table.
+/// Overrides the values of `under` with those of `over`, table by table.
 fn merge(under: &mut Table, over: &Table) {
     for (key, value) in over {
         match (under.get_mut(key), value) {

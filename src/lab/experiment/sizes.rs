@@ -1,5 +1,4 @@
-//! Texts about a topic, cut to sizes, so that an experiment can vary how much a crawl is
-//! told of its topic.
+//! Texts about a topic, cut to sizes, so that an experiment can vary the amount of text.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -12,10 +11,10 @@ use super::plan::{Plan, TopicPlan, plain};
 use crate::fs::IoError;
 use crate::fs::atomic;
 
-/// In the names of plots, what stands in the place of a topic for all of them.
+/// Replaces a topic in the names of plots over all topics.
 pub(super) const MEAN: &str = "mean";
 
-/// A topic with so much of its texts.
+/// A topic with a part of its texts.
 #[derive(Debug)]
 pub(super) struct SizedTopic {
     /// How many lines of its texts; `None` for all of them.
@@ -29,7 +28,7 @@ pub(super) struct SizedTopic {
 pub(super) struct Sizes {
     /// For each topic its sizes in ascending order; all of its texts come last.
     pub topics: Vec<Vec<SizedTopic>>,
-    /// How many lines all texts about a topic hold; empty where the plan names no `lines`.
+    /// The number of lines of all texts about a topic; empty if the plan has no `lines`.
     pub texts: BTreeMap<String, u64>,
 }
 
@@ -112,9 +111,9 @@ fn read<'a>(plan: &Plan, topic: &'a TopicPlan) -> Result<Vec<(&'a str, String)>,
     topic.positive.iter().map(read).collect()
 }
 
-/// The sources that hold the first lines of the texts: whole files as they are, so that
-/// each stays a document of its own where the job says so, and the beginning of the file
-/// in which the cut falls.
+/// The sources with the first lines of the texts: whole files unchanged, so that each
+/// stays a document of its own if the job says so, and the beginning of the file that is
+/// cut.
 fn cut(
     plan: &Plan,
     topic: &TopicPlan,
@@ -153,7 +152,7 @@ fn cut(
 enum Cut {
     /// The byte after the last line that is taken.
     At(usize),
-    /// The text holds no more lines than are to be taken.
+    /// The text has no more lines than that.
     Whole { lines: u64 },
 }
 
@@ -170,8 +169,8 @@ fn beginning(text: &str, lines: u64) -> Cut {
     Cut::Whole { lines: taken }
 }
 
-/// The end of each line that counts. Empty lines part documents and do not, so that a size
-/// is the same amount of text however a file is laid out.
+/// The end of each line that counts. Empty lines separate documents and do not count, so
+/// that a size is the same amount of text in any layout.
 fn filled(text: &str) -> impl Iterator<Item = usize> {
     let lines = text.split_inclusive('\n').scan(0, |end, line| {
         *end += line.len();
@@ -181,8 +180,8 @@ fn filled(text: &str) -> impl Iterator<Item = usize> {
     filled.map(|(end, _)| end)
 }
 
-/// Writes a cut text. Its name tells what it holds: another text needs another model, and
-/// models are known by the names of their texts.
+/// Writes a cut text. Its name identifies its content: another text needs another model,
+/// and models are identified by the names of their texts.
 fn write(
     plan: &Plan,
     topic: &TopicPlan,

@@ -1,4 +1,4 @@
-//! One run: a crawl over a stored web, and what it found.
+//! One run: a crawl over a stored web, with its results.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::page::{Bucket, Task, TaskKind};
 use crate::topic::strategy::Learned;
 use crate::web::scope::Scope;
 
-/// The clock of every run begins here, in milliseconds since 1970: 2026-01-01.
+/// The start of every run's clock, in milliseconds since 1970: 2026-01-01.
 const BEGINNING: u64 = 1_767_225_600_000;
 
 /// Crawls.
@@ -77,14 +77,14 @@ pub(super) fn crawl(
         images: trial.images.len(),
         claims: match run.variant {
             Some(_) => trial.witness.claims(),
-            // It chooses by the truth and claims nothing.
+            // It chooses by the labels and claims nothing.
             None => Vec::new(),
         },
         seconds: begun.elapsed().as_secs_f64(),
     })
 }
 
-/// A folder that is removed in the end.
+/// A folder that is removed at the end.
 struct Scratch(std::path::PathBuf);
 
 impl Scratch {
@@ -112,9 +112,9 @@ struct Trial<'a> {
     fetches: u64,
     labels: &'a Labels,
     topic: &'a str,
-    /// The web, where links are chosen by what they lead to.
+    /// The web, if links are chosen by their targets.
     oracle: Option<&'a Web>,
-    /// In order; what failed or redirected as well, as it costs a fetch.
+    /// In order, including failures and redirects, because each costs a fetch.
     fetched: Vec<String>,
     /// Images that pages of the topic embed.
     images: HashSet<PageUrl>,
@@ -122,7 +122,7 @@ struct Trial<'a> {
 }
 
 impl Trial<'_> {
-    /// Chooses links by what they lead to.
+    /// Rates links by their targets.
     fn foresee(&self, web: &Web, page: &mut PageProduct) {
         for link in &mut page.links {
             let target = web.target(&link.url);

@@ -1,4 +1,4 @@
-//! The stored answers that an experiment crawls.
+//! The stored responses that an experiment crawls.
 
 use std::path::Path;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 use super::archive::{self, Archive, ArchiveError, Capture};
 use crate::address::PageUrl;
 use crate::crawl::pipeline::Stored;
-use crate::lab::{Answer, Lab, LabError};
+use crate::lab::{Lab, LabError, LabResponse};
 use crate::page::{Fetched, Task, TermsHeaders, Validators};
-use crate::web::fetch::{FetchError, Seen};
+use crate::web::fetch::{FetchError, Received};
 
 /// Why a stored web cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum WebError {
-    /// The folder is none of the lab's.
+    /// The folder is not a web of the lab.
     #[error(transparent)]
     Lab(#[from] LabError),
     /// A WARC file cannot be read.
@@ -21,7 +21,7 @@ pub enum WebError {
     Archive(#[from] ArchiveError),
 }
 
-/// A web that stands still.
+/// A web that does not change.
 pub struct Web(Kind);
 
 enum Kind {
@@ -48,7 +48,7 @@ impl Web {
         Self(Kind::Lab(Box::new(lab)))
     }
 
-    /// What is stored of the address that a task asks for.
+    /// The stored response for a task's address.
     pub(super) fn answer(&self, task: &Task) -> Stored {
         let url = &task.url;
         // Names that never resolve (RFC 6761 section 6.4).
@@ -56,7 +56,7 @@ impl Web {
             return Stored::Failed(FetchError::Dns {
                 host: url.host().to_owned(),
                 why: "the name is reserved".to_owned(),
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         let lab = match &self.0 {
@@ -68,7 +68,7 @@ impl Web {
             None => url.path().to_owned(),
         };
         match lab.answer(url.host(), &target) {
-            Ok(Answer::File {
+            Ok(LabResponse::File {
                 content_type,
                 bytes,
             }) => Stored::Body(Box::new(Fetched {
@@ -80,17 +80,19 @@ impl Web {
                 truncated: false,
                 elapsed: Duration::from_millis(1),
             })),
-            Ok(Answer::Moved { location }) => match url.join(&location) {
+            Ok(LabResponse::Moved { location }) => match url.join(&location) {
                 Ok(to) => Stored::Redirect { status: 301, to },
                 Err(why) => Stored::Failed(FetchError::BadRedirect {
                     status: 301,
                     retry_after: None,
                     why: why.to_string(),
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 }),
             },
             // Pictures are not drawn: an experiment counts those that pages embed.
-            Ok(Answer::Missing | Answer::Picture { .. } | Answer::Busy { .. }) => missing(),
+            Ok(LabResponse::Missing | LabResponse::Picture { .. } | LabResponse::Busy { .. }) => {
+                missing()
+            }
             Err(error) => {
                 tracing::warn!("{url} counts as missing: its file cannot be read: {error}");
                 missing()
@@ -98,7 +100,7 @@ impl Web {
         }
     }
 
-    /// Where an address leads, whatever redirects lie between; itself where to none.
+    /// The final target of an address after redirects; itself without any.
     pub(super) fn target(&self, url: &PageUrl) -> PageUrl {
         let mut url = url.clone();
         for _ in 0..10 {
@@ -114,7 +116,7 @@ impl Web {
     fn moved(&self, url: &PageUrl) -> Option<PageUrl> {
         match &self.0 {
             Kind::Lab(lab) => match lab.answer(url.host(), url.path()) {
-                Ok(Answer::Moved { location }) => url.join(&location).ok(),
+                Ok(LabResponse::Moved { location }) => url.join(&location).ok(),
                 _ => None,
             },
             Kind::Archive(archive) => archive.moved(url),
@@ -122,7 +124,7 @@ impl Web {
     }
 }
 
-/// What an archive holds of an address; nothing is as good as missing.
+/// The archived response of an address; an unknown one counts as missing.
 fn archived(archive: &Archive, url: &PageUrl) -> Stored {
     match archive.capture(url) {
         Some(Capture::Body(fetched)) => Stored::Body(fetched),
@@ -135,9 +137,9 @@ fn missing() -> Stored {
     Stored::Failed(FetchError::Status {
         status: 404,
         retry_after: None,
-        seen: Seen {
+        seen: Received {
             status: Some(404),
-            ..Seen::default()
+            ..Received::default()
         },
     })
 }

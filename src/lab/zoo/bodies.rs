@@ -144,13 +144,13 @@ fn slow() -> Vec<Case> {
             "silent",
             "answers nothing",
             drip("", b"", hour),
-            late().saying("took too long: no answer"),
+            late().saying("took too long: no response"),
         ),
         case(
             "silent-head",
             "stops within the head",
             drip("HTTP/1.1 200 OK\r\nContent-", b"", hour),
-            late().saying("took too long: no answer"),
+            late().saying("took too long: no response"),
         ),
         case(
             "silent-body",
@@ -166,7 +166,7 @@ fn slow() -> Vec<Case> {
             "drip-head",
             "sends a byte of the head every half second",
             drip("HTTP/1.1 200 OK\r\nX: ", b"a", DRIP),
-            late().saying("took too long: no answer"),
+            late().saying("took too long: no response"),
         ),
         case(
             "drip-body",
@@ -176,7 +176,7 @@ fn slow() -> Vec<Case> {
                 b"a",
                 DRIP,
             ),
-            late().saying("took too long: the answer was not complete"),
+            late().saying("took too long: the response was not complete"),
         ),
         case(
             "drip-large-body",

@@ -224,7 +224,7 @@ fn secure() -> Vec<Case> {
             before(true, Connection::wait),
             Expect::retrying("robots", "timeout")
                 .bytes(0)
-                .saying("no connection in"),
+                .saying("no connection within"),
         ),
         case(
             "tls-plain",

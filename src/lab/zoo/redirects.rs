@@ -181,7 +181,7 @@ fn inwards() -> Vec<Case> {
             .at(url)
             .bytes(0)
             .within(1_000)
-            .saying("not of the public internet")
+            .saying("not a public internet address")
     };
     vec![
         case(

@@ -149,7 +149,7 @@ fn a_sidecar_of_an_older_spoor_is_read_and_extended() {
     let old = Sidecar::load(job.path(), &file).unwrap();
     assert_eq!((old.info().decoded, old.info().phash), (false, None));
     assert_eq!(old.sha256(), card["sha256"]);
-    o.extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
+    o.extend_image(&file, context("http://a.org/2", "y"), VisitKind::Changed)
         .unwrap();
     o.fold().unwrap();
     assert_eq!(
@@ -179,7 +179,7 @@ fn whoever_reads_a_sidecar_while_it_grows_finds_it_whole() {
         let reader = scope.spawn(read);
         for n in 1..150 {
             let more = context(&format!("http://a.org/{n}"), "x");
-            o.extend_image(&file, more, Visit::Changed).unwrap();
+            o.extend_image(&file, more, VisitKind::Changed).unwrap();
         }
         ended.store(true, Ordering::Relaxed);
         assert!(reader.join().unwrap() > 0);

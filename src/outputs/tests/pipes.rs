@@ -92,12 +92,12 @@ fn a_pipe_in_place_of_any_file_is_refused_by_its_name() {
     std::fs::remove_file(folder.join(&card)).unwrap();
     std::fs::write(folder.join(&card), bytes).unwrap();
     let mut o = Outputs::open(&folder, &[]).unwrap();
-    o.extend_image(&file, context("http://a.org/2", "y"), Visit::Changed)
+    o.extend_image(&file, context("http://a.org/2", "y"), VisitKind::Changed)
         .unwrap();
     let journal = std::fs::read_dir(folder.join("sightings")).unwrap().next();
     let name = journal.unwrap().unwrap().file_name().into_string().unwrap();
     pipe(&folder, &format!("sightings/{name}"));
     let error =
-        refused(move || o.extend_image(&file, context("http://a.org/3", "z"), Visit::Changed));
+        refused(move || o.extend_image(&file, context("http://a.org/3", "z"), VisitKind::Changed));
     assert!(error.contains(&name), "{error}");
 }

@@ -45,7 +45,7 @@ fn written(sightings: usize) -> u64 {
     let (mut known, mut bytes) = now();
     let line = serde_json::to_vec(&said(sightings)).unwrap().len() as u64;
     for n in 1..sightings {
-        o.extend_image(&file, said(n), Visit::Changed).unwrap();
+        o.extend_image(&file, said(n), VisitKind::Changed).unwrap();
         let (next, length) = now();
         if next != known {
             (known, bytes) = (next, bytes + length);
@@ -72,13 +72,13 @@ fn every_reader_sees_what_a_killed_crawl_noted_and_opening_folds_it() {
     let file = keep(&mut o, ADDRESS, vec![said(0)]);
     let stamp = |o: &mut Outputs, pages: std::ops::Range<usize>| {
         for n in pages {
-            o.extend_image(&file, said(n), Visit::Changed).unwrap();
+            o.extend_image(&file, said(n), VisitKind::Changed).unwrap();
         }
         o.stamp()
     };
     let committed = stamp(&mut o, 1..40);
     stamp(&mut o, 40..45);
-    o.extend_image(&file, context(&page(3), "another text"), Visit::Changed)
+    o.extend_image(&file, context(&page(3), "another text"), VisitKind::Changed)
         .unwrap();
     let all: Vec<String> = (0..45).map(page).collect();
     assert_eq!(seen(job.path(), &file), all, "while it runs");
@@ -107,8 +107,9 @@ fn a_fold_that_a_kill_cut_short_at_any_step_costs_nothing() {
         let mut o = Outputs::open(job.path(), &[]).unwrap();
         let file = keep(&mut o, ADDRESS, vec![said(0)]);
         for n in 1..4 {
-            o.extend_image(&file, said(n % 3), Visit::Changed).unwrap();
-            o.extend_image(&file, context(&page(n), "later"), Visit::Changed)
+            o.extend_image(&file, said(n % 3), VisitKind::Changed)
+                .unwrap();
+            o.extend_image(&file, context(&page(n), "later"), VisitKind::Changed)
                 .unwrap();
         }
         let stamp = o.stamp();
@@ -148,7 +149,7 @@ fn a_fold_that_a_kill_cut_short_at_any_step_costs_nothing() {
             "step {step}"
         );
         assert_eq!(journals(job.path()), 0, "step {step}");
-        o.extend_image(&file, said(9), Visit::Changed).unwrap();
+        o.extend_image(&file, said(9), VisitKind::Changed).unwrap();
         o.fold().unwrap();
         assert!(pages(job.path(), &file).contains(&page(9)), "step {step}");
     }
@@ -160,7 +161,7 @@ fn an_image_that_is_fetched_again_keeps_what_was_noted_of_it() {
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     let file = keep(&mut o, ADDRESS, vec![said(0)]);
     for n in 1..30 {
-        o.extend_image(&file, said(n), Visit::Changed).unwrap();
+        o.extend_image(&file, said(n), VisitKind::Changed).unwrap();
     }
     let other = context(&page(5), "new words");
     assert_eq!(
@@ -180,11 +181,11 @@ fn a_sidecar_is_bounded_by_bytes_as_well() {
     let long = |n: usize| context(&page(n), &"long ".repeat(100_000));
     let file = keep(&mut o, ADDRESS, (0..6).map(long).collect());
     for n in 6..20 {
-        o.extend_image(&file, long(n), Visit::Changed).unwrap();
+        o.extend_image(&file, long(n), VisitKind::Changed).unwrap();
     }
     // There is room for a short one still, and a page may say less than before.
-    o.extend_image(&file, said(30), Visit::Changed).unwrap();
-    o.extend_image(&file, said(2), Visit::Changed).unwrap();
+    o.extend_image(&file, said(30), VisitKind::Changed).unwrap();
+    o.extend_image(&file, said(2), VisitKind::Changed).unwrap();
     o.fold().unwrap();
     let sidecar = Sidecar::load(job.path(), &file).unwrap();
     assert_eq!(sidecar.contexts().len(), 8 + 1);
@@ -199,7 +200,7 @@ fn a_damaged_journal_is_named_and_stops_neither_opening_nor_other_images() {
     let file = keep(&mut o, ADDRESS, vec![said(0)]);
     let other = keep(&mut o, "http://i.org/b.jpg", vec![said(0)]);
     for file in [&file, &other] {
-        o.extend_image(file, said(1), Visit::Changed).unwrap();
+        o.extend_image(file, said(1), VisitKind::Changed).unwrap();
     }
     drop(o);
     for entry in std::fs::read_dir(job.path().join("sightings")).unwrap() {
@@ -212,7 +213,7 @@ fn a_damaged_journal_is_named_and_stops_neither_opening_nor_other_images() {
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     assert_eq!(pages(job.path(), &other).len(), 2);
     let error = o
-        .extend_image(&file, said(2), Visit::Changed)
+        .extend_image(&file, said(2), VisitKind::Changed)
         .unwrap_err()
         .to_string();
     assert!(
@@ -238,13 +239,16 @@ fn a_first_visit_has_its_row_though_the_sidecar_has_its_words() {
         let table = std::fs::read_to_string(job.path().join("images.tsv")).unwrap();
         table.matches("http://a.org/2").count()
     };
-    o.extend_image(&file, said.clone(), Visit::First).unwrap();
+    o.extend_image(&file, said.clone(), VisitKind::First)
+        .unwrap();
     assert_eq!(rows(), 1);
-    o.extend_image(&file, said.clone(), Visit::Changed).unwrap();
-    o.extend_image(&file, said.clone(), Visit::Same).unwrap();
+    o.extend_image(&file, said.clone(), VisitKind::Changed)
+        .unwrap();
+    o.extend_image(&file, said.clone(), VisitKind::Same)
+        .unwrap();
     assert_eq!(rows(), 1, "it says the same");
     // As after a power cut that took the row and left the journal.
-    o.extend_image(&file, said, Visit::First).unwrap();
+    o.extend_image(&file, said, VisitKind::First).unwrap();
     assert_eq!(rows(), 2);
     let sidecar = Sidecar::load(job.path(), &file).unwrap();
     assert_eq!(sidecar.contexts().len(), 2);

@@ -1,9 +1,9 @@
-//! Stopword candidates: words that are everywhere and say nothing of the topic.
+//! Stopword candidates: words that are common everywhere and do not indicate the topic.
 //!
-//! The same counts that give the keywords give their opposite (Werner 2015, outlook):
-//! words with a high document frequency on the topic's pages *and* on neutral ones, whose
-//! TF-IDF difference is therefore near 0. They are candidates: nothing in spoor leaves
-//! them out, and whoever uses them for a language should read them first.
+//! The counts that yield keywords also yield their opposite (Werner 2015, outlook): words
+//! with a high document frequency on the topic's pages *and* on neutral ones, so that
+//! their TF-IDF difference is near 0. They are only candidates: spoor does not use them,
+//! and a list should be reviewed before use.
 
 use std::io::Write;
 use std::path::Path;
@@ -12,32 +12,33 @@ use super::{KeywordError, difference, frequencies};
 use crate::fs::atomic;
 use crate::topic::lm::Sentence;
 
-/// The share of documents of each kind that a stopword is in at least.
+/// The smallest share of documents of each kind that contain a stopword.
 const MIN_SHARE: f64 = 0.1;
 
-/// How far the inverse document frequencies of a stopword lie apart at most. At 0.1 a word
-/// is about as common on either side: a quarter less at most, where it is rare.
+/// The largest difference between a stopword's two inverse document frequencies. At 0.1 a
+/// word is about equally common on both sides: at most a quarter less common where it is
+/// rarer.
 const MAX_DIFFERENCE: f64 = 0.1;
 
-/// How many candidates are written at most.
+/// The most candidates that are written.
 const TABLE_SIZE: usize = 500;
 
-/// A word that is common on pages of the topic and on neutral ones.
+/// A word that is common both on pages of the topic and on neutral ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stopword {
     /// The token.
     pub token: String,
-    /// Documents about the topic that have it.
+    /// Documents about the topic that contain it.
     pub df_positive: u64,
-    /// Neutral documents that have it.
+    /// Neutral documents that contain it.
     pub df_neutral: u64,
-    /// Its keyword weight, [`super::weight`]; of either sign, and small beside how often
-    /// the word occurs.
+    /// Its keyword weight, [`super::weight`]; of either sign, and small relative to the
+    /// word's frequency.
     pub weight: f64,
 }
 
-/// The stopword candidates of a corpus, those first that are in the largest share of
-/// documents of either kind; none without documents of both.
+/// The stopword candidates of a corpus, sorted by the share of documents of either kind
+/// that contain them; empty unless there are documents of both kinds.
 pub fn stopwords<P, N>(positive: &[P], neutral: &[N]) -> Vec<Stopword>
 where
     P: AsRef<[Sentence]>,
@@ -48,8 +49,8 @@ where
     stopwords_by(positive, df_neutral, neutral.len())
 }
 
-/// The same where neutral pages are known by numbers alone: in how many of `neutral` pages
-/// a token is, `None` where in none.
+/// The same with neutral pages known only by counts: how many of `neutral` pages contain a
+/// token, `None` for none.
 pub fn stopwords_by<P: AsRef<[Sentence]>>(
     positive: &[P],
     df_neutral: impl Fn(&str) -> Option<u64>,
@@ -80,10 +81,11 @@ pub fn stopwords_by<P: AsRef<[Sentence]>>(
     candidates.into_iter().map(|(_, word)| word).collect()
 }
 
-/// Writes stopword candidates, a line `token<TAB>df_positive<TAB>df_neutral<TAB>weight`
-/// each, whole or not at all.
+/// Writes stopword candidates atomically, one line
+/// `token<TAB>df_positive<TAB>df_neutral<TAB>weight` each.
 ///
 /// # Errors
+///
 /// [`KeywordError::Write`].
 pub fn save_stopwords(words: &[Stopword], path: &Path) -> Result<(), KeywordError> {
     atomic::write(path, |out| {

@@ -1,8 +1,8 @@
-//! ARPA: the text format in which an estimated model is kept.
+//! ARPA: the text format of an estimated model.
 //!
-//! A header with the number of n-grams of each order, then a section an order with
-//! a line an n-gram: log10 probability, tab, words, tab, log10 back-off (none in
-//! the highest order). Every KenLM tool reads it.
+//! A header with the number of n-grams of each order, then one section per order with one
+//! line per n-gram: log10 probability, tab, words, tab, log10 back-off (none in the
+//! highest order). Every KenLM tool reads it.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -18,17 +18,18 @@ use crate::fs::atomic;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write the language model {path}: {source}; check the folder and the free space", path = path.display())]
 pub struct ArpaError {
-    /// The file to be written.
+    /// The file.
     pub path: PathBuf,
-    /// What the system says.
+    /// The system's error.
     pub source: io::Error,
 }
 
-/// Writes the model to `path`, whole or not at all; a file that was there is
-/// replaced. Equal sentences give equal bytes, in whatever order they came.
+/// Writes the model to `path` atomically, replacing an existing file. Equal sentences in
+/// any order give equal bytes.
 ///
 /// # Errors
-/// [`ArpaError`] with the path and what the system says.
+///
+/// [`ArpaError`] with the path and the system's error.
 pub fn write(estimate: &Estimate, path: &Path) -> Result<(), ArpaError> {
     atomic::write(path, |out| write_to(estimate, out)).map_err(|source| ArpaError {
         path: path.to_owned(),
@@ -36,9 +37,10 @@ pub fn write(estimate: &Estimate, path: &Path) -> Result<(), ArpaError> {
     })
 }
 
-/// Writes the model to `out`, in pieces of a megabyte or so.
+/// Writes the model to `out` in pieces of about a megabyte.
 ///
 /// # Errors
+///
 /// Those of `out`.
 pub fn write_to(estimate: &Estimate, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\\data\\")?;
@@ -53,8 +55,8 @@ pub fn write_to(estimate: &Estimate, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "\n\\end\\")
 }
 
-/// Several threads make the lines, each every so manieth part; this one writes
-/// them in order, while the next are made.
+/// Several threads format the lines, each taking every n-th part; this thread writes them
+/// in order while the next ones are formatted.
 fn write_section(
     section: &Section<'_>,
     spelt: &Spelling<'_>,
@@ -71,7 +73,7 @@ fn write_section(
                     for part in (thread..section.parts()).step_by(threads) {
                         let mut lines = empty.try_recv().unwrap_or_default();
                         push_lines(&mut lines, section, part, spelt, highest);
-                        // Nobody takes it any more where writing failed.
+                        // The receiver is gone if writing failed.
                         if give.send(lines).is_err() {
                             break;
                         }
@@ -82,11 +84,11 @@ fn write_section(
             .collect();
         for part in 0..section.parts() {
             let (take, give_back) = &made[part % threads];
-            // A thread that died is reported by the scope.
+            // The scope reports a panicked thread.
             let Ok(mut lines) = take.recv() else { break };
             out.write_all(&lines)?;
             lines.clear();
-            // The last parts' go back to a thread that is done.
+            // The buffers of the last parts are returned to a thread that has ended.
             drop(give_back.send(lines));
         }
         Ok(())
@@ -101,8 +103,8 @@ fn push_lines(
     highest: bool,
 ) {
     let ngrams = section.part(part);
-    // Neighbours mostly end with the same words, so these are copied from the line
-    // before. The others are looked up ahead of all, see [`Section::part`].
+    // Most neighbours end with the same words, so these are copied from the previous line.
+    // The others are looked up in advance, see [`Section::part`].
     let mut same = Vec::with_capacity(ngrams.len());
     let mut slots = Vec::with_capacity(2 * ngrams.len());
     let mut last: &[u32] = &[];
@@ -121,7 +123,7 @@ fn push_lines(
 
     let mut digits = zmij::Buffer::new();
     let mut slots = slots.iter();
-    // Where the words of the line before start, and where the last of them ends.
+    // Where the words of the previous line start, and where the last one ends.
     let mut starts = [0; *ORDERS.end()];
     let mut end = 0;
     for (ngram, same) in ngrams.iter().zip(same) {
@@ -151,7 +153,7 @@ fn push_lines(
 
 /// The shortest decimals that read back as the same `f32`, KenLM's own type.
 fn push_number(line: &mut Vec<u8>, digits: &mut zmij::Buffer, number: f32) {
-    // Without the sign and the fraction that a zero is otherwise written with.
+    // Avoids the sign and the fraction with which zero would be written.
     let text = match number {
         0.0 => "0",
         _ => digits.format_finite(number),
@@ -159,11 +161,11 @@ fn push_number(line: &mut Vec<u8>, digits: &mut zmij::Buffer, number: f32) {
     line.extend_from_slice(text.as_bytes());
 }
 
-/// What a short word takes in [`Spelling`].
+/// The size of a short word in [`Spelling`].
 const SLOT: usize = 16;
 
-/// How words are written, each after a space. Most are short, and are copied as
-/// pieces of one length, found with a single look into memory.
+/// The spelling of words, each with a leading space. Most are short and are copied as
+/// pieces of fixed length, which takes a single memory access.
 struct Spelling<'a> {
     names: &'a Names,
     short: Vec<[u8; SLOT]>,
@@ -173,7 +175,7 @@ impl<'a> Spelling<'a> {
     fn of(names: &'a Names) -> Self {
         let slot = |name: &str| {
             let mut slot = [0; SLOT];
-            // The last byte is the length of what stands before it, or 0.
+            // The last byte is the length of the text before it, or 0.
             if name.len() + 2 <= SLOT {
                 slot[0] = b' ';
                 slot[1..=name.len()].copy_from_slice(name.as_bytes());

@@ -1,14 +1,13 @@
-//! Where sentences end, by UAX #29, quickly.
+//! Fast sentence boundaries by UAX #29.
 //!
-//! A sentence ends only behind a full stop, a question or exclamation mark, or a
-//! line end, so everything between two of these is passed over, and where what
-//! stands around one is ASCII the rules are short. Elsewhere, and in scripts with
-//! stops of their own, `unicode-segmentation` decides. The tests hold both against
-//! each other.
+//! A sentence ends only after a full stop, a question or exclamation mark, or a line end,
+//! so everything between two of these is skipped, and the rules are short if the
+//! surrounding characters are ASCII. Otherwise, and in scripts with their own terminators,
+//! `unicode-segmentation` decides. The tests compare both.
 
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The sentences of a text: the slices that `split_sentence_bounds` gives.
+/// The sentences of a text: the same slices as `split_sentence_bounds` gives.
 pub(super) fn sentence_bounds(text: &str) -> impl Iterator<Item = &str> {
     let quick = text.is_ascii() || text.chars().all(ends_no_sentence);
     let mut rest = text;
@@ -32,8 +31,8 @@ fn ends_no_sentence(c: char) -> bool {
         || matches!(c, '\u{2010}'..='\u{2023}' | '\u{2025}'..='\u{2027}')
 }
 
-/// Where the first sentence of a text ends; `None` where that does not rest on ASCII
-/// characters alone.
+/// Where the first sentence of a text ends; `None` if that depends on non-ASCII
+/// characters.
 fn first_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut from = 0;
@@ -89,7 +88,7 @@ fn first_end(text: &str) -> Option<usize> {
     }
 }
 
-/// How many bytes from a place on are such.
+/// How many consecutive bytes from `from` on match `such`.
 fn run(bytes: &[u8], from: usize, such: fn(&u8) -> bool) -> usize {
     bytes.iter().skip(from).take_while(|b| such(b)).count()
 }

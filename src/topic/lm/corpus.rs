@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use super::estimate::EstimateError;
 use super::tokens::Sentence;
 
-/// Stands in every vocabulary and in no sentence.
+/// In every vocabulary, but in no sentence.
 pub(super) const UNK: u32 = 0;
 pub(super) const BOS: u32 = 1;
 const EOS: u32 = 2;
@@ -17,8 +17,8 @@ const SPECIAL: [&str; 3] = ["<unk>", "<s>", "</s>"];
 #[derive(Debug, Clone)]
 pub(super) struct Corpus {
     pub(super) words: Vec<u32>,
-    /// By number; after the special ones they are sorted, so that numbers compare
-    /// as words do, whatever sentence came first.
+    /// By number. Words after the special ones are sorted, so that numbers compare as
+    /// words do, independent of the order of sentences.
     pub(super) names: Names,
     pub(super) sentences: usize,
 }
@@ -79,7 +79,7 @@ impl Corpus {
     }
 }
 
-/// Words by number, all in one text.
+/// Words by number, stored in one text.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Names {
     text: String,

@@ -1,19 +1,18 @@
 //! Estimation: sentences become an interpolated modified Kneser-Ney model.
 //!
-//! The formulas are those of Chen & Goodman 1999 (section 3), the details those of
-//! KenLM's `lmplz --discount_fallback` (Heafield et al. 2013), so that both give
-//! the same model:
+//! The formulas are those of Chen & Goodman 1999 (section 3), the details those of KenLM's
+//! `lmplz --discount_fallback` (Heafield et al. 2013), so both give the same model:
 //!
-//! - an n-gram of the highest order, or one that begins with `<s>`, counts how
-//!   often it occurs; any other counts how many different words precede it;
-//! - unigrams are interpolated with the uniform distribution over the vocabulary,
-//!   `<unk>` and `</s>` included and `<s>` not, which is all that `<unk>` gets;
-//! - `<s>` has probability 1, so that it can be scored at no cost.
+//! - the count of an n-gram of the highest order, or of one that begins with `<s>`, is its
+//!   number of occurrences; that of any other is the number of different words that
+//!   precede it;
+//! - unigrams are interpolated with the uniform distribution over the vocabulary, with
+//!   `<unk>` and `</s>` but without `<s>`, and `<unk>` gets nothing else;
+//! - `<s>` has probability 1, so scoring it changes nothing.
 //!
-//! N-grams are neither hashed nor stored: they are runs of the sorted positions of
-//! the corpus, see `runs`. Probabilities are made order by order as they
-//! are asked for, since an order needs only the one below it; that is most of what
-//! keeps the memory small.
+//! N-grams are neither hashed nor stored: they are runs of the sorted positions of the
+//! corpus, see `runs`. Probabilities are computed order by order on request, because an
+//! order needs only the one below it; this saves most of the memory.
 
 use std::borrow::Borrow;
 use std::ops::{Range, RangeInclusive};
@@ -30,13 +29,13 @@ pub const ORDERS: RangeInclusive<usize> = 2..=6;
 /// Why no model can be estimated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EstimateError {
-    /// There is not one token.
+    /// There is not a single token.
     #[error("there is no sentence to estimate a language model from; give more text of the topic")]
     EmptyCorpus,
-    /// The order lies outside [`ORDERS`].
+    /// The order is outside [`ORDERS`].
     #[error("a language model of order {order} cannot be estimated; set an order from 2 to 6")]
     Order {
-        /// The order asked for.
+        /// The requested order.
         order: usize,
     },
     /// Positions are numbered with 32 bits.
@@ -44,22 +43,21 @@ pub enum EstimateError {
     TooLarge,
 }
 
-/// What is taken off the counts of one order, to be given to unseen n-grams.
+/// What is subtracted from the counts of one order and given to unseen n-grams.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Discount {
-    /// Off a count of 1.
+    /// For a count of 1.
     pub one: f64,
-    /// Off a count of 2.
+    /// For a count of 2.
     pub two: f64,
-    /// Off a count of 3 or more.
+    /// For a count of 3 or more.
     pub three_plus: f64,
-    /// True where the counts were too few for the formula, and [`Discount::FALLBACK`]
-    /// stands in.
+    /// The counts were too few for the formula, so [`Discount::FALLBACK`] is used.
     pub fallback: bool,
 }
 
 impl Discount {
-    /// The discounts of an order whose counts of counts do not give usable ones.
+    /// The discounts of an order whose counts of counts yield no usable ones.
     pub const FALLBACK: Discount = Discount {
         one: 0.5,
         two: 1.0,
@@ -75,8 +73,8 @@ impl Discount {
         let n = n.map(|count| count as f64);
         let y = n[0] / (n[0] + 2.0 * n[1]);
         let d = [1.0, 2.0, 3.0].map(|j| j - (j + 1.0) * y * n[j as usize] / n[j as usize - 1]);
-        // lmplz lets a discount of 0 pass, and then writes a back-off of log 0
-        // that KenLM refuses to load.
+        // lmplz accepts a discount of 0 and then writes a back-off of log 0, which KenLM
+        // refuses to load.
         if !(0.0 < d[0] && d[0] <= 1.0 && 0.0 < d[1] && d[1] <= 2.0 && 0.0 < d[2] && d[2] <= 3.0) {
             return Self::FALLBACK;
         }
@@ -100,12 +98,12 @@ impl Discount {
 
 /// An estimated model: every n-gram with its probability and back-off.
 ///
-/// It depends on the multiset of the sentences alone, not on their order.
+/// It depends only on the multiset of the sentences, not on their order.
 #[derive(Debug, Clone)]
 pub struct Estimate {
     corpus: Corpus,
     runs: Runs,
-    /// By order less one.
+    /// By order minus one.
     ngrams: Vec<usize>,
     discounts: Vec<Discount>,
 }
@@ -118,12 +116,12 @@ pub struct Ngram<'a> {
     names: &'a Names,
     /// log10 of its probability, at most 0.
     pub log10: f32,
-    /// log10 of the weight of the lower order after it; 0 where nothing follows it.
+    /// log10 of the weight of the lower order after it; 0 if nothing follows it.
     pub backoff: f32,
 }
 
 impl<'a> Ngram<'a> {
-    /// Its words, `<s>`, `</s>` and `<unk>` among them.
+    /// Its words, including `<s>`, `</s>` and `<unk>`.
     pub fn words(&self) -> impl Iterator<Item = &'a str> {
         let names = self.names;
         self.numbers().iter().map(|&word| names.get(word))
@@ -151,8 +149,8 @@ impl Estimate {
         &self.discounts
     }
 
-    /// The orders whose counts were too few, so that fixed discounts stand in: to
-    /// be shown as a warning, for the corpus is small or artificial.
+    /// The orders that use fixed discounts because their counts were too few. Worth a
+    /// warning, because the corpus is small or artificial.
     pub fn fallbacks(&self) -> Vec<usize> {
         (1..)
             .zip(&self.discounts)
@@ -166,7 +164,7 @@ impl Estimate {
         self.corpus.sentences
     }
 
-    /// How many tokens these have, `</s>` not counted.
+    /// How many tokens these have, excluding `</s>`.
     pub fn tokens(&self) -> usize {
         self.corpus.words.len() - 1 - 2 * self.corpus.sentences
     }
@@ -175,11 +173,12 @@ impl Estimate {
         &self.corpus.names
     }
 
-    /// Makes the n-grams of each order, from 1 up, and hands them to `take`; an
-    /// order's probabilities are gone when the next one's are made.
+    /// Computes the n-grams of each order, from 1 up, and passes them to `take`. The
+    /// probabilities of an order are dropped before those of the next are computed.
     ///
     /// # Errors
-    /// The first of `take`, which ends it.
+    ///
+    /// The first error of `take`, which ends the loop.
     pub fn each_section<E>(
         &self,
         mut take: impl FnMut(&Section<'_>) -> Result<(), E>,
@@ -224,7 +223,7 @@ pub struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// Sorted positions that go to one part.
+    /// Sorted positions per part.
     const PART: usize = 1 << 12;
 
     /// The length of its n-grams.
@@ -232,12 +231,12 @@ impl<'a> Section<'a> {
         self.order
     }
 
-    /// In how many parts its n-grams may be asked for, so that several threads can.
+    /// The number of parts, which several threads may request separately.
     pub fn parts(&self) -> usize {
         self.making.estimate.runs.len().div_ceil(Self::PART)
     }
 
-    /// The n-grams of one part, counted from 0; none from [`Section::parts`] on.
+    /// The n-grams of one part, counted from 0; empty from [`Section::parts`] on.
     pub fn part(&self, part: usize) -> Vec<Ngram<'a>> {
         let Making {
             estimate,
@@ -250,8 +249,8 @@ impl<'a> Section<'a> {
         let order = self.order;
         let begin = part.saturating_mul(Self::PART).min(runs.len());
         let within = begin..begin.saturating_add(Self::PART).min(runs.len());
-        // Nothing but looks into far memory, which a processor can do several of at
-        // once; what to do with them comes after.
+        // Only memory accesses, so that the processor can overlap several cache misses;
+        // the results are used afterwards.
         let ngram = |at| {
             let end = runs.end(at);
             let mut words = [0; *ORDERS.end()];
@@ -279,10 +278,11 @@ impl<'a> Section<'a> {
     }
 }
 
-/// Estimates a model of the given order; sentences without tokens are passed over.
+/// Estimates a model of the given order, skipping sentences without tokens.
 ///
 /// # Errors
-/// [`EstimateError`], where there are no tokens or the order is not one of [`ORDERS`].
+///
+/// [`EstimateError`] if there are no tokens or the order is not in [`ORDERS`].
 pub fn estimate(
     sentences: impl IntoIterator<Item: Borrow<Sentence>>,
     order: usize,
@@ -318,8 +318,8 @@ pub fn estimate(
     })
 }
 
-/// The count of an n-gram: 0 for `<unk>`, which occurs nowhere, and for `<s>`,
-/// which is never asked for.
+/// The count of an n-gram; 0 for `<unk>`, which never occurs, and for `<s>`, which is
+/// never looked up.
 fn adjusted(corpus: &Corpus, runs: &Runs, order: usize, run: Run) -> u32 {
     match order {
         1 if corpus.words[runs.end(run.at)] <= BOS => 0,
@@ -327,23 +327,23 @@ fn adjusted(corpus: &Corpus, runs: &Runs, order: usize, run: Run) -> u32 {
     }
 }
 
-/// What an order's probabilities are made from, and what those of the next will be.
+/// The state from which an order's probabilities are computed, and then those of the next.
 #[derive(Debug)]
 struct Making<'a> {
     estimate: &'a Estimate,
     /// See [`Runs::before`].
     before: Vec<u32>,
-    /// By number of the n-gram that is the context.
+    /// Indexed by the number of the context n-gram.
     contexts: Vec<Context>,
-    /// By number of the n-gram.
+    /// Indexed by the number of the n-gram.
     probabilities: Vec<f64>,
-    /// Of the order below.
+    /// The marks of the order below.
     lower: Marks,
     marks: Marks,
 }
 
 impl Making<'_> {
-    /// What follows the empty context: all unigrams.
+    /// The followers of the empty context: all unigrams.
     fn whole(&self) -> Context {
         let Estimate { corpus, runs, .. } = self.estimate;
         let mut whole = Context::default();
@@ -353,7 +353,7 @@ impl Making<'_> {
         whole
     }
 
-    /// What follows each n-gram of an order, while [`Making::marks`] are its.
+    /// The followers of each n-gram of an order, while [`Making::marks`] belong to it.
     fn contexts(&self, order: usize) -> Vec<Context> {
         let Estimate { runs, ngrams, .. } = self.estimate;
         let mut contexts = vec![Context::default(); ngrams[order - 1]];
@@ -364,11 +364,12 @@ impl Making<'_> {
         contexts
     }
 
-    /// The probabilities of an order, from those and the contexts of the order below.
+    /// The probabilities of an order, computed from the probabilities and contexts of the
+    /// order below.
     fn probabilities(&self, order: usize) -> Vec<f64> {
         let Estimate { runs, ngrams, .. } = self.estimate;
         let mut all = vec![0.0; ngrams[order - 1]];
-        // More pieces than threads, as some take longer than others.
+        // More pieces than threads, because some take longer than others.
         let pieces = 4 * runs::threads();
         let size = runs.len().div_ceil(pieces);
         let mut rest = all.as_mut_slice();
@@ -396,7 +397,7 @@ impl Making<'_> {
             ..
         } = self.estimate;
         let discount = &discounts[order - 1];
-        // The vocabulary of the uniform distribution lacks `<s>`.
+        // The vocabulary of the uniform distribution does not contain `<s>`.
         let uniform = 1.0 / (corpus.names.len() - 1) as f64;
         for (run, p) in runs.grams(order, within).zip(probabilities) {
             *p = match order {
@@ -414,7 +415,7 @@ impl Making<'_> {
     }
 }
 
-/// What follows one context, summed up.
+/// Totals of the words that follow one context.
 #[derive(Debug, Clone, Copy, Default)]
 struct Context {
     total: u32,
@@ -430,8 +431,8 @@ impl Context {
         }
     }
 
-    /// The weight of the order below: gamma of Chen & Goodman, what the discounts
-    /// take off. Summed from whole numbers, so that no order of addition shows.
+    /// The weight of the order below: gamma of Chen & Goodman, which is what the discounts
+    /// subtract. Summed from whole numbers, so the order of addition does not matter.
     fn lower_weight(&self, discount: &Discount) -> f64 {
         let [one, two, three_plus] = self.followers.map(f64::from);
         (one * discount.one + two * discount.two + three_plus * discount.three_plus)

@@ -1,7 +1,8 @@
-//! Scoring: the [`LanguageModel`] that ratings ask, and KenLM behind it.
+//! Scoring: the [`LanguageModel`] trait behind all ratings, and its implementation with
+//! KenLM.
 //!
-//! This is the only file that knows the binding to KenLM's C++, and that binding
-//! the only foreign code that spoor calls itself.
+//! This is the only file that knows the binding to KenLM's C++, and that binding is the
+//! only foreign code that spoor itself calls.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader};
@@ -22,7 +23,7 @@ pub struct SentenceScore {
     pub unknown: usize,
 }
 
-/// A model that says how probable a sentence is.
+/// A model that gives the probability of sentences.
 pub trait LanguageModel: Send + Sync {
     /// The longest n-gram it knows.
     fn order(&self) -> u8;
@@ -33,25 +34,25 @@ pub trait LanguageModel: Send + Sync {
     /// log10 of the probability of an unknown word in a run of unknown words.
     fn unknown_log10(&self) -> f64;
 
-    /// Reads a text of which many parts are to be scored; `None` from a model that has no
-    /// quicker way than to score each by itself.
+    /// Reads a text that contains many parts to score; `None` if the model has no faster
+    /// way than scoring each part by itself.
     fn read<'m>(&'m self, _tokens: &mut dyn Iterator<Item = &str>) -> Option<Running<'m>> {
         None
     }
 }
 
-/// A running text that was read once, so that parts of it can be scored, however they
-/// overlap. To the model a token is as probable in a part as in the whole, but for those
-/// at the part's beginning that have fewer before them.
+/// A running text that is read once, so that parts of it can be scored, however they
+/// overlap. For the model a token has the same probability in a part as in the whole,
+/// except for those at the part's beginning that have fewer words before them.
 pub struct Running<'m> {
     model: &'m KenLm,
     words: Vec<WordIndex>,
-    /// Of each word after those before it.
+    /// The probability of each word given those before it.
     log10: Vec<f64>,
 }
 
 impl Running<'_> {
-    /// The score of the tokens of these numbers, the same as that of a sentence of them.
+    /// The score of a range of tokens, equal to that of a sentence of them.
     pub fn score(&self, tokens: Range<usize>) -> SentenceScore {
         let KenLm { model, begin, .. } = self.model;
         let words = self.words.get(tokens.clone()).unwrap_or_default();
@@ -71,7 +72,7 @@ impl Running<'_> {
                 .iter()
                 .skip(first.len())
                 .fold(log10, |sum, log10| sum + log10);
-            // What comes before the end, as far as the model remembers.
+            // The words before the end, as far as the model's memory reaches.
             from = model.null_context_state();
             for word in words.iter().skip(words.len().saturating_sub(memory)) {
                 self.model.step(&from, *word, &mut to);
@@ -93,29 +94,29 @@ impl Running<'_> {
 /// Why a model file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
-    /// It is not there, is a folder, or must not be read.
+    /// It does not exist, is a folder, or is not readable.
     #[error("cannot read the language model {path}: {source}; train one, or correct the path", path = path.display())]
     Read {
         /// The model file.
         path: PathBuf,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
-    /// KenLM is handed its path as text.
+    /// KenLM takes its path as text.
     #[error("the path of the language model {path} is not UTF-8; rename the file or its folders", path = path.display())]
     Path {
         /// The model file.
         path: PathBuf,
     },
-    /// It is neither ARPA nor a KenLM binary, or is cut off, or of an order above 6.
+    /// It is neither ARPA nor a KenLM binary, or is truncated, or its order is above 6.
     #[error("the language model {path} is broken: {why}; train it again", path = path.display())]
     Broken {
         /// The model file.
         path: PathBuf,
-        /// What KenLM says.
+        /// KenLM's error.
         why: String,
     },
-    /// It is of another order than it is said to be.
+    /// Its order is not the expected one.
     #[error("the language model {path} has order {found}, not {expected}; train it again or correct the order", path = path.display())]
     Order {
         /// The model file.
@@ -127,18 +128,18 @@ pub enum ModelError {
     },
 }
 
-/// A model in memory, ARPA or KenLM's binary format.
+/// A model in memory, loaded from ARPA or KenLM's binary format.
 pub struct KenLm {
     model: Model,
     path: PathBuf,
     begin: State,
     unknown_log10: f64,
-    /// The numbers of the most frequent words, which are most of any text: asking
-    /// the binding costs an allocation and a look into far memory.
+    /// The numbers of the most frequent words, which make up most of any text: a lookup in
+    /// the binding costs an allocation and a cache miss.
     frequent: FxHashMap<Box<str>, WordIndex>,
 }
 
-/// How many words are kept at hand; their table fits a processor's cache.
+/// How many words are kept in this table; it fits a processor's cache.
 const FREQUENT: usize = 4096;
 
 impl KenLm {
@@ -147,7 +148,7 @@ impl KenLm {
     /// # Errors
     /// [`ModelError`] names the file.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        // KenLM would say less well what is wrong with the path.
+        // KenLM's message about a wrong path would be less clear.
         let readable = fs::File::open(path).and_then(|file| file.metadata());
         let readable = readable.and_then(|metadata| {
             if metadata.is_dir() {
@@ -169,7 +170,8 @@ impl KenLm {
         let config = Config {
             show_progress: false,
             arpa_complain: ArpaLoadComplain::None,
-            // A mapped file must not change beneath us while a new one is trained.
+            // A mapped file must not change while in use, as it would when a new model is
+            // trained.
             load_method: LoadMethod::Read,
             ..Config::default()
         };
@@ -189,10 +191,11 @@ impl KenLm {
         Ok(loaded)
     }
 
-    /// Passes a model on that has the order it should have.
+    /// Checks that the model has the expected order.
     ///
     /// # Errors
-    /// [`ModelError::Order`] otherwise.
+    ///
+    /// [`ModelError::Order`] if it does not.
     pub fn of_order(self, expected: u8) -> Result<Self, ModelError> {
         match self.model.order() {
             found if found == expected => Ok(self),
@@ -204,7 +207,7 @@ impl KenLm {
         }
     }
 
-    /// The last of as many unknown words as fill the model's whole memory.
+    /// The probability of an unknown word after a whole context of unknown words.
     fn run_of_unknown(&self) -> f64 {
         let unknown = self.model.not_found_index();
         let mut from = self.model.null_context_state();
@@ -217,11 +220,11 @@ impl KenLm {
         log10
     }
 
-    /// The number of a token, that of unknown ones where the model does not know it.
+    /// The number of a token; that of unknown words if the model does not know it.
     fn word(&self, token: &str) -> WordIndex {
         match self.frequent.get(token) {
             Some(&word) => word,
-            // Only a NUL could be refused, and a token has none.
+            // Only a NUL could be refused, and tokens contain none.
             None => {
                 let word = self.model.index(token);
                 word.unwrap_or_else(|_| self.model.not_found_index())
@@ -230,8 +233,8 @@ impl KenLm {
     }
 
     fn step(&self, from: &State, word: WordIndex, to: &mut State) -> f64 {
-        // The binding refuses states of another model, and none ever gets here;
-        // KenLM itself cannot fail at this point.
+        // The binding refuses states of other models, but none ever gets here; KenLM
+        // itself cannot fail at this point.
         let scored = self.model.base_score(from, word, to);
         debug_assert!(scored.is_ok());
         scored.map_or(self.unknown_log10, f64::from)
@@ -292,7 +295,7 @@ impl std::fmt::Debug for KenLm {
     }
 }
 
-/// The most probable words of an ARPA file and their numbers; none of a binary one.
+/// The most probable words of an ARPA file and their numbers; empty for a binary file.
 fn frequent(path: &Path, model: &Model) -> FxHashMap<Box<str>, WordIndex> {
     let mut words = unigrams(path).unwrap_or_default();
     words.sort_unstable_by(|(a, one), (b, other)| b.total_cmp(a).then_with(|| one.cmp(other)));
@@ -304,11 +307,11 @@ fn frequent(path: &Path, model: &Model) -> FxHashMap<Box<str>, WordIndex> {
     words.into_iter().filter_map(number).collect()
 }
 
-/// The words of an ARPA file that KenLM has read before, and their log10.
+/// The words of an ARPA file that KenLM has already accepted, and their log10.
 fn unigrams(path: &Path) -> io::Result<Vec<(f32, Box<str>)>> {
     let mut file = BufReader::new(File::open(path)?);
     let mut words = Vec::new();
-    // A binary file has no lines; what begins an ARPA file is short.
+    // A binary file has no lines; an ARPA file starts with a short marker.
     if !file.fill_buf()?.trim_ascii_start().starts_with(b"\\data\\") {
         return Ok(words);
     }
@@ -330,8 +333,8 @@ fn unigrams(path: &Path) -> io::Result<Vec<(f32, Box<str>)>> {
     Ok(words)
 }
 
-/// The first sentence of what went wrong: neither the place in KenLM's source that
-/// precedes it nor the advice to its developers that follows.
+/// The first sentence of KenLM's message, without the source location before it and the
+/// advice to developers after it.
 fn reason(message: &str) -> String {
     let message = message
         .strip_prefix("failed to load KenLM model: ")

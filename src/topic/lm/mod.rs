@@ -1,14 +1,14 @@
-//! The language model of a topic: estimated from its sentences, asked about others.
+//! The language model of a topic: estimated from its sentences, used to score others.
 //!
-//! Read [`tokens`] first: it makes [`Sentence`]s of running text, and nothing else
-//! in spoor may cut or lower-case words. [`mod@estimate`] makes an interpolated modified
-//! Kneser-Ney model of sentences (`corpus` numbers their words, `runs` sorts and counts
-//! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such
-//! a file and scores sentences with it, [`perplexity`] turns log probabilities into
-//! the measure that all ratings are made of.
+//! Read [`tokens`] first: it turns running text into [`Sentence`]s, and nothing else in
+//! spoor may split or lower-case words. [`mod@estimate`] builds an interpolated modified
+//! Kneser-Ney model from sentences (`corpus` numbers their words, `runs` sorts and counts
+//! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a file and scores
+//! sentences with it, [`perplexity`] turns log probabilities into the measure behind all
+//! ratings.
 //!
-//! A model is trained once and then only read, from any number of threads. Nothing
-//! here knows of pages, links, keywords or scores, nor where sentences come from.
+//! A model is trained once and then only read, from any number of threads. Nothing here
+//! knows pages, links, keywords, scores or the source of sentences.
 //!
 //! ```
 //! use spoor::topic::lm::{KenLm, arpa, estimate, perplexity, sentences};

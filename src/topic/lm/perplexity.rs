@@ -1,35 +1,33 @@
-//! Perplexity: how little a text surprises the model of the topic.
+//! Perplexity: how much a text surprises the model of the topic.
 //!
-//! Every token counts, unknown ones included, and so does the `</s>` of every
-//! sentence.
+//! Every token counts, including unknown ones, and so does the `</s>` of every sentence.
 
 use std::borrow::Borrow;
 
 use super::kenlm::{LanguageModel, SentenceScore};
 use super::tokens::{MIN_TOKENS, Sentence};
 
-/// `10^(-log10_sum / n)`, and the largest finite number where that is larger.
+/// `10^(-log10_sum / n)`, at most the largest finite number.
 ///
-/// `log10_sum` is the sum over `n` scored tokens, `</s>` counted among them; for
-/// `n` = 0 there is no such thing, see [`unknown`].
+/// `log10_sum` is the sum over `n` scored tokens, including `</s>`; for `n` = 0 the
+/// perplexity is undefined, see [`unknown`].
 pub fn perplexity(log10_sum: f64, n: usize) -> f64 {
     10_f64.powf(-log10_sum / n as f64).min(f64::MAX)
 }
 
-/// The perplexity of a run of unknown words, which stands for text with nothing
-/// to score.
+/// The perplexity of a run of unknown words, used for text with nothing to score.
 pub fn unknown(lm: &dyn LanguageModel) -> f64 {
     perplexity(lm.unknown_log10(), 1)
 }
 
-/// The perplexity of a document and what it rests on.
+/// The perplexity of a document with its counts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DocumentPerplexity {
-    /// Over all that was scored; [`unknown`] where that is nothing.
+    /// Over all that was scored; [`unknown`] if nothing was.
     pub perplexity: f64,
     /// How many sentences were scored.
     pub sentences: usize,
-    /// How many tokens these have, `</s>` not counted.
+    /// How many tokens these have, excluding `</s>`.
     pub tokens: usize,
     /// How many of the tokens the model does not know.
     pub unknown: usize,
@@ -45,7 +43,7 @@ pub fn document<S: Borrow<Sentence>>(
     of_sentences(lm, sentences.map(|s| (s.len(), lm.score(s))))
 }
 
-/// The perplexity over sentences of so many tokens with these scores together.
+/// The joint perplexity of sentences with these lengths and scores.
 pub fn of_sentences(
     lm: &dyn LanguageModel,
     sentences: impl Iterator<Item = (usize, SentenceScore)>,
@@ -70,8 +68,8 @@ pub fn of_sentences(
     result
 }
 
-/// The perplexity of a short text scored whole as one sentence; [`unknown`] where
-/// it has no token.
+/// The perplexity of a short text scored whole as one sentence; [`unknown`] if it has no
+/// token.
 pub fn text(lm: &dyn LanguageModel, text: &Sentence) -> f64 {
     if text.is_empty() {
         return unknown(lm);
@@ -79,7 +77,7 @@ pub fn text(lm: &dyn LanguageModel, text: &Sentence) -> f64 {
     of_text(lm.score(text), text.len())
 }
 
-/// The perplexity of a short text of that many tokens, at least one, with this score.
+/// The perplexity of a short text of at least one token with this score.
 pub fn of_text(score: SentenceScore, tokens: usize) -> f64 {
     perplexity(score.log10, tokens + 1)
 }

@@ -1,15 +1,15 @@
 //! Every n-gram of a corpus, of every order, in one sorted array.
 //!
-//! The positions of the corpus are sorted by the words that *end* there, read
-//! backwards: at most as many as the model's order, and no further than `<s>`. In
-//! that order every n-gram of every order is one run of positions, named by its
-//! first, and the n-gram without its first word is the run around it. So n-grams
-//! are never stored: two small numbers a position ([`Step`]) tell where the runs
-//! of each order begin, and an n-gram's number is how many began before it.
+//! The positions of the corpus are sorted by the words that *end* there, read backwards:
+//! at most as many as the model's order, and no further than `<s>`. After sorting, every
+//! n-gram of every order is one run of positions, identified by its first position, and
+//! the n-gram without its first word is the run around it. So n-grams are never stored:
+//! two small numbers per position ([`Step`]) mark where the runs of each order begin, and
+//! an n-gram's number is the number of runs that begin before it.
 //!
-//! The n-gram without its *last* word, its context, ends a position earlier in the
-//! corpus; [`Runs::before`] tells where that position was sorted to, and [`Marks`]
-//! which run of an order this lies in.
+//! The n-gram without its *last* word, its context, ends one position earlier in the
+//! corpus; [`Runs::before`] gives the sorted place of that position, and [`Marks`] the run
+//! of an order that contains it.
 
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +17,12 @@ use std::thread;
 
 use super::corpus::{BOS, Corpus};
 
-/// How many threads share work, each with scratch memory of its own.
+/// The number of worker threads, each with scratch memory of its own.
 pub(super) fn threads() -> usize {
     thread::available_parallelism().map_or(1, |threads| threads.get().min(8))
 }
 
-/// Does all the work on some threads, each with a tool of its own.
+/// Divides the work among threads, each with its own tool.
 pub(super) fn share<W: Send, T>(
     work: Vec<W>,
     tool: impl Fn() -> T + Sync,
@@ -43,7 +43,7 @@ pub(super) fn share<W: Send, T>(
     });
 }
 
-/// What a sorted position says of the n-grams that end there.
+/// What is recorded at a sorted position about the n-grams that end there.
 #[derive(Debug, Clone, Copy, Default)]
 struct Step(u8);
 
@@ -52,7 +52,7 @@ impl Step {
         Step((depth << 4 | shared) as u8)
     }
 
-    /// How many words end both here and at the position sorted before.
+    /// How many words match those of the position sorted before.
     fn shared(self) -> usize {
         usize::from(self.0 & 15)
     }
@@ -82,8 +82,8 @@ pub(super) struct Runs {
 pub(super) struct Run {
     /// The first of its sorted positions.
     pub(super) at: usize,
-    /// Its adjusted count: how often it occurs where it is of the highest order or
-    /// begins with `<s>`, else how many different words precede it.
+    /// Its adjusted count: its number of occurrences if it is of the highest order or
+    /// begins with `<s>`, else the number of different words that precede it.
     pub(super) count: u32,
 }
 
@@ -117,7 +117,7 @@ impl Runs {
         Self { order, ends, steps }
     }
 
-    /// How many positions there are.
+    /// The number of positions.
     pub(super) fn len(&self) -> usize {
         self.ends.len()
     }
@@ -152,8 +152,7 @@ impl Runs {
         within.filter(move |&at| self.steps[at].begins(order))
     }
 
-    /// For each sorted position, where the position before it in the corpus was
-    /// sorted to.
+    /// For each sorted position, the sorted place of the preceding position in the corpus.
     pub(super) fn before(&self) -> Vec<u32> {
         let mut rank = vec![0; self.ends.len()];
         for (at, &end) in (0..).zip(&self.ends) {
@@ -166,15 +165,15 @@ impl Runs {
     }
 }
 
-/// Some sorted positions, all that end with some successive words.
+/// A group of sorted positions that end with a range of consecutive words.
 struct Share<'a> {
-    /// Where each word's positions begin, and where the last word's end.
+    /// Where each word's positions begin, and the end of the last word's.
     starts: &'a [u32],
     ends: &'a mut [u32],
     steps: &'a mut [Step],
 }
 
-/// Cuts the positions into shares of work, none much larger than its largest word.
+/// Splits the positions into shares of work, none much larger than its largest word.
 fn shares<'a>(
     starts: &'a [u32],
     mut ends: &'a mut [u32],
@@ -219,12 +218,13 @@ impl Share<'_> {
     }
 }
 
-/// A position by the words before the one that ends there, the last of them first.
+/// A position, represented by the words before the one that ends there, the last of them
+/// first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
-    /// Four words; 0, which is `<unk>`, where there is none.
+    /// Four words; 0, which is `<unk>`, if there is none.
     four: u128,
-    /// A fifth word, and the position.
+    /// A fifth word and the position.
     fifth: u64,
 }
 
@@ -264,8 +264,8 @@ impl Key {
         }
     }
 
-    /// How many words it shares with another key, the word that ends there among
-    /// them, and those that neither has.
+    /// How many words it shares with another key, counting the word that ends there and
+    /// those missing in both.
     fn shared(self, other: Self) -> usize {
         match (self.four ^ other.four, (self.fifth ^ other.fifth) >> 32) {
             (0, 0) => 6,
@@ -275,10 +275,10 @@ impl Key {
     }
 }
 
-/// Where the runs of one order begin, so that they can be counted up to any place.
+/// Where the runs of one order begin, with fast counting up to any place.
 #[derive(Debug)]
 pub(super) struct Marks {
-    /// A bit a position, and how many are set before these 64.
+    /// 64 bits, one per position, and the number of bits set before them.
     blocks: Vec<(u64, u32)>,
 }
 
@@ -298,14 +298,14 @@ impl Marks {
         Self { blocks }
     }
 
-    /// How many runs begin before the sorted position `at`.
+    /// The number of runs that begin before the sorted position `at`.
     pub(super) fn before(&self, at: usize) -> usize {
         let (bits, before) = self.blocks[at / 64];
         let earlier = bits & !(u64::MAX << (at % 64));
         before as usize + earlier.count_ones() as usize
     }
 
-    /// The number of the run that `at` lies in; there must be one.
+    /// The number of the run that contains `at`; there must be one.
     pub(super) fn number(&self, at: usize) -> usize {
         self.before(at + 1) - 1
     }

@@ -1,18 +1,18 @@
 //! Tokens: running text becomes normalised [`Sentence`]s.
 //!
-//! Sentences and words are cut by Unicode UAX #29. Of a word only letters and
-//! the marks that stand on them are kept, lower-cased:
+//! Sentences and words are split by Unicode UAX #29. Only letters and their combining
+//! marks are kept of a word, in lower case:
 //!
-//! - digits and invisible characters (soft hyphen, joiners, variation selectors)
-//!   vanish without a trace: `mp3` is `mp`, `99` is no token at all;
-//! - everything else, the apostrophe included, parts two tokens: `don't` is
-//!   `don t`, `l'homme` is `l homme`, `cat's` is `cat s` and so holds the keyword
-//!   `cat`. KenLM's reference corpora are written in the same manner;
-//! - scripts without spaces come as UAX #29 leaves them: a token per Han, Hiragana
-//!   or Thai character, runs of Katakana and Hangul whole;
-//! - no Unicode normalisation form is applied; pages of the web are in NFC.
+//! - digits and invisible characters (soft hyphen, joiners, variation selectors) are
+//!   removed without separating: `mp3` is `mp`, `99` is no token at all;
+//! - every other character, including the apostrophe, separates tokens: `don't` is `don
+//!   t`, `l'homme` is `l homme`, `cat's` is `cat s` and so contains the keyword `cat`.
+//!   KenLM's reference corpora use the same form;
+//! - scripts without spaces are split as UAX #29 does: one token per Han, Hiragana or Thai
+//!   character, while runs of Katakana and Hangul stay whole;
+//! - no Unicode normalisation form is applied, because web pages are in NFC.
 //!
-//! Training, documents, anchors and alt texts, keyword tables: all go through here.
+//! Training, documents, anchors, alt texts and keyword tables all use this module.
 
 use std::fmt;
 use std::ops::Range;
@@ -23,21 +23,21 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::bounds::sentence_bounds;
 
-/// The fewest tokens of a sentence that is training text and counts towards a
+/// The fewest tokens that a sentence needs to serve as training text and count towards a
 /// document's perplexity (Remus & Biemann 2016).
 pub const MIN_TOKENS: usize = 5;
 
 /// One normalised sequence of tokens, possibly empty.
 ///
-/// A token is one or more lower-case letters with their marks. It is never empty,
-/// and holds no white space and none of the characters of `<s>`, `</s>`, `<unk>`.
+/// A token is one or more lower-case letters with their marks. It is never empty, and
+/// contains no white space and none of the special characters of `<s>`, `</s>`, `<unk>`.
 ///
-/// The sentences of one text are slices of one buffer, and their tokens slices of them; a
-/// clone shares it.
+/// The sentences of one text are slices of one buffer, and their tokens are slices of the
+/// sentences; clones share the buffer.
 #[derive(Clone, Default)]
 pub struct Sentence {
     buffer: Arc<str>,
-    /// Where in the buffer its tokens stand, one space between two.
+    /// Its range in the buffer, with one space between two tokens.
     start: usize,
     end: usize,
     tokens: usize,
@@ -46,7 +46,7 @@ pub struct Sentence {
 impl Sentence {
     /// The tokens in order.
     pub fn tokens(&self) -> impl Iterator<Item = &str> {
-        // Byte by byte: a search for each space costs more than so short a token.
+        // Byte by byte, because a search for each space costs more than such short tokens.
         self.as_str().split_ascii_whitespace()
     }
 
@@ -55,12 +55,12 @@ impl Sentence {
         self.tokens
     }
 
-    /// True where no token is left of the text.
+    /// Whether no token is left of the text.
     pub fn is_empty(&self) -> bool {
         self.tokens == 0
     }
 
-    /// The tokens as one text, a single space between two.
+    /// The tokens as one text, separated by single spaces.
     pub fn as_str(&self) -> &str {
         self.buffer.get(self.start..self.end).unwrap_or_default()
     }
@@ -92,26 +92,26 @@ impl From<Sentence> for String {
     }
 }
 
-/// Writes the tokens of one sentence after the other.
+/// Writes the tokens of sentences one after the other.
 #[derive(Debug, Default)]
 struct Writer {
     text: String,
-    /// Where the sentence begins that is written.
+    /// Where the current sentence begins.
     start: usize,
-    /// Tokens of it so far.
+    /// Its number of tokens so far.
     tokens: usize,
-    /// Where the text stands that is read.
+    /// The position in the text being read.
     at: usize,
-    /// Where in the texts each token of all sentences stands, where that is asked for.
+    /// Where in the texts each token of all sentences is, if requested.
     places: Option<Vec<Range<usize>>>,
 }
 
 impl Writer {
     /// Appends the tokens of `text`.
     ///
-    /// In ASCII they are the runs of letters and digits, without the digits, wherever
-    /// UAX #29 ends its words: every other character parts two tokens, and no letter is
-    /// parted from a digit. A space before an ASCII character ends a word in any text.
+    /// In ASCII these are the runs of letters and digits, without the digits, wherever UAX
+    /// #29 ends its words: every other character separates tokens, and no digit does. A
+    /// space before an ASCII character ends a word in any text.
     fn push(&mut self, text: &str) {
         let mut rest = text;
         while let Some(at) = rest.bytes().position(|b| !b.is_ascii()) {
@@ -131,7 +131,7 @@ impl Writer {
         self.push_ascii(rest);
     }
 
-    /// Appends the tokens of a text that is ASCII and begins and ends with a word.
+    /// Appends the tokens of an ASCII text that begins and ends with a word.
     fn push_ascii(&mut self, text: &str) {
         self.text.reserve(text.len() + 1);
         let mut within = false;
@@ -158,7 +158,7 @@ impl Writer {
     /// Appends the tokens of one UAX #29 word.
     fn push_word(&mut self, word: &str) {
         let mut start = self.text.len();
-        // A mark belongs to the letter before it and shares its fate.
+        // A mark belongs to the letter before it and is kept or dropped with it.
         let mut after_letter = false;
         for (n, c) in word.char_indices() {
             let (from, to) = (self.at + n, self.at + n + c.len_utf8());
@@ -194,7 +194,7 @@ impl Writer {
         self.at += word.len();
     }
 
-    /// What is written next is another token, which stands in the text at `from`.
+    /// Begins another token, which is at `from` in the text.
     fn begin_token(&mut self, from: usize) {
         if self.tokens > 0 {
             self.text.push(' ');
@@ -205,24 +205,24 @@ impl Writer {
         }
     }
 
-    /// The token that was begun last goes on to `to`.
+    /// Extends the current token to `to`.
     fn extend_token(&mut self, to: usize) {
         if let Some(last) = self.places.as_mut().and_then(|places| places.last_mut()) {
             last.end = to;
         }
     }
 
-    /// A token may have been written since `start`.
+    /// Completes the token written since `start`, if there is one.
     fn finish_word(&mut self, start: usize) {
         let token = &self.text[start..];
-        // Character-wise lower-casing cannot see that a capital sigma ends a word.
+        // Lower-casing character by character cannot see that a capital sigma ends a word.
         if token.len() > 'σ'.len_utf8() && token.ends_with('σ') {
             self.text.pop();
             self.text.push('ς');
         }
     }
 
-    /// The sentence that was written: where it stands, and how many tokens it has.
+    /// Ends the current sentence; returns its range and number of tokens.
     fn end_sentence(&mut self) -> (Range<usize>, usize) {
         let of = (self.start..self.text.len(), self.tokens);
         (self.start, self.tokens) = (self.text.len(), 0);
@@ -230,21 +230,22 @@ impl Writer {
     }
 }
 
-/// A text that was cut into sentences, and where in it their tokens stand.
+/// A text split into sentences, with the positions of their tokens.
 #[derive(Debug, Default)]
 pub struct Tokens {
     /// Its sentences, in order.
     pub sentences: Vec<Sentence>,
-    /// Where each token of all sentences stands in the blocks, a line end between two.
+    /// The range of each token of all sentences in the blocks, which are joined by line
+    /// ends.
     places: Vec<Range<usize>>,
     /// Where the last block ends.
     end: usize,
-    /// The tokens are those that each block has by itself.
+    /// Whether the tokens are those that each block has by itself.
     whole: bool,
 }
 
 impl Tokens {
-    /// Cuts blocks as [`sentences`] does.
+    /// Splits blocks as [`sentences`] does.
     pub fn of<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Self {
         let mut writer = Writer {
             places: Some(Vec::new()),
@@ -254,7 +255,7 @@ impl Tokens {
         let blocks = blocks.into_iter();
         let blocks = blocks.inspect(|block| bytes += block.len() + 1);
         let sentences = cut(&mut writer, blocks, |piece| {
-            // A row of characters that do not part tokens was taken for a ruled line.
+            // Characters that do not separate tokens were treated as part of a ruled line.
             whole &= piece.is_ascii();
         });
         Self {
@@ -280,9 +281,8 @@ impl Tokens {
         self.sentences.iter().flat_map(Sentence::tokens)
     }
 
-    /// The number of the first token that stands behind the byte `at` of the blocks;
-    /// `None` where that is within a token, so that a text cut there has others, or behind
-    /// the end.
+    /// The number of the first token after the byte `at` of the blocks. `None` if `at` is
+    /// within a token, so that text split there has different tokens, or beyond the end.
     pub fn at(&self, at: usize) -> Option<usize> {
         let number = self.places.partition_point(|place| place.start < at);
         let before = number.checked_sub(1).and_then(|n| self.places.get(n));
@@ -291,17 +291,17 @@ impl Tokens {
     }
 }
 
-/// Cuts each block into sentences and normalises them, in order; sentences with
-/// no token are left out, short ones are not (see [`MIN_TOKENS`]).
+/// Splits each block into sentences and normalises them, in order. Sentences without
+/// tokens are left out, short ones are not (see [`MIN_TOKENS`]).
 ///
-/// A sentence never crosses a block. Within a block a line break ends a sentence
-/// (UAX #29, rule SB4), so blocks come with their white space folded. A row of
-/// 32 characters without letter or digit, as in a ruled line, ends one too.
+/// A sentence never crosses a block. Within a block a line break ends a sentence (UAX #29,
+/// rule SB4), so blocks must have their white space folded. A run of 32 characters without
+/// letter or digit, such as a ruled line, ends one too.
 pub fn sentences<'a>(blocks: impl IntoIterator<Item = &'a str>) -> Vec<Sentence> {
     cut(&mut Writer::default(), blocks, |_| {})
 }
 
-/// The sentences of blocks; `on_ruled` is handed every piece that ends with a ruled line.
+/// The sentences of blocks; `on_ruled` receives every piece that ends with a ruled line.
 fn cut<'a>(
     writer: &mut Writer,
     blocks: impl IntoIterator<Item = &'a str>,
@@ -337,8 +337,8 @@ fn cut<'a>(
     cut.into_iter().map(sentence).collect()
 }
 
-/// Normalises a whole text as one sequence, whatever sentences it may hold: an
-/// anchor, an alt text, a line of a corpus. Normalised text stays as it is.
+/// Normalises a whole text as one sequence, even if it contains several sentences: an
+/// anchor, an alt text, a line of a corpus. Normalised text is unchanged.
 pub fn normalise(text: &str) -> Sentence {
     let mut writer = Writer::default();
     writer.push(text);
@@ -354,9 +354,9 @@ pub fn normalise(text: &str) -> Sentence {
 /// See [`sentences`].
 const RULE: usize = 32;
 
-/// The text up to a ruled line, and that behind it. Besides being no text, these lines must not reach
-/// the segmentation: its look-ahead (rules SB8 to SB11) takes quadratic time on
-/// a full stop before a long row of brackets, quotes or spaces.
+/// The text before a ruled line, and the text after it. Ruled lines are not text, and they
+/// must not reach the segmentation: its look-ahead (rules SB8 to SB11) takes quadratic
+/// time for a full stop before a long run of brackets, quotes or spaces.
 fn next_piece(block: &str) -> Option<(&str, &str)> {
     let mut row = 0;
     for (at, c) in block.char_indices() {
@@ -392,7 +392,7 @@ fn class(c: char) -> Class {
         Class::Digit
     } else if c.is_alphabetic() {
         match c {
-            // Alphabetic, but signs: letters in circles and squares, the info sign.
+            // Symbols that are Alphabetic: letters in circles and squares, the info sign.
             'ℹ' | 'Ⓐ'..='ⓩ' | '\u{1F130}'..='\u{1F189}' => Class::Separator,
             _ => Class::Letter,
         }
@@ -405,17 +405,23 @@ fn class(c: char) -> Class {
     }
 }
 
-/// Vowel signs are marks that are Alphabetic, so [`class`] takes them for letters;
-/// viramas and accents are not.
+/// Vowel signs are Alphabetic marks, so [`class`] treats them as letters; viramas and
+/// accents are not Alphabetic.
 fn is_mark(c: char) -> bool {
     !c.is_ascii() && matches(&MARK, c)
 }
 
-#[expect(clippy::expect_used, reason = "a constant pattern, held by the tests")]
+#[expect(
+    clippy::expect_used,
+    reason = "a constant pattern, checked by the tests"
+)]
 static MARK: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^[\p{Mn}\p{Mc}]$").expect("the pattern is valid"));
 
-#[expect(clippy::expect_used, reason = "a constant pattern, held by the tests")]
+#[expect(
+    clippy::expect_used,
+    reason = "a constant pattern, checked by the tests"
+)]
 static INVISIBLE: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\p{Default_Ignorable_Code_Point}$").expect("the pattern is valid")
 });

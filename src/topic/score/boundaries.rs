@@ -4,20 +4,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::page::Bucket;
 
-/// The highest scores of the buckets, each inclusive.
+/// The highest score of each bucket, inclusive.
 ///
-/// Perplexities differ from model to model, so training proposes boundaries of its
-/// own; the default ones are those of the thesis's model of cats.
+/// Perplexities differ between models, so training proposes boundaries of its own; the
+/// default ones are those of the thesis's model of cats.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Boundaries {
-    /// Up to here a score is high priority.
+    /// The highest score of `high`.
     pub high: f64,
-    /// Up to here, medium.
+    /// The highest score of `medium`.
     pub medium: f64,
-    /// Up to here, normal.
+    /// The highest score of `normal`.
     pub normal: f64,
-    /// Up to here, low; above it a link is not followed.
+    /// The highest score of `low`; a link above it is not followed.
     pub razor: f64,
 }
 
@@ -32,7 +32,7 @@ impl Default for Boundaries {
     }
 }
 
-/// Boundaries that do not ascend from above 0.
+/// The boundaries do not ascend from above 0.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 #[error(
     "the boundary `{name}` is {value}, but must be a number above 0 and not below {least}; \
@@ -48,7 +48,7 @@ pub struct BoundariesError {
 }
 
 impl Boundaries {
-    /// The bucket of a score; `None` above the razor, and for what is no number.
+    /// The bucket of a score; `None` above the cutoff (`razor`) and for NaN.
     pub fn bucket(&self, score: f64) -> Option<Bucket> {
         [
             (self.high, Bucket::High),
@@ -61,10 +61,11 @@ impl Boundaries {
         .map(|(_, bucket)| bucket)
     }
 
-    /// Checks that the boundaries are above 0 and ascend. Two may be equal, and the
-    /// razor infinite.
+    /// Checks that the boundaries are above 0 and ascend. Two may be equal, and the cutoff
+    /// (`razor`) may be infinite.
     ///
     /// # Errors
+    ///
     /// The first one that is wrong.
     pub fn validate(&self) -> Result<(), BoundariesError> {
         let mut least = 0.0;
@@ -74,7 +75,7 @@ impl Boundaries {
             ("normal", self.normal),
             ("razor", self.razor),
         ] {
-            // True comparisons only, so that NaN is refused.
+            // Only comparisons that must be true, so that NaN is refused.
             if !(value > 0.0 && value >= least) {
                 return Err(BoundariesError { name, value, least });
             }

@@ -1,5 +1,5 @@
-//! Ratings of short texts that were met before, whatever page they stand on: menus
-//! repeat their anchors on every page of a site.
+//! A cache of the ratings of short texts, over all pages: menus repeat their anchors on
+//! every page of a site.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,26 +8,26 @@ use quick_cache::sync::Cache;
 
 use super::scorer::Rated;
 
-/// What the texts and their ratings may take, in bytes.
+/// The most bytes for the texts and their ratings.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// Longer texts are seldom met on a second page.
+/// Longer texts are rarely found on a second page.
 const MAX_TEXT_BYTES: usize = 256;
 
-/// What an entry takes beside its text, roughly.
+/// The approximate size of an entry besides its text.
 const ENTRY_BYTES: u64 = 128;
 
-/// Texts that there is room for at once; the rest comes as it is needed.
+/// Entries to allocate for at once; more are allocated as needed.
 const EXPECTED: usize = 16_384;
 
 /// Ratings by one model, one keyword table and one set of weights.
-pub(super) struct Ratings {
+pub(super) struct RatingCache {
     known: Cache<Box<str>, Rated, Bytes>,
     asked: AtomicU64,
     found: AtomicU64,
 }
 
-impl Default for Ratings {
+impl Default for RatingCache {
     fn default() -> Self {
         Self {
             known: Cache::with_weighter(EXPECTED, MAX_BYTES, Bytes),
@@ -37,9 +37,9 @@ impl Default for Ratings {
     }
 }
 
-impl Ratings {
-    /// The rating of a text: the one that is known, or what `rate` makes of it. Both are
-    /// the same, as a rating rests on the text alone.
+impl RatingCache {
+    /// The rating of a text, cached or computed by `rate`. Both are equal, because a
+    /// rating depends on the text alone.
     pub fn of(&self, text: &str, rate: impl FnOnce(&str) -> Rated) -> Rated {
         if text.len() > MAX_TEXT_BYTES {
             return rate(text);
@@ -54,15 +54,15 @@ impl Ratings {
         rated
     }
 
-    /// How many texts of a length that is kept were asked for since the last call, and
-    /// how many of them were known.
+    /// How many texts of cacheable length were looked up since the last call, and how many
+    /// of them were found.
     pub fn take_counts(&self) -> (u64, u64) {
         let found = self.found.swap(0, Ordering::Relaxed);
         (self.asked.swap(0, Ordering::Relaxed), found)
     }
 }
 
-/// Weighs an entry by what it takes in memory.
+/// Weighs an entry by its memory.
 #[derive(Clone)]
 struct Bytes;
 
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_short_text_is_rated_once_and_memory_is_bounded() {
-        let ratings = Ratings::default();
+        let ratings = RatingCache::default();
         assert_eq!(ratings.of("home", |_| rated(7.0)).score.perplexity, 7.0);
         assert_eq!(ratings.of("home", |_| rated(8.0)).score.perplexity, 7.0);
         assert_eq!(ratings.take_counts(), (2, 1));

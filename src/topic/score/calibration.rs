@@ -1,53 +1,53 @@
-//! What the perplexities of one model mean: measured when it was trained, kept with it
-//! in `model.toml`, and asked by everything that rates.
+//! The meaning of the perplexities of one model: measured by training, stored with the
+//! model in `model.toml`, and used by all ratings.
 //!
-//! A perplexity means nothing by itself: it grows with the vocabulary and shrinks with
-//! the corpus. What can be compared is where, on the model's own scale, text about the
-//! topic lies that was held out from training, and where everything else does. Documents
-//! and texts of an anchor's length are told apart, because short texts are far more
-//! surprising. The fitting is training's; this is what came of it.
+//! A perplexity has no absolute meaning: it grows with the vocabulary and shrinks with the
+//! corpus. What can be compared is where held-out text about the topic lies on the model's
+//! own scale, and where everything else does. Documents and texts of an anchor's length
+//! are measured separately, because short texts are far more surprising. Training does the
+//! fitting; this is its result.
 
 use serde::{Deserialize, Serialize};
 
 use super::boundaries::{Boundaries, BoundariesError};
 
-/// The anchor threshold of Werner 2015 over its boundary `high`, 3,000 : 600, for a model
-/// that no neutral text was measured with.
+/// The ratio of the anchor threshold of Werner 2015 to its boundary `high`, 3,000 : 600,
+/// for a model that was not measured with neutral text.
 const THESIS_ANCHOR: f64 = 3_000.0 / 600.0;
 
 /// The narrowest transition between on and off topic, in ln units. Held-out text and
-/// neutral text can lie so far apart that any step would separate them; crawled pages,
-/// with their menus and tables, do not.
+/// neutral text can be so far apart that any step would separate them; crawled pages, with
+/// their menus and tables, are not.
 pub const MIN_WIDTH: f64 = 0.1;
 
-/// How a calibration came about.
+/// How a calibration was obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Method {
-    /// From held-out and from neutral text.
+    /// From held-out and neutral text.
     Measured,
-    /// From held-out text alone, with the distances of Werner 2015 between the
-    /// boundaries: there was no neutral text.
+    /// From held-out text alone, with the distances of Werner 2015 between the boundaries,
+    /// because there was no neutral text.
     TopicAlone,
 }
 
-/// What the perplexities of one model mean.
+/// The meaning of the perplexities of one model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// How it came about.
+    /// How it was obtained.
     pub method: Method,
-    /// The highest perplexity at which an anchor has a say: the cut that best separates
-    /// short texts about the topic from others.
+    /// The highest perplexity at which an anchor counts: the cut that best separates short
+    /// texts about the topic from others.
     pub anchor_threshold: f64,
-    /// From scores to priority classes. `medium` is the cut that best separates documents
+    /// Maps scores to priority classes. `medium` is the cut that best separates documents
     /// about the topic from others.
     pub boundaries: Boundaries,
-    /// How likely a document of some perplexity is on topic.
+    /// Maps the perplexity of a document to the probability that it is on topic.
     pub on_topic: OnTopic,
-    /// What documents were measured.
+    /// The measured documents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub documents: Option<Measured>,
-    /// What texts of 1 to 5 words were measured.
+    /// The measured texts of 1 to 5 words.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub short_texts: Option<Measured>,
 }
@@ -56,20 +56,20 @@ pub struct Calibration {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OnTopic {
-    /// The perplexity at which a document is as likely on topic as not, where both kinds
-    /// are as frequent.
+    /// The perplexity at which a document is as likely on topic as off topic, if both
+    /// kinds are equally frequent.
     pub midpoint: f64,
     /// How wide the transition is, in units of the natural logarithm: at `midpoint` times
     /// `e^width` it is 0.27, at `midpoint` over `e^width` 0.73. Above 0.
     pub width: f64,
 }
 
-/// Perplexities of two kinds of text, and the cut that tells them apart.
+/// Perplexities of two kinds of text, and the cut that separates them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measured {
-    /// The perplexity up to which a text counts as about the topic: where the share of
-    /// positive texts below it exceeds that of neutral ones most (Youden 1950).
+    /// The highest perplexity at which a text counts as about the topic: where the share
+    /// of positive texts below it exceeds that of neutral ones most (Youden 1950).
     pub cut: f64,
     /// The share of positive texts above the cut, 0 to 1.
     pub missed: f64,
@@ -81,13 +81,13 @@ pub struct Measured {
     pub neutral: Spread,
 }
 
-/// Where the perplexities of one kind of text lie.
+/// The distribution of perplexities of one kind of text.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spread {
     /// How many texts.
     pub texts: usize,
-    /// 5 % of them lie at or below.
+    /// 5 % of them are at or below.
     pub p5: f64,
     /// 25 %.
     pub p25: f64,
@@ -99,7 +99,7 @@ pub struct Spread {
     pub p95: f64,
 }
 
-/// A calibration that cannot be used.
+/// Why a calibration cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, thiserror::Error)]
 pub enum CalibrationError {
     /// The boundaries do not ascend.
@@ -108,23 +108,23 @@ pub enum CalibrationError {
     /// A value that must be above 0 and finite is not.
     #[error("`{name}` of the calibration is {value}, but must be a finite number above 0")]
     Number {
-        /// Which value.
+        /// The name of the value.
         name: &'static str,
-        /// What it is.
+        /// The value.
         value: f64,
     },
 }
 
 impl Calibration {
-    /// How likely a document of this perplexity is on topic, from 0 to 1, where documents
-    /// on topic and others are as frequent. Falls as the perplexity rises; 0 for what is
-    /// no number.
+    /// The probability that a document with this perplexity is on topic, from 0 to 1, if
+    /// documents on topic and others are equally frequent. Falls as the perplexity rises;
+    /// 0 for NaN.
     pub fn on_topic(&self, perplexity: f64) -> f64 {
         self.on_topic.likelihood(perplexity)
     }
 
-    /// What follows from boundaries alone: the anchor threshold in the thesis's distance
-    /// to `high`, and a curve that says 0.5 at `medium` and 0.9 at `high`.
+    /// What follows from boundaries alone: the anchor threshold at the thesis's distance
+    /// from `high`, and a curve with 0.5 at `medium` and 0.9 at `high`.
     pub fn of_boundaries(method: Method, boundaries: Boundaries) -> Self {
         let Boundaries { high, medium, .. } = boundaries;
         Self {
@@ -140,9 +140,10 @@ impl Calibration {
         }
     }
 
-    /// Checks what rates: boundaries, anchor threshold, curve.
+    /// Checks the values that ratings use: boundaries, anchor threshold, curve.
     ///
     /// # Errors
+    ///
     /// The first value that is wrong.
     pub fn validate(&self) -> Result<(), CalibrationError> {
         self.boundaries.validate()?;
@@ -159,7 +160,7 @@ impl Calibration {
     }
 }
 
-/// Of the thesis's boundaries.
+/// Derived from the thesis's boundaries.
 impl Default for Calibration {
     fn default() -> Self {
         Self::of_boundaries(Method::TopicAlone, Boundaries::default())
@@ -179,7 +180,7 @@ impl OnTopic {
 }
 
 impl Spread {
-    /// Of perplexities in ascending order; `None` where there are none.
+    /// The distribution of perplexities in ascending order; `None` if there are none.
     pub fn of(sorted: &[f64]) -> Option<Self> {
         let last = sorted.len().checked_sub(1)?;
         let quantile = |share: f64| sorted.get((last as f64 * share).round() as usize).copied();

@@ -1,26 +1,27 @@
-//! How much more a text is of the topic than of anything else.
+//! How much more likely a text is for the topic than for the language at large.
 //!
-//! A perplexity alone cannot tell a plain page about anything from a difficult one about
-//! the topic: both are middling. What tells them apart is the difference between how
-//! likely the topic makes a text and how likely the language at large does
-//! (cross-entropy difference; Moore & Lewis 2010). The contrast of a document is the mean
-//! of `ln p(word | topic) - ln p(word | neutral)` over its words, in nats:
+//! A perplexity alone cannot separate a plain page about anything from a difficult one
+//! about the topic: both are middling. The difference between the likelihood of a text
+//! under the topic and under the language at large can (cross-entropy difference; Moore &
+//! Lewis 2010). The contrast of a document is the mean of
+//! `ln p(word | topic) - ln p(word | neutral)` over its words, in nats:
 //!
-//! - the words of the topic are smoothed by the neutral ones (as in a naive Bayes
+//! - the word counts of the topic are smoothed by the neutral ones (as in a naive Bayes
 //!   classifier with a Dirichlet prior; Zhai & Lafferty 2004);
-//! - a word that the topic lacks speaks against it, but only so much: the texts that it
-//!   is known by are few;
-//! - the n-th time that a document has a word counts the less the greater n is: a document
-//!   that has it once has it again easily (Rennie et al. 2003).
+//! - a word missing from the topic's texts counts against it only to a limit, because
+//!   these texts are few;
+//! - the weight of the n-th occurrence of a word falls with n, because a document that has
+//!   a word once is likely to repeat it (Rennie et al. 2003).
 //!
-//! A crawl compares pages with one another by that, smoothed so strongly that a word has to
-//! be of the topic several times before it says much. Pages are *counted* by the same with
-//! little smoothing, and by the language model as well: that tells how many are on topic
-//! where there is much text, and which page is nearer worse, above all with little text.
+//! A crawl uses it to compare pages with one another, smoothed so strongly that a word
+//! must occur several times in the topic's texts before it counts much. To *count* pages
+//! on topic, it uses little smoothing and the language model as well: with much text that
+//! estimates the number on topic well, but it ranks pages worse, above all with little
+//! text.
 //!
-//! It says nothing by itself; training measures on documents of both kinds where it lies
-//! for each, and [`Topicality`](super::Topicality) makes a number from 0 to 1 of it. What a crawl
-//! adds to the words of the topic while it runs is [`Adopted`].
+//! A contrast is not a probability: training measures where documents of both kinds lie,
+//! and [`Topicality`](super::Topicality) turns that into a number from 0 to 1. The words
+//! that a crawl adds to those of the topic while it runs are [`Adopted`].
 
 use std::fs;
 use std::io::Write;
@@ -32,19 +33,19 @@ use crate::fs::{IoError, atomic};
 use crate::page::WordCounts;
 use crate::topic::lm::Sentence;
 
-/// How many tokens of neutral text the counts of the topic are smoothed with where pages are
-/// compared with one another. On four topics of the lab and texts of 10 lines to all, 3,000
-/// to 30,000 told pages near the topic apart equally well, and 20 worse by a tenth of the
-/// pairs.
+/// How many tokens of neutral text smooth the counts of the topic when pages are compared
+/// with one another. On four topics of the lab, with 10 lines of text up to all of it,
+/// values from 3,000 to 30,000 ranked pages near the topic equally well; 20 ranked a tenth
+/// of the pairs worse.
 const PRIOR: f64 = 10_000.0;
-/// The same where pages are counted.
+/// The same for counting pages.
 const COUNTING_PRIOR: f64 = 20.0;
-/// What is added to every count of neutral text, of words that were never met too.
+/// Added to every count of neutral text, including those of unseen words.
 const ADDED: f64 = 0.5;
-/// The most that one word of a document speaks against the topic. The texts that the topic
-/// is known by are few, so that they lack a word says little.
+/// The most that one word of a document counts against the topic. The texts about the
+/// topic are few, so a missing word is weak evidence.
 const AGAINST: f64 = -0.3;
-/// The same where pages are counted.
+/// The same for counting pages.
 const COUNTING_AGAINST: f64 = -1.0;
 
 /// Why a table of words cannot be read or written.
@@ -63,7 +64,7 @@ pub enum ContrastError {
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// Its beginning.
+        /// The beginning of the line.
         text: String,
     },
 }
@@ -85,7 +86,7 @@ impl Counts {
         self.add(sentences, |(_, neutral)| *neutral += 1);
     }
 
-    /// Adds how often words occur in neutral text that is known by its counts alone.
+    /// Adds words of neutral text that is known only by its counts.
     pub fn add_neutral_words<'a>(&mut self, words: impl Iterator<Item = (&'a str, u64)>) {
         for (word, count) in words {
             self.words.entry(word.to_owned()).or_default().1 += count;
@@ -109,10 +110,11 @@ impl Counts {
         }
     }
 
-    /// Writes the table, a line `word<TAB>positive<TAB>neutral` each in order of the
-    /// words, whole or not at all.
+    /// Writes the table atomically, one line `word<TAB>positive<TAB>neutral` each, sorted
+    /// by word.
     ///
     /// # Errors
+    ///
     /// [`ContrastError::Io`].
     pub fn save(&self, path: &Path) -> Result<(), ContrastError> {
         let mut rows: Vec<_> = self.words.iter().collect();
@@ -124,9 +126,10 @@ impl Counts {
         Ok(written.map_err(IoError::at(path, "writing"))?)
     }
 
-    /// Reads what [`Counts::save`] wrote.
+    /// Reads a table that [`Counts::save`] wrote.
     ///
     /// # Errors
+    ///
     /// [`ContrastError`] names the file and the line.
     pub fn load(path: &Path) -> Result<Self, ContrastError> {
         let text = fs::read_to_string(path).map_err(IoError::at(path, "reading"))?;
@@ -150,7 +153,7 @@ impl Counts {
     }
 }
 
-/// What is known of a word.
+/// The statistics of a word.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Word {
     /// How often it occurs in the texts about the topic.
@@ -159,12 +162,12 @@ struct Word {
     neutral: f32,
     /// `ln p(word | topic) - ln p(word | neutral)`.
     ratio: f32,
-    /// The same where pages are counted.
+    /// The same for counting pages.
     counting: f32,
 }
 
-/// Words that count as the topic's besides those of its texts: what a crawl read on pages
-/// that are certainly about it.
+/// Words that count as the topic's in addition to those of its texts: words of pages that
+/// are certainly about it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Adopted {
     words: FxHashMap<String, u32>,
@@ -181,7 +184,7 @@ impl Adopted {
         }
     }
 
-    /// The same without the words of a text that was added.
+    /// The same without the words of a text that was added before.
     #[must_use]
     pub fn without(&self, text: &WordCounts) -> Self {
         let mut rest = self.clone();
@@ -195,19 +198,19 @@ impl Adopted {
     }
 }
 
-/// What tells the words of a topic from those of anything else.
+/// Separates the words of a topic from those of everything else.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrast {
     words: FxHashMap<String, Word>,
     /// Tokens of the texts about the topic.
     positive: f64,
-    /// `p(word | neutral)` of a word that was never met.
+    /// `p(word | neutral)` of an unseen word.
     unknown: f64,
 }
 
 impl Contrast {
-    /// The weights that follow from counts; `None` where one of the two kinds of text is
-    /// absent, so that nothing can be told apart.
+    /// Computes the weights from counts; `None` if one of the two kinds of text is
+    /// missing, so that there is nothing to compare.
     pub fn new(counts: &Counts) -> Option<Self> {
         let (positive, neutral) = counts
             .words
@@ -241,19 +244,19 @@ impl Contrast {
         self.positive
     }
 
-    /// The ratio of a word of so many occurrences, of which `neutral` is the share in
-    /// neutral text, where so many tokens were adopted.
+    /// The ratio of a word with `occurs` occurrences and the share `neutral` of neutral
+    /// text, after `adopted` tokens were adopted.
     fn ratio(&self, occurs: f64, neutral: f64, adopted: f64) -> f64 {
         ((occurs / neutral + PRIOR) / (self.positive + adopted + PRIOR)).ln()
     }
 
-    /// The ratio of a word where pages are counted. A word that no text about the topic has
-    /// speaks against it, but no more the rarer it is.
+    /// The ratio of a word for counting pages. A word missing from the topic's texts
+    /// counts against it, but not more the rarer it is.
     fn counting(&self, occurs: f64, neutral: f64) -> f64 {
         ((occurs / neutral + COUNTING_PRIOR) / (self.positive + COUNTING_PRIOR)).ln()
     }
 
-    /// By how much the ratio of every word falls that is not among those adopted.
+    /// By how much the ratio of every word that was not adopted falls.
     fn fall(&self, adopted: &Adopted) -> f64 {
         match adopted.tokens {
             0 => 0.0,
@@ -261,8 +264,8 @@ impl Contrast {
         }
     }
 
-    /// The ratio of a word with what was adopted; 0 where it was never met, which says
-    /// nothing.
+    /// The ratio of a word including what was adopted; 0 for an unseen word, which is no
+    /// evidence.
     fn ratio_of(&self, known: Option<&Word>, token: &str, adopted: &Adopted, fall: f64) -> f64 {
         let given = known.map_or(0.0, |word| f64::from(word.ratio));
         if adopted.tokens == 0 {
@@ -281,7 +284,7 @@ impl Contrast {
         }
     }
 
-    /// The contrasts of a document that has this perplexity; `None` where it has no token.
+    /// The contrasts of a document with this perplexity; `None` if it has no token.
     pub fn document(
         &self,
         sentences: &[Sentence],
@@ -302,7 +305,7 @@ impl Contrast {
         })
     }
 
-    /// The contrast of the words of a text; `None` where it has none.
+    /// The contrast of the words of a text; `None` if it has none.
     pub fn of_words(&self, words: &WordCounts, adopted: &Adopted) -> Option<f64> {
         let words = words.iter().filter(|(_, times)| **times > 0);
         let means = self.means(words.map(|(word, times)| (word.as_str(), *times)), adopted);
@@ -322,7 +325,7 @@ impl Contrast {
             let ratio = self.ratio_of(known, token, adopted, fall);
             let counted = known.map_or(0.0, |word| f64::from(word.counting));
             let share = known.map_or(self.unknown, |word| f64::from(word.neutral));
-            // Of n times they add up to ln(1 + n).
+            // The weights of n occurrences add up to ln(1 + n).
             let weight = f64::from(times).ln_1p();
             of_words += weight * ratio.max(AGAINST);
             counting += weight * counted.max(COUNTING_AGAINST);
@@ -337,9 +340,8 @@ impl Contrast {
         })
     }
 
-    /// The mean and the standard deviation of the weights of the words of neutral text,
-    /// with what was adopted: where the contrast of such a text lies, and how far it
-    /// scatters with every word.
+    /// The mean and the standard deviation of the word weights of neutral text, including
+    /// what was adopted: the expected contrast of such a text, and its scatter per word.
     pub fn of_neutral(&self, adopted: &Adopted) -> (f64, f64) {
         let fall = self.fall(adopted);
         let (mut mean, mut squares) = (0.0, 0.0);
@@ -352,8 +354,8 @@ impl Contrast {
         (mean, (squares - mean * mean).max(0.0).sqrt())
     }
 
-    /// The mean and the highest ratio of the words of a short text, 0 where it has none;
-    /// a word that was never met says nothing.
+    /// The mean and the highest ratio of the words of a short text, 0 if it has none;
+    /// unseen words are ignored.
     pub fn words<'a>(
         &self,
         tokens: impl Iterator<Item = &'a str>,
@@ -374,13 +376,15 @@ impl Contrast {
 /// The contrasts of one document, in nats.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// By which pages are counted: that of its words, smoothed with little, and `by_model`
-    /// together, by the given texts alone.
+    /// For counting pages: the contrast of the words with little smoothing, averaged with
+    /// `by_model`, from the given texts alone.
     pub counting: f64,
-    /// By which a crawl compares pages: that of its words, with those that it adopted.
+    /// For comparing pages: the contrast of the words, including those that the crawl
+    /// adopted.
     pub of_words: f64,
-    /// How much likelier the language model makes it than the frequencies of its words in
-    /// neutral text do: the mean of `-ln p(word | neutral)` less `ln perplexity`.
+    /// How much likelier the text is under the language model than under the word
+    /// frequencies of neutral text: the mean of `-ln p(word | neutral)` minus `ln
+    /// perplexity`.
     pub by_model: f64,
 }
 
@@ -388,7 +392,7 @@ pub struct Measured {
 struct Means {
     of_words: f64,
     counting: f64,
-    /// Of `-ln p(word | neutral)`, over its tokens.
+    /// The mean of `-ln p(word | neutral)` over its tokens.
     surprise: f64,
 }
 

@@ -1,25 +1,24 @@
-//! What a learning crawl takes a page for while it runs.
+//! How a learning crawl judges pages while it runs.
 //!
-//! The texts about a topic may be a few sentences, and then little is known of where its
-//! pages lie. The crawl itself knows more: its seeds are about the topic, where they read
-//! like its texts at all, and what it fetches shows how much pages differ. So the judge of
-//! a crawl
+//! The texts about a topic may be a few sentences, which show little about where its pages
+//! lie. The crawl itself knows more: its seeds are about the topic, if they resemble its
+//! texts at all, and the fetched pages show how much pages differ. So the judge of a crawl
 //!
-//! - *adopts* the words of the seeds' own pages, as if they stood in the texts, where the
+//! - *adopts* the words of the seeds' own pages, as if they were in the texts, if the
 //!   seeds lie clearly above neutral text;
 //! - puts the *midpoint* of its curve between neutral text and the *level* of the topic,
-//!   which whole held-out documents tell, and the seeds; where neither can tell, a page
-//!   that lies far above neutral text is on topic;
-//! - moves the midpoint and the width half way to those of the pages that it has seen
-//!   lately: where nearly all are alike, only what stands out of them teaches anything;
-//! - lets the language model have a quarter of the say, where whole held-out documents show
-//!   what that is worth.
+//!   which is estimated from whole held-out documents and the seeds; if neither is
+//!   available, a page far above neutral text is on topic;
+//! - moves the midpoint and the width half way to those of recently seen pages: if nearly
+//!   all are alike, only outliers teach anything;
+//! - gives the language model a share of a quarter, if whole held-out documents show how
+//!   to weigh it.
 //!
-//! All contrasts are measured in standard deviations above neutral text, so that they can
-//! be compared whatever words were adopted since.
+//! All contrasts are measured in standard deviations above neutral text, so that they stay
+//! comparable when further words are adopted.
 //!
-//! Pages that the crawl itself is sure of are not adopted. On the lab that made crawls with
-//! little text drift: what they found first became the topic.
+//! Pages that the crawl itself is sure of are not adopted. In the lab that made crawls
+//! with little text drift: what they found first became the topic.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,48 +29,49 @@ use super::contrast::{Adopted, Contrast};
 use super::topicality::{ABOVE_NEUTRAL, Lump, Topicality, logistic};
 use crate::page::{Heard, Nearness, WordCounts};
 
-/// Seeds whose pages are heard, the first that come.
+/// The most seeds whose pages are used, the first to arrive.
 pub const SEEDS: usize = 20;
-/// Pages that are remembered, the latest.
+/// How many of the latest pages are remembered.
 pub const SEEN: usize = 512;
-/// Pages from which on they say where the midpoint lies.
+/// The number of pages from which on they influence the midpoint.
 const ENOUGH_SEEN: usize = 20;
-/// The mean of the seeds, in deviations above neutral text, from which on they are about the
-/// topic. On the lab that of seeds on topic was 2.4 and more with any amount of text, and
-/// that of others 1.4 and less.
+/// The mean of the seeds, in deviations above neutral text, from which on they count as
+/// being about the topic. In the lab that of seeds on topic was 2.4 or more with any
+/// amount of text, and that of others 1.4 or less.
 const SEEDS_ON_TOPIC: f64 = 1.8;
-/// What a single seed among them must reach for its words to be adopted.
+/// The deviations that a single such seed must reach for its words to be adopted.
 const SEED_ADOPTED: f64 = 0.5;
-/// Seeds adopted from which on what they say of one another is their level.
+/// The number of adopted seeds from which on they define a level by comparison with each
+/// other.
 const SEEDS_TELL: usize = 3;
-/// Pages met are less alike than the texts that somebody chose: the level of the topic is
-/// that of held-out documents, less so much of the way to neutral text.
+/// Crawled pages vary more than chosen texts: the level of the topic is that of held-out
+/// documents, reduced to this share of its distance from neutral text.
 const MET: f64 = 0.85;
-/// The most seeds that held-out documents are worth.
+/// The most seeds that held-out documents can count as.
 const DOCUMENTS_WEIGH: f64 = 10.0;
-/// What the language model weighs beside the words, where it is asked. On the lab it brought
-/// 2,590 pages instead of 2,500 with 0.35, and no more with 0.2 and 0.5.
+/// The weight of the language model relative to the words, if it is used. In the lab 0.35
+/// brought 2,590 pages instead of 2,500; 0.2 and 0.5 brought no more.
 const MODEL_WEIGHS: f64 = 0.35;
-/// Where the midpoint lies between neutral text and the level of the topic, and the log-odds
-/// of a page of that level.
+/// The midpoint as a share of the way from neutral text to the level of the topic, and the
+/// log-odds of a page at that level.
 const MIDPOINT: f64 = 0.75;
 const LIKE: f64 = 1.6;
-/// The lowest level that is believed.
+/// The lowest level that is accepted.
 const LEAST_LEVEL: f64 = 1.0;
-/// The share of pages seen lately below the point to which the midpoint moves half way, and
-/// the shares between which they scatter; half of that times the last is their width.
+/// The share of recent pages below the point to which the midpoint moves half way, and the
+/// quantiles that bound their scatter; half of that times the last value is their width.
 const SEEN_MIDPOINT: f64 = 0.4;
-/// The same where no level is known, and the tokens about the topic from which on the midpoint
-/// moves half way there: with fewer, pages that differ do so mostly by chance.
+/// The same if no level is known, and the tokens about the topic from which on the
+/// midpoint moves half way there: with fewer, pages differ mostly by chance.
 const SEEN_MIDDLE: f64 = 0.5;
 const ENOUGH_TOKENS: f64 = 600.0;
 const SEEN_SCATTER: (f64, f64) = (0.15, 0.85);
 const SEEN_WIDTH: f64 = 0.7;
 
-/// What the seeds' pages say of the crawl that begins with them.
+/// The evidence of the seeds' pages about the crawl that starts from them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SeedsStand {
-    /// How many were looked at.
+    /// How many were examined.
     pub seeds: usize,
     /// How many of them were adopted.
     pub adopted: usize,
@@ -92,27 +92,27 @@ pub struct Judge {
     contrast: Arc<Contrast>,
     neutral: Lump,
     topic: Option<Lump>,
-    /// Where neutral documents and those about the topic lie by the language model.
+    /// The values of neutral documents and of those about the topic by the language model.
     by_model: Option<(f64, f64)>,
-    /// Where the words of neutral text lie by the given texts alone.
+    /// Mean and scatter of the words of neutral text by the given texts alone.
     given: (f64, f64),
-    /// The same with what was adopted.
+    /// The same including what was adopted.
     now: (f64, f64),
     adopted: Arc<Adopted>,
     seeds: Vec<WordCounts>,
     stand: Option<SeedsStand>,
-    /// Where the adopted seeds lie, each by the words of all others.
+    /// The level of the adopted seeds, each measured by the words of all others.
     seeds_level: Option<f64>,
-    /// The latest pages, and how many there were.
+    /// The latest pages, and the number of all pages.
     seen: VecDeque<f64>,
     number: u64,
-    /// Whether it was said that the seeds look off topic.
+    /// Whether the warning about off-topic seeds was given.
     told: bool,
 }
 
 impl Judge {
-    /// A judge that has seen nothing yet; `None` where training could not measure where
-    /// neutral documents lie.
+    /// A judge that has seen nothing yet; `None` if training could not measure neutral
+    /// documents.
     pub fn new(contrast: Arc<Contrast>, topicality: &Topicality) -> Option<Self> {
         let given = contrast.of_neutral(&Adopted::default());
         Some(Self {
@@ -134,21 +134,22 @@ impl Judge {
         })
     }
 
-    /// The words that it counts as the topic's besides those of the given texts.
+    /// The words that it counts as the topic's in addition to those of the given texts.
     pub fn adopted(&self) -> Arc<Adopted> {
         Arc::clone(&self.adopted)
     }
 
-    /// A contrast with what is adopted now, in standard deviations above neutral text.
+    /// A contrast as standard deviations above neutral text, with the words adopted so
+    /// far.
     pub fn deviations(&self, contrast: f64) -> f64 {
         let scale = self.now.1 / self.given.1.max(1e-9);
         let mean = self.now.0 + (self.neutral.mean - self.given.0) * scale;
         (contrast - mean) / (self.neutral.deviation * scale).max(1e-9)
     }
 
-    /// How far a page lies above neutral text, in standard deviations of that: by the contrast
-    /// of its words, and by what the language model says where whole documents about the topic
-    /// show what that is worth.
+    /// How far a page is above neutral text, in standard deviations of neutral text: by
+    /// the contrast of its words, and by the language model if whole documents about the
+    /// topic show how to weigh it.
     pub fn nearness(&self, contrast: f64, by_model: f64) -> f64 {
         let words = self.deviations(contrast);
         let (Some((neutral, topic)), Some(level)) = (self.by_model, self.documents_level()) else {
@@ -158,19 +159,19 @@ impl Judge {
         (words + MODEL_WEIGHS * model) / (1.0 + MODEL_WEIGHS)
     }
 
-    /// Where held-out documents say that pages about the topic lie.
+    /// The level of pages about the topic as estimated from held-out documents.
     fn documents_level(&self) -> Option<f64> {
         let topic = self.topic?;
         Some(MET * self.stands_by_given(topic.mean))
     }
 
-    /// The same by the given texts alone.
+    /// The deviations of a contrast by the given texts alone.
     fn stands_by_given(&self, contrast: f64) -> f64 {
         (contrast - self.neutral.mean) / self.neutral.deviation
     }
 
-    /// Goes by a page from now on: by the words of a seed, of the first that come, and by
-    /// where another page lies. What is returned is to be kept for [`Judge::restore`].
+    /// Takes a page into account from now on: the words of a seed, for the first seeds,
+    /// and the value of any other page. The result is to be stored for [`Judge::restore`].
     pub fn hear(&mut self, nearness: &Nearness) -> Option<Heard> {
         match nearness {
             Nearness::Likely(_) => None,
@@ -186,7 +187,7 @@ impl Judge {
                 Some(heard(SEED_PLACES | number, words))
             }
             Nearness::Above { deviations, .. } => {
-                let seen = Seen {
+                let seen = SeenPage {
                     number: self.number,
                     deviations: *deviations,
                 };
@@ -198,13 +199,13 @@ impl Judge {
         }
     }
 
-    /// What the seeds say so far; `None` where none was heard.
+    /// The evidence of the seeds so far; `None` if there was none.
     pub fn seeds(&self) -> Option<SeedsStand> {
         self.stand
     }
 
-    /// What the seeds say where they do not look on topic, said once: when three were heard,
-    /// or the first page after them.
+    /// The evidence of the seeds if they look off topic, returned once: after three seeds,
+    /// or at the first page after them.
     pub fn doubts_seeds(&mut self) -> Option<SeedsStand> {
         let enough = self.seeds.len() >= SEEDS_TELL || self.number > 0;
         let doubt = self
@@ -258,7 +259,7 @@ impl Judge {
         };
     }
 
-    /// Where pages about the topic lie, as far as the held-out documents and the seeds tell.
+    /// The level of pages about the topic, as estimated from held-out documents and seeds.
     pub fn level(&self) -> Option<f64> {
         let weight = |topic: Lump| (topic.documents as f64).min(DOCUMENTS_WEIGH);
         let documents = self.documents_level().zip(self.topic.map(weight));
@@ -271,8 +272,8 @@ impl Judge {
         (weight > 0.0).then(|| (sum / weight).max(LEAST_LEVEL))
     }
 
-    /// How far a page is on topic that lies so many standard deviations above neutral text,
-    /// 0 to 1, as a crawl learns it.
+    /// How far a page with these standard deviations above neutral text is on topic, 0 to
+    /// 1, for learning.
     pub fn reward(&self, deviations: f64) -> f64 {
         let level = self.level();
         let (mut midpoint, mut width, below) = match level {
@@ -290,8 +291,8 @@ impl Judge {
                     f64::midpoint(midpoint, of_seen),
                     f64::midpoint(width, scatter),
                 ),
-                // Where no level is known, what the crawl meets may all be off topic, and
-                // must not lower the bar.
+                // If no level is known, all crawled pages may be off topic, and must not
+                // lower the bar.
                 None => (
                     midpoint + 0.5 * known * (of_seen - midpoint).max(0.0),
                     width + 0.5 * known * (scatter - width).max(0.0),
@@ -301,7 +302,7 @@ impl Judge {
         logistic((deviations - midpoint) / width.max(1e-6))
     }
 
-    /// The point below which such a share lies of what was seen lately, and its width.
+    /// The value below which the share `below` of recent pages lies, and their width.
     fn lately(&self, below: f64) -> Option<(f64, f64)> {
         if self.seen.len() < ENOUGH_SEEN {
             return None;
@@ -316,7 +317,7 @@ impl Judge {
         Some((at(below)?, SEEN_WIDTH * (high - low) / 2.0))
     }
 
-    fn remember(&mut self, page: Seen) {
+    fn remember(&mut self, page: SeenPage) {
         if self.seen.len() >= SEEN {
             self.seen.pop_front();
         }
@@ -324,13 +325,13 @@ impl Judge {
         self.number = page.number.saturating_add(1);
     }
 
-    /// Begins with what was kept of an earlier run, in any order; false where that is of
+    /// Restores the stored states of an earlier run, in any order; false if they are of
     /// another version.
     pub fn restore(&mut self, kept: impl Iterator<Item = Heard>) -> bool {
         let (mut seeds, mut seen) = (Vec::new(), Vec::new());
         for Heard { place, state } in kept {
             let is_sound = match place & SEED_PLACES {
-                0 => postcard::from_bytes(&state).map(|page: Seen| seen.push(page)),
+                0 => postcard::from_bytes(&state).map(|page: SeenPage| seen.push(page)),
                 _ => postcard::from_bytes(&state).map(|words| seeds.push((place, words))),
             };
             if is_sound.is_err() {
@@ -350,19 +351,19 @@ impl Judge {
     }
 }
 
-/// The places of seeds; pages lie below.
+/// The first slot of seeds; pages have lower ones.
 const SEED_PLACES: u16 = 1 << 15;
 
 fn heard(place: u16, of: &impl Serialize) -> Heard {
-    // Numbers and words can always be written.
+    // Numbers and words can always be serialised.
     let state = postcard::to_stdvec(of).unwrap_or_default();
     Heard { place, state }
 }
 
-/// A page as it is remembered.
+/// A remembered page.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-struct Seen {
-    /// Which one it was, from 0.
+struct SeenPage {
+    /// Its number, from 0.
     number: u64,
     /// Its contrast, in standard deviations above neutral text.
     deviations: f64,

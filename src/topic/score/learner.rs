@@ -1,26 +1,26 @@
 //! A small model that learns, while the crawl runs, which links lead to the topic.
 //!
-//! After every page it is told how far the page turned out to be on topic, and corrects
-//! what it had made of the clues that led there: online relevance feedback (Chakrabarti,
+//! After every page it receives how far the page turned out to be on topic, and corrects
+//! its prediction from the clues that led there: online relevance feedback (Chakrabarti,
 //! Punera & Subramanyam 2002; Meusel, Mika & Blanco 2014). It is a logistic regression
-//! whose steps shrink with what a weight has learned already (AdaGrad; Duchi, Hazan &
+//! whose steps shrink with what a weight has already learned (AdaGrad; Duchi, Hazan &
 //! Singer 2011), over
 //!
-//! - *measures* of a link, with weights that it begins with: best-first crawling follows
-//!   the page's own topic (Cho, Garcia-Molina & Page 1998), Shark-Search the words at the
-//!   link (Hersovici et al. 1998), and what many pages of the topic lead to is of the
+//! - *measures* of a link, which have initial weights: best-first crawling uses the page's
+//!   own topic (Cho, Garcia-Molina & Page 1998), Shark-Search the words at the link
+//!   (Hersovici et al. 1998), and a page that many pages of the topic link to is likely on
 //!   topic (Chakrabarti, van den Berg & Dom 1999);
-//! - *traits*, which begin at nothing: words of anchor and address, the place on the page,
-//!   the list on this very page, host and beginning of the path. They lie in a table of
-//!   fixed size by their hash (Weinberger et al. 2009), so memory is bounded, and what
-//!   stops to yield fades as its weight falls.
+//! - *traits*, whose weights start at zero: words of anchor and address, the position on
+//!   the page, the list on this very page, host and beginning of the path. They are hashed
+//!   into a table of fixed size (Weinberger et al. 2009), so memory is bounded, and a
+//!   source that no longer yields pages fades as its weight falls.
 //!
-//! A crawl of some hundred pages has few examples, and a single step makes little of each.
-//! So with every new one some of the latest are gone through again, drawn by a hash
+//! A crawl of some hundred pages has few examples, and a single step extracts little from
+//! each. So with every new example some of the latest ones are replayed, drawn by a hash
 //! (experience replay; Lin 1992).
 //!
-//! A poor page between two good ones costs its links only the weight of one measure of
-//! several, so the crawl tunnels through where nothing better is known (Diligenti et al.
+//! A poor page between two good ones costs its links only the weight of one measure among
+//! several, so the crawl tunnels through it if nothing better is known (Diligenti et al.
 //! 2000). Equal examples in equal order give equal models, on every machine.
 
 use serde::{Deserialize, Serialize};
@@ -32,30 +32,31 @@ use crate::page::{Clues, Part};
 
 /// Slots of the table of traits.
 const SLOTS: usize = 1 << 16;
-/// First steps of the weights of traits and of measures.
+/// Initial step sizes for the weights of traits and of measures.
 const TRAIT_STEP: f64 = 0.2;
 const MEASURE_STEP: f64 = 0.3;
-/// How many examples it remembers, the latest, and how many of them it goes through again
-/// with each new one.
+/// How many of the latest examples are remembered, and how many of them are replayed with
+/// each new one.
 const REMEMBERED: usize = 512;
 const REPEATED: u64 = 6;
-/// How much less a page teaches that is as likely on topic as not than one that certainly
-/// is, or is not.
+/// By how much an example counts less if the page is as likely on topic as off topic,
+/// compared with a certain one.
 const DOUBT: f64 = 0.8;
-/// Certain examples at which what was learned weighs as much as all else.
+/// The number of certain examples at which what was learned weighs as much as the link
+/// score.
 const EVIDENCE: f64 = 10.0;
-/// What the sums of squared gradients begin with: the more, the longer a weight stays
-/// near what it began with.
+/// Initial sums of squared gradients: the larger, the longer a weight stays near its
+/// initial value.
 const TRAIT_CALM: f32 = 1.0;
 const MEASURE_CALM: f64 = 20.0;
 
-/// The measures with the weights they begin with, in order.
+/// The measures with their initial weights, in order.
 const MEASURES: [(&str, f64); 11] = [
     ("bias", -1.5),
     ("page", 2.0),
-    ("pages that lead there", 2.0),
-    ("pages on topic that lead there", 3.0),
-    ("pages off topic that lead there", -3.0),
+    ("pages that link there", 2.0),
+    ("pages on topic that link there", 3.0),
+    ("pages off topic that link there", -3.0),
     ("anchor", 0.5),
     ("best word of the anchor", 0.5),
     ("address", 0.5),
@@ -70,21 +71,20 @@ type Measures = [f64; MEASURES.len()];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Learner {
     examples: u64,
-    /// How many of them were certainly on topic or not; those of which that was doubtful
-    /// count for less.
+    /// How many of them were certain; doubtful examples count for less.
     evidence: f64,
     weights: Measures,
     squares: Measures,
     /// Weight and sum of squared gradients by slot. Empty, which takes half a megabyte less,
     /// until something is learned of a trait.
     traits: Vec<(f32, f32)>,
-    /// The latest examples; that of number `n` stands at `n` modulo [`REMEMBERED`].
+    /// The latest examples; example number `n` is at index `n` modulo [`REMEMBERED`].
     memory: Vec<Remembered>,
-    /// Whether it heeds the pages that lead to a link, and the hops to it.
+    /// Whether it uses the pages that link to a target, and the hops to it.
     heeds: [bool; 2],
 }
 
-/// An example, as it was when it was learned.
+/// An example as it was learned.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Remembered {
     measures: Measures,
@@ -92,13 +92,13 @@ struct Remembered {
     reward: f64,
 }
 
-/// The form in which it is stored.
+/// The stored form.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     examples: u64,
     weights: Vec<f64>,
     squares: Vec<f64>,
-    /// Slot, weight, sum; those that differ from what they began with.
+    /// Slot, weight and sum of those that differ from their initial values.
     traits: Vec<(u16, f32, f32)>,
 }
 
@@ -117,7 +117,7 @@ impl Default for Learner {
 }
 
 impl Learner {
-    /// Nothing learned yet, and nothing heeded but these clues.
+    /// Starts without anything learned, using only these clues.
     pub fn of(clues: &[Clue]) -> Self {
         Self {
             heeds: [Clue::Pages, Clue::Hops].map(|clue| clues.contains(&clue)),
@@ -125,7 +125,7 @@ impl Learner {
         }
     }
 
-    /// The same model, heeding what `other` does.
+    /// The same model, using the same clues as `other`.
     #[must_use]
     pub fn heeding_as(self, other: &Self) -> Self {
         Self {
@@ -139,19 +139,19 @@ impl Learner {
         self.examples
     }
 
-    /// How much its value weighs beside what is known of a link without it, 0 to 1: nothing
-    /// before the first example, half when ten were certain.
+    /// The weight of its value relative to the rating without it, 0 to 1: nothing before
+    /// the first example, half after ten certain ones.
     pub fn weight(&self) -> f64 {
         self.evidence / (self.evidence + EVIDENCE)
     }
 
-    /// The log-odds of the target of these clues being on topic.
+    /// The log-odds that the target of a link with these clues is on topic.
     pub fn value(&self, clues: &Clues) -> f64 {
         self.sum(&self.measures(clues), &clues.traits)
     }
 
-    /// The same of the best link alone, without what other pages say: by this the best of
-    /// several links to one address is chosen.
+    /// The same for the best link alone, without the evidence of other pages. This selects
+    /// the best of several links to one address.
     pub fn link_value(&self, clues: &Clues) -> f64 {
         let mut measures = self.measures(clues);
         for of_pages in &mut measures[2..5] {
@@ -160,8 +160,8 @@ impl Learner {
         self.sum(&measures, &clues.traits)
     }
 
-    /// Learns that these clues led to a page that is on topic so far, 0 to 1, and goes
-    /// through some of the latest examples again.
+    /// Learns that these clues led to a page that is on topic to this degree, 0 to 1, and
+    /// replays some of the latest examples.
     pub fn learn(&mut self, clues: &Clues, reward: f64) {
         let example = Remembered {
             measures: self.measures(clues),
@@ -177,7 +177,7 @@ impl Learner {
             Some(oldest) => *oldest = example,
             None => self.memory.push(example),
         }
-        // Taken out, as a step changes the weights.
+        // Taken out, because a step changes the weights.
         let memory = std::mem::take(&mut self.memory);
         for turn in 0..REPEATED {
             let drawn = xxh3_64_with_seed(&self.examples.to_le_bytes(), turn);
@@ -190,7 +190,7 @@ impl Learner {
         self.examples += 1;
     }
 
-    /// Corrects the weights by an example; false where it cannot be learned from.
+    /// Corrects the weights by an example; false if nothing can be learned from it.
     fn step(&mut self, example: &Remembered) -> bool {
         let Remembered {
             measures,
@@ -219,8 +219,8 @@ impl Learner {
         true
     }
 
-    /// What the value is made of, in order; the last part is that of all traits, whose
-    /// value is how many the link has.
+    /// The parts of the value, in order; the last one sums up all traits, and its value is
+    /// their number.
     pub fn parts(&self, clues: &Clues) -> Vec<Part> {
         let measures = self.measures(clues);
         let parts = MEASURES.iter().zip(self.weights).zip(measures);
@@ -237,7 +237,7 @@ impl Learner {
         parts.chain(std::iter::once(traits)).collect()
     }
 
-    /// Its state, from which [`Learner::restore`] makes the same model.
+    /// The state from which [`Learner::restore`] recreates the model.
     pub fn snapshot(&self) -> Vec<u8> {
         let traits = (0..=u16::MAX).zip(&self.traits);
         let stored = Stored {
@@ -249,13 +249,13 @@ impl Learner {
                 .map(|(slot, (weight, square))| (slot, *weight, *square))
                 .collect(),
         };
-        // Numbers and lists of them can always be written.
+        // Numbers and lists of them can always be serialised.
         let of_weights = postcard::to_stdvec(&stored).unwrap_or_default();
         let remembered = postcard::to_extend(&self.memory, of_weights).unwrap_or_default();
         postcard::to_extend(&self.evidence, remembered).unwrap_or_default()
     }
 
-    /// The model of a snapshot; `None` where it is none of this version.
+    /// The model of a snapshot; `None` if it is of another version.
     pub fn restore(snapshot: &[u8]) -> Option<Self> {
         let (stored, memory) = postcard::take_from_bytes::<Stored>(snapshot).ok()?;
         let (memory, evidence) = postcard::take_from_bytes::<Vec<Remembered>>(memory).ok()?;
@@ -314,7 +314,7 @@ impl Learner {
         } = clues;
         let [pages, far] = self.heeds.map(|heeds| if heeds { 1.0 } else { 0.0 });
         let (good, bad) = (f64::from(*good), f64::from(*bad));
-        // Beyond these a word says no more than that it is rare.
+        // Beyond these limits a contrast only shows that a word is rare.
         let of = |contrast: f32| f64::from(contrast).clamp(-2.0, 4.0);
         [
             1.0,
@@ -337,7 +337,7 @@ impl Learner {
     }
 }
 
-/// How certain it is that a page is on topic, or that it is not, 0 to 1.
+/// How certain it is whether a page is on topic, 0 to 1.
 fn certainty(reward: f64) -> f64 {
     (2.0 * reward - 1.0).abs()
 }

@@ -1,5 +1,5 @@
-//! How likely a page is on topic, which every crawl asks of every page, and the clues of
-//! its links, which a learning one asks as well.
+//! The probability that a page is on topic, which every crawl computes for every page, and
+//! the clues of its links, which a learning crawl needs as well.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,37 +15,38 @@ use crate::config::Clue;
 use crate::page::{Clues, Extracted, Link, Nearness, Words};
 use crate::topic::lm::{Sentence, normalise};
 
-/// Words of an anchor, and of an address, that are traits.
+/// The most words of an anchor, and of an address, that become traits.
 const MAX_WORDS: usize = 6;
 
-/// How likely a page is on topic.
+/// The judgement about a page.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
-    /// How likely it is, 0 to 1, as it is counted.
+    /// The probability of being on topic, 0 to 1, as used for counting.
     pub on_topic: f64,
-    /// Whether that is a guess: by the perplexity alone, or by too few texts.
+    /// Whether that is a guess, because it is based on the perplexity alone or on too few
+    /// texts.
     pub guessed: bool,
-    /// What the judge of a learning crawl is told.
+    /// The input for the judge of a learning crawl.
     pub nearness: Nearness,
-    /// The contrast by which it was counted, in nats a token, where it could be measured.
+    /// The contrast used for counting, in nats per token, if it could be measured.
     pub contrast: Option<f64>,
 }
 
-/// Sees pages by a topic's model. Cheap to clone.
+/// Examines pages with a topic's model. Cheap to clone.
 #[derive(Clone)]
 pub struct PageObserver {
     contrast: Option<Arc<Contrast>>,
     topicality: Topicality,
-    /// The judge of the crawl, which knows more words of the topic; `None` where nobody
-    /// learns.
+    /// The judge of the crawl, which knows more words of the topic; `None` without
+    /// learning.
     judge: Option<Arc<RwLock<Judge>>>,
-    /// What it looks at in links; `None` where it looks at pages alone.
+    /// The kinds of clues it extracts from links; `None` if it examines pages only.
     clues: Option<Arc<[Clue]>>,
 }
 
 impl PageObserver {
-    /// Sees by the contrast of words where training could measure it, and otherwise by
-    /// perplexities alone: `high` and `medium` are the boundaries of those classes.
+    /// Uses the contrast of words if training could measure it, and otherwise only
+    /// perplexities: `high` and `medium` are the boundaries of those classes.
     pub fn new(contrast: Option<(Arc<Contrast>, Topicality)>, high: f64, medium: f64) -> Self {
         match contrast {
             Some((contrast, topicality)) => Self {
@@ -63,13 +64,13 @@ impl PageObserver {
         }
     }
 
-    /// Goes by the words that the judge of a crawl knows as well.
+    /// Uses the words that the judge of a crawl knows as well.
     #[must_use]
     pub fn asking(self, judge: Option<Arc<RwLock<Judge>>>) -> Self {
         Self { judge, ..self }
     }
 
-    /// Looks at no other clues than these.
+    /// Restricts the clues to these kinds.
     #[must_use]
     pub fn only(self, clues: &[Clue]) -> Self {
         Self {
@@ -78,7 +79,7 @@ impl PageObserver {
         }
     }
 
-    /// Judges pages and does not look at their links.
+    /// Judges pages but ignores their links.
     #[must_use]
     pub fn of_pages_alone(self) -> Self {
         Self {
@@ -91,8 +92,8 @@ impl PageObserver {
         self.clues.as_ref().is_some_and(|c| c.contains(&clue))
     }
 
-    /// What is made of a document of these sentences and this perplexity; nothing is on topic
-    /// that has no sentence.
+    /// Judges a document by its sentences and perplexity; a document without sentences is
+    /// off topic.
     pub fn judge(&self, sentences: &[Sentence], perplexity: f64) -> Verdict {
         let curve = &self.topicality;
         let guessed = self.contrast.is_none() || curve.few;
@@ -129,18 +130,18 @@ impl PageObserver {
         Some(ask(&judge.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The words that count as the topic's besides those of the given texts.
+    /// The words that count as the topic's in addition to those of the given texts.
     fn adopted(&self) -> Arc<Adopted> {
         self.read_judge(Judge::adopted).unwrap_or_default()
     }
 
-    /// The clues of each link of a page, in order, but for what the page itself turned
-    /// out to be; none where it looks at pages alone.
+    /// The clues of each link of a page, in order, except for how far the page itself is
+    /// on topic; empty if it examines pages only.
     pub fn clues(&self, page: &PageUrl, extracted: &Extracted) -> Vec<Clues> {
         if self.clues.is_none() {
             return Vec::new();
         }
-        let mut seen = Seen {
+        let mut seen = PageFeatures {
             observer: self,
             adopted: self.adopted(),
             page,
@@ -158,8 +159,8 @@ impl PageObserver {
     }
 }
 
-/// What was seen of one page; texts that come again are looked at once.
-struct Seen<'a> {
+/// The features of one page; texts that occur again are analysed once.
+struct PageFeatures<'a> {
     observer: &'a PageObserver,
     adopted: Arc<Adopted>,
     page: &'a PageUrl,
@@ -169,7 +170,7 @@ struct Seen<'a> {
     anchors: HashMap<&'a str, (f32, f32, Vec<u32>)>,
 }
 
-impl<'a> Seen<'a> {
+impl<'a> PageFeatures<'a> {
     fn link(&mut self, link: &'a Link) -> Clues {
         let address = words_of(&link.url);
         let (near, heading) = (self.block(link.place.block), self.block(link.place.heading));
@@ -241,7 +242,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// The words of an address's path and query, without the ending of a file name.
+/// The words of an address's path and query, without the extension of a file name.
 fn words_of(url: &PageUrl) -> Sentence {
     let path = url.path();
     let path = match path.rsplit_once('.') {
@@ -253,7 +254,7 @@ fn words_of(url: &PageUrl) -> Sentence {
     normalise(&text.replace(['_', '-', '/', '.', '+', '=', '&'], " "))
 }
 
-/// The first segment of a path that has further ones.
+/// The first segment of a path with further segments.
 fn prefix(url: &PageUrl) -> Option<&str> {
     let path = url.path().strip_prefix('/')?;
     path.split_once('/').map(|(first, _)| first)
@@ -264,7 +265,7 @@ fn traits_of(kind: u64, words: &Sentence) -> Vec<u32> {
     words.map(|word| number(kind, word.as_bytes())).collect()
 }
 
-/// These numbers are stored, so the hash is one that never changes.
+/// These numbers are stored, so the hash must never change.
 fn number(kind: u64, what: &[u8]) -> u32 {
     xxh3_64_with_seed(what, kind) as u32
 }
@@ -272,7 +273,7 @@ fn number(kind: u64, what: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::Place;
+    use crate::page::LinkPosition;
     use crate::topic::score::Counts;
 
     fn observer() -> PageObserver {
@@ -304,7 +305,7 @@ mod tests {
             url: url(address),
             anchor: anchor.to_owned(),
             nofollow: false,
-            place: Place {
+            place: LinkPosition {
                 path,
                 block: Some(1),
                 heading: Some(0),

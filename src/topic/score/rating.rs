@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How much each part of a rating weighs.
+/// The weights of the parts of a rating.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Weights {
@@ -10,10 +10,10 @@ pub struct Weights {
     pub gamma_document: f64,
     /// Share of the anchor's perplexity in a link's base.
     pub gamma_anchor: f64,
-    /// How strongly keywords amplify: a keyword score of `1 / gamma_keyword` is
-    /// enough for the best rating there is.
+    /// How strongly keywords amplify: a keyword score of `1 / gamma_keyword` is enough for
+    /// the best possible rating.
     pub gamma_keyword: f64,
-    /// The highest perplexity at which an anchor has a say.
+    /// The highest perplexity at which an anchor counts.
     pub anchor_threshold: f64,
 }
 

@@ -5,8 +5,8 @@ use std::iter::repeat;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::around::Around;
-use super::cache::Ratings;
+use super::cache::RatingCache;
+use super::image_texts::PageText;
 use super::observer::PageObserver;
 use super::rating::weighted;
 use crate::address::PageUrl;
@@ -19,8 +19,8 @@ use crate::topic::lm::{
     LanguageModel, MIN_TOKENS, Sentence, SentenceScore, Tokens, normalise, perplexity, sentences,
 };
 
-/// Rates documents, links and images by one topic. Cheap to clone, and shared by
-/// any number of threads.
+/// Rates documents, links and images for one topic. Cheap to clone, and shared by any
+/// number of threads.
 #[derive(Clone)]
 pub struct Scorer {
     lm: Arc<dyn LanguageModel>,
@@ -31,15 +31,15 @@ pub struct Scorer {
     keywords_digest: u64,
     /// Perplexity of text with nothing to score.
     unknown: f64,
-    /// Judges pages, and sees what a learning crawl learns from.
+    /// Judges pages and collects what a learning crawl learns from.
     observer: Option<PageObserver>,
-    /// Short texts that were rated before.
-    ratings: Arc<Ratings>,
+    /// The cached ratings of short texts.
+    ratings: Arc<RatingCache>,
 }
 
 impl Scorer {
-    /// A scorer with a topic's model and keywords; `gamma_keyword` says how strongly keywords
-    /// amplify.
+    /// A scorer with a topic's model and keywords; `gamma_keyword` sets how strongly
+    /// keywords amplify.
     pub fn new(lm: Arc<dyn LanguageModel>, keywords: KeywordTable, gamma_keyword: f64) -> Self {
         Self {
             unknown: perplexity::unknown(&*lm),
@@ -52,7 +52,7 @@ impl Scorer {
         }
     }
 
-    /// Has pages judged by `observer` as well.
+    /// Adds `observer` as a judge of pages.
     #[must_use]
     pub fn observing(self, observer: PageObserver) -> Self {
         Self {
@@ -61,8 +61,8 @@ impl Scorer {
         }
     }
 
-    /// How many short texts were to be rated since the last call, and how many of them
-    /// had been rated before.
+    /// How many short texts had to be rated since the last call, and how many of them were
+    /// in the cache.
     pub fn take_cache_counts(&self) -> (u64, u64) {
         self.ratings.take_counts()
     }
@@ -72,30 +72,32 @@ impl Scorer {
         self.keywords.link_score(&normalise(anchor))
     }
 
-    /// The words of an anchor as they are rated, where it has any.
+    /// The normalised words of an anchor; `None` if it has none.
     pub fn anchor_words(&self, anchor: &str) -> Option<String> {
         let words = normalise(anchor);
         (!words.is_empty()).then(|| words.into())
     }
 
-    /// Its keyword table.
+    /// The keyword table.
     pub fn keywords(&self) -> &KeywordTable {
         &self.keywords
     }
 
-    /// [`KeywordTable::digest`] of its table.
+    /// [`KeywordTable::digest`] of the keyword table.
     pub fn keywords_digest(&self) -> u64 {
         self.keywords_digest
     }
 
     /// Rates a page: its text, and every link and image on it, in page order.
     ///
-    /// All links are kept, those marked `nofollow` too, and the page's directives
-    /// are not looked at: what to make of them is for the caller to decide.
+    /// All links are kept, including those marked `nofollow`, and the page's directives
+    /// are ignored: the caller decides about both.
     pub fn score(&self, page_url: &PageUrl, extracted: &Extracted) -> Scored {
         let text = Rc::new(Tokens::of(extracted.blocks.iter().map(String::as_str)));
-        let around = Around::new(&*self.lm, &self.keywords, extracted, &text);
-        let known = around.as_ref().and_then(|around| around.sentences(&text));
+        let page_text = PageText::new(&*self.lm, &self.keywords, extracted, &text);
+        let known = page_text
+            .as_ref()
+            .and_then(|page_text| page_text.sentences(&text));
         let (document, sentences) = self.rate_document(&text.sentences, known);
         let observed = self.observer.as_ref().map(|observer| {
             let verdict = observer.judge(&sentences, document.perplexity);
@@ -107,7 +109,7 @@ impl Scorer {
                 clues: observer.clues(page_url, extracted),
             }
         });
-        let mut texts = Texts::new(self, around);
+        let mut texts = Texts::new(self, page_text);
         let links = extracted.links.iter().map(|link| {
             let anchor = texts.rate(&link.anchor);
             ScoredLink {
@@ -166,13 +168,13 @@ impl Scorer {
                 keyword,
                 weighted: weighted(perplexity, keyword, self.gamma_keyword),
             },
-            // As `KeywordTable::link_score`, without looking every token up again.
+            // As `KeywordTable::link_score`, but without another lookup of every token.
             link_keyword: keyword / text.tokens.max(1) as f64,
         }
     }
 
-    /// The rating of a document of these sentences, of which the scores may be `known`, and
-    /// those among them that it rests on.
+    /// The rating of a document with these sentences, whose scores may be `known`, and the
+    /// sentences that it is based on.
     fn rate_document(
         &self,
         sentences: &[Sentence],
@@ -197,8 +199,8 @@ impl Scorer {
         let lengths = sentences.iter().map(Sentence::len);
         let of_model = lengths.zip(scores.iter().map(|(score, _)| *score));
         let rated = perplexity::of_sentences(&*self.lm, of_model);
-        // The keyword score is a sum over tokens, so that of the whole is the sum.
-        // Adding to +0, as `sum` of nothing is -0.
+        // The keyword score is a sum over tokens, so that of the document is the sum over
+        // its sentences. Starts from +0, because `sum` of nothing is -0.
         let keyword = scores.iter().fold(0.0, |sum, (_, keyword)| sum + keyword);
         let document = DocumentScore {
             perplexity: rated.perplexity,
@@ -220,7 +222,7 @@ impl Scorer {
         let words = &image.texts;
         let spans = &image.spans;
         let mut one = |text: &'page Option<String>| text.as_deref().map(|t| texts.rate(t).score);
-        // What a program wrote says nothing of the picture.
+        // Generated alt texts do not describe the picture.
         let written = words.alt_kind.is_none_or(|kind| kind == AltKind::Written);
         let alt = written.then(|| one(&words.alt)).flatten();
         let (title, file_name) = (one(&words.title), one(&words.file_name));
@@ -276,7 +278,7 @@ impl Scorer {
     }
 }
 
-/// Sentences as one text, a line each.
+/// Sentences as one text, one per line.
 fn lines(sentences: &[Sentence]) -> String {
     let bytes = sentences.iter().map(|s| s.as_str().len() + 1).sum();
     let mut text = String::with_capacity(bytes);
@@ -287,7 +289,7 @@ fn lines(sentences: &[Sentence]) -> String {
     text
 }
 
-/// What the rating of a short text is made of.
+/// The measurements behind the rating of a short text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Measured {
     pub(super) perplexity: f64,
@@ -305,24 +307,24 @@ pub(super) struct Rated {
 /// in one element share their parents.
 struct Texts<'scorer, 'page> {
     scorer: &'scorer Scorer,
-    /// The standard hasher: these keys are the web's.
+    /// The standard hasher, because these keys come from the web.
     rated: HashMap<&'page str, Rated>,
-    around: Option<Around<'scorer>>,
+    page_text: Option<PageText<'scorer>>,
 }
 
 impl<'scorer, 'page> Texts<'scorer, 'page> {
-    fn new(scorer: &'scorer Scorer, around: Option<Around<'scorer>>) -> Self {
+    fn new(scorer: &'scorer Scorer, page_text: Option<PageText<'scorer>>) -> Self {
         Self {
             scorer,
             rated: HashMap::new(),
-            around,
+            page_text,
         }
     }
 
-    /// The rating of a text that is a part of the page's.
+    /// The rating of a text that is part of the page's text.
     fn rate_part(&mut self, text: &'page str, span: Option<&Span>) -> Rated {
-        let around = self.around.as_ref().zip(span);
-        let measured = around.and_then(|(around, span)| around.measure(span));
+        let page_text = self.page_text.as_ref().zip(span);
+        let measured = page_text.and_then(|(page_text, span)| page_text.measure(span));
         match measured {
             Some(measured) => self.scorer.rated(&measured),
             None => self.rate(text),

@@ -1,42 +1,43 @@
-//! From a measure of documents to how far each is on topic.
+//! Maps a measure of documents to how far each is on topic.
 //!
-//! Training measures documents of both kinds, and the curve lies between them. Where nothing can
-//! be measured it follows from neutral documents alone, or from the classes of perplexities.
+//! Training measures documents of both kinds, and the curve lies between them. If nothing
+//! can be measured, the curve is derived from neutral documents alone, or from the classes
+//! of perplexities.
 
 use serde::{Deserialize, Serialize};
 
-/// From a measure of documents to how far each is on topic: a logistic curve.
+/// Maps a measure of documents to how far each is on topic, by a logistic curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Topicality {
-    /// The measure at which a document is as likely on topic as not.
+    /// The measure at which a document is as likely on topic as off topic.
     pub midpoint: f64,
-    /// The change of the measure by which the odds change by the factor e; negative
-    /// where lower means nearer to the topic.
+    /// The change of the measure that changes the odds by the factor e; negative if lower
+    /// means nearer to the topic.
     pub width: f64,
-    /// The measure at which it counts as on topic as likely as not, where that is another
-    /// one than `midpoint`.
+    /// The midpoint for counting pages, if it differs from `midpoint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<f64>,
-    /// Whether the texts about the topic are too few for what it says to be more than a
-    /// guess.
+    /// Whether there are so few texts about the topic that the result is only a guess.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub few: bool,
-    /// Where neutral documents lie by the contrast of their words
-    /// ([`Measured::of_words`](super::contrast::Measured::of_words)); `None` for a measure that is no contrast.
+    /// The contrasts of neutral documents by their words
+    /// ([`Measured::of_words`](super::contrast::Measured::of_words)); `None` for other
+    /// measures, and in models of earlier versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neutral: Option<Lump>,
-    /// Where documents about the topic lie that were held out whole; `None` where there were
-    /// too few. Sentences that were held out of documents say too much: they speak of what
-    /// the rest of their document speaks of.
+    /// The measures of documents about the topic that were held out whole; `None` if there
+    /// were too few. Sentences held out from within documents score too well, because they
+    /// share the subject of the rest of their document.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub topic: Option<Lump>,
-    /// Where both kinds lie by the language model ([`Measured::by_model`](super::contrast::Measured::by_model)): neutral documents
-    /// and those of `topic`.
+    /// The means of both kinds by the language model
+    /// ([`Measured::by_model`](super::contrast::Measured::by_model)): of neutral documents
+    /// and of those of `topic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_model: Option<(f64, f64)>,
 }
 
-/// Where documents of one kind lie on a measure.
+/// The distribution of one kind of documents on a measure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Lump {
     /// Their mean.
@@ -48,7 +49,7 @@ pub struct Lump {
 }
 
 impl Lump {
-    /// Where these measures lie; `None` where they are fewer than four.
+    /// The distribution of these measures; `None` if there are fewer than four.
     pub fn of(measures: &[f64]) -> Option<Self> {
         let (mean, deviation) = moments(measures);
         (measures.len() >= MIN_DOCUMENTS).then_some(Self {
@@ -59,36 +60,38 @@ impl Lump {
     }
 }
 
-/// Documents of either kind below which no curve is drawn.
+/// The fewest documents of either kind for a curve.
 const MIN_DOCUMENTS: usize = 4;
-/// Where nothing is known of documents about the topic, a document is as likely on topic as
-/// not that lies so many standard deviations above the neutral ones, and one deviation
+/// If nothing is known about documents of the topic, a document this many standard
+/// deviations above the neutral ones is as likely on topic as off topic, and one deviation
 /// changes the odds by the factor e.
 pub const ABOVE_NEUTRAL: f64 = 3.0;
-/// How sure the curve over perplexities is of the mean document of the topic, as log-odds:
-/// 95 %.
+/// The log-odds that the curve over perplexities gives the mean document of the topic: 95
+/// %.
 pub const SURE: f64 = 2.944;
-/// The same of the curve over contrasts: 83 %.
+/// The same for the curve over contrasts: 83 %.
 const LIKE: f64 = 1.6;
-/// Where pages are counted and the two kinds of texts do not overlap, the midpoint moves half
-/// way to a point below the lowest text of the topic: by this share of the way to the
+/// For counting pages, if the two kinds of texts do not overlap, the midpoint moves half
+/// way to a point below the lowest text of the topic: by this share of the distance to the
 /// highest neutral one.
 const BETWEEN: f64 = 1.0 / 3.0;
-/// How many times as large the log-odds are by which pages are counted.
+/// The factor by which the log-odds are larger for counting pages.
 const COUNTED: f64 = 2.0;
-/// The least distance of its midpoint from the topic's mean, as a share of the way to the
-/// neutral texts: a few texts of one hand are more alike than what a crawl will meet.
+/// The least distance of the midpoint for counting from the topic's mean, as a share of
+/// the distance to the neutral texts: a few texts by one author are more alike than the
+/// pages of a crawl.
 const LEAST: f64 = 0.15;
 
 impl Topicality {
-    /// The curve between two kinds of documents: its midpoint is as many standard
-    /// deviations below the mean of the topic's as above that of the neutral ones, but
-    /// not more than one or 15 % of the way to these, and the mean document of the topic is
-    /// on it with 83 %. `None` where there are too few, or the two cannot be told apart.
+    /// The curve between two kinds of documents. Its midpoint is as many standard
+    /// deviations below the mean of the topic's as above that of the neutral ones, but at
+    /// most one deviation or 15 % of the distance between the means. It gives the mean
+    /// document of the topic 83 %. `None` if there are too few documents, or the two kinds
+    /// cannot be separated.
     ///
-    /// Not more than one, as what a crawl meets beside the topic is not neutral: it is
-    /// what the pages of the topic link to, and nearer to it than any sample of the
-    /// language at large.
+    /// The limit is there because off-topic pages of a crawl are not neutral: pages of the
+    /// topic link to them, so they are nearer to it than any sample of the language at
+    /// large.
     pub fn between(positive: &[f64], neutral: &[f64]) -> Option<Self> {
         if positive.len().min(neutral.len()) < MIN_DOCUMENTS {
             return None;
@@ -99,9 +102,10 @@ impl Topicality {
         let below = between.min(p_deviation.max(LEAST * (p - n)));
         let midpoint = p - below;
         let width = below / LIKE;
-        // Where no text of either kind comes near the other, they are few and alike, and how
-        // much they vary says little of what a crawl will meet. Any cut between them fits
-        // then; what a crawl meets beside the topic is nearer to it than neutral text is.
+        // If no text of either kind comes near the other, they are few and alike, and
+        // their variance says little about the pages of a crawl. Any cut between them fits
+        // the texts; but off-topic pages of a crawl are nearer to the topic than neutral
+        // text is.
         let lowest = positive.iter().copied().fold(f64::INFINITY, f64::min);
         let highest = neutral.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let between = lowest - (lowest - highest) * BETWEEN;
@@ -118,8 +122,9 @@ impl Topicality {
         })
     }
 
-    /// The curve where no document about the topic could be measured: what lies far above
-    /// the neutral ones is on topic. It is a guess. `None` where these are too few.
+    /// The curve if no document about the topic could be measured: documents far above the
+    /// neutral ones are on topic. It is a guess. `None` if there are too few neutral
+    /// documents.
     pub fn above(neutral: &[f64]) -> Option<Self> {
         let neutral = Lump::of(neutral)?;
         Some(Self {
@@ -133,8 +138,8 @@ impl Topicality {
         })
     }
 
-    /// The curve over ln perplexity, where nothing better is known than the boundaries
-    /// of the classes `high` and `medium`.
+    /// The curve over ln perplexity, if only the boundaries of the classes `high` and
+    /// `medium` are known.
     pub fn of_perplexities(high: f64, medium: f64) -> Self {
         let midpoint = medium.max(1.0).ln();
         Self {
@@ -148,15 +153,16 @@ impl Topicality {
         }
     }
 
-    /// How far a document of this measure is on topic, 0 to 1.
+    /// How far a document with this measure is on topic, 0 to 1.
     pub fn of(&self, measure: f64) -> f64 {
         logistic((measure - self.midpoint) / self.width)
     }
 
-    /// How likely a document of this contrast is on topic, for counting: as [`Topicality::of`]
-    /// with odds squared. A crawl learns best by a curve that keeps some doubt of every page,
-    /// and the mean page of the topic is on that with 83 %; a sum over it would miss one page
-    /// in five. So the mean page counts with 96 %, which fits what is true of whole crawls.
+    /// The probability that a document with this contrast is on topic, for counting: as
+    /// [`Topicality::of`] with odds squared. A crawl learns best from a curve that keeps
+    /// some doubt about every page, and gives the mean page of the topic 83 %; a sum of
+    /// these would miss one page in five. So for counting the mean page gets 96 %, which
+    /// matches the truth about whole crawls.
     pub fn counted(&self, contrast: f64) -> f64 {
         let midpoint = self.counted.unwrap_or(self.midpoint);
         logistic(COUNTED * (contrast - midpoint) / self.width)

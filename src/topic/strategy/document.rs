@@ -1,11 +1,11 @@
-//! A link takes the perplexity of the page it stands on (Remus & Biemann 2016).
+//! A link's score is the perplexity of its page (Remus & Biemann 2016).
 
-use super::{Score, Strategy, Terms};
+use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::{Bucket, LinkParts};
 
 pub(super) struct Document {
-    pub terms: Terms,
+    pub terms: Parameters,
 }
 
 impl Strategy for Document {

@@ -1,51 +1,52 @@
-//! Online relevance feedback: links are rated by what the crawl has learned of which links lead
-//! to the topic ([`Learner`]). It begins with the link score, and what is learned gains weight as
-//! evidence for it grows.
+//! Online relevance feedback: links are rated by what the crawl has learned about which
+//! links lead to the topic ([`Learner`]). It starts from the link score, and learned
+//! evidence gains weight as it grows.
 //!
-//! The learner gives log-odds of a page being on topic, and scores are on the scale of
-//! perplexities: even odds lie on the boundary `medium`, and 95 % on `high`.
+//! The learner gives log-odds of a page being on topic, while scores are on the scale of
+//! perplexities: even odds are mapped to the boundary `medium`, and 95 % to `high`.
 
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::link::Link;
-use super::{Learning, Score, Strategy, Terms};
+use super::{Learning, Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::config::StrategySection;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
 use crate::topic::score::topicality::{SURE, logistic};
 use crate::topic::score::{Contrast, Judge, Learner, Topicality};
 
-/// Digits of a score that count: those beyond say nothing, and links would change their
-/// place in the queue for no use.
+/// Significant digits of a score: further ones carry no information, and would reorder the
+/// queue for nothing.
 const DIGITS: f64 = 1e3;
-/// The most that the link score says for or against a link, as log-odds.
+/// The largest log-odds that the link score contributes for or against a link.
 const MOST_ODDS: f64 = 8.0;
 
-/// What one crawl has learned. Clones share it, so that another strategy or other weights go on
-/// with it.
+/// What one crawl has learned. Clones share it, so that another strategy or other weights
+/// continue with it.
 #[derive(Clone, Default)]
 pub struct Learned {
     model: Arc<RwLock<Learner>>,
-    /// What the judge is made of; `None` where the model cannot tell the words of the topic from
-    /// others.
+    /// The basis of the judge; `None` if the model cannot separate the words of the topic
+    /// from others.
     contrast: Option<(Arc<Contrast>, Topicality)>,
-    /// Made when the first strategy that learns asks for it: that takes a look at every word.
+    /// Created when the first learning strategy needs it, because that goes through every
+    /// word.
     judge: Arc<OnceLock<Option<Arc<RwLock<Judge>>>>>,
-    /// Whether it says nothing in the log.
+    /// Whether it does not log warnings.
     silent: bool,
     /// The share of fetches that explore.
     explore: f64,
-    /// The seed of the draw.
+    /// The seed of the random draws.
     seed: u64,
     /// [`Learning::patience`].
     patience: f64,
 }
 
 impl Learned {
-    /// Nothing learned yet. `contrast` tells the words of the topic from others, where the model
-    /// can.
+    /// Starts without anything learned. `contrast` separates the words of the topic from
+    /// others, if the model can.
     pub fn new(section: &StrategySection, contrast: Option<&(Arc<Contrast>, Topicality)>) -> Self {
         Self {
             model: Arc::new(RwLock::new(Learner::of(&section.clues))),
@@ -54,7 +55,7 @@ impl Learned {
         }
     }
 
-    /// The same, without warnings in the log.
+    /// The same, but without warnings in the log.
     #[must_use]
     pub fn silent(self) -> Self {
         Self {
@@ -99,21 +100,21 @@ pub(super) struct Learn {
 }
 
 impl Learn {
-    pub fn new(terms: Terms, learned: Learned) -> Self {
+    pub fn new(terms: Parameters, learned: Learned) -> Self {
         Self {
             link: Link { terms },
             learned,
         }
     }
 
-    /// What the link score says, as log-odds of being on topic.
+    /// The link score as log-odds of being on topic.
     fn odds_of_formula(&self, link: &LinkParts) -> f64 {
         let (score, _) = self.link.rate(link);
         let odds = (self.link.terms.boundaries.medium / score.max(1.0)).ln() / self.width();
         odds.clamp(-MOST_ODDS, MOST_ODDS)
     }
 
-    /// How much the logarithm of a score falls where the log-odds rise by 1.
+    /// How much the logarithm of a score falls when the log-odds rise by 1.
     fn width(&self) -> f64 {
         let boundaries = self.link.terms.boundaries;
         ((boundaries.medium / boundaries.high).ln() / SURE).max(0.02)
@@ -177,7 +178,7 @@ impl Learning for Learn {
                 judge.reward(*deviations)
             }
             (Nearness::Likely(likely), _) => *likely,
-            // Only a judge measures how far a page lies above neutral text.
+            // Only a judge can measure how far a page is above neutral text.
             (Nearness::Above { .. }, None) => 0.0,
         }
     }
@@ -256,8 +257,8 @@ impl Learning for Learn {
     }
 }
 
-/// A number drawn for the fetch of this number, the same for the same seed, and a share
-/// of 0 to 1 that is as likely anywhere.
+/// A number drawn for the fetch `fetch`, the same for equal seeds, and a uniform share
+/// from 0 to 1.
 fn drawn(seed: u64, fetch: u64) -> (u64, f64) {
     let bytes = [seed.to_le_bytes(), fetch.to_le_bytes()].concat();
     let number = xxh3_64(&bytes);
@@ -274,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_link_begins_in_the_order_of_the_formula_and_becomes_the_learners() {
-        let learn = Learn::new(Terms::default(), Learned::default());
+        let learn = Learn::new(Parameters::default(), Learned::default());
         let link = LinkParts {
             document: 700.0,
             anchor: 700.0,

@@ -1,51 +1,55 @@
-//! What a strategy must do that learns from the pages of its own crawl.
+//! The interface of strategies that learn from the pages of their own crawl.
 
 use super::Score;
 use crate::page::{Clues, Heard, LinkParts, Nearness, Part};
 
-/// What rates links by their clues, and learns from what they led to.
+/// Rates links by their clues, and learns from their targets.
 pub trait Learning: Send + Sync {
-    /// The score of a link of these clues, whose rating without them has these parts.
+    /// The score of a link with these clues, whose rating without them has the parts
+    /// `link`.
     fn rate(&self, clues: &Clues, link: Option<&LinkParts>) -> Score;
 
-    /// How good a link is apart from all others to the same address; higher is better.
+    /// How good a link is, independent of other links to the same address; higher is
+    /// better.
     fn link_value(&self, clues: &Clues) -> f64;
 
-    /// How far a page is on topic whose text says this, 0 to 1.
+    /// How far a page with this nearness is on topic, 0 to 1.
     fn judge(&self, nearness: &Nearness) -> f64;
 
-    /// Goes by a page from now on: what is to be kept of it beside what is kept already.
+    /// Takes a page into account from now on; returns the state to store for it in
+    /// addition to what is stored already.
     fn hear(&self, nearness: &Nearness) -> Option<Heard>;
 
-    /// Begins with all that was kept; false where that is of another version.
+    /// Restores all stored states; false if they are of another version.
     fn restore_judge(&self, kept: Vec<Heard>) -> bool;
 
-    /// Learns that these clues led to a page that was on topic so far, 0 to 1.
+    /// Learns that these clues led to a page that was on topic to this degree, 0 to 1.
     fn learn(&self, clues: &Clues, reward: f64);
 
     /// How many examples it has learned from.
     fn examples(&self) -> u64;
 
-    /// All that it has learned.
+    /// The whole learned state.
     fn snapshot(&self) -> Vec<u8>;
 
-    /// Begins with what was learned before; false where that is of another version.
+    /// Restores a learned state; false if it is of another version.
     fn restore(&self, snapshot: &[u8]) -> bool;
 
-    /// Whether the fetch of this number is to explore, with a number drawn for it.
+    /// Whether the fetch with this number explores; if so, a random number for it.
     fn explores(&self, fetch: u64) -> Option<u64>;
 
-    /// How likely a link of this score is on topic, 0 to 1.
+    /// The probability that a link with this score is on topic, 0 to 1.
     fn chance(&self, score: f64) -> f64;
 
-    /// A link is not asked for while one is to be had in a moment that is more likely on
-    /// topic than it is by this, 0 to 1: at 0.5 by twice, at 0 by nothing.
+    /// A link is not fetched while a more likely one becomes available shortly, if its own
+    /// probability is below this share of the other's: at 0.5 half of it; 0 disables
+    /// waiting.
     fn patience(&self) -> f64;
 
-    /// How much what was learned weighs in a score, 0 to 1; all else is the rating without
+    /// The weight of what was learned in a score, 0 to 1; the rest is the rating without
     /// clues.
     fn weight(&self) -> f64;
 
-    /// What the score is made of, in order.
+    /// The parts of the score, in order.
     fn parts(&self, clues: &Clues, link: Option<&LinkParts>) -> Vec<Part>;
 }

@@ -2,13 +2,13 @@
 //! topic, amplified by keywords in the anchor.
 
 use super::document::Document;
-use super::{Score, Strategy, Terms};
+use super::{Parameters, Score, Strategy};
 use crate::address::PageUrl;
 use crate::page::LinkParts;
 use crate::topic::score::{Weights, weighted};
 
 pub(super) struct Link {
-    pub terms: Terms,
+    pub terms: Parameters,
 }
 
 impl Link {
@@ -53,7 +53,7 @@ pub fn link_score(parts: &LinkParts, weights: &Weights) -> f64 {
     weighted(base, keyword, weights.gamma_keyword)
 }
 
-/// The link score's formula with its numbers filled in, for people.
+/// The link score's formula with its numbers filled in, for display.
 fn link_formula(parts: &LinkParts, weights: &Weights) -> String {
     let LinkParts {
         document,

@@ -33,28 +33,29 @@ pub use learn::Learned;
 pub use learning::Learning;
 pub use link::link_score;
 
-/// Priority of a link: its score, and its bucket; without a bucket it lies above the razor and is
-/// not followed.
+/// Priority of a link: its score and its bucket; without a bucket it is above the cutoff
+/// (`razor`) and not followed.
 pub type Score = (f64, Option<Bucket>);
 
-/// What all strategies are given: how much the parts of a rating weigh, and where the buckets end.
+/// The parameters of all strategies: the weights of the parts of a rating, and the
+/// boundaries of the buckets.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Terms {
-    /// How much the parts weigh.
+pub struct Parameters {
+    /// The weights of the parts.
     pub weights: Weights,
-    /// Where the buckets end.
+    /// The boundaries of the buckets.
     pub boundaries: Boundaries,
 }
 
-impl Terms {
-    /// A number that is the same for all crawls that rate by a strategy of this kind on these
-    /// terms, in every process.
+impl Parameters {
+    /// A hash that is equal in every process for all crawls that rate by a strategy of
+    /// this kind with these parameters.
     pub fn digest(&self, kind: StrategyKind) -> u64 {
         let Self {
             weights,
             boundaries,
         } = self;
-        // Numbers are written in the shortest form that gives them back.
+        // Numbers are written in their shortest exact form.
         let text = format!("{} {weights:?} {boundaries:?}", kind.name());
         let hash = Sha256::digest(text);
         let first = hash.iter().take(8);
@@ -73,24 +74,24 @@ pub trait Strategy: Send + Sync {
     /// Rates an image by the perplexity of its page.
     fn image(&self, document: f64) -> Score;
 
-    /// Rates a page of which only the address is known, as from a sitemap.
+    /// Rates a page that is known only by its address, for example from a sitemap.
     fn listed(&self) -> Score;
 
-    /// Whether it prefers some links to others. If not, a control sample drawn by chance would
-    /// show nothing.
+    /// Whether it prefers some links to others. If not, a random control sample would show
+    /// nothing.
     fn prefers(&self) -> bool {
         true
     }
 
-    /// Rates links by their clues and learns where they led, if this strategy learns. Links
-    /// without clues are rated by their parts.
+    /// The part that learns from clues, if this strategy learns. Links without clues are
+    /// rated by their parts.
     fn learning(&self) -> Option<&dyn Learning> {
         None
     }
 }
 
 /// The strategy of a kind. Strategies that learn share what was learned so far.
-pub fn of(kind: StrategyKind, terms: Terms, learned: &Learned) -> Arc<dyn Strategy> {
+pub fn of(kind: StrategyKind, terms: Parameters, learned: &Learned) -> Arc<dyn Strategy> {
     match kind {
         StrategyKind::Unfocused => Arc::new(unfocused::Unfocused),
         StrategyKind::Document => Arc::new(document::Document { terms }),
@@ -101,7 +102,7 @@ pub fn of(kind: StrategyKind, terms: Terms, learned: &Learned) -> Arc<dyn Strate
 
 /// Whether strategies of a kind prefer some links to others ([`Strategy::prefers`]).
 pub fn prefers(kind: StrategyKind) -> bool {
-    of(kind, Terms::default(), &Learned::default()).prefers()
+    of(kind, Parameters::default(), &Learned::default()).prefers()
 }
 
 #[cfg(test)]
@@ -117,14 +118,14 @@ mod tests {
         keyword: 0.1,
     };
 
-    fn made(kind: StrategyKind, terms: Terms) -> Arc<dyn Strategy> {
+    fn made(kind: StrategyKind, terms: Parameters) -> Arc<dyn Strategy> {
         of(kind, terms, &Learned::default())
     }
 
     #[test]
     fn strategies_differ_as_named() {
         let target = PageUrl::parse("http://a.org/").unwrap();
-        let rated = |kind| made(kind, Terms::default()).link(&target, &PARTS);
+        let rated = |kind| made(kind, Parameters::default()).link(&target, &PARTS);
         assert_eq!(rated(StrategyKind::Unfocused), (0.0, Some(Bucket::Normal)));
         assert_eq!(rated(StrategyKind::Document), (900.0, Some(Bucket::Medium)));
         let (score, bucket) = rated(StrategyKind::Link);
@@ -132,14 +133,14 @@ mod tests {
         assert_eq!(bucket, Some(Bucket::High));
         // A link without clues.
         assert_eq!(rated(StrategyKind::Learn), (score, bucket));
-        let document = made(StrategyKind::Document, Terms::default());
+        let document = made(StrategyKind::Document, Parameters::default());
         assert_eq!(document.image(1e9).1, None);
     }
 
     #[test]
     fn only_one_strategy_prefers_nothing_and_only_one_learns() {
         for &kind in StrategyKind::ALL {
-            let strategy = made(kind, Terms::default());
+            let strategy = made(kind, Parameters::default());
             assert_eq!(prefers(kind), kind != StrategyKind::Unfocused);
             let learns = strategy.learning().is_some();
             assert_eq!(learns, kind == StrategyKind::Learn);
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn other_terms_and_other_strategies_have_other_digests() {
-        let terms = Terms::default();
+        let terms = Parameters::default();
         let weights = Weights {
             gamma_anchor: 0.4,
             ..terms.weights
@@ -156,9 +157,9 @@ mod tests {
         let digests = [
             terms.digest(StrategyKind::Link),
             terms.digest(StrategyKind::Learn),
-            Terms { weights, ..terms }.digest(StrategyKind::Link),
+            Parameters { weights, ..terms }.digest(StrategyKind::Link),
         ];
-        assert_eq!(digests[0], Terms::default().digest(StrategyKind::Link));
+        assert_eq!(digests[0], Parameters::default().digest(StrategyKind::Link));
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
     }
 
@@ -174,7 +175,7 @@ mod tests {
             let weights = Weights { gamma_document, gamma_anchor, gamma_keyword, anchor_threshold };
             let parts = LinkParts { document, anchor, keyword };
             for &kind in StrategyKind::ALL {
-                let strategy = made(kind, Terms { weights, ..Terms::default() });
+                let strategy = made(kind, Parameters { weights, ..Parameters::default() });
                 let target = PageUrl::parse("http://a.org/").unwrap();
                 let (score, _) = strategy.link(&target, &parts);
                 prop_assert!(score.is_finite() && score >= 0.0, "{}", score);

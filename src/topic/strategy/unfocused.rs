@@ -6,7 +6,7 @@ use crate::page::{Bucket, LinkParts};
 
 pub(super) struct Unfocused;
 
-/// The priority of everything. No razor applies.
+/// The priority of every link. No cutoff applies.
 const EQUAL: Score = (0.0, Some(Bucket::Normal));
 
 impl Strategy for Unfocused {

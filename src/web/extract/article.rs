@@ -1,10 +1,10 @@
-//! The main content of a page, as the reader modes of browsers find it.
+//! The main content of a page, as found by the reader modes of browsers.
 //!
-//! `dom_smoothie` is Mozilla's Readability in Rust. It works on a tree of its own kind and
-//! changes it while it works; so the elements and texts that it can use are copied from
-//! the one parse (their strings are shared, nothing is parsed again), and afterwards it is
-//! looked up which of the texts it has left in the article. The text of a page is thus cut
-//! into the same blocks, whoever chooses among them.
+//! `dom_smoothie` is Mozilla's Readability in Rust. It works on its own kind of tree and
+//! changes it. So the elements and texts that it can use are copied from the existing
+//! parse (strings are shared, nothing is parsed again), and afterwards the texts left in
+//! its article are looked up. The text of a page is thus split into the same blocks for
+//! every extractor.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,12 +20,12 @@ use scraper::{Html, Node};
 
 use super::text::{Role, role};
 
-/// The sum of the depths of all copied nodes above which no article is looked for: for
-/// each element it looks several times at all within, so this bounds its time. Of 500
-/// encyclopedia pages the largest came to 400,000.
+/// The largest sum of the depths of all copied nodes. Readability visits everything within
+/// an element several times, so this bounds its time. The largest of 500 encyclopedia
+/// pages reached 400,000.
 const MAX_STEPS: usize = 1_000_000;
 
-/// The attributes that it looks at.
+/// The attributes that it uses.
 const ATTRIBUTES: [&str; 13] = [
     "aria-hidden",
     "aria-modal",
@@ -42,11 +42,11 @@ const ATTRIBUTES: [&str; 13] = [
     "summary",
 ];
 
-/// The texts of the tree that stand in its article; `None` where it has none, or where
-/// it is too much to look for one.
+/// The texts of the tree that belong to the article; `None` if there is none, or if the
+/// search would take too long.
 pub(super) fn texts(tree: &Html) -> Option<HashSet<NodeId>> {
     let copy = Copy::of(tree)?;
-    // Whatever its defects are, they must not cost a page.
+    // A bug in the library must not cost a page.
     let found = catch_unwind(AssertUnwindSafe(|| copy.article()));
     found.unwrap_or_else(|_| {
         tracing::debug!("the search for the article failed");
@@ -54,20 +54,20 @@ pub(super) fn texts(tree: &Html) -> Option<HashSet<NodeId>> {
     })
 }
 
-/// The part of a tree that an article may be made of.
+/// The part of a tree that may contain the article.
 struct Copy {
     document: Document,
-    /// Each text of the copy with the one that it was copied from.
+    /// Each text of the copy with its original.
     texts: Vec<(dom_query::NodeId, NodeId)>,
 }
 
 impl Copy {
-    /// `None` where it would be too large.
+    /// `None` if it would be too large.
     fn of(tree: &Html) -> Option<Self> {
         let document = Document::default();
         let mut texts = Vec::new();
         let mut open = vec![document.get_document()];
-        // Elements within which nothing is copied.
+        // Number of open elements whose content is not copied.
         let mut left_out = 0_usize;
         let mut steps = 0;
         for edge in tree.tree.root().traverse() {
@@ -118,7 +118,7 @@ impl Copy {
         };
         let mut reader = Readability::with_document(self.document, None, Some(config)).ok()?;
         reader.parse().ok()?;
-        // The tree of the best attempt, in which the nodes have kept their numbers.
+        // The tree of the best attempt, whose nodes have kept their numbers.
         let article = reader.doc.select_single("#readability-page-1");
         let article = article.nodes().first()?;
         let within: HashSet<dom_query::NodeId> = article
@@ -132,7 +132,7 @@ impl Copy {
     }
 }
 
-/// Nothing within is text of the page.
+/// Whether nothing within the element is text of the page.
 fn is_left_out(element: &Element) -> bool {
     match role(element.name()) {
         Role::Void | Role::Aside => true,
@@ -154,11 +154,11 @@ fn attributes(element: &Element) -> Vec<Attribute> {
 mod tests {
     use std::time::Duration;
 
-    use super::super::{Options, guard};
+    use super::super::{Options, limits};
     use super::*;
 
     fn tree(html: &str) -> Html {
-        guard::parse(html, &Options::default()).unwrap()
+        limits::parse(html, &Options::default()).unwrap()
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! Which encoding a body is in, and its text.
+//! Detects the encoding of a body and decodes it.
 //!
-//! The order is the WHATWG's: byte order mark, HTTP header, `meta` or XML
-//! declaration, detection. Labels are those of the Encoding standard, unknown
-//! ones are passed over. One thing is wider than the HTML standard's prescan of
-//! 1,024 bytes: of 27 real pages that were not UTF-8, nine declared it later, so
-//! the search goes on to the `body` element, as browsers do that reload.
+//! The order is the WHATWG's: byte order mark, HTTP header, `meta` or XML declaration,
+//! detection. Labels are those of the Encoding standard; unknown ones are ignored. One
+//! thing goes beyond the HTML standard's prescan of 1,024 bytes: of 27 real pages that
+//! were not UTF-8, nine declared it later, so the search continues to the `body` element,
+//! like browsers that reload the page.
 
 use std::borrow::Cow;
 
@@ -13,12 +13,12 @@ use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1252, X_USER_DEFI
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
 
-/// Bytes that are searched for a `meta` element, at most.
+/// The most bytes searched for a `meta` element.
 const META_BYTES: usize = 64 << 10;
-/// Bytes that the detection looks at, beginning where ASCII ends.
+/// Bytes used for detection, starting at the first non-ASCII byte.
 const DETECT_BYTES: usize = 256 << 10;
 
-/// A body with all that hints at its encoding.
+/// A body with all hints at its encoding.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Source<'a> {
     /// The bytes.
@@ -39,7 +39,7 @@ impl<'a> Source<'a> {
             .or_else(|| self.markup.then(|| of_markup(self.body)).flatten())
     }
 
-    /// The encoding that the body is to be decoded with, where this one is `declared`.
+    /// The encoding for decoding the body, given the `declared` one.
     pub(super) fn encoding(&self, declared: Option<&'static Encoding>) -> &'static Encoding {
         match Encoding::for_bom(self.body) {
             Some((encoding, _)) => encoding,
@@ -47,16 +47,16 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The text, undecodable bytes replaced by U+FFFD, without a byte order mark.
-    /// It holds at least the first `max_bytes` bytes of it (as UTF-8), where
-    /// there are so many, and borrows from the body where that is UTF-8.
+    /// The text without a byte order mark, undecodable bytes replaced by U+FFFD. It
+    /// contains at least the first `max_bytes` bytes of UTF-8, if there are that many, and
+    /// borrows from a body in UTF-8.
     pub(super) fn decode(&self, encoding: &'static Encoding, max_bytes: usize) -> Cow<'a, str> {
         let mark = match Encoding::for_bom(self.body) {
             Some((of_mark, bytes)) if of_mark == encoding => bytes,
             _ => 0,
         };
         let body = &self.body[mark..];
-        // Four bytes of any encoding give at least one byte of UTF-8.
+        // Four bytes of any encoding decode to at least one byte of UTF-8.
         let body = &body[..body.len().min(max_bytes.saturating_mul(4))];
         encoding.decode_without_bom_handling(body).0
     }
@@ -72,8 +72,8 @@ fn of_header(content_type: &str) -> Option<&'static Encoding> {
     })
 }
 
-/// The declaration within the markup, with the HTML standard's corrections:
-/// bytes in which ASCII could be read are not UTF-16.
+/// The declaration in the markup, with the HTML standard's correction: bytes that were
+/// readable as ASCII are not UTF-16.
 fn of_markup(body: &[u8]) -> Option<&'static Encoding> {
     let encoding = of_xml_declaration(body).or_else(|| of_meta(body))?;
     Some(if encoding == UTF_16LE || encoding == UTF_16BE {
@@ -187,17 +187,17 @@ fn detect(body: &[u8], host: &str) -> &'static Encoding {
     };
     let is_utf8 = match std::str::from_utf8(body) {
         Ok(_) => true,
-        // Only the last character is incomplete: the body was cut at a cap.
+        // Only the last character is incomplete: the body was truncated at a cap.
         Err(error) => error.error_len().is_none(),
     };
     if is_utf8 && !body.contains(&ESCAPE) {
         return UTF_8;
     }
-    // The words before the first foreign byte belong to the evidence.
+    // Includes the words before the first non-ASCII byte as evidence.
     let rest = &body[start.saturating_sub(64)..];
     let part = &rest[..rest.len().min(DETECT_BYTES)];
-    // Browsers deny ISO-2022-JP because scripts could be smuggled in it; nothing
-    // is executed here, and old Japanese pages are in it.
+    // Browsers reject ISO-2022-JP because it can hide scripts; nothing is executed here,
+    // and old Japanese pages use it.
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Allow);
     detector.feed(part, part.len() == rest.len());
     let top = host.rsplit('.').next().filter(|label| {

@@ -1,18 +1,18 @@
-//! The dense segments of a page, and those that speak of what its title speaks of.
+//! The dense segments of a page, and those that share the words of its title.
 //!
-//! After qRead, which this crawler comes from: the text is laid out in lines, three empty
-//! lines end a segment, and a segment is kept where it has enough words a line, or where
-//! its words are enough like those of the title (the cosine of their counts).
+//! The method is that of qRead, this crawler's predecessor: the text is laid out in lines,
+//! three empty lines end a segment, and a segment is kept if it has enough words per line,
+//! or if its words are similar enough to those of the title (the cosine of their counts).
 //!
-//! There is no layout here, so this is what stands for it. A block is a line. Each
-//! beginning and each end of a block-level element between two blocks is a line end, and
-//! so is each `br` and each line end of preformatted text; so many line ends in a row make
-//! one empty line less. Two paragraphs are one empty line apart, as browsers show them; a
-//! heading in a `div` of its own is two from the paragraph below it; and where one
-//! container ends and another begins there are three or more.
+//! Without a real layout, it is approximated. A block is a line. Each start and each end
+//! of a block-level element between two blocks is a line end, and so is each `br` and each
+//! line end of preformatted text; n consecutive line ends make n - 1 empty lines. Two
+//! paragraphs are one empty line apart, as browsers show them; a heading in a `div` of its
+//! own is two from the paragraph below it; and between the end of a container and the
+//! start of the next there are three or more.
 //!
-//! Linear in the text: each block is looked at once, and only the words of thin segments
-//! are counted.
+//! The time is linear in the text: each block is visited once, and only the words of
+//! sparse segments are counted.
 
 use std::collections::HashMap;
 
@@ -20,15 +20,15 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::text::Line;
 
-/// Empty lines that end a segment.
+/// The number of empty lines that end a segment.
 const GAP: u32 = 3;
-/// Words a line from which on a segment is dense.
+/// The words per line from which on a segment is dense.
 const MIN_DENSITY: f64 = 10.0;
-/// Cosine to the title from which on a segment is kept however thin it is.
+/// The cosine to the title from which on a sparse segment is kept.
 const MIN_SIMILARITY: f64 = 0.3;
 
-/// Which of the blocks are kept. `lines` and `words` tell of each block where it stands
-/// and how many words it has.
+/// Which of the blocks to keep. `lines` and `words` give the position and the number of
+/// words of each block.
 pub(super) fn dense(
     blocks: &[String],
     lines: &[Line],
@@ -52,7 +52,7 @@ pub(super) fn dense(
     kept
 }
 
-/// How often each word occurs; case does not count.
+/// The number of occurrences of each word, ignoring case.
 fn counts<'a>(texts: impl IntoIterator<Item = &'a str>) -> HashMap<String, f64> {
     let mut counts = HashMap::new();
     for text in texts {
@@ -63,7 +63,7 @@ fn counts<'a>(texts: impl IntoIterator<Item = &'a str>) -> HashMap<String, f64> 
     counts
 }
 
-/// The cosine of the angle between two vectors of counts, 0 where one is empty.
+/// The cosine of the angle between two vectors of counts; 0 if one is empty.
 fn cosine(a: &HashMap<String, f64>, b: &HashMap<String, f64>) -> f64 {
     let length = |v: &HashMap<String, f64>| v.values().map(|n| n * n).sum::<f64>().sqrt();
     let shared = a.iter().map(|(word, n)| n * b.get(word).unwrap_or(&0.0));

@@ -1,15 +1,15 @@
-//! What a page asks of crawlers: `X-Robots-Tag` headers and `meta` elements.
+//! The directives for crawlers in `X-Robots-Tag` headers and `meta` elements.
 //!
-//! The vocabulary is Google's robots meta tag specification, with `noai` and
-//! `noimageai` as DeviantArt introduced them and `noml` as Mojeek did. Several
-//! statements add up: none takes back what another forbids.
+//! The vocabulary is Google's robots meta tag specification, with `noai` and `noimageai`
+//! as introduced by DeviantArt and `noml` by Mojeek. Directives add up: none lifts a
+//! restriction of another.
 
 use crate::page::Directives;
 
-/// The name by which statements may address this crawler alone.
+/// The name by which directives may address this crawler alone.
 const AGENT: &str = "spoor";
 
-/// Rules that have a value after a colon, which is no crawler's name.
+/// Rules with a value after a colon, which are not names of crawlers.
 const VALUED: [&str; 5] = [
     "unavailable_after",
     "max-snippet",
@@ -18,10 +18,10 @@ const VALUED: [&str; 5] = [
     "indexifembedded",
 ];
 
-/// The directives of `X-Robots-Tag` headers that address everyone or spoor.
+/// The directives of `X-Robots-Tag` headers for all crawlers or for spoor.
 ///
-/// A header is a comma-separated list in which `name:` addresses what follows to
-/// one crawler, up to the next such name.
+/// A header is a comma-separated list in which `name:` addresses what follows to one
+/// crawler, up to the next such name.
 pub(super) fn of_headers(values: &[String]) -> Directives {
     let mut all = Directives::default();
     for value in values {
@@ -31,7 +31,7 @@ pub(super) fn of_headers(values: &[String]) -> Directives {
             if let Some((name, rest)) = rule.split_once(':') {
                 let name = name.trim();
                 let is_rule = VALUED.iter().any(|v| name.eq_ignore_ascii_case(v));
-                // A date after `unavailable_after:` has colons behind blanks.
+                // A date after `unavailable_after:` has colons after blanks.
                 if !is_rule && !name.is_empty() && !name.contains(char::is_whitespace) {
                     ours = name.eq_ignore_ascii_case(AGENT) || name == "*";
                     rule = rest.trim();
@@ -45,7 +45,7 @@ pub(super) fn of_headers(values: &[String]) -> Directives {
     all
 }
 
-/// Adds what `<meta name=NAME content=CONTENT>` says, if it is such a statement.
+/// Adds the directives of `<meta name=NAME content=CONTENT>`, if it has any.
 pub(super) fn of_meta(directives: &mut Directives, name: &str, content: &str) {
     let name = name.trim();
     if name.eq_ignore_ascii_case("robots") || name.eq_ignore_ascii_case(AGENT) {

@@ -1,4 +1,4 @@
-//! One walk over the tree, and the collector that both walks feed.
+//! The walk over the tree, and the collector that both walks use.
 
 use std::collections::HashSet;
 
@@ -15,26 +15,26 @@ use super::images;
 use super::json_ld;
 use super::links::Links;
 use super::metadata::{Marks, Says};
-use super::outline::Outline;
+use super::neighbours::Neighbours;
 use super::path::Path;
 use super::sources;
 use super::terms;
 use super::text::{Flow, Folder, Layout, Role, role};
 
-/// Characters of the title that are kept.
+/// The most characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
-/// Longest language tag that is believed (RFC 5646 section 4.4.1 asks for 35).
+/// The longest language tag that is accepted (RFC 5646 section 4.4.1 asks for 35).
 const MAX_LANGUAGE_BYTES: usize = 35;
-/// Longest target of a link that each image inside it keeps.
+/// The longest target of a link that each image inside it keeps.
 const MAX_TARGET_BYTES: usize = 2_000;
 
-/// What one walk over the tree gives, and where its blocks stand; what is made of the
-/// text afterwards is left empty. The texts of `article` are marked as chosen.
+/// The result of one walk over the tree, with the positions of its blocks; fields derived
+/// from the text afterwards are left empty. The texts of `article` are marked as chosen.
 ///
-/// A node's depth is bounded by the guard, and the walk keeps no stack of calls
-/// anyway. Elements with the attribute `hidden` or the style `display:none`, the marks of
-/// wikis (`[edit]`, `[1]`), and what the text module calls an aside, give no text but do give links and
-/// images; `aria-hidden` is ignored, since it hides from readers aloud only.
+/// The parser limits the depth of nodes, and the walk is not recursive anyway. Elements
+/// with the attribute `hidden` or the style `display:none`, wiki marks (`[edit]`, `[1]`),
+/// and asides as the text module defines them yield no text, but do yield links and
+/// images; `aria-hidden` is ignored, because it hides only from screen readers.
 pub(super) fn walk(
     page: &PageUrl,
     html: &Html,
@@ -42,12 +42,12 @@ pub(super) fn walk(
     article: Option<&HashSet<NodeId>>,
 ) -> (Extracted, Layout) {
     let mut collector = Collector::new(page, base(page, html), options);
-    let mut outline = Outline::default();
+    let mut neighbours = Neighbours::default();
     let mut path = Path::default();
-    // Elements within which the text is no prose, and within which nothing counts.
+    // Number of open elements whose text is not prose, and whose content is ignored.
     let mut asides = 0_usize;
     let mut voids = 0_usize;
-    // Of each open element its role, and whether it is such an aside.
+    // The role of each open element, and whether it is an aside.
     let mut open = Vec::new();
     for edge in html.tree.root().traverse() {
         match edge {
@@ -58,7 +58,7 @@ pub(super) fn walk(
                 }
                 Node::Element(element) => {
                     let role = role(element.name());
-                    outline.open(element.name(), collector.flow.len());
+                    neighbours.open(element.name(), collector.flow.len());
                     path.open(element.name(), element);
                     let is_aside = voids == 0 && is_aside(element, role);
                     open.push((role, is_aside));
@@ -68,7 +68,7 @@ pub(super) fn walk(
                         }
                         let images = collector.images.len();
                         collector.open(element.name(), role, element);
-                        outline.images(collector.images.len() - images);
+                        neighbours.images(collector.images.len() - images);
                         if json_ld::is_script(element.name(), element) {
                             let texts = node.children().filter_map(|n| n.value().as_text());
                             collector.json_ld(&texts.map(|text| &**text).collect::<String>());
@@ -88,20 +88,20 @@ pub(super) fn walk(
                         asides -= usize::from(is_aside);
                         collector.close(element.name(), role);
                     }
-                    outline.close(element.name(), collector.flow.len());
+                    neighbours.close(element.name(), collector.flow.len());
                     path.close();
                 }
             }
         }
     }
     let (mut extracted, layout) = collector.finish();
-    outline.surround(&extracted.flow, &mut extracted.images, options);
+    neighbours.surround(&extracted.flow, &mut extracted.images, options);
     (extracted, layout)
 }
 
 /// The attributes of an element.
 pub(super) trait Attributes {
-    /// The value of the attribute, `None` where the element has none.
+    /// The value of the attribute; `None` if the element lacks it.
     fn get(&self, name: &str) -> Option<&str>;
 
     /// The names of its attributes.
@@ -119,7 +119,7 @@ impl Attributes for Element {
     }
 }
 
-/// Gathers a page from its elements and texts in document order.
+/// Collects a page from its elements and texts in document order.
 #[derive(Debug)]
 pub(super) struct Collector<'a> {
     options: &'a Options,
@@ -127,23 +127,23 @@ pub(super) struct Collector<'a> {
     /// The page's text so far.
     pub(super) flow: Flow,
     links: Links<'a>,
-    /// Bytes of addresses of images that are still kept.
+    /// Remaining bytes for addresses of images.
     image_room: usize,
     /// The images so far.
     pub(super) images: Vec<ImageCandidate>,
     /// Images that the page names in its metadata.
     declared: Vec<ImageCandidate>,
-    /// Bytes of JSON-LD that are still read.
+    /// Remaining bytes for JSON-LD.
     json_room: usize,
-    /// Bytes of other addresses of images that are still kept.
+    /// Remaining bytes for alternative addresses of images.
     spare_room: usize,
-    /// Images that were left out because they are SVGs by name.
+    /// Images that were skipped because their names are those of SVGs.
     svgs: u32,
-    /// What the `source` elements of the `picture` that is open offer.
+    /// The offer of the `source` elements of the open `picture`.
     source: Option<sources::Offer<'static>>,
     /// The last image file that a link around an image led to.
     larger: Option<PageUrl>,
-    /// `noscript` elements that are open.
+    /// Number of open `noscript` elements.
     noscripts: usize,
     title: Folder,
     in_title: bool,
@@ -151,45 +151,45 @@ pub(super) struct Collector<'a> {
     root_language: Option<String>,
     meta_language: Option<String>,
     terms: Terms,
-    /// Where the first `link` that names the canonical address leads.
+    /// The target of the first `link` that names the canonical address.
     canonical: Option<PageUrl>,
     in_body: bool,
-    /// What the page says of itself.
+    /// The metadata that the page states about itself.
     says: Says,
-    /// Elements that are open and whose text is wanted.
+    /// Open elements whose text is needed.
     awaited: Vec<Awaited>,
 }
 
-/// An open element whose text says something, or is none of the author's words.
+/// An open element whose text is metadata, or is not the author's.
 #[derive(Debug)]
 struct Awaited {
     name: String,
-    /// Open elements of this name within it, itself included.
+    /// Number of open elements of this name within it, including itself.
     depth: usize,
-    /// Length of the flow at its beginning.
+    /// Length of the flow at its start.
     from: usize,
-    /// What its text is.
+    /// The use of its text.
     what: Awaits,
 }
 
-/// What the text of an element is wanted for.
+/// What the text of an element is needed for.
 #[derive(Debug, Clone, Copy)]
 enum Awaits {
-    /// It says something of the page.
+    /// It is metadata of the page.
     Says(Marks),
-    /// It is a mark among the author's words, and is left out of the main text.
+    /// It is a mark within the author's words, and is left out of the main text.
     Mark,
-    /// It leads around the site or lists sources, and is no part of the article.
+    /// It is navigation or a list of sources, and not part of the article.
     Furniture,
 }
 
-/// Elements whose text is wanted at the same time.
+/// The most elements whose text is collected at the same time.
 const MAX_AWAITED: usize = 8;
-/// The longest text of such an element; one that holds more was never closed.
+/// The longest text of such an element; a longer one was never closed.
 const MAX_AWAITED_BYTES: usize = 300;
 
 impl<'a> Collector<'a> {
-    /// Nothing gathered yet. Addresses resolve against `base`.
+    /// An empty page. Addresses resolve against `base`.
     pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
         Self {
             options,
@@ -218,12 +218,12 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// The link that follows stands in this kind of place.
+    /// Sets the path of the next link.
     fn stand(&mut self, path: [u32; 3]) {
         self.links.stand(path);
     }
 
-    /// An element begins that lies in no [`Role::Void`].
+    /// Handles the start of an element outside of any [`Role::Void`].
     pub(super) fn open(&mut self, name: &str, role: Role, attributes: &impl Attributes) {
         self.flow.open(role);
         if matches!(role, Role::Block | Role::Preformatted) {
@@ -278,7 +278,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// An element ends that lies in no [`Role::Void`].
+    /// Handles the end of an element outside of any [`Role::Void`].
     pub(super) fn close(&mut self, name: &str, role: Role) {
         self.flow.close(role);
         if matches!(role, Role::Block | Role::Preformatted) {
@@ -299,7 +299,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Notes where an element begins whose text is wanted.
+    /// Records the start of an element whose text is needed.
     fn await_text(&mut self, name: &str, attributes: &impl Attributes) {
         for awaited in &mut self.awaited {
             awaited.depth += usize::from(awaited.name == name);
@@ -353,7 +353,7 @@ impl<'a> Collector<'a> {
         });
     }
 
-    /// Text stands here, of an aside or of the page's prose.
+    /// Handles text, of an aside or of the page's prose.
     pub(super) fn text(&mut self, text: &str, aside: bool) {
         if self.in_title {
             // A second title is neither title nor prose.
@@ -368,7 +368,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// JSON-LD stands here.
+    /// Handles a JSON-LD script.
     pub(super) fn json_ld(&mut self, json: &str) {
         if let Some(room) = self.json_room.checked_sub(json.len()) {
             self.json_room = room;
@@ -388,26 +388,26 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// False where a further image would be resolved for no use.
+    /// Whether further images can be kept; resolving their addresses is useless otherwise.
     fn takes_images(&self) -> bool {
         self.images.len() < self.options.max_images && self.image_room > 0
     }
 
-    /// Whether the image's address still fits; if so it counts.
+    /// Whether the image's address still fits; if so, it is counted.
     fn has_room(&mut self, image: &ImageCandidate) -> bool {
         let left = self.image_room.checked_sub(image.url.as_str().len());
         self.image_room = left.unwrap_or(0);
         left.is_some()
     }
 
-    /// Whether the image is an SVG by name; if so it counts as left out.
+    /// Whether the image is an SVG by name; if so, it is counted as skipped.
     fn is_svg(&mut self, image: &ImageCandidate) -> bool {
         let is_svg = sources::is_svg(image.url.as_str());
         self.svgs = self.svgs.saturating_add(u32::from(is_svg));
         is_svg
     }
 
-    /// The page, and where its blocks stand.
+    /// The page, with the positions of its blocks.
     pub(super) fn finish(mut self) -> (Extracted, Layout) {
         images::unite(&mut self.images, self.declared, self.options);
         let blocks = self.flow.blocks();
@@ -483,13 +483,13 @@ impl<'a> Collector<'a> {
         self.images.push(image);
     }
 
-    /// The metadata name an image.
+    /// Handles an image named in the metadata.
     fn declare(&mut self, address: &str, found: Found) {
         if self.declared.len() < self.options.max_images && self.image_room > 0 {
             let Some(image) = images::declared(&self.base, address, found) else {
                 return;
             };
-            // Its properties may stand behind either name.
+            // Its properties may follow either name.
             if let Some(last) = self.declared.last_mut()
                 && last.url == image.url
             {
@@ -500,7 +500,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// In the body anybody may have written it.
+    /// In the body it may come from visitors.
     fn link(&mut self, attributes: &impl Attributes) {
         let rel = attributes.get("rel").unwrap_or_default();
         let is = |name| {
@@ -544,7 +544,7 @@ impl<'a> Collector<'a> {
         if let Some(name) = attributes.get("name") {
             terms::of_meta(&mut self.terms, &self.base, name, content);
         }
-        // Either attribute is met with either vocabulary.
+        // Either attribute occurs with either vocabulary.
         for key in ["property", "name"]
             .iter()
             .filter_map(|a| attributes.get(a))
@@ -568,8 +568,8 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// What the addresses of a page resolve against: the first `base` that has a
-/// `href`, where that is http or https, and the page's own address otherwise.
+/// The base of a page's addresses: the first `base` with a `href`, if that is http or
+/// https, and the page's own address otherwise.
 pub(super) fn base_of(page: &PageUrl, href: &str) -> PageUrl {
     page.join(href).unwrap_or_else(|_| page.clone())
 }
@@ -583,8 +583,8 @@ fn base(page: &PageUrl, html: &Html) -> PageUrl {
         .map_or_else(|| page.clone(), |href| base_of(page, href))
 }
 
-/// Whether the markup calls an element what leads around a site, or a list of sources. Names
-/// are those of HTML and ARIA, and of the class names that wikis and templates share.
+/// Whether the markup declares an element as navigation or as a list of sources. Names are
+/// those of HTML and ARIA, and the class names that wikis and templates share.
 fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
     const ROLES: [&str; 3] = ["navigation", "search", "doc-toc"];
     const CLASSES: [&str; 15] = [
@@ -637,8 +637,8 @@ fn is_aside(element: &Element, role: Role) -> bool {
         })
 }
 
-/// Whether an element of these classes is one of the marks that wikis put into headings and
-/// sentences: the link that edits a section, and the number of a footnote.
+/// Whether an element with these classes is one of the marks that wikis put into headings
+/// and sentences: a link to edit a section, or the number of a footnote.
 fn is_mark(name: &str, classes: &str) -> bool {
     let mut classes = classes.split_ascii_whitespace();
     classes.any(|class| match class {
@@ -662,7 +662,7 @@ fn hides(style: &str) -> bool {
     })
 }
 
-/// A language tag in lower case with hyphens, `None` where it is none.
+/// A language tag in lower case with hyphens; `None` if it is not valid.
 fn language(tag: &str) -> Option<String> {
     let tag = tag.trim().to_ascii_lowercase().replace('_', "-");
     let is_tag = !tag.is_empty()

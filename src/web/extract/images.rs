@@ -1,7 +1,7 @@
-//! Image candidates: what one element, or the page's metadata, says of an image.
+//! Image candidates from one element or from the page's metadata.
 //!
-//! Which of several addresses is taken is for `sources` to say, and the words
-//! around an image are told by the `outline` afterwards.
+//! `sources` chooses among several addresses, and `neighbours` adds the words around an
+//! image afterwards.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,15 +10,15 @@ use crate::address::PageUrl;
 use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LICENCES, Spans};
 
 use super::Options;
-use super::alt;
+use super::alt_text;
 use super::html::Attributes;
 use super::sources::{self, Offer};
 use super::text::fold_some;
 
-/// Characters of an `alt`, `title` or other attribute that are kept.
+/// The most characters of an `alt`, `title` or other attribute that are kept.
 const MAX_ATTRIBUTE_CHARS: usize = 1_000;
 
-/// What an `img` element offers, with what the enclosing `picture` offers.
+/// The offer of an `img` element, together with that of the enclosing `picture`.
 pub(super) fn offer<'a>(
     attributes: &'a impl Attributes,
     picture: Option<Offer<'a>>,
@@ -31,8 +31,8 @@ pub(super) fn offer<'a>(
     offer
 }
 
-/// The candidate that an `img` element gives, without the words around it: the best of
-/// what it offers, and the rest to fall back on. `None` where no address is http or https.
+/// The candidate of an `img` element, without the words around it: its best address, with
+/// the others to fall back on. `None` if no address is http or https.
 pub(super) fn candidate(
     base: &PageUrl,
     attributes: &impl Attributes,
@@ -55,20 +55,20 @@ pub(super) fn candidate(
     image
 }
 
-/// The candidate that the background of an element gives.
+/// The candidate of an element's background.
 pub(super) fn background(base: &PageUrl, attributes: &impl Attributes) -> Option<ImageCandidate> {
     let (address, found) = sources::background(attributes)?;
     element(base, attributes, &address, found)
 }
 
-/// The image file that a link around `image` leads to, with the same words;
-/// `None` where it leads to no other image file.
+/// The image file that a link around `image` leads to, with the same words; `None` if it
+/// does not lead to another image file.
 pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCandidate> {
     let name = target.path().rsplit('/').next()?;
     // In a wiki `File:Cat.jpg` is a page about the image.
     let is_page = name.contains(':') || name.contains("%3A");
     let (_, extension) = name.rsplit_once('.')?;
-    let is_image = alt::EXTENSIONS
+    let is_image = alt_text::EXTENSIONS
         .iter()
         .any(|e| extension.eq_ignore_ascii_case(e));
     if !is_image || is_page || *target == image.url {
@@ -77,7 +77,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
     let mut texts = image.texts.clone();
     texts.file_name = file_name_words(target);
     if texts.alt_kind == Some(AltKind::Written) {
-        texts.alt_kind = alt::kind(texts.alt.as_deref().unwrap_or_default(), target);
+        texts.alt_kind = alt_text::kind(texts.alt.as_deref().unwrap_or_default(), target);
     }
     Some(ImageCandidate {
         url: target.clone(),
@@ -94,7 +94,7 @@ pub(super) fn larger(image: &ImageCandidate, target: &PageUrl) -> Option<ImageCa
     })
 }
 
-/// The candidate that metadata name by its address alone.
+/// The candidate for an image that metadata give by its address alone.
 pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<ImageCandidate> {
     let url = resolve(base, address)?;
     Some(ImageCandidate {
@@ -115,7 +115,7 @@ pub(super) fn declared(base: &PageUrl, address: &str, found: Found) -> Option<Im
     })
 }
 
-/// A property of an image that metadata name: the key ends with it.
+/// Sets a property of an image from metadata, chosen by the end of the key.
 pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
     match key.rsplit(':').next() {
         Some("width") => image.width = dimension(content),
@@ -123,12 +123,12 @@ pub(super) fn describe(image: &mut ImageCandidate, key: &str, content: &str) {
         _ => {
             image.texts.alt = attribute_text(content);
             let alt = image.texts.alt.as_deref();
-            image.texts.alt_kind = alt.and_then(|alt| alt::kind(alt, &image.url));
+            image.texts.alt_kind = alt.and_then(|alt| alt_text::kind(alt, &image.url));
         }
     }
 }
 
-/// What the whole page says of one address.
+/// The page's information about one address.
 #[derive(Default)]
 struct Known {
     found: Vec<Found>,
@@ -137,10 +137,10 @@ struct Known {
     spares: Vec<PageUrl>,
 }
 
-/// Appends the images of the metadata, each address once and only where no element
-/// gives it, up to the greatest number in all; and tells every candidate of an address
-/// all the places where the page names it, its caption and its licences, as long as
-/// these take no more than addresses may.
+/// Appends the images of the metadata, each address once and only if no element has it, up
+/// to the maximum number of images. Adds to every candidate all places where the page
+/// names its address, its caption and its licences, while these fit into the budget for
+/// addresses.
 pub(super) fn unite(
     images: &mut Vec<ImageCandidate>,
     declared: Vec<ImageCandidate>,
@@ -197,7 +197,7 @@ pub(super) fn unite(
     }
 }
 
-/// A text of bounded length in one line, `None` where it is blank.
+/// A text of bounded length on one line; `None` if it is blank.
 pub(super) fn attribute_text(text: &str) -> Option<String> {
     fold_some(text, MAX_ATTRIBUTE_CHARS)
 }
@@ -222,7 +222,7 @@ fn element(
         licences: Vec::new(),
         spares: Vec::new(),
         texts: ImageTexts {
-            alt_kind: alt.as_deref().and_then(|alt| alt::kind(alt, &url)),
+            alt_kind: alt.as_deref().and_then(|alt| alt_text::kind(alt, &url)),
             alt,
             title: text("title"),
             aria_label: text("aria-label"),
@@ -247,8 +247,8 @@ fn pixels(attributes: &impl Attributes, name: &str) -> Option<u32> {
         .or_else(|| style_dimension(attributes.get("style")?, name))
 }
 
-/// A length attribute: whole or broken number of pixels, with `px` or without a
-/// unit; percentages and other units say nothing.
+/// A length attribute: a whole or decimal number of pixels, with `px` or without a unit;
+/// percentages and other units are ignored.
 pub(super) fn dimension(value: &str) -> Option<u32> {
     let value = value.trim();
     let end = value
@@ -280,9 +280,9 @@ fn style_dimension(style: &str, name: &str) -> Option<u32> {
     })
 }
 
-/// The words of the last path segment, without extension, lower-case, separated
-/// by blanks. Everything but letters separates words, and so does a capital in
-/// the middle of one.
+/// The words of the last path segment, without extension, in lower case, separated by
+/// blanks. Every character but letters separates words, and so does a capital in the
+/// middle of one.
 fn file_name_words(url: &PageUrl) -> Option<String> {
     let segment = url.path().rsplit('/').next()?;
     let stem = match segment.rsplit_once('.') {
@@ -293,8 +293,8 @@ fn file_name_words(url: &PageUrl) -> Option<String> {
         }
         _ => segment,
     };
-    // Decodes the escapes; what else a form's encoding means by `+`, `&` and `=`
-    // is lost, and these separate words anyway.
+    // Decodes the escapes. A form's encoding also changes `+`, `&` and `=`, but these
+    // separate words anyway.
     let mut words = String::new();
     for (name, value) in url::form_urlencoded::parse(stem.as_bytes()) {
         push_words(&mut words, &name);
@@ -304,7 +304,7 @@ fn file_name_words(url: &PageUrl) -> Option<String> {
 }
 
 fn push_words(words: &mut String, text: &str) {
-    // Sizes as in `330px-Cat.jpg` are numbers, and their unit is no word.
+    // Sizes such as in `330px-Cat.jpg` are numbers, and their unit is not a word.
     let text = text
         .replace(|c: char| c.is_ascii_digit(), "0")
         .replace("0px", "0");

@@ -1,7 +1,8 @@
-//! Images, licences and articles that a page describes in JSON-LD with the words of schema.org.
+//! Images, licences and articles that a page describes in JSON-LD with the vocabulary of
+//! schema.org.
 //!
-//! Nothing is expanded by a context: `@type` and the properties are looked for by
-//! the names that pages use. What is no JSON gives no image.
+//! Contexts are not expanded: `@type` and the properties are found by the names that pages
+//! use. Invalid JSON yields nothing.
 
 use std::collections::HashMap;
 
@@ -13,11 +14,11 @@ use crate::page::{Found, ImageCandidate, MAX_LICENCES};
 use super::html::Attributes;
 use super::{images, terms};
 
-/// Bytes of all JSON-LD of a page that are read; a script that goes beyond is
-/// passed over. A parsed value may take 30 times as much memory.
+/// The most bytes of all JSON-LD of a page; a script beyond that is skipped. A parsed
+/// value may take 30 times as much memory.
 pub(super) const MAX_BYTES: usize = 512 << 10;
 
-/// Whether the element holds JSON-LD.
+/// Whether the element contains JSON-LD.
 pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
     name == "script"
         && attributes.get("type").is_some_and(|media| {
@@ -26,18 +27,18 @@ pub(super) fn is_script(name: &str, attributes: &impl Attributes) -> bool {
         })
 }
 
-/// What a script of JSON-LD says.
+/// The content of a JSON-LD script.
 #[derive(Debug, Default)]
 pub(super) struct Read {
-    /// Every `ImageObject`, and what a property `image` names.
+    /// Every `ImageObject`, and the values of the property `image`.
     pub images: Vec<ImageCandidate>,
-    /// What the property `license` of anything but images names.
+    /// The values of the property `license` of anything but images.
     pub licences: Vec<String>,
-    /// What is said of the page itself.
+    /// The description of the page itself.
     pub article: Option<Article>,
 }
 
-/// An article or a page, as it is described.
+/// An article or a page, as described.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Article {
     /// `datePublished` as written.
@@ -50,10 +51,10 @@ pub(super) struct Article {
     pub headline: Option<String>,
 }
 
-/// Articles and authors that are looked at.
+/// The most articles and authors that are examined.
 const MAX_DESCRIBED: usize = 100;
 
-/// Kinds of things that a page may be, besides those whose names end with `Article`.
+/// Types of pages, besides those whose names end with `Article`.
 const ARTICLES: [&str; 9] = [
     "BlogPosting",
     "LiveBlogPosting",
@@ -70,7 +71,7 @@ const PAGES: [&str; 4] = ["WebPage", "ItemPage", "AboutPage", "CreativeWork"];
 /// Reads a script, with at most `max` images.
 pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
     let mut found = Read::default();
-    // Deeper than 128 levels is an error, so the recursion below is bounded too.
+    // Nesting deeper than 128 levels is an error, so the recursion below is bounded too.
     if let Ok(value) = serde_json::from_str::<Value>(json.trim()) {
         walk(base, &value, false, max, &mut found);
         found.article = article(base, &value);
@@ -78,8 +79,8 @@ pub(super) fn read(base: &PageUrl, json: &str, max: usize) -> Read {
     found
 }
 
-/// What is said of the page itself: of the article that has its address, or of the only
-/// one; where there is none, of the page. Of several articles none is the page.
+/// The description of the page itself: of the article that has its address, or of the only
+/// article; without any, of the page. If there are several articles, none is the page.
 fn article(page: &PageUrl, value: &Value) -> Option<Article> {
     let mut seen = Described::default();
     describe(value, &mut seen);
@@ -123,7 +124,7 @@ struct Described<'a> {
     named: HashMap<&'a str, &'a str>,
 }
 
-/// Finds what is described, but for what stands within a comment or a review.
+/// Finds the descriptions, except those within a comment or a review.
 fn describe<'a>(value: &'a Value, seen: &mut Described<'a>) {
     match value {
         Value::Array(values) => values.iter().for_each(|value| describe(value, seen)),
@@ -244,7 +245,7 @@ fn is_image_object(kind: &Value) -> bool {
     has_type(kind, &|name| name == "ImageObject")
 }
 
-/// Whether a `@type` is one that is wanted.
+/// Whether a `@type` is a wanted one.
 fn has_type(kind: &Value, wanted: &dyn Fn(&str) -> bool) -> bool {
     let is = |kind: &Value| {
         let name = kind.as_str().unwrap_or_default();

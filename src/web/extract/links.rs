@@ -1,36 +1,35 @@
 //! Links to other documents.
 
 use crate::address::PageUrl;
-use crate::page::{Link, Place};
+use crate::page::{Link, LinkPosition};
 
 use super::html::Attributes;
 use super::text::{Folder, fold_some};
 
-/// Characters of an anchor text that are kept.
+/// The most characters of an anchor text that are kept.
 const MAX_ANCHOR_CHARS: usize = 1_000;
 
 /// The links of one page, in document order.
 ///
-/// `a[href]` and `area[href]`, also with `download`; `iframe[src]` and
-/// `frame[src]` with their `title` as anchor; a `meta` refresh without one. Only
-/// http and https, and never to the page itself (another fragment of it is the
-/// same document). The same address may come several times, with different
-/// anchors.
+/// `a[href]` and `area[href]`, also with `download`; `iframe[src]` and `frame[src]` with
+/// their `title` as anchor; a `meta` refresh without one. Only http and https, and never
+/// to the page itself (another fragment of it is the same document). The same address may
+/// occur several times, with different anchors.
 #[derive(Debug)]
 pub(super) struct Links<'a> {
     page: &'a PageUrl,
     max: usize,
-    /// Bytes of addresses that are still kept.
+    /// Remaining bytes for addresses.
     room: usize,
     links: Vec<Link>,
-    /// The `a` elements not yet ended; `None` for those that are no link.
+    /// The `a` elements not yet ended; `None` for those that are not links.
     open: Vec<Option<OpenLink>>,
-    /// For each link how long the page's text was at its end, and at the end of the
-    /// last heading.
+    /// For each link the length of the page's text at its end, and at the end of the last
+    /// heading.
     ends: Vec<(usize, Option<usize>)>,
-    /// The kind of place in which the next link stands.
+    /// The path of the next link.
     path: [u32; 3],
-    /// How long the page's text was at the end of the last heading.
+    /// The length of the page's text at the end of the last heading.
     heading: Option<usize>,
 }
 
@@ -38,13 +37,13 @@ pub(super) struct Links<'a> {
 struct OpenLink {
     index: usize,
     text: Folder,
-    /// What stands in where there is no text.
+    /// Used if there is no text.
     title: Option<String>,
     alt: Option<String>,
 }
 
 impl<'a> Links<'a> {
-    /// No links yet; at most `max` are kept, with addresses of `room` bytes in all.
+    /// No links yet; at most `max` are kept, with addresses of `room` bytes in total.
     pub(super) fn new(page: &'a PageUrl, max: usize, room: usize) -> Self {
         Self {
             page,
@@ -58,17 +57,17 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// What follows stands in this kind of place.
+    /// Sets the path of the following links.
     pub(super) fn stand(&mut self, path: [u32; 3]) {
         self.path = path;
     }
 
-    /// A heading ends where the page's text has this length.
+    /// Handles the end of a heading at this length of the page's text.
     pub(super) fn headed(&mut self, at: usize) {
         self.heading = Some(at);
     }
 
-    /// An `a` element begins; its text follows.
+    /// Handles the start of an `a` element; its text follows.
     pub(super) fn open(&mut self, base: &PageUrl, attributes: &impl Attributes) {
         let link = self.add(base, attributes, "href").map(|index| OpenLink {
             index,
@@ -79,7 +78,7 @@ impl<'a> Links<'a> {
         self.open.push(link);
     }
 
-    /// The innermost `a` element ends, where the page's text has this length.
+    /// Handles the end of the innermost `a` element at this length of the page's text.
     pub(super) fn close(&mut self, at: usize) {
         let Some(Some(open)) = self.open.pop() else {
             return;
@@ -96,27 +95,27 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// Text stands here; it belongs to the innermost open link.
+    /// Handles text; it belongs to the innermost open link.
     pub(super) fn text(&mut self, text: &str) {
         if let Some(Some(open)) = self.open.last_mut() {
             open.text.push(text);
         }
     }
 
-    /// Something that separates words stands here.
+    /// Handles anything that separates words.
     pub(super) fn space(&mut self) {
         if let Some(Some(open)) = self.open.last_mut() {
             open.text.space();
         }
     }
 
-    /// Where the innermost open link leads.
+    /// The target of the innermost open link.
     pub(super) fn target(&self) -> Option<&PageUrl> {
         let open = self.open.last()?.as_ref()?;
         Some(&self.links.get(open.index)?.url)
     }
 
-    /// An image stands here; its `alt` may have to name the link.
+    /// Handles an image; its `alt` may have to serve as the anchor.
     pub(super) fn image(&mut self, alt: Option<&str>) {
         if let Some(Some(open)) = self.open.last_mut()
             && open.alt.is_none()
@@ -125,8 +124,8 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// An element that is a link as it stands: `area`, `iframe`, `frame`; the page's text
-    /// has the length `at` there.
+    /// Handles an element that is a link by itself: `area`, `iframe`, `frame`. The page's
+    /// text has the length `at` there.
     pub(super) fn element(
         &mut self,
         base: &PageUrl,
@@ -153,8 +152,8 @@ impl<'a> Links<'a> {
         }
     }
 
-    /// All links on a page of this text, a block a line; elements that are still open
-    /// end here.
+    /// All links of a page with this text, one block per line; elements still open end
+    /// here.
     pub(super) fn finish(mut self, text: &str) -> Vec<Link> {
         while !self.open.is_empty() {
             self.close(text.len());
@@ -183,7 +182,7 @@ impl<'a> Links<'a> {
     }
 
     fn push(&mut self, base: &PageUrl, target: &str, nofollow: bool) -> Option<usize> {
-        // Nothing is resolved for no use: a long base makes each address costly.
+        // Avoids useless work: a long base makes resolving each address costly.
         if self.links.len() >= self.max || self.room == 0 || is_other_scheme(target) {
             return None;
         }
@@ -195,9 +194,9 @@ impl<'a> Links<'a> {
             url,
             anchor: String::new(),
             nofollow,
-            place: Place {
+            place: LinkPosition {
                 path: self.path,
-                ..Place::default()
+                ..LinkPosition::default()
             },
         });
         self.ends.push((0, None));
@@ -205,8 +204,8 @@ impl<'a> Links<'a> {
     }
 }
 
-/// The common schemes that lead to no document, told without parsing what may be
-/// megabytes of data.
+/// Whether the target has one of the common schemes that lead to no document; checked
+/// without parsing what may be megabytes of data.
 pub(super) fn is_other_scheme(target: &str) -> bool {
     let target = target.trim_start().as_bytes();
     ["data:", "javascript:", "mailto:", "tel:", "blob:", "about:"]

@@ -1,18 +1,18 @@
-//! The main text of a page as its author wrote it: the blocks that were chosen, laid out
-//! so that it can be read.
+//! The main text of a page as its author wrote it: the chosen blocks, laid out for
+//! reading.
 //!
-//! A paragraph ends with an empty line. Items of a list and rows of a table stand on
-//! lines of their own, the cells of a row are parted by tabs, and a line end that the
-//! author set (`br`, `pre`) stays one. What a wiki adds to the author's words is left out
-//! where the markup names it: links to edit a section, and marks of footnotes. Of an article
-//! the menus, tables of contents and lists of sources that lie within it are left out as well,
-//! and the headings of sections that hold nothing else.
+//! A paragraph ends with an empty line. List items and table rows are on lines of their
+//! own, cells of a row are separated by tabs, and an explicit line end (`br`, `pre`) is
+//! kept. Additions of a wiki are left out if the markup shows them: links to edit a
+//! section, and footnote marks. From an article, the menus, tables of contents and lists
+//! of sources within it are left out as well, and the headings of sections that contain
+//! nothing else.
 
 use super::text::{Layout, Spot};
 use crate::page::Span;
 
-/// The text of those lines of `flow` for which `kept` is true, without what the markup calls
-/// furniture where it is an article that is wanted.
+/// The text of those lines of `flow` for which `kept` is true; for an article without
+/// navigation and lists of sources.
 pub(super) fn laid_out(
     flow: &str,
     layout: &Layout,
@@ -60,7 +60,7 @@ pub(super) fn laid_out(
                 before = Some(here);
                 bare.met(here, length, preceding);
             } else {
-                // Nothing is left of the block, and what parts it from others goes too.
+                // Nothing is left of the block, so its separator is removed too.
                 out.truncate(length);
                 bare.emptied();
             }
@@ -71,14 +71,14 @@ pub(super) fn laid_out(
     out
 }
 
-/// Headings at the end of the text so far, the outermost first, with nothing below them.
+/// Headings at the end of the text so far with nothing below them, the outermost first.
 #[derive(Debug, Default)]
 struct BareHeadings(Vec<BareHeading>);
 
 #[derive(Debug)]
 struct BareHeading {
     level: u8,
-    /// Where it begins in the text, and what stands before it.
+    /// Where it starts in the text, and the spot before it.
     from: usize,
     before: Option<Spot>,
     /// A block below it was left out.
@@ -86,7 +86,7 @@ struct BareHeading {
 }
 
 impl BareHeadings {
-    /// A block was laid out.
+    /// Handles a block that was laid out.
     fn met(&mut self, spot: Spot, from: usize, before: Option<Spot>) {
         match spot {
             Spot::Heading(level) => self.0.push(BareHeading {
@@ -99,15 +99,15 @@ impl BareHeadings {
         }
     }
 
-    /// Nothing is left of a block.
+    /// Handles a block of which nothing is left.
     fn emptied(&mut self) {
         for heading in &mut self.0 {
             heading.emptied = true;
         }
     }
 
-    /// The sections of this level and below end; headings of which nothing but what was left
-    /// out stood below them go.
+    /// Ends the sections of this level and below; removes headings of sections in which
+    /// everything was left out.
     fn end_sections(&mut self, level: u8, out: &mut String, before: &mut Option<Spot>) {
         while let Some(heading) = self.0.pop_if(|heading| heading.level >= level) {
             if heading.emptied {
@@ -121,7 +121,7 @@ impl BareHeadings {
     }
 }
 
-/// The parts that are left out, in order and apart from one another.
+/// The parts to leave out, in order and disjoint.
 fn left_out(layout: &Layout, is_article: bool) -> Vec<Span> {
     if !is_article || layout.furniture.is_empty() {
         return layout.cuts.clone();
@@ -158,7 +158,7 @@ fn part(out: &mut String, begun: usize, flow: &str, range: std::ops::Range<usize
     push(out, begun, flow.get(at..range.end).unwrap_or_default());
 }
 
-/// What was cut out of a line may leave two spaces.
+/// Cutting a part out of a line may leave two spaces.
 fn push(out: &mut String, begun: usize, text: &str) {
     let is_spaced = out.len() == begun || out.ends_with([' ', '\n']);
     out.push_str(if is_spaced {
@@ -168,7 +168,7 @@ fn push(out: &mut String, begun: usize, text: &str) {
     });
 }
 
-/// What parts two blocks.
+/// The separator of two blocks.
 fn between(before: Spot, here: Spot) -> &'static str {
     match (before, here) {
         (Spot::Item, Spot::Item) => "\n",

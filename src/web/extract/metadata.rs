@@ -1,10 +1,9 @@
-//! What a page says of itself besides its text: when it was published and changed, by
-//! whom, and what it is called.
+//! The metadata that a page states about itself: its dates, authors and title.
 //!
-//! Several vocabularies say the same, so each statement has a rank by where it stands:
-//! JSON-LD, which is written for machines and of one thing, before `meta` elements, before
-//! marks at what readers see. Of one rank the first counts. What is ambiguous is left out:
-//! `05/06/2024` is no date.
+//! Several vocabularies express the same, so each statement has a rank by its source:
+//! JSON-LD, which is written for machines, before `meta` elements, before marked-up
+//! visible text. Within a rank the first one counts. Ambiguous values are ignored:
+//! `05/06/2024` is not accepted as a date.
 
 use jiff::civil::Date;
 use jiff::fmt::temporal::{DateTimeParser, PiecesOffset};
@@ -16,19 +15,19 @@ use super::html::Attributes;
 use super::json_ld::Article;
 use super::text::fold_some;
 
-/// Authors that are kept.
+/// The most authors that are kept.
 const MAX_AUTHORS: usize = 20;
-/// Characters of a name that is believed.
+/// The longest name that is accepted, in characters.
 const MAX_NAME_CHARS: usize = 200;
-/// Characters of a title that are kept.
+/// The most characters of a title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
-/// Longest date that is read, in bytes.
+/// The longest date that is parsed, in bytes.
 const MAX_DATE_BYTES: usize = 64;
-/// The years that are believed: nothing older was dated so, and what lies far ahead is
-/// a slip or a placeholder.
+/// The years that are accepted: earlier texts are not dated this way, and years far ahead
+/// are typos or placeholders.
 const YEARS: std::ops::RangeInclusive<i16> = 1400..=2200;
 
-/// How much a statement counts by where it stands; less is better.
+/// The rank of a statement by its source; lower is better.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     JsonLd,
@@ -36,10 +35,10 @@ enum Rank {
     Marked,
 }
 
-/// A statement, and where it stood.
+/// A statement with the rank of its source.
 type Said<T> = Option<(Rank, T)>;
 
-/// Gathers what a page says of itself.
+/// Collects the metadata of a page.
 #[derive(Debug, Default)]
 pub(super) struct Says {
     published: Said<String>,
@@ -50,7 +49,7 @@ pub(super) struct Says {
     heading: Option<String>,
 }
 
-/// What the text of an element is.
+/// The meaning of an element's text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Marks {
     Author,
@@ -96,7 +95,7 @@ impl Says {
         }
     }
 
-    /// An element; what its text is, where that says something.
+    /// Handles an element; returns the meaning of its text, if it has one.
     pub(super) fn element(&mut self, name: &str, attributes: &impl Attributes) -> Option<Marks> {
         let marks = match name {
             "h1" if self.heading.is_none() => Some(Marks::Heading),
@@ -104,7 +103,7 @@ impl Says {
             | "strong" | "li" | "abbr" => marked(name, attributes),
             _ => None,
         }?;
-        // What stands in an attribute says it better than the text.
+        // An attribute is more precise than the text.
         let machine = ["content", "datetime"]
             .iter()
             .find_map(|a| attributes.get(a));
@@ -117,7 +116,7 @@ impl Says {
         }
     }
 
-    /// The text of an element that [`Says::element`] asked for.
+    /// The text of an element for which [`Says::element`] returned a meaning.
     pub(super) fn text(&mut self, marks: Marks, text: &str) {
         match marks {
             Marks::Author => self.author(Rank::Marked, text),
@@ -127,7 +126,7 @@ impl Says {
         }
     }
 
-    /// What JSON-LD says of the page.
+    /// The description of the page in JSON-LD.
     pub(super) fn article(&mut self, article: &Article) {
         let day = |text: &Option<String>| text.as_deref().and_then(date);
         put(
@@ -143,10 +142,11 @@ impl Says {
         self.headline = self.headline.take().or_else(headline);
     }
 
-    /// All of it; `title` is the text of the `title` element.
+    /// All metadata; `title` is the text of the `title` element.
     pub(super) fn finish(self, title: Option<&str>) -> Metadata {
-        // Sites add their name behind a title; what it has in common with the heading is the
-        // page's own. A headline that no title has may describe something else.
+        // Sites append their name to a title; what it shares with the heading is the
+        // page's own. A headline that is not part of the title may describe something
+        // else.
         let heading = self.heading.filter(|heading| heading.chars().count() >= 3);
         let in_title = |text: &String| title.is_none_or(|title| title.contains(text.as_str()));
         let shared = self.open_graph.map(|shared| match &heading {
@@ -193,7 +193,7 @@ fn put(said: &mut Said<String>, rank: Rank, value: impl FnOnce() -> Option<Strin
     }
 }
 
-/// What the marks at an element make of its text: microdata, link types, microformats.
+/// The meaning of an element's text by its microdata, link types or microformats.
 fn marked(name: &str, attributes: &impl Attributes) -> Option<Marks> {
     let is = |attribute: &str, wanted: &[&str]| {
         let tokens = attributes.get(attribute).unwrap_or_default();
@@ -220,7 +220,7 @@ fn title(text: &str) -> Option<String> {
     fold_some(text, MAX_TITLE_CHARS)
 }
 
-/// A name of a person or a body; addresses of profiles are none.
+/// The name of a person or organisation; addresses of profiles are not accepted.
 fn name(text: &str) -> Option<String> {
     let name = fold_some(text, MAX_NAME_CHARS + 1)?;
     let is_address = name.contains("://") || name.starts_with("www.") || name.starts_with('/');
@@ -228,8 +228,7 @@ fn name(text: &str) -> Option<String> {
     (has_letters && !is_address && name.chars().count() <= MAX_NAME_CHARS).then_some(name)
 }
 
-/// A date in ISO 8601, as exact as it was given; `None` where it is none, or can be read
-/// in two ways.
+/// A date in ISO 8601, as precise as given; `None` if it is invalid or ambiguous.
 pub(super) fn date(text: &str) -> Option<String> {
     let text = text.trim();
     if text.is_empty() || text.len() > MAX_DATE_BYTES {
@@ -242,12 +241,13 @@ pub(super) fn date(text: &str) -> Option<String> {
 }
 
 fn believed(date: Date) -> Option<Date> {
-    // What a system writes that knows no date.
+    // The value that systems write if they know no date.
     let is_epoch = date == Date::constant(1970, 1, 1);
     (YEARS.contains(&date.year()) && !is_epoch).then_some(date)
 }
 
-/// `2024`, `2024-05`, `2024-05-17`, also with slashes: the year first is no riddle.
+/// `2024`, `2024-05`, `2024-05-17`, also with slashes: with the year first a date is
+/// unambiguous.
 fn partial(text: &str) -> Option<String> {
     let digits = |part: &str, n: std::ops::RangeInclusive<usize>| {
         n.contains(&part.len()) && part.bytes().all(|b| b.is_ascii_digit())
@@ -295,7 +295,7 @@ fn exact(text: &str) -> Option<String> {
     Some(format!("{date}T{time}{offset}"))
 }
 
-/// A date as mails and HTTP have it (RFC 2822).
+/// A date as in mails and HTTP (RFC 2822).
 fn of_mail(text: &str) -> Option<String> {
     let zoned = rfc2822::DateTimeParser::new().parse_zoned(text).ok()?;
     exact(&zoned.strftime("%Y-%m-%dT%H:%M:%S%:z").to_string())

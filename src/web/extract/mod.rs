@@ -2,53 +2,51 @@
 //!
 //! The journey, and the reading order:
 //!
-//! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and
-//!    decodes.
-//! 2. `guard` parses the text once, and gives up where hostile markup would make
-//!    the tree too deep, too large or too slow.
-//! 3. `html` walks the tree once and hands each element and each text to one
-//!    collector, which keeps
-//!    `text` (blocks), `links`, `images` and `terms` of use (`directives` among them). An image's address
-//!    comes from one of its `sources` or from `json_ld`, the words around it from
-//!    the `outline` of the walk, and `alt` tells whether its alt text was written.
-//!    `path` tells in what kind of place of the page a link stands, and
-//!    `prints` tells afterwards what its text is known again by.
-//!    `metadata` gathers what the page says of itself: its dates, authors and title.
-//! 4. `choose` keeps those blocks that the job's extractor chooses: `article` marks
-//!    them during the walk, `density` judges them by where they stand. An article costs
-//!    3.3 ms on a page whose parse takes 2.4 (a copy of the tree, and Readability's many
-//!    walks over it), density a tenth of a millisecond, and the language another tenth.
-//!    `main_text` lays out the blocks of the document that is kept; an article is looked
-//!    for once, whoever wants it.
-//! 5. `soup` feeds the same collector from the bare token stream where the guard
-//!    gave up: text, links and images without the words around them.
+//! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and decodes.
+//! 2. `limits` parses the text once, and stops if hostile markup would make the tree too
+//!    deep, too large or too slow.
+//! 3. `html` walks the tree once and passes each element and each text to one collector,
+//!    which keeps `text` (blocks), `links`, `images` and `terms` of use (including
+//!    `directives`). An image's address comes from one of its `sources` or from `json_ld`,
+//!    the words around it from the `neighbours` found by the walk, and `alt_text` tells
+//!    whether its alt text was written for it. `path` describes the position of a link on
+//!    its page, and `fingerprint` summarises the text for recognising it. `metadata`
+//!    collects the page's dates, authors and title.
+//! 4. `selection` keeps the blocks chosen by the job's extractor: `article` marks them
+//!    during the walk, `density` judges them by their position. An article costs 3.3 ms on
+//!    a page whose parse takes 2.4 (a copy of the tree, and Readability's many walks over
+//!    it), density a tenth of a millisecond, and language recognition another tenth.
+//!    `main_text` lays out the blocks of the document to keep; the article is searched for
+//!    only once.
+//! 5. `token_stream` feeds the same collector if the parse was stopped: text, links, and
+//!    images without the words around them.
 //!
-//! Everything is pure: the same bytes give the same page, with no network, no
-//! clock and no store behind it, so stored responses can be extracted again. This
-//! module must not know what is topical, what may be followed and what is
-//! fetched next; it reports nofollow, terms of use and declared sizes, and others
-//! act on them. Memory and time are bounded by [`Options`] whatever the bytes are.
+//! Everything is pure: the same bytes give the same page, with no network, no clock and no
+//! store behind it, so stored responses can be extracted again. This module must not know
+//! what is topical, what may be followed and what is fetched next; it reports nofollow,
+//! terms of use and declared sizes, and its callers act on them. [`Options`] bounds memory
+//! and time for any input.
 
-mod alt;
+mod alt_text;
 mod article;
 mod charset;
-mod choose;
 mod density;
 mod directives;
-mod guard;
+mod fingerprint;
 mod html;
 mod images;
 mod json_ld;
+mod limits;
 mod links;
 mod main_text;
 mod metadata;
-mod outline;
+mod neighbours;
 mod path;
-mod prints;
-mod soup;
+mod selection;
 mod sources;
 mod terms;
 mod text;
+mod token_stream;
 
 #[cfg(test)]
 mod tests;
@@ -58,40 +56,41 @@ use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
 pub use text::plain_text;
 
-/// Bounds of what one page may give and cost.
+/// Limits on the result and the cost of one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// How many enclosing elements' texts an image keeps.
     pub parents: usize,
     /// How many sibling elements' texts an image keeps.
     pub siblings: usize,
-    /// Bytes of decoded text that are read; the rest of the page is cut.
+    /// The most bytes of decoded text; the rest of the page is ignored.
     pub max_text_bytes: usize,
-    /// Depth of the tree above which a page is read as a bare token stream.
-    /// Of some 3,700 real pages the deepest had 90; the tree builder's time per tag
-    /// grows with the depth, so this also bounds the time.
+    /// The deepest tree; a deeper page is read as a token stream. Of some 3,700 real pages
+    /// the deepest had 90; the tree builder's time per tag grows with the depth, so this
+    /// also bounds the time.
     pub max_nesting: usize,
-    /// Nodes (elements, texts, comments) of the tree above which a page is read
-    /// as a bare token stream; a node takes about 150 bytes while parsed. Of 521
-    /// encyclopedia pages the largest had 21,239.
+    /// The most nodes (elements, texts, comments) of the tree; a page with more is read as
+    /// a token stream. A node takes about 150 bytes while parsing. Of 521 encyclopedia
+    /// pages the largest had 21,239.
     pub max_nodes: usize,
-    /// Links that are kept; later ones are ignored.
+    /// The most links; later ones are ignored.
     pub max_links: usize,
-    /// Images that are kept; later ones are ignored.
+    /// The most images; later ones are ignored.
     pub max_images: usize,
-    /// Greatest width and height in pixels of an image that is wanted; where a page
-    /// offers several sizes, the largest within is taken.
+    /// The largest wanted width and height of an image, in pixels; if a page offers
+    /// several sizes, the largest one within is taken.
     pub max_image: (u32, u32),
-    /// Bytes of parents' and siblings' texts that all images of a page keep
-    /// together; later images have none.
+    /// The most bytes for the texts of parents and siblings of all images of a page; later
+    /// images get none.
     pub max_context_bytes: usize,
-    /// Bytes of the addresses of all links that are kept, and of all images, each: a
-    /// `base` of 8,000 bytes makes as much of every `?1`. Later ones are ignored.
+    /// The most bytes for the addresses of all links, and likewise of all images: with a
+    /// `base` of 8,000 bytes every `?1` takes as much. Later ones are ignored.
     pub max_address_bytes: usize,
-    /// What chooses the text of an HTML page among its blocks; plain text is taken whole.
+    /// The extractor that chooses the text of an HTML page among its blocks; plain text is
+    /// taken whole.
     pub extractor: Extractor,
-    /// What chooses the main text that is kept as its author wrote it; `None` where none
-    /// is wanted.
+    /// The extractor of the main text to keep as its author wrote it; `None` if it is not
+    /// wanted.
     pub documents: Option<Extractor>,
 }
 
@@ -114,25 +113,27 @@ impl Default for Options {
     }
 }
 
-/// Why a response gives no page.
+/// Why a response yields no page.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExtractError {
     /// The `Content-Type` is neither HTML nor text.
-    #[error("`{0}` is neither HTML nor text; only such pages are read")]
+    #[error("`{0}` is neither HTML nor text, the only types that are read")]
     ContentType(String),
-    /// The header promises text or is absent, and the bytes are no text.
+    /// The header promises text or is absent, and the bytes are not text.
     #[error("the body is binary data, not the text that its Content-Type promises")]
     Binary,
 }
 
-/// What one parse of the response gives.
+/// Parses a response.
 ///
-/// HTML and XHTML are read, and everything else of `text/` as plain text. Where the `Content-Type` is absent the
-/// body is HTML if a tag begins in its first 1,024 bytes, and plain text
-/// otherwise. Relative links resolve against `url`, the address that answered.
+/// HTML and XHTML are parsed, and all other types of `text/` are read as plain text.
+/// Without a `Content-Type` the body is HTML if a tag starts in its first 1,024 bytes, and
+/// plain text otherwise. Relative links resolve against `url`, the address of the
+/// response.
 ///
 /// # Errors
-/// [`ExtractError`] where the response is no text document.
+///
+/// [`ExtractError`] if the response is not a text document.
 pub fn extract(
     url: &PageUrl,
     fetched: &Fetched,
@@ -158,14 +159,14 @@ pub fn extract(
     let mut page = match form {
         Form::Html => extract_text(url, &text, options),
         Form::Plain => {
-            let flow = text::plain_flow(guard::cap(&text, options.max_text_bytes));
+            let flow = text::plain_flow(limits::cap(&text, options.max_text_bytes));
             let mut page = Extracted {
                 blocks: flow.blocks(),
                 ..Extracted::default()
             };
             let (flow, layout) = flow.into_parts();
             let documents = options.documents.map(|_| Extractor::All);
-            choose::text(&mut page, &flow, &layout, Extractor::All, documents);
+            selection::text(&mut page, &flow, &layout, Extractor::All, documents);
             page
         }
     };
@@ -175,17 +176,17 @@ pub fn extract(
     Ok(page)
 }
 
-/// What the headers of the answer from `url` say of its use, as for an image that has
-/// no markup.
+/// The terms of use in the headers of the response from `url`, for an image, which has no
+/// markup.
 pub fn header_terms(url: &PageUrl, headers: &TermsHeaders) -> Terms {
     terms::of_headers(url, headers)
 }
 
-/// What one parse of decoded HTML gives, as for a file on disk; `charset` is
-/// `UTF-8`. Relative links resolve against `url`.
+/// Parses decoded HTML, such as a file on disk; `charset` is `UTF-8`. Relative links
+/// resolve against `url`.
 pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
-    let html = guard::cap(html, options.max_text_bytes);
-    let (mut page, layout) = match guard::parse(html, options) {
+    let html = limits::cap(html, options.max_text_bytes);
+    let (mut page, layout) = match limits::parse(html, options) {
         Ok(tree) => {
             let wanted = [Some(options.extractor), options.documents];
             let article = if wanted.contains(&Some(Extractor::Article)) {
@@ -197,12 +198,12 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
         }
         Err(excess) => {
             tracing::debug!(%excess, "read as a bare token stream");
-            soup::walk(url, html, options)
+            token_stream::walk(url, html, options)
         }
     };
     page.charset = encoding_rs::UTF_8.name().to_owned();
     let flow = std::mem::take(&mut page.flow);
-    choose::text(
+    selection::text(
         &mut page,
         &flow,
         &layout,
@@ -227,7 +228,7 @@ fn form(content_type: Option<&str>, body: &[u8]) -> Result<Form, ExtractError> {
         .to_ascii_lowercase();
     match media.as_str() {
         "text/html" | "application/xhtml+xml" | "application/vnd.wap.xhtml+xml" => Ok(Form::Html),
-        // Which of them are wanted is not for this module to say.
+        // The caller decides which of them are wanted.
         text if text.starts_with("text/") => Ok(Form::Plain),
         "" => Ok(if begins_markup(body) {
             Form::Html

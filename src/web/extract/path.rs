@@ -1,9 +1,9 @@
-//! Where in the structure of a page an element stands, as numbers that are the same for
-//! elements in the same kind of place.
+//! Hashes of the position of an element in the structure of a page, equal for elements in
+//! the same kind of position.
 //!
-//! Links in one kind of place share their fate: a page's menu leads to its menus, its
-//! list of related articles to related articles. So the path of tags and classes to a
-//! link predicts what it leads to (Chakrabarti, Punera & Subramanyam 2002).
+//! Links in the same kind of position lead to similar pages: a page's menu leads to its
+//! sections, its list of related articles to related articles. So the path of tags and
+//! classes to a link predicts what it leads to (Chakrabarti, Punera & Subramanyam 2002).
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -11,31 +11,31 @@ use super::html::Attributes;
 
 /// Elements deeper than this share the path of the one at this depth.
 const MAX_DEPTH: usize = 256;
-/// Elements of the end of a path that make the near path.
+/// The number of elements at the end of a path that make the near path.
 const NEAR: usize = 3;
-/// Marked elements of the end of a path that make the marked path.
+/// The number of marked elements at the end of a path that make the marked path.
 const MARKED: usize = 2;
 
-/// The elements that are open, outermost first.
+/// The open elements, outermost first.
 #[derive(Debug, Default)]
 pub(super) struct Path {
     open: Vec<Step>,
-    /// Elements open beyond [`MAX_DEPTH`].
+    /// Number of open elements beyond [`MAX_DEPTH`].
     beyond: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    /// Of this element alone.
+    /// The hash of this element alone.
     own: u32,
-    /// Of the whole path to it.
+    /// The hash of the whole path to it.
     path: u32,
-    /// It has a class, or it is a section with a name.
+    /// It has a class, or is a section with a name.
     marked: bool,
 }
 
 impl Path {
-    /// An element begins.
+    /// Handles the start of an element.
     pub(super) fn open(&mut self, name: &str, attributes: &impl Attributes) {
         if self.open.len() >= MAX_DEPTH {
             self.beyond += 1;
@@ -45,7 +45,7 @@ impl Path {
             .get("class")
             .and_then(|class| class.split_ascii_whitespace().next())
             .unwrap_or_default();
-        // Numbered names are of one element, not of a kind.
+        // A numbered name belongs to one element, not to a kind.
         let id = is_section(name)
             .then(|| attributes.get("id"))
             .flatten()
@@ -62,7 +62,7 @@ impl Path {
         });
     }
 
-    /// An element ends.
+    /// Handles the end of an element.
     pub(super) fn close(&mut self) {
         match self.beyond.checked_sub(1) {
             Some(left) => self.beyond = left,
@@ -72,7 +72,7 @@ impl Path {
         }
     }
 
-    /// The place of the innermost element: its whole path, the end of it, and its last
+    /// The position of the innermost element: its whole path, the end of it, and its last
     /// elements that have a class or a name.
     pub(super) fn here(&self) -> [u32; 3] {
         let ends = |steps: &mut dyn Iterator<Item = &Step>, seed: u32| {
@@ -92,7 +92,7 @@ fn is_section(name: &str) -> bool {
     )
 }
 
-/// These numbers are stored, so the hash is one that never changes.
+/// These numbers are stored, so the hash must never change.
 fn mix(sum: u32, part: &[u8]) -> u32 {
     xxh3_64_with_seed(part, u64::from(sum)) as u32
 }

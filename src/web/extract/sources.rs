@@ -1,8 +1,8 @@
-//! The addresses at which an element offers its image, best first: lazy attributes,
+//! The addresses that an element offers for its image, best first: lazy attributes,
 //! `srcset`, `src`, and the background images of CSS.
 //!
-//! This module chooses among texts; it resolves no address and knows nothing of
-//! the words around an image.
+//! This module chooses among texts; it does not resolve addresses and does not know the
+//! words around an image.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::page::Found;
 use super::html::Attributes;
 use super::links::is_other_scheme;
 
-/// Attributes in which scripts that load images late keep the real address.
+/// Attributes in which lazy-loading scripts keep the real address.
 const LAZY: [&str; 11] = [
     "data-src",
     "data-original",
@@ -31,34 +31,34 @@ const LAZY: [&str; 11] = [
 const LAZY_SETS: [&str; 3] = ["data-srcset", "data-lazy-srcset", "data-original-set"];
 /// Attributes in which they keep the address of a background.
 const LAZY_BACKGROUNDS: [&str; 3] = ["data-bg", "data-background", "data-background-image"];
-/// The type of an SVG.
+/// The media type of SVG.
 const SVG: &str = "image/svg+xml";
-/// Types of pictures that cannot be decoded, so that another `source` is better.
+/// Image types that cannot be decoded, so that another `source` is better.
 const UNREADABLE: [&str; 5] = ["image/avif", "image/heic", "image/heif", "image/jxl", SVG];
 
-/// Addresses that are kept of those that an element offers, `src` not counted: a `srcset`
-/// may have thousands.
+/// The most addresses kept for an element, not counting `src`: a `srcset` may have
+/// thousands.
 const MAX_OFFERED: usize = 8;
-/// Names of query parameters by which a server that has an SVG is asked for a raster image.
+/// Names of query parameters that ask a server for a raster version of an SVG.
 const RASTER_QUERIES: [&str; 7] = ["format", "fm", "h", "height", "size", "w", "width"];
 
-/// An address that is offered.
+/// An offered address.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Choice<'a> {
-    /// As it stands on the page.
+    /// As written on the page.
     pub address: Cow<'a, str>,
-    /// Width in pixels or density of pixels, whichever is said; 1 where neither
-    /// is. A width is always the greater number.
+    /// Width in pixels or pixel density, whichever is given; 1 if neither is. A width is
+    /// always the larger number.
     pub size: f64,
-    /// Whether the image can be as small as the job wants it.
+    /// Whether the image may be small enough for the job.
     pub fits: bool,
     /// Where it was found.
     pub found: &'static [Found],
 }
 
 impl Choice<'_> {
-    /// Whether this one is tried before `other`: the largest that fits, and where none
-    /// does, the smallest.
+    /// Whether this one is tried before `other`: the largest that fits, and if none does,
+    /// the smallest.
     fn is_better_than(&self, other: &Choice<'_>) -> bool {
         match (self.fits, other.fits) {
             (true, true) => self.size > other.size,
@@ -75,7 +75,7 @@ impl Choice<'_> {
     }
 }
 
-/// The addresses at which an element offers one picture.
+/// The addresses that an element offers for one picture.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Offer<'a> {
     /// Best first.
@@ -87,7 +87,7 @@ pub(super) struct Offer<'a> {
 }
 
 impl<'a> Offer<'a> {
-    /// All of them, the one to ask first in front.
+    /// All of them, the first one to try in front.
     pub(super) fn best_first(self) -> Vec<Choice<'a>> {
         let Self { mut sizes, src, .. } = self;
         if sizes.first().is_some_and(|best| best.fits) {
@@ -102,13 +102,13 @@ impl<'a> Offer<'a> {
         sizes
     }
 
-    /// Whether all that it offers are SVGs.
+    /// Whether all offered addresses are SVGs.
     pub(super) fn is_only_svg(&self) -> bool {
         self.svg && self.sizes.is_empty() && self.src.is_none()
     }
 
-    /// What another element offers of the same picture; of two that are as good, the one
-    /// that is here goes first.
+    /// Adds the offer of another element for the same picture; between equals the present
+    /// one goes first.
     pub(super) fn join(&mut self, other: Offer<'a>) {
         for choice in other.sizes {
             self.add(choice);
@@ -116,7 +116,7 @@ impl<'a> Offer<'a> {
         self.svg |= other.svg;
     }
 
-    /// The same, free of the page.
+    /// The same without borrowing from the page.
     pub(super) fn into_owned(self) -> Offer<'static> {
         Offer {
             sizes: self.sizes.into_iter().map(Choice::into_owned).collect(),
@@ -144,9 +144,9 @@ impl<'a> Offer<'a> {
     }
 }
 
-/// What an `img` offers: the addresses for a script that loads images late, since
-/// there is a stand-in elsewhere where there are any; else those of `srcset`, and `src`.
-/// `width` is what the element declares.
+/// The offer of an `img`: the addresses for a lazy-loading script if there are any,
+/// because then the others are placeholders; else those of `srcset`, and `src`. `width` is
+/// the element's declared width.
 pub(super) fn of_image<'a>(
     attributes: &'a impl Attributes,
     width: Option<u32>,
@@ -171,7 +171,7 @@ pub(super) fn of_image<'a>(
     }
     let lazy = LAZY.iter().find_map(|name| one(name, &[Found::Lazy]));
     if lazy.is_some() || !offer.is_empty() {
-        // Behind all sizes, as `src` is.
+        // After all sizes, like `src`.
         match lazy {
             Some(lazy) if is_svg(&lazy.address) => offer.svg = true,
             lazy => offer.src = lazy,
@@ -191,7 +191,7 @@ pub(super) fn of_image<'a>(
     offer
 }
 
-/// What a `source` of a `picture` offers.
+/// The offer of a `source` of a `picture`.
 pub(super) fn of_source(attributes: &impl Attributes, max: (u32, u32)) -> Offer<'_> {
     let mut offer = Offer::default();
     let media = attributes.get("type").unwrap_or_default().trim();
@@ -209,15 +209,15 @@ pub(super) fn of_source(attributes: &impl Attributes, max: (u32, u32)) -> Offer<
     offer
 }
 
-/// Whether an address is that of an SVG by its name: it cannot be decoded, so it is not
-/// asked for.
+/// Whether an address has the name of an SVG, which is not fetched because it cannot be
+/// decoded.
 pub(super) fn is_svg(address: &str) -> bool {
     let address = address.trim().split('#').next().unwrap_or_default();
     let (path, query) = address.split_once('?').unwrap_or((address, ""));
     let Some((_, extension)) = path.rsplit_once('.') else {
         return false;
     };
-    // Some servers draw an SVG in the size that is asked for.
+    // Some servers render an SVG in the requested size.
     let is_raster = |part: &str| {
         let name = part.split('=').next().unwrap_or_default();
         RASTER_QUERIES.iter().any(|q| name.eq_ignore_ascii_case(q))
@@ -230,7 +230,7 @@ pub(super) fn is_svg(address: &str) -> bool {
 
 /// The background image of an element, and where it was found.
 pub(super) fn background(attributes: &impl Attributes) -> Option<(String, &'static [Found])> {
-    // Every element is asked, and few have any of them.
+    // This runs for every element, and few have any of them.
     let mut names = attributes.names();
     if !names.any(|name| name == "style" || LAZY_BACKGROUNDS.contains(&name)) {
         return None;
@@ -251,7 +251,7 @@ pub(super) fn background(attributes: &impl Attributes) -> Option<(String, &'stat
     Some((address, &[Found::Background]))
 }
 
-/// Neither blank nor the data of a stand-in.
+/// Whether it is neither blank nor the data of a placeholder.
 pub(super) fn usable(address: &str) -> bool {
     !address.trim().is_empty() && !is_other_scheme(address)
 }
@@ -259,7 +259,7 @@ pub(super) fn usable(address: &str) -> bool {
 /// The first `url()` of CSS (CSS Values and Units, section 4.5); in `declarations`
 /// the first of a `background` or `background-image` property.
 fn css_url(css: &str, declarations: bool) -> Option<String> {
-    // Few elements have one, and most styles are told from it without parsing.
+    // Few elements have one, and most styles can be excluded without parsing.
     let has = |part: &[u8]| {
         let mut windows = css.as_bytes().windows(part.len());
         windows.any(|window| window.eq_ignore_ascii_case(part))
@@ -343,8 +343,7 @@ fn add_set<'a>(
     }
 }
 
-/// The width or density that a descriptor says, and whether the image can be as
-/// small as `max`.
+/// The width or density of a descriptor, and whether the image may be as small as `max`.
 fn measure(descriptor: &str, width: Option<u32>, max: (u32, u32)) -> (f64, bool) {
     let mut size = 1.0;
     let mut fits = true;

@@ -2,20 +2,20 @@
 //! reservations, licences.
 //!
 //! `tdm-reservation` and `tdm-policy` are those of the TDM Reservation Protocol (W3C
-//! Community Group). Licences are what `rel=license` names (HTML standard, section
-//! "Link type license"; RFC 4946), in elements and in `Link` headers (RFC 8288), and
-//! addresses in the rights of Dublin Core. Those of JSON-LD are found in `json_ld`.
-//! What a statement forbids is not known here.
+//! Community Group). Licences are what `rel=license` names (HTML standard, section "Link
+//! type license"; RFC 4946), in elements and in `Link` headers (RFC 8288), and addresses
+//! in the rights of Dublin Core. Those of JSON-LD are found in `json_ld`. This module does
+//! not know what a statement forbids.
 
 use super::directives;
 use super::text::fold_some;
 use crate::address::PageUrl;
 use crate::page::{MAX_LICENCES, Terms, TermsHeaders};
 
-/// Bytes of an address that is recorded; longer ones are passed over.
+/// The longest address that is recorded, in bytes; longer ones are skipped.
 const MAX_ADDRESS: usize = 2_000;
 
-/// Characters of a licence that is named and not linked.
+/// The most characters of a licence that is named and not linked.
 const MAX_NAME_CHARS: usize = 200;
 
 /// `meta` elements that may give the address of a licence.
@@ -27,7 +27,7 @@ const RIGHTS: [&str; 5] = [
     "dc.rights.license",
 ];
 
-/// What the headers of the answer from `url` state.
+/// The terms in the headers of the response from `url`.
 pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders) -> Terms {
     let mut terms = Terms {
         directives: directives::of_headers(&headers.robots_tags),
@@ -41,8 +41,8 @@ pub(super) fn of_headers(url: &PageUrl, headers: &TermsHeaders) -> Terms {
     terms
 }
 
-/// Adds what `<meta name=NAME content=CONTENT>` states, if it is such a statement. Of
-/// several reservations the first counts.
+/// Adds the terms of `<meta name=NAME content=CONTENT>`, if it has any. Of several
+/// reservations the first counts.
 pub(super) fn of_meta(terms: &mut Terms, base: &PageUrl, name: &str, content: &str) {
     let is = |other: &str| name.trim().eq_ignore_ascii_case(other);
     if is("tdm-reservation") {
@@ -57,7 +57,7 @@ pub(super) fn of_meta(terms: &mut Terms, base: &PageUrl, name: &str, content: &s
     }
 }
 
-/// Adds what an `a`, `area` or `link` with this `rel` leads to, if that is a licence.
+/// Adds the target of an `a`, `area` or `link` with this `rel`, if it is a licence.
 pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str) {
     let is_license = |token: &str| token.eq_ignore_ascii_case("license");
     if terms.licences.len() < MAX_LICENCES && rel.split_ascii_whitespace().any(is_license) {
@@ -65,7 +65,7 @@ pub(super) fn of_link(terms: &mut Terms, base: &PageUrl, rel: &str, href: &str) 
     }
 }
 
-/// A licence as a text that may be its address or its name.
+/// A licence from a text that may be its address or its name.
 pub(super) fn license(base: &PageUrl, text: &str) -> Option<String> {
     let text = text.trim();
     if text.starts_with('/') {
@@ -75,8 +75,7 @@ pub(super) fn license(base: &PageUrl, text: &str) -> Option<String> {
     }
 }
 
-/// The value of a reservation; all others than 0 and 1 are protocol errors, which say
-/// nothing.
+/// The value of a reservation; anything but 0 and 1 is a protocol error and ignored.
 fn reservation(value: &str) -> Option<bool> {
     match value.trim() {
         "0" => Some(false),
@@ -117,7 +116,7 @@ fn license_links(header: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands before the first `separator` outside of quotes, and behind it.
+/// The text before the first `separator` outside of quotes, and the text after it.
 fn cut(text: &str, separator: u8) -> (&str, &str) {
     let (mut quoted, mut escaped) = (false, false);
     for (at, byte) in text.bytes().enumerate() {
@@ -132,7 +131,8 @@ fn cut(text: &str, separator: u8) -> (&str, &str) {
     (text, "")
 }
 
-/// Whether the first `rel` among the parameters says so; later ones do not count.
+/// Whether the first `rel` among the parameters includes `license`; later ones do not
+/// count.
 fn is_license(mut parameters: &str) -> bool {
     while !parameters.is_empty() {
         let (parameter, rest) = cut(parameters, b';');

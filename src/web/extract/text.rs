@@ -1,9 +1,9 @@
-//! Text: folding of white space, what each element means for it, and the flow of
-//! a page from which blocks are cut.
+//! Text: folding of white space, the effect of each element on text, and the flow of a
+//! page from which blocks are cut.
 
 use crate::page::Span;
 
-/// What an element means for the text.
+/// The effect of an element on the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// Its text joins the text around it.
@@ -14,20 +14,20 @@ pub(super) enum Role {
     Preformatted,
     /// It ends a line; two in a row end the block.
     Break,
-    /// It stands in the line and separates words, without text of its own.
+    /// It is part of the line and separates words, without text of its own.
     Object,
-    /// Its text is not of the page's prose: it is no block and no image's
+    /// Its text is not part of the page's prose: it belongs to no block and no image's
     /// context, but a link inside it still has its anchor text.
     Aside,
-    /// Nothing inside it is looked at. It separates words.
+    /// Nothing inside it is used. It separates words.
     Void,
 }
 
 /// The role of an element by its lower-case name.
 ///
-/// `Aside` are controls, the substitutes for what a reader with scripts and
-/// video never sees, and the glosses of ruby (they would stand within words).
-/// `alt` texts are not text. List items and table cells are blocks.
+/// `Aside` are controls, fallbacks that readers with scripts and video never see, and the
+/// glosses of ruby (they would occur within words). `alt` texts are not text. List items
+/// and table cells are blocks.
 pub(super) fn role(name: &str) -> Role {
     match name {
         "address" | "article" | "aside" | "blockquote" | "body" | "caption" | "center" | "col"
@@ -67,27 +67,27 @@ pub(super) fn fold(text: &str, max_chars: usize) -> String {
     folder.finish()
 }
 
-/// [`fold`], `None` where nothing is left.
+/// [`fold`], `None` if nothing is left.
 pub(super) fn fold_some(text: &str, max_chars: usize) -> Option<String> {
     Some(fold(text, max_chars)).filter(|folded| !folded.is_empty())
 }
 
 /// Folds text that comes in parts.
 ///
-/// White space of any kind and control characters become one separator between
-/// words; characters that are not seen and may stand within a word (soft hyphen,
-/// zero width space, byte order mark) are dropped. The joiners U+200C and U+200D
-/// stay: Persian and the Indic scripts spell with them.
+/// White space of any kind and control characters become one separator between words;
+/// invisible characters that may occur within a word (soft hyphen, zero width space, byte
+/// order mark) are dropped. The joiners U+200C and U+200D are kept, because Persian and
+/// the Indic scripts use them for spelling.
 #[derive(Debug)]
 pub(super) struct Folder {
     out: String,
     gap: Option<char>,
-    /// Characters that still fit.
+    /// Remaining characters.
     room: usize,
 }
 
 impl Folder {
-    /// An empty text that takes at most `max_chars` characters.
+    /// An empty text with room for `max_chars` characters.
     pub(super) fn new(max_chars: usize) -> Self {
         Self {
             out: String::new(),
@@ -105,8 +105,8 @@ impl Folder {
         }
     }
 
-    /// Adds text of ASCII characters alone, for all of which there is room: what is folded
-    /// already is taken as it stands, many words at a time.
+    /// Adds ASCII text that is known to fit: what is already folded is copied as it is,
+    /// many words at a time.
     fn push_ascii(&mut self, text: &str) {
         let bytes = text.as_bytes();
         let mut at = 0;
@@ -135,19 +135,19 @@ impl Folder {
         }
     }
 
-    /// What follows is another word.
+    /// Separates the following text as another word.
     pub(super) fn space(&mut self) {
         if self.gap.is_none() {
             self.gap = Some(' ');
         }
     }
 
-    /// What follows is another block.
+    /// Separates the following text as another block.
     fn line(&mut self) {
         self.gap = Some('\n');
     }
 
-    /// Nothing was added, or only white space.
+    /// Whether nothing but white space was added.
     pub(super) fn is_empty(&self) -> bool {
         self.out.is_empty()
     }
@@ -205,7 +205,7 @@ fn separates(byte: u8) -> bool {
     byte <= b' ' || byte == 0x7f
 }
 
-/// Length of the beginning that is words with one space between each two; 0 where the
+/// Length of the longest beginning that consists of words with single spaces; 0 if the
 /// text does not begin with a word.
 fn folded_run(ascii: &[u8]) -> usize {
     let mut spaced = true;
@@ -219,51 +219,51 @@ fn folded_run(ascii: &[u8]) -> usize {
     ascii.len() - usize::from(spaced && !ascii.is_empty())
 }
 
-/// All visible text of a page in document order, one block a line.
+/// All visible text of a page in document order, one block per line.
 ///
-/// The text of any element is one range of it, from the length when the element
-/// begins to the length when it ends; a range never ends with a separator.
+/// The text of any element is one range of it, from the length when the element starts to
+/// the length when it ends; a range never ends with a separator.
 #[derive(Debug)]
 pub(super) struct Flow {
     folder: Folder,
-    /// Line ends since the last word that are no ends of blocks by themselves.
+    /// Line ends since the last word that do not end a block by themselves.
     breaks: u32,
     /// All line ends since the last word.
     ends: u32,
     preformatted: u32,
     layout: Layout,
-    /// What kind of block the text that comes next stands in.
+    /// The kind of block of the following text.
     here: Spot,
     rows: u32,
     cells: u32,
-    /// The text that comes next was chosen by who looks at elements.
+    /// Whether the following text was chosen by an extractor that works on elements.
     pub(super) chosen: bool,
 }
 
-/// How the text of a flow is laid out on its page.
+/// The layout of a flow's text on its page.
 #[derive(Debug, Default)]
 pub(super) struct Layout {
-    /// Where its blocks stand, one entry for each line of the flow.
+    /// The positions of its blocks, one entry for each line of the flow.
     pub(super) lines: Vec<Line>,
-    /// Places of the flow, in order, at which a line ends that ends no block.
+    /// Positions in the flow, in order, of line ends within blocks.
     pub(super) breaks: Vec<u32>,
-    /// Parts of the flow, in order, that are none of the author's words.
+    /// Parts of the flow, in order, that are not the author's words.
     pub(super) cuts: Vec<Span>,
-    /// Parts of the flow, in order, that lead around the site or list sources.
+    /// Parts of the flow, in order, that are navigation or lists of sources.
     pub(super) furniture: Vec<Span>,
 }
 
-/// What kind of block a text stands in.
+/// The kind of block that a text belongs to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Spot {
-    /// A paragraph, or whatever else is none of the others.
+    /// A paragraph, or anything that is none of the others.
     #[default]
     Paragraph,
     /// A heading of this level, 1 to 6.
     Heading(u8),
     /// An item of a list.
     Item,
-    /// A cell of a table, by number of its row and its own.
+    /// A table cell, by number of its row and its own.
     Cell {
         /// Number of the row.
         row: u32,
@@ -272,10 +272,10 @@ pub(super) enum Spot {
     },
 }
 
-/// Where a block of text stands.
+/// The position of a block of text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Line {
-    /// Empty lines between it and the block before.
+    /// Empty lines between it and the previous block.
     pub(super) above: u32,
     /// How many bytes of it were chosen.
     pub(super) chosen: u32,
@@ -300,7 +300,7 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// What follows stands in a block of this name.
+    /// The following text is in a block of this name.
     pub(super) fn enter(&mut self, name: &str) {
         self.here = match name {
             "h1" => Spot::Heading(1),
@@ -325,25 +325,25 @@ impl Flow {
         };
     }
 
-    /// What follows stands behind a block.
+    /// The following text comes after a block.
     pub(super) fn leave(&mut self) {
         self.here = Spot::Paragraph;
     }
 
-    /// A part of the text so far is none of the author's words.
+    /// Marks a part of the text so far as not being the author's words.
     pub(super) fn cut(&mut self, part: Span) {
         if !part.is_empty() && self.layout.cuts.last().is_none_or(|c| c.end <= part.start) {
             self.layout.cuts.push(part);
         }
     }
 
-    /// A part of the text so far is no part of an article.
+    /// Marks a part of the text so far as not belonging to an article.
     pub(super) fn furniture(&mut self, part: Span) {
         if part.is_empty() {
             return;
         }
         let known = &mut self.layout.furniture;
-        // What lies within it has ended before it.
+        // Parts within it have ended before it.
         while known.last().is_some_and(|inner| inner.start >= part.start) {
             known.pop();
         }
@@ -352,7 +352,7 @@ impl Flow {
         }
     }
 
-    /// An element begins.
+    /// Handles the start of an element.
     pub(super) fn open(&mut self, role: Role) {
         match role {
             Role::Inline | Role::Aside => {}
@@ -366,7 +366,7 @@ impl Flow {
         }
     }
 
-    /// An element ends.
+    /// Handles the end of an element.
     pub(super) fn close(&mut self, role: Role) {
         match role {
             Role::Block => self.end_block(),
@@ -378,7 +378,7 @@ impl Flow {
         }
     }
 
-    /// Text stands here.
+    /// Handles text.
     pub(super) fn text(&mut self, text: &str) {
         if self.preformatted == 0 {
             self.part(text);
@@ -407,7 +407,7 @@ impl Flow {
         self.as_str().lines().map(str::to_owned).collect()
     }
 
-    /// The text, and how it is laid out.
+    /// The text and its layout.
     pub(super) fn into_parts(self) -> (String, Layout) {
         (self.folder.finish(), self.layout)
     }

@@ -1,5 +1,5 @@
-//! Reading a body under its limits: bytes, time, the room in memory that large bodies
-//! share, and the global byte rate; and the count of bytes that are held in memory.
+//! Reads a body within limits on bytes, time, the memory shared by large bodies and the
+//! global byte rate; counts the bytes held in memory.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,12 @@ use reqwest::Response;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::error::{FetchError, Phase, Seen, classify};
+use super::error::{FetchError, Phase, Received, classify};
 use super::rate::Rates;
 use super::room::{NoRoom, Part, Room, SMALL, Source};
 use super::underway::Exchange;
 
-/// Bytes of bodies in memory, those still being read included.
+/// Counts the bytes of bodies in memory, including those still being read.
 #[derive(Debug, Default)]
 pub(super) struct Gauge {
     bytes: AtomicU64,
@@ -33,7 +33,7 @@ impl Gauge {
         loop {
             let fell = self.fell.notified();
             tokio::pin!(fell);
-            // Registered before the look, so that no fall between is missed.
+            // Registered before the check, so that no change in between is missed.
             fell.as_mut().enable();
             if self.bytes() < limit {
                 return;
@@ -43,18 +43,18 @@ impl Gauge {
     }
 }
 
-/// A share of [`super::Fetcher::bytes_in_flight`], given back when dropped. Keep
-/// it as long as the body it came with.
+/// A share of [`super::Fetcher::bytes_in_flight`], returned when dropped. Keep it as long
+/// as the body it came with.
 #[derive(Debug)]
 pub struct HeldBytes {
     gauge: Arc<Gauge>,
     bytes: u64,
-    /// What it has of the room that large bodies share.
+    /// Its share of the memory for large bodies.
     part: Box<Part>,
 }
 
 impl HeldBytes {
-    /// Nothing yet, of a body that comes from there.
+    /// No bytes yet, for a body from these sources.
     pub(super) fn none(gauge: &Arc<Gauge>, sources: Vec<Source>) -> Self {
         Self {
             gauge: gauge.clone(),
@@ -63,7 +63,7 @@ impl HeldBytes {
         }
     }
 
-    /// How many bytes it stands for.
+    /// The number of bytes it represents.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -81,25 +81,25 @@ impl Drop for HeldBytes {
     }
 }
 
-/// Measures an exchange and ends it in time. Waiting for our own byte rate is
-/// neither the server's slowness nor held against it.
+/// Measures an exchange and ends it in time. Waiting for our own byte rate does not count
+/// as slowness of the server.
 #[derive(Debug)]
 pub(super) struct Watch {
     start: Instant,
     throttled: Duration,
     limit: Duration,
-    /// The longest that one step may take.
+    /// The time limit of one step.
     idle: Duration,
     pub(super) status: Option<u16>,
     pub(super) bytes: u64,
-    /// How it stands among all that are under way.
+    /// Its entry among all open exchanges.
     open: Arc<Exchange>,
 }
 
 impl Watch {
-    /// For an exchange that may take `limit`, and each step of it `idle`: its head, and
-    /// the next decoded bytes of its body. The client's own read timeout would not do,
-    /// since it runs on while a body waits for room and is not read.
+    /// For an exchange with the time limit `limit`, and `idle` for each step: the head,
+    /// and the next decoded bytes of the body. The client's own read timeout is
+    /// unsuitable, because it continues while a body waits for memory and is not read.
     pub(super) fn start(limit: Duration, idle: Duration, open: Arc<Exchange>) -> Self {
         Self {
             open,
@@ -116,7 +116,7 @@ impl Watch {
         self.start.elapsed().saturating_sub(self.throttled)
     }
 
-    /// A pause of our own, which is not held against the server.
+    /// Awaits a pause of our own, which does not count against the server.
     async fn pause<T>(&mut self, pause: impl Future<Output = T>) -> T {
         let begun = Instant::now();
         let _paused = self.open.pause();
@@ -125,16 +125,16 @@ impl Watch {
         done
     }
 
-    pub(super) fn seen(&self) -> Seen {
-        Seen {
+    pub(super) fn seen(&self) -> Received {
+        Received {
             status: self.status,
             bytes: self.bytes,
             elapsed: self.elapsed(),
         }
     }
 
-    /// Awaits the head of the answer for as long as it may still take, but for the time
-    /// that the request `waited` before it was sent.
+    /// Awaits the head of the response within the time left, not counting the time that
+    /// the request `waited` before it was sent.
     pub(super) async fn head<T>(
         &mut self,
         host: &str,
@@ -163,7 +163,7 @@ impl Watch {
                     } else {
                         Phase::Head
                     },
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 });
             }
         };
@@ -171,7 +171,7 @@ impl Watch {
         done
     }
 
-    /// Awaits a step of the exchange for as long as it may still take.
+    /// Awaits a step of the exchange within the time left.
     pub(super) async fn within<T>(
         &self,
         host: &str,
@@ -188,7 +188,7 @@ impl Watch {
                 } else {
                     phase
                 },
-                seen: Seen::default(),
+                seen: Received::default(),
             }),
         }
     }
@@ -199,13 +199,12 @@ impl Watch {
 pub(super) struct Body {
     pub(super) bytes: Bytes,
     pub(super) held: HeldBytes,
-    /// There was more than `cap`, which was not read.
+    /// There were more than `cap` bytes, and the rest was not read.
     pub(super) truncated: bool,
 }
 
-/// Reads a body chunk by chunk. The decoders give chunks of a few KiB, so that
-/// what is held never exceeds the cap by more than one of these, however small
-/// the compressed form was.
+/// Reads a body chunk by chunk. The decoders produce chunks of a few KiB, so the memory
+/// never exceeds the cap by more than one chunk, however small the compressed form is.
 pub(super) async fn read(
     host: &str,
     mut response: Response,
@@ -229,7 +228,7 @@ pub(super) async fn read(
                     return Err(FetchError::Timeout {
                         host: host.to_owned(),
                         phase: Phase::Room,
-                        seen: Seen::default(),
+                        seen: Received::default(),
                     });
                 }
             }
@@ -243,13 +242,14 @@ pub(super) async fn read(
             let grown = watch.pause(held.part.grow(length, longest));
             grown.await.map_err(|NoRoom| FetchError::NoRoom {
                 host: host.to_owned(),
-                seen: Seen::default(),
+                seen: Received::default(),
             })?;
         }
         held.add(kept.len());
         if held.part.is_beyond() && body.capacity() < cap {
-            // All at once, of which only what is written takes memory: doubled step by
-            // step, what it outgrew would stay in memory for a while beside it.
+            // Reserves everything at once; pages that are not written take no memory.
+            // Repeated doubling would keep the old and the new buffer in memory for a
+            // while.
             body.try_reserve_exact(cap - body.len()).ok();
         }
         body.extend_from_slice(kept);
@@ -266,7 +266,7 @@ pub(super) async fn read(
         held.part.came_whole();
     }
     Ok(Body {
-        // A growing vector has up to twice the room it needs.
+        // A growing vector has up to twice the capacity it needs.
         bytes: Bytes::from(body.into_boxed_slice()),
         held,
         truncated,

@@ -1,5 +1,5 @@
-//! The HTTP clients: one that connects where the URL says, and for each
-//! `connect_to` rule the ones that connect elsewhere.
+//! The HTTP clients: one that connects to the URL's host, and further ones for each
+//! `connect_to` rule.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use super::gate::AfterConnecting;
 use super::options::{Options, SetupError};
 use super::resolve::GuardedResolver;
 
-/// Builds a client. Everything that could send more than one request, or tell
-/// a server more than it must know, is off.
+/// Builds a client. Everything is disabled that could send more than one request, or
+/// reveal more to a server than necessary.
 pub(super) fn build(
     options: &Options,
     tls: &ClientConfig,
@@ -35,13 +35,13 @@ pub(super) fn build(
         .tls_backend_preconfigured(tls)
         .dns_resolver(Arc::new(resolver))
         .user_agent(options.user_agent())
-        // The environment's are heeded where the operator says so, and then among
+        // The environment's proxies are used only if configured, and are then among
         // `proxies`.
         .no_proxy()
         .referer(false)
         .redirect(redirect::Policy::none())
-        // Even a request that the server says it ignored is sent again only
-        // when the host's clock permits it.
+        // Even a request that the server claims to have ignored is only repeated when the
+        // host's clock permits it.
         .retry(retry::never())
         .gzip(true)
         .brotli(true)
@@ -49,7 +49,7 @@ pub(super) fn build(
         .deflate(true)
         .pool_max_idle_per_host(kept())
         .pool_idle_timeout(options.pool_idle)
-        // Header lines that browsers forgive.
+        // Browsers tolerate such header lines.
         .http1_ignore_invalid_headers_in_responses(true)
         .http1_allow_spaces_after_header_name_in_responses(true)
         .http1_allow_obsolete_multiline_headers_in_responses(true);
@@ -70,19 +70,19 @@ pub(super) fn build(
         .map_err(|e| SetupError::Client(e.to_string()))
 }
 
-/// Open files that must be permitted for connections to be kept. What is kept is
-/// bounded for each host, not over all: those of the last five seconds at 2,000
-/// requests a second are 10,000.
+/// The fewest open files that must be permitted for keeping connections. Kept connections
+/// are limited per host, not in total: at 2,000 requests a second those of the last five
+/// seconds are 10,000.
 #[cfg(target_os = "linux")]
 const FILES_TO_KEEP: u64 = 16_384;
 
-/// Connections that are kept for each host's next request. None where they could leave
-/// too few files for the store and the outputs; a handshake more costs less.
+/// How many connections are kept for each host's next request; none if they could leave
+/// too few files for the store and the outputs. An additional handshake costs less.
 fn kept() -> usize {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Resource, getrlimit};
-        // The one that the limit in force can be raised to.
+        // The limit to which the current one can be raised.
         let files = getrlimit(Resource::Nofile).maximum;
         if files.is_some_and(|files| files < FILES_TO_KEEP) {
             return 0;
@@ -94,12 +94,13 @@ fn kept() -> usize {
 /// Checks a file of certificate authorities as every client reads it.
 ///
 /// # Errors
-/// [`SetupError::ExtraCa`] names the file and says what is wrong with it.
+///
+/// [`SetupError::ExtraCa`] with the file and the problem.
 pub fn check_authorities(path: &Path) -> Result<(), SetupError> {
     tls(Some(path)).map(drop)
 }
 
-/// TLS as every client uses it: `ring`, Mozilla's roots, and the extra ones.
+/// The TLS settings of every client: `ring`, Mozilla's roots, and the extra ones.
 pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
     let mut roots = RootCertStore::empty();
     roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned());
@@ -114,7 +115,7 @@ pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
             roots.add(certificate).map_err(|e| wrong(e.to_string()))?;
         }
         if roots.len() == before {
-            return Err(wrong("it holds no certificate".to_owned()));
+            return Err(wrong("it contains no certificate".to_owned()));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -124,15 +125,15 @@ pub(super) fn tls(extra_ca: Option<&Path>) -> Result<ClientConfig, SetupError> {
     Ok(config.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// The headers of a request besides those every request has: what the kind can
-/// use. `Accept-Language` is left out, so that a page comes in its own language.
+/// The headers of a request besides those common to all: the types that the kind can use.
+/// `Accept-Language` is left out, so that a page comes in its own language.
 pub(super) fn headers(kind: TaskKind) -> HeaderMap {
     let accept = match kind {
         TaskKind::Page => {
             "text/html,application/xhtml+xml,application/xml;q=0.9,text/plain;q=0.8,*/*;q=0.1"
         }
-        // By name and not as `image/*`: a server that negotiates would answer
-        // with AVIF, which is not decoded.
+        // By name and not as `image/*`: a server that negotiates would send AVIF, which
+        // cannot be decoded.
         TaskKind::Image => {
             "image/jpeg,image/png,image/webp,image/gif,image/bmp;q=0.5,image/tiff;q=0.5,*/*;q=0.1"
         }

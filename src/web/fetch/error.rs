@@ -1,7 +1,7 @@
-//! Every way a fetch can fail, and how a failure of the HTTP library is told
-//! apart: by the types along its source chain, never by its text.
+//! All failures of a fetch, and how failures of the HTTP library are classified: by the
+//! types along the source chain, never by text.
 //!
-//! What follows from a failure is not decided here but in [`super::outcome()`].
+//! The consequences of a failure are decided in [`super::outcome()`].
 
 use std::error::Error;
 use std::fmt;
@@ -11,15 +11,15 @@ use std::time::Duration;
 
 use super::resolve::{LookupFailed, Refused};
 
-/// What was seen of an exchange before it failed, for the log.
+/// What an exchange had received before it failed, for the log.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
-    /// The HTTP status, where a head arrived.
+pub struct Received {
+    /// The HTTP status, if a head arrived.
     pub status: Option<u16>,
     /// Decoded body bytes that were read.
     pub bytes: u64,
-    /// From sending the request to the failure, our own throttling not counted;
-    /// zero where nothing was sent.
+    /// From sending the request to the failure, excluding our own throttling; zero if
+    /// nothing was sent.
     pub elapsed: Duration,
 }
 
@@ -34,27 +34,27 @@ pub enum Phase {
     Body,
     /// The end of the exchange (`total_timeout`).
     Whole,
-    /// More of a large body, which came too slowly to keep its room in memory while others
+    /// More of a large body, which arrived too slowly to keep its memory while others
     /// waited for it.
     Room,
-    /// Anything, while others waited that could have been asked in its place.
+    /// Anything, while other requests waited for its place.
     Others,
 }
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Connecting => "no connection in network.connect_timeout",
-            Self::Head => "no answer in network.read_timeout",
-            Self::Body => "no more of the body in network.read_timeout",
-            Self::Whole => "the answer was not complete in network.total_timeout",
-            Self::Room => "a large body came too slowly while others waited for memory",
+            Self::Connecting => "no connection within network.connect_timeout",
+            Self::Head => "no response within network.read_timeout",
+            Self::Body => "no more of the body within network.read_timeout",
+            Self::Whole => "the response was not complete within network.total_timeout",
+            Self::Room => "a large body arrived too slowly while others waited for memory",
             Self::Others => "other hosts waited for its place",
         })
     }
 }
 
-/// Why a task gave no answer.
+/// Why a task got no response.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum FetchError {
     /// The name does not resolve, or is one that is never looked up (RFC 6761).
@@ -62,148 +62,148 @@ pub enum FetchError {
     Dns {
         /// The URL's host.
         host: String,
-        /// What the resolver said.
+        /// The resolver's error.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// The host has no address that a crawl may reach (see [`super::guard`]).
-    #[error("{host} is at {address}, which is not of the public internet, and is not asked")]
+    /// The host has no address that a crawl may reach (see [`super::address_guard`]).
+    #[error("{host} is at {address}, which is not a public internet address; no request was sent")]
     PrivateAddress {
         /// The URL's host.
         host: String,
         /// The address, or the first of several.
         address: IpAddr,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
     /// The connection was refused, reset or cut.
     #[error("the connection to {host} failed: {why}")]
     Connection {
         /// The URL's host.
         host: String,
-        /// What the system said.
+        /// The system's error.
         why: String,
-        /// There never was a connection.
+        /// No connection was ever established.
         unreached: bool,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
     /// The TLS handshake failed, or the certificate is not trusted.
     #[error("no secure connection to {host}: {why}")]
     Tls {
         /// The URL's host.
         host: String,
-        /// What the TLS library said.
+        /// The TLS library's error.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
     /// It took too long.
     #[error("{host} took too long: {phase}")]
     Timeout {
         /// The URL's host.
         host: String,
-        /// What was waited for.
+        /// What was being awaited.
         phase: Phase,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// The server spoke no valid HTTP.
-    #[error("{host} spoke no valid HTTP: {why}")]
+    /// The server's HTTP was invalid.
+    #[error("{host} sent invalid HTTP: {why}")]
     Protocol {
         /// The URL's host.
         host: String,
-        /// What the HTTP library said.
+        /// The HTTP library's error.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
     /// The body's content coding (gzip, br, zstd, deflate) is broken.
     #[error("the body from {host} could not be decoded: {why}")]
     Decoding {
         /// The URL's host.
         host: String,
-        /// What the decoder said.
+        /// The decoder's error.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// A status outside 200 to 299 that is no redirect.
+    /// A status outside 200 to 299 that is not a redirect.
     #[error("the server answered with status {status}")]
     Status {
         /// The status.
         status: u16,
-        /// The `Retry-After` header (RFC 9110 section 10.2.3), uncapped; zero
-        /// where the date has passed. It can be so long that adding it to a
-        /// point in time overflows: add it saturating.
+        /// The `Retry-After` header (RFC 9110 section 10.2.3), uncapped; zero if the date
+        /// has passed. It can be so long that adding it to a point in time overflows, so
+        /// use saturating addition.
         retry_after: Option<Duration>,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
     /// A redirect without a usable target.
     #[error("status {status} redirects nowhere: {why}")]
     BadRedirect {
         /// The status.
         status: u16,
-        /// As of [`FetchError::Status`].
+        /// As in [`FetchError::Status`].
         retry_after: Option<Duration>,
         /// What is wrong with the target.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// An image larger than its cap, of no use in a part.
+    /// An image larger than its cap; a part of it would be useless.
     #[error("the image is larger than the cap of {cap} bytes")]
     TooLarge {
         /// The cap, in bytes.
         cap: usize,
-        /// What `Content-Length` said, where that was the reason.
+        /// The value of `Content-Length`, if that was the reason.
         declared: Option<u64>,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// The request cannot be written or sent as configured.
-    #[error("{url} cannot be asked for: {why}")]
+    /// The request cannot be built or sent as configured.
+    #[error("{url} cannot be requested: {why}")]
     Unsendable {
         /// The URL.
         url: String,
-        /// What is in the way.
+        /// The reason.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// The proxy does not let this crawler through: the operator's to mend.
+    /// The proxy does not let this crawler through; the operator has to fix this.
     #[error(
         "the proxy asks for a user name and a password; write them into HTTP_PROXY and HTTPS_PROXY, as in http://name:password@proxy.example:3128, set network.proxy to \"environment\" and start again"
     )]
     Proxy {
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// There was no room in memory for the rest of a large body; the host is not to blame.
-    #[error("no room in memory for the rest of the body from {host}, as others hold it")]
+    /// There was no memory left for the rest of a large body; not the host's fault.
+    #[error("no memory left for the rest of the body from {host}, because other bodies use it")]
     NoRoom {
         /// The URL's host.
         host: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
-    /// This machine is out of descriptors or ports; the host is not to blame.
+    /// This machine is out of file descriptors or ports; not the host's fault.
     #[error(
         "this machine cannot open another connection: {why}; raise its limit (ulimit -n) or fetch less at once"
     )]
     Local {
-        /// What the system said.
+        /// The system's error.
         why: String,
-        /// What was seen until then.
-        seen: Seen,
+        /// What was received until then.
+        seen: Received,
     },
 }
 
 impl FetchError {
-    /// What was seen of the exchange.
-    pub fn seen(&self) -> &Seen {
+    /// What was received of the exchange.
+    pub fn seen(&self) -> &Received {
         match self {
             Self::Dns { seen, .. }
             | Self::PrivateAddress { seen, .. }
@@ -222,7 +222,7 @@ impl FetchError {
         }
     }
 
-    /// How long the server asked to be left alone, where it answered.
+    /// The delay that the server asked for, if it responded.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } | Self::BadRedirect { retry_after, .. } => {
@@ -232,8 +232,7 @@ impl FetchError {
         }
     }
 
-    /// Whether the host could not be reached at all, so that it may be the network
-    /// that is gone.
+    /// Whether the host could not be reached at all, so that the network may be down.
     pub fn is_unreached(&self) -> bool {
         matches!(
             self,
@@ -249,7 +248,7 @@ impl FetchError {
         )
     }
 
-    pub(super) fn with_seen(mut self, now: Seen) -> Self {
+    pub(super) fn with_seen(mut self, now: Received) -> Self {
         match &mut self {
             Self::Dns { seen, .. }
             | Self::PrivateAddress { seen, .. }
@@ -270,10 +269,10 @@ impl FetchError {
     }
 }
 
-/// Tells apart what reqwest reports, while waiting for the head
+/// Classifies an error of reqwest, which occurred while waiting for the head
 /// ([`Phase::Head`]) or reading the body ([`Phase::Body`]).
 pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> FetchError {
-    let seen = Seen::default();
+    let seen = Received::default();
     let host = host.to_owned();
     let why = innermost(error);
     if let Some(refused) = find::<Refused>(error) {
@@ -288,7 +287,7 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         let url = error.url().map_or(host, ToString::to_string);
         return FetchError::Unsendable { url, why, seen };
     }
-    // The type of this one is private to the library; a test holds its words.
+    // This error's type is private to the library; a test checks its text.
     if error.is_connect() && why == "tunnel error: proxy authorization required" {
         return FetchError::Proxy { seen };
     }
@@ -304,7 +303,7 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
         };
         return FetchError::Timeout { host, phase, seen };
     }
-    // A name that cannot stand in a certificate cannot stand in the DNS either.
+    // A name that cannot be in a certificate cannot be in the DNS either.
     if error.is_dns()
         || find::<LookupFailed>(error).is_some()
         || find::<rustls::pki_types::InvalidDnsNameError>(error).is_some()
@@ -317,7 +316,7 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
     let http1 = find::<hyper::Error>(error);
     let http2 = find::<h2::Error>(error);
     if phase == Phase::Body && http1.is_none() && http2.is_none() {
-        // Framing and connection were sound: it is the decoder that complains.
+        // Framing and connection were fine, so the error comes from the decoder.
         return FetchError::Decoding { host, why, seen };
     }
     let cut = error.is_connect()
@@ -336,8 +335,8 @@ pub(super) fn classify(host: &str, error: &reqwest::Error, phase: Phase) -> Fetc
     }
 }
 
-/// An error and its sources. Where an I/O error wraps another error, that one
-/// comes next; its own `source` would skip it.
+/// An error and its sources. If an I/O error wraps another error, that one comes next,
+/// because its own `source` would skip it.
 fn chain<'a>(
     error: &'a (dyn Error + 'static),
 ) -> impl Iterator<Item = &'a (dyn Error + 'static)> + 'a {

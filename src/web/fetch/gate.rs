@@ -1,17 +1,17 @@
-//! The last gate before a request is sent: how long ago the one before it was sent to
+//! The last gate before a request is sent: enforces the time since the previous request to
 //! the same address.
 //!
-//! The frontier spaces what it hands out, but between that and the request lie the
-//! global rate, the name service and handshakes, which a server can draw out. So each
-//! request waits here again, at the clocks that its [`Booking`] names, and takes them at
-//! the moment at which it is written: at once where a connection is open already, and
-//! otherwise when the connection is open, TLS included. [`AfterConnecting`] knows that
-//! moment, as it lies around the client's own connector. A clock that was taken for an
-//! open connection is given back where there is none after all.
+//! The frontier spaces out its leases, but between a lease and the request there are the
+//! global rate, DNS lookups and handshakes, which a server can delay. So each request
+//! waits here again for the clocks that its [`Booking`] names, and takes them at the
+//! moment it is written: at once on an open connection, and otherwise when the connection
+//! is established, TLS included. [`AfterConnecting`] knows that moment, because it wraps
+//! the client's own connector. A clock that was taken for an open connection is released
+//! if there turns out to be none.
 //!
-//! [`super::resolve`] asks here for the booked address, and connects to no other.
+//! [`super::resolve`] gets the booked address from here, and connects to no other.
 //!
-//! What is not known here: why two requests share a clock, and how long it runs.
+//! This module does not know why two requests share a clock, or how long it runs.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -29,40 +29,38 @@ use tower_service::Service;
 use super::underway::Exchange;
 use crate::page::Booking;
 
-/// Added to every pause here: the task and the system call between this gate and the wire
-/// do not always take the same time.
+/// Added to every pause here, because the time between this gate and the wire varies.
 const GRAIN: Duration = Duration::from_millis(2);
 
-/// From this number of clocks on, those that have run out are forgotten.
+/// With this many clocks or more, expired ones are removed.
 const MANY: usize = 1_024;
 
 tokio::task_local! {
-    /// The request that is being sent.
+    /// The current request.
     static SENDING: Arc<Exit>;
 }
 
-/// The address that the request which is being sent was booked for.
+/// The address that the current request was booked for.
 pub(super) fn booked_address() -> Option<IpAddr> {
     SENDING.try_with(|exit| exit.booking.address).ok().flatten()
 }
 
-/// The clocks, each by its name, with the time at which it has run out.
+/// The clocks by name, each with the time at which it expires.
 #[derive(Debug, Default)]
 pub(super) struct Gates(Mutex<Clocks>);
 
 #[derive(Debug, Default)]
 struct Clocks {
     free: HashMap<String, Instant>,
-    /// How many may stand there before they are looked through.
+    /// How many there may be before expired ones are removed.
     most: usize,
 }
 
-/// What one request has taken: of each clock when it had run out before and when it will
-/// have.
+/// What one request has taken: for each clock its previous and its new time of expiry.
 type Taken = Vec<(String, Option<Instant>, Instant)>;
 
 impl Gates {
-    /// One request's way out.
+    /// The exit for one request.
     pub(super) fn exit(self: &Arc<Self>, booking: &Booking) -> Arc<Exit> {
         Arc::new(Exit {
             gates: Arc::clone(self),
@@ -71,10 +69,11 @@ impl Gates {
         })
     }
 
-    /// Takes the clocks, where all of them have run out.
+    /// Takes the clocks, if all of them have expired.
     ///
     /// # Errors
-    /// When the last of them will have.
+    ///
+    /// The time at which the last of them expires.
     fn take(&self, wanted: &[(String, Duration)]) -> Result<Taken, Instant> {
         if wanted.is_empty() {
             return Ok(Taken::new());
@@ -90,7 +89,7 @@ impl Gates {
             clocks.most = 2 * clocks.free.len();
         }
         let take = |(name, pause): &(String, Duration)| {
-            // A pause that no clock holds is a long one.
+            // A pause that exceeds the range of clocks is a long one.
             let until = now.checked_add(pause.saturating_add(GRAIN));
             let until = until.unwrap_or(now + FAR);
             let before = clocks.free.insert(name.clone(), until);
@@ -99,8 +98,8 @@ impl Gates {
         Ok(wanted.iter().map(take).collect())
     }
 
-    /// Gives back what was taken for a request that was not sent, but for what somebody
-    /// else has taken since.
+    /// Releases what was taken for a request that was not sent, unless another request has
+    /// taken it since.
     fn give_back(&self, taken: Taken) {
         let mut clocks = lock(&self.0);
         for (name, before, until) in taken {
@@ -117,7 +116,7 @@ impl Gates {
 /// A year.
 const FAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 
-/// One request's way out.
+/// The exit of one request.
 #[derive(Debug)]
 pub(super) struct Exit {
     gates: Arc<Gates>,
@@ -128,15 +127,15 @@ pub(super) struct Exit {
 #[derive(Debug, Default)]
 struct State {
     taken: Taken,
-    /// How long it has waited, but for the wait that goes on since then.
+    /// How long it has waited, excluding the current wait, which started at `since`.
     waited: Duration,
     since: Option<Instant>,
-    /// The exchange that does not go on while it waits here.
+    /// The exchange that is suspended while it waits here.
     exchange: Option<Arc<Exchange>>,
 }
 
 impl Exit {
-    /// The waits of the request are no slowness of this exchange.
+    /// Excludes the waits of the request from the time of this exchange.
     pub(super) fn rests(&self, exchange: &Arc<Exchange>) {
         lock(&self.state).exchange = Some(Arc::clone(exchange));
     }
@@ -147,7 +146,7 @@ impl Exit {
         SENDING.scope(self, request).await
     }
 
-    /// How long the request may take before it gives way to others.
+    /// The time the request may take before it has to give way.
     pub(super) fn patience(&self) -> Duration {
         self.booking.patience
     }
@@ -158,7 +157,7 @@ impl Exit {
         state.waited + state.since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
-    /// Waits until all clocks have run out, and takes them.
+    /// Waits until all clocks have expired, and takes them.
     async fn pass(&self) {
         loop {
             match self.gates.take(&self.booking.clocks) {
@@ -182,23 +181,23 @@ impl Exit {
         }
     }
 
-    /// No connection is open, so the request is not sent yet.
+    /// No connection is open, so the request has not been sent yet.
     fn connects(&self) {
         let taken = std::mem::take(&mut lock(&self.state).taken);
         self.gates.give_back(taken);
     }
 }
 
-/// No lock is held while anything can panic.
+/// No code that can panic runs while a lock is held.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Around the connector: it ends in time, and then the request waits at its clocks, for
-/// which no time-out counts.
+/// Wraps the connector: connecting has a time limit, and the following wait for the clocks
+/// has none.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AfterConnecting {
-    /// The longest time to connect: name lookup, TCP and TLS.
+    /// The time limit for connecting: DNS lookup, TCP and TLS.
     pub(super) limit: Duration,
 }
 
@@ -245,8 +244,8 @@ where
                 Ok(connected) => connected?,
                 Err(_) => return Err(io::Error::from(io::ErrorKind::TimedOut).into()),
             };
-            // Where another connection became free meanwhile the request went there, and
-            // this one is made ready in the background for the next.
+            // If another connection became free meanwhile, the request went there, and
+            // this one is prepared in the background for the next request.
             let is_sending = |exit: &Arc<Exit>| {
                 let here = SENDING.try_with(|here| Arc::ptr_eq(here, exit));
                 here.unwrap_or(false)

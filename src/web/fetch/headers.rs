@@ -1,5 +1,5 @@
-//! What the head of a response says: where it redirects, how long to wait, what
-//! version it is, on what terms it may be used; and how a request asks for any other version than that.
+//! The head of a response: redirect target, delay, version and terms of use; and the
+//! headers of a conditional request.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,12 +11,12 @@ use reqwest::header::{
 use crate::address::PageUrl;
 use crate::page::{TermsHeaders, Validators};
 
-/// A longer validator is not kept: it is stored with every page and sent with
-/// every visit, and no server needs so much to tell two versions apart.
+/// The longest validator that is kept: it is stored with every page and sent with every
+/// visit, and no server needs more to distinguish two versions.
 const MAX_VALIDATOR: usize = 1024;
 
-/// Whether a status sends elsewhere (RFC 9110 section 15.4). 300 counts where it
-/// names a preferred choice; 304, 305 and 306 never do.
+/// Whether a status redirects (RFC 9110 section 15.4). 300 counts if it names a preferred
+/// choice; 304, 305 and 306 never do.
 pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     match status {
         301 | 302 | 303 | 307 | 308 => true,
@@ -25,7 +25,7 @@ pub(super) fn is_redirect(status: u16, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Where a redirect points (RFC 9110 section 10.2.2), or what is wrong with it.
+/// The target of a redirect (RFC 9110 section 10.2.2), or why it is unusable.
 pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<PageUrl, String> {
     let Some(location) = headers.get(LOCATION) else {
         return Err("it has no Location header".to_owned());
@@ -42,20 +42,20 @@ pub(super) fn redirect_target(from: &PageUrl, headers: &HeaderMap) -> Result<Pag
     }
 }
 
-/// How long the server asks to wait (RFC 9110 section 10.2.3): seconds, or a
-/// date; of several the longest. Uncapped; a date that has passed is no wait at all,
-/// and what is neither form says nothing.
+/// The delay that the server asks for (RFC 9110 section 10.2.3): seconds, or a date; of
+/// several the longest. Uncapped. A date in the past means no delay, and invalid values
+/// are ignored.
 pub(super) fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let values = headers.get_all(RETRY_AFTER).iter();
     let texts = values.filter_map(|value| value.to_str().ok());
     texts.filter_map(|text| wait(text.trim(), now)).max()
 }
 
-/// What one line asks for.
+/// The delay of one line.
 fn wait(text: &str, now: SystemTime) -> Option<Duration> {
     match httpdate::parse_http_date(text) {
         Ok(date) => Some(date.duration_since(now).unwrap_or_default()),
-        // A proxy may have made one line of several.
+        // A proxy may have joined several lines.
         Err(_) => text.split(',').filter_map(seconds).max(),
     }
 }
@@ -63,7 +63,7 @@ fn wait(text: &str, now: SystemTime) -> Option<Duration> {
 fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     let is_number = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
-    // More digits than 64 bits hold still mean: very long.
+    // More digits than fit into 64 bits still mean a very long delay.
     is_number.then(|| Duration::from_secs(text.parse().unwrap_or(u64::MAX)))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn terms(headers: &HeaderMap) -> TermsHeaders {
     }
 }
 
-/// What the server calls this version of the page (RFC 9110 section 8.8).
+/// The server's identifiers for this version of the page (RFC 9110 section 8.8).
 pub(super) fn validators(headers: &HeaderMap) -> Validators {
     let kept = |name: HeaderName| {
         let value = headers.get(name)?.as_bytes();
@@ -91,9 +91,9 @@ pub(super) fn validators(headers: &HeaderMap) -> Validators {
     }
 }
 
-/// The condition that asks for any other version (RFC 9110 sections 13.1.2 and
-/// 13.1.3). Both headers are sent where both are known: a server that knows
-/// `If-None-Match` must ignore the other one.
+/// The condition for any other version (RFC 9110 sections 13.1.2 and 13.1.3). Both headers
+/// are sent if both are known: a server that supports `If-None-Match` must ignore the
+/// other one.
 pub(super) fn condition(known: &Validators) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in [
@@ -111,13 +111,13 @@ pub(super) fn condition(known: &Validators) -> HeaderMap {
     headers
 }
 
-/// A header's text, whatever its bytes.
+/// A header's text, for any bytes.
 pub(super) fn text(value: &HeaderValue) -> String {
     String::from_utf8_lossy(value.as_bytes()).into_owned()
 }
 
-/// A Location with its bytes beyond ASCII percent-encoded. Servers send them
-/// raw, mostly as UTF-8; encoded, they come back to the server as it sent them.
+/// A Location with its non-ASCII bytes percent-encoded. Servers send them raw, mostly as
+/// UTF-8; encoded, the server receives the same bytes back.
 fn escaped(value: &HeaderValue) -> String {
     let mut out = String::with_capacity(value.len());
     for byte in value.as_bytes() {

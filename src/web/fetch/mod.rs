@@ -1,35 +1,35 @@
-//! Fetching: one URL in, one answer or one typed error out.
+//! Fetching: one URL in, one response or one typed error out.
 //!
-//! [`Fetcher::fetch`] makes exactly one request: no redirect is followed, no
-//! failure retried, no cookie kept. A redirect is an [`Answer`] that goes back
-//! to the frontier as a new task, so that scope, robots, politeness and the
-//! address guard judge every hop.
+//! [`Fetcher::fetch`] sends exactly one request: it follows no redirect, retries no
+//! failure and keeps no cookie. A redirect is an [`Answer`] that goes back to the frontier
+//! as a new task, so that scope, robots, politeness and the address guard judge every hop.
 //!
-//! The way of a request, which is the reading order:
+//! The path of a request, which is the reading order:
 //!
-//! 1. `options`: what the caller sets, checked once.
-//! 2. `route`, `proxy`: which client sends it (`connect_to`), through what, and the
-//!    guard for hosts that are IP addresses or asked through a proxy.
-//! 3. `rate`: the global request rate lets it go.
-//! 4. `client`, `resolve`, [`guard`]: the name is looked up, special-purpose
-//!    addresses are taken out, and the connection goes to what is left.
-//! 5. `gate`: the request waits for the one before it at the same address, and goes.
+//! 1. `options`: the caller's settings, checked once.
+//! 2. `route`, `proxy`: which client sends it (`connect_to`), through which proxy, and the
+//!    guard for hosts that are IP addresses or reached through a proxy.
+//! 3. `rate`: waits for the global request rate.
+//! 4. `client`, `resolve`, [`address_guard`]: the name is resolved, special-purpose
+//!    addresses are removed, and the connection goes to one of the rest.
+//! 5. `gate`: waits for the clocks shared with other requests to the same address, and
+//!    sends it.
 //! 6. `headers`: a redirect's target, a `Retry-After`, the version of a page.
-//! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate,
-//!    and counted while they are in memory; `room`: what large ones may have of it;
-//!    `underway`: what takes long and gives way to others.
-//! 8. `error`: what went wrong, told apart by type.
-//! 9. [`outcome()`]: the one table of what follows from it.
+//! 7. `body`: the bytes, decoded, under a cap, in time, at the global byte rate, and
+//!    counted while they are in memory; `room`: the memory for large bodies; `underway`:
+//!    slow exchanges that give way to others.
+//! 8. `error`: failures, classified by type.
+//! 9. [`outcome()`]: the table of their consequences.
 //!
-//! What this module does not know: which URL is next and when (the frontier),
-//! robots rules, scope, what is in a body, what is on disk. It keeps no state
-//! about a host besides at most one idle connection.
+//! This module does not know which URL is next and when (the frontier), robots rules,
+//! scope, the content of a body, or what is on disk. The only state it keeps about a host
+//! is at most one idle connection.
 
+pub mod address_guard;
 mod body;
 mod client;
 mod error;
 mod gate;
-pub mod guard;
 mod headers;
 mod options;
 mod outcome;
@@ -54,7 +54,7 @@ use crate::page::{Booking, Fetched, TaskKind, Validators};
 
 pub use body::HeldBytes;
 pub use client::check_authorities;
-pub use error::{FetchError, Phase, Seen};
+pub use error::{FetchError, Phase, Received};
 pub use options::{Options, SetupError};
 pub use outcome::outcome;
 
@@ -66,7 +66,7 @@ use room::Source;
 use route::Router;
 use underway::Underway;
 
-/// Sends requests. Clones share connections, rates and the count of bytes.
+/// Sends requests. Clones share connections, rates and the byte count.
 #[derive(Debug, Clone)]
 pub struct Fetcher {
     inner: Arc<Inner>,
@@ -81,11 +81,11 @@ struct Inner {
     gauge: Arc<Gauge>,
     gates: Arc<Gates>,
     underway: Arc<Underway>,
-    /// Whether the proxy has let a request through.
+    /// Whether the proxy has let any request through.
     let_through: AtomicBool,
 }
 
-/// What a server answered.
+/// A server's response.
 #[derive(Debug)]
 pub enum Answer {
     /// A status of 200 to 299.
@@ -95,23 +95,23 @@ pub enum Answer {
         /// Its share of [`Fetcher::bytes_in_flight`]; drop it with the body.
         held: HeldBytes,
     },
-    /// It is to be found elsewhere. The body was not read.
+    /// The resource is elsewhere. The body was not read.
     Redirect {
         /// The status, 300 to 308.
         status: u16,
-        /// Where; never the address that was asked.
+        /// The target; never the requested address.
         to: PageUrl,
-        /// How long the server asks to wait (`Retry-After`), uncapped.
+        /// The delay that the server asks for (`Retry-After`), uncapped.
         retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
         elapsed: Duration,
     },
-    /// Status 304: the version that was known still holds. Only a request that
-    /// named one is answered so.
+    /// Status 304: the known version is still current. Only the response to a conditional
+    /// request.
     NotModified {
-        /// What the server calls that version now, where it says so.
+        /// The server's identifiers for that version now, if given.
         validators: Validators,
-        /// How long the server asks to wait (`Retry-After`), uncapped.
+        /// The delay that the server asks for (`Retry-After`), uncapped.
         retry_after: Option<Duration>,
         /// From sending the request to the end of the head.
         elapsed: Duration,
@@ -136,8 +136,7 @@ impl Answer {
         }
     }
 
-    /// From sending the request to the last byte that was read, our own
-    /// throttling not counted.
+    /// From sending the request to the last byte read, excluding our own throttling.
     pub fn elapsed(&self) -> Duration {
         match self {
             Self::Body { fetched, .. } => fetched.elapsed,
@@ -150,7 +149,8 @@ impl Fetcher {
     /// Checks the options and builds the clients. Nothing is sent.
     ///
     /// # Errors
-    /// [`SetupError`] names the option and what to do.
+    ///
+    /// [`SetupError`] with the option and advice.
     pub fn new(options: Options) -> Result<Self, SetupError> {
         Self::asking(options, &NameService::system())
     }
@@ -171,17 +171,17 @@ impl Fetcher {
         })
     }
 
-    /// How many lookups have found an address so far: as long as it grows, a name server
-    /// answers.
+    /// How many lookups have found an address so far. While it grows, DNS is working.
     pub fn names_found(&self) -> u64 {
         self.inner.names.found()
     }
 
-    /// Other global rates from now on; what waits for its turn already, and a body that
-    /// is being read, keep theirs.
+    /// Changes the global rates. Requests already waiting and bodies being read keep the
+    /// old ones.
     ///
     /// # Errors
-    /// [`SetupError::Rate`]; the rates are as before then.
+    ///
+    /// [`SetupError::Rate`]; then the rates are unchanged.
     pub fn set_rates(
         &self,
         requests_per_second: Option<f64>,
@@ -192,14 +192,14 @@ impl Fetcher {
             bytes_per_second,
             ..Options::default()
         })?;
-        // One pointer is written, so whoever panicked left nothing half done.
+        // A single pointer is written, so a panic cannot leave it half changed.
         let held = self.inner.rates.write();
         *held.unwrap_or_else(PoisonError::into_inner) = Arc::new(rates);
         Ok(())
     }
 
-    /// The shortest mean time between two requests whose answers have so many bytes, by
-    /// the global rates; nothing where there are none.
+    /// The shortest mean time between two requests whose responses have `bytes` bytes, by
+    /// the global rates; zero without rates.
     pub fn interval(&self, bytes: f64) -> Duration {
         self.rates().interval(bytes)
     }
@@ -209,21 +209,22 @@ impl Fetcher {
         Arc::clone(&held.unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The address that a request for `url` would go to, where the operator does
-    /// not send it elsewhere (`connect_to`): then `None`. Only the name service
-    /// is asked.
+    /// The address that a request for `url` would go to; `None` if the operator redirects
+    /// it (`connect_to`). Only DNS is queried.
     ///
     /// # Errors
-    /// [`FetchError::Dns`], [`FetchError::PrivateAddress`], and
-    /// [`FetchError::Unsendable`] as for a fetch.
+    ///
+    /// [`FetchError::Dns`], [`FetchError::PrivateAddress`], and [`FetchError::Unsendable`]
+    /// as for a fetch.
     pub async fn locate(&self, url: &PageUrl) -> Result<Option<IpAddr>, FetchError> {
         self.locate_again(url, &Booking::default()).await
     }
 
-    /// The same for a host whose address was known before: keeps that address, or looks for
-    /// another one where nobody answered there.
+    /// The same for a host with a known address: keeps that address, or looks for another
+    /// one if there was no response from it.
     ///
     /// # Errors
+    ///
     /// As [`Fetcher::locate`].
     pub async fn locate_again(
         &self,
@@ -233,23 +234,25 @@ impl Fetcher {
         self.inner.router.locate(url, known).await
     }
 
-    /// Asks for `url` once, with the headers and caps of its kind.
+    /// Requests `url` once, with the headers and caps of its kind.
     ///
-    /// Anything but an image comes truncated where it goes beyond its cap. Dropping the future
-    /// ends the exchange and gives back what it held.
+    /// Anything but an image is truncated at its cap. Dropping the future ends the
+    /// exchange and releases its resources.
     ///
     /// # Errors
-    /// [`FetchError`], which also says what was seen of the exchange. For
-    /// robots.txt, [`FetchError::Status`] is the caller's to interpret (RFC 9309
-    /// section 2.3.1); [`outcome()`] does it.
+    ///
+    /// [`FetchError`], which includes what was received of the exchange. For robots.txt
+    /// the caller interprets [`FetchError::Status`] (RFC 9309 section 2.3.1);
+    /// [`outcome()`] does it.
     pub async fn fetch(&self, url: &PageUrl, kind: TaskKind) -> Result<Answer, FetchError> {
         self.fetch_unless(url, kind, &Validators::default()).await
     }
 
-    /// The same, unless the version that `known` names still holds: then the
-    /// answer is [`Answer::NotModified`]. Empty validators make no condition.
+    /// The same, unless the version that `known` names is still current: then the result
+    /// is [`Answer::NotModified`]. Empty validators mean an unconditional request.
     ///
     /// # Errors
+    ///
     /// As [`Fetcher::fetch`].
     pub async fn fetch_unless(
         &self,
@@ -262,7 +265,7 @@ impl Fetcher {
     }
 
     /// The same for a booked request: it goes to the booked address as soon as its clocks
-    /// permit it. Also returns how long it waited for them.
+    /// permit. Also returns how long it waited for them.
     pub async fn fetch_booked(
         &self,
         url: &PageUrl,
@@ -289,7 +292,7 @@ impl Fetcher {
             Err(FetchError::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Connecting,
-                seen: Seen::default(),
+                seen: Received::default(),
             })
         })?;
         self.rates().request().await;
@@ -306,7 +309,7 @@ impl Fetcher {
             () = open.is_told() => Err(FetchError::Timeout {
                 host: url.host().to_owned(),
                 phase: Phase::Others,
-                seen: Seen::default(),
+                seen: Received::default(),
             }),
         };
         if let Ok(answer) = &answer {
@@ -315,15 +318,14 @@ impl Fetcher {
         answer.map_err(|e| e.with_seen(watch.seen()))
     }
 
-    /// Ends the slowest requests until at most `most` slow ones are left. A request is slow
-    /// after ten seconds and after eight times as long as an answer usually takes. Ended
-    /// requests fail with [`FetchError::Timeout`]. Returns how many were ended.
+    /// Ends the slowest requests until at most `most` slow ones are left. A request is
+    /// slow after ten seconds and after eight times the usual duration of a response.
+    /// Ended requests fail with [`FetchError::Timeout`]. Returns how many were ended.
     pub fn give_way(&self, most: usize) -> usize {
         self.inner.underway.give_way(most)
     }
 
-    /// Bytes of bodies in memory: those being read, and those whose
-    /// [`HeldBytes`] live.
+    /// Bytes of bodies in memory: those being read, and those whose [`HeldBytes`] live.
     pub fn bytes_in_flight(&self) -> u64 {
         self.inner.gauge.bytes()
     }
@@ -346,7 +348,7 @@ impl Fetcher {
                 status,
                 retry_after,
                 why,
-                seen: Seen::default(),
+                seen: Received::default(),
             })?;
             let elapsed = watch.elapsed();
             return Ok(Some(Answer::Redirect {
@@ -368,21 +370,21 @@ impl Fetcher {
         } else if inner.router.proxied() {
             // Later it may come from a hostile server, which the proxy passed on.
             if !inner.let_through.load(Ordering::Relaxed) {
-                let seen = Seen::default();
+                let seen = Received::default();
                 return Err(FetchError::Proxy { seen });
             }
             return Err(FetchError::Connection {
                 host: url.host().to_owned(),
                 why: "the proxy asks for a user name and a password".to_owned(),
                 unreached: false,
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         if !(200..=299).contains(&status) {
             return Err(FetchError::Status {
                 status,
                 retry_after,
-                seen: Seen::default(),
+                seen: Received::default(),
             });
         }
         Ok(None)
@@ -423,7 +425,7 @@ impl Fetcher {
         let too_large = |declared| FetchError::TooLarge {
             cap,
             declared,
-            seen: Seen::default(),
+            seen: Received::default(),
         };
         let declared = response.content_length();
         if kind == TaskKind::Image && declared.is_some_and(|bytes| bytes > cap as u64) {

@@ -1,8 +1,7 @@
-//! What the caller sets, and what can be wrong with it.
+//! The caller's settings, and what can be wrong with them.
 //!
-//! A plain struct of its own, so that the module stands without the job's
-//! configuration file; whoever reads that file converts. Only the `connect_to`
-//! rules are taken as the configuration has them.
+//! A plain struct of its own, so that the module does not depend on the job's
+//! configuration file. Only the `connect_to` rules are those of the configuration.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,42 +9,41 @@ use std::time::Duration;
 use crate::config::{ConnectTo, Proxy};
 use crate::page::TaskKind;
 
-/// How requests are sent and what is accepted in answer.
+/// How requests are sent and which responses are accepted.
 ///
-/// [`Default`] gives every field a sensible value but `contact`, which only the
-/// operator knows and without which [`super::Fetcher::new`] refuses.
+/// [`Default`] gives every field a sensible value except `contact`, which only the
+/// operator knows and without which [`super::Fetcher::new`] fails.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The product token that the crawler calls itself by, `spoor` by default;
-    /// it begins the user agent, and robots.txt groups are matched against it.
-    /// Letters of ASCII, `_` and `-`, at least one (RFC 9309 section 2.2.1).
+    /// The crawler's product token, `spoor` by default. It begins the user agent, and
+    /// robots.txt groups are matched against it. ASCII letters, `_` and `-`, at least one
+    /// (RFC 9309 section 2.2.1).
     pub product: String,
-    /// A URL or e-mail address at which the operator can be reached; it stands
-    /// in the user agent. Visible ASCII, not empty.
+    /// A URL or e-mail address at which the operator can be reached, sent in the user
+    /// agent. Visible ASCII, not empty.
     pub contact: String,
     /// Offer HTTP/2 on `https` (ALPN, RFC 7301). Plain `http` is always HTTP/1.1.
     pub http2: bool,
-    /// Longest time for name lookup, TCP and TLS together.
+    /// Time limit for DNS lookup, TCP and TLS together.
     pub connect_timeout: Duration,
-    /// Longest silence while waiting for the head or the next bytes.
+    /// Time limit for the head, and for the next bytes of the body.
     pub read_timeout: Duration,
-    /// Longest time of the whole exchange, our own throttling not counted.
+    /// Time limit for the whole exchange, excluding our own throttling.
     pub total_timeout: Duration,
-    /// How long an unused connection is kept for the host's next request. Short,
-    /// because a crawl has many hosts and few descriptors; at most one
-    /// connection a host is kept, and none where the system permits few open files.
+    /// How long an idle connection is kept for the host's next request. Short, because a
+    /// crawl has many hosts and few descriptors; at most one connection per host is kept,
+    /// and none if the system permits few open files.
     pub pool_idle: Duration,
     /// Most bytes of a page's decoded body; the rest is not read.
     pub page_cap: usize,
     /// Most bytes of an image; a larger one is refused.
     pub image_cap: usize,
-    /// Most bytes of a robots.txt; the rest is not read (RFC 9309 section 2.5
-    /// asks for 500 KiB at least).
+    /// Most bytes of a robots.txt; the rest is not read (RFC 9309 section 2.5 asks for at
+    /// least 500 KiB).
     pub robots_cap: usize,
-    /// Most bytes of a sitemap as it is served, packed or not; the rest is not
-    /// read.
+    /// Most bytes of a sitemap as served, compressed or not; the rest is not read.
     pub sitemap_cap: usize,
-    /// Bytes of a `tdmrep.json`; a longer one comes truncated, and so says nothing.
+    /// Most bytes of a `tdmrep.json`; a longer one is truncated, and therefore invalid.
     pub tdmrep_cap: usize,
     /// Requests per second over all hosts, more than 0; `None` is unlimited.
     pub requests_per_second: Option<f64>,
@@ -53,32 +51,28 @@ pub struct Options {
     /// unlimited.
     pub bytes_per_second: Option<u64>,
     /// Whether requests are booked ([`super::Fetcher::fetch_booked`]), so that each waits
-    /// for its clocks once its connection is open. A name with several addresses that is not
-    /// booked then fails where the first of them is silent.
+    /// for its clocks once its connection is open. A name with several addresses that is
+    /// not booked then fails if the first address does not respond.
     pub booked: bool,
-    /// Permit special-purpose addresses (loopback, private networks, ...). For
-    /// labs only: with it a page can make the crawler ask the machines around it.
+    /// Permit special-purpose addresses (loopback, private networks, ...). For labs only:
+    /// it lets a page make the crawler contact the machines around it.
     pub allow_private: bool,
-    /// Where to connect instead of where the URL says; the first rule that
-    /// matches is followed, and one without a target exempts what it matches
-    /// from the rules after it. URL, `Host` header and TLS server name stay as
-    /// they are.
+    /// Redirects connections; the first matching rule is used, and one without a target
+    /// exempts its matches from later rules. URL, `Host` header and TLS server name stay
+    /// unchanged.
     ///
-    /// A target that is an IP address is connected to whatever it is, because it was
-    /// written down here; one that is a name, or that keeps the URL's host, passes
-    /// the address guard like any other. Two limits:
-    /// an `https` URL that is sent to another port goes over HTTP/1.1 if it names
-    /// a port or its host is an IP address (in HTTP/2 the authority cannot be set
-    /// apart from the connection's), and an `https` URL whose host is an IP
-    /// address cannot be sent to another host
-    /// ([`super::FetchError::Unsendable`]).
+    /// A target that is an IP address is never refused, because the operator configured
+    /// it; one that is a name, or that keeps the URL's host, passes the address guard as
+    /// usual. Two limits: an `https` URL that is redirected to another port uses HTTP/1.1
+    /// if it names a port or its host is an IP address (in HTTP/2 the authority cannot
+    /// differ from the connection's), and an `https` URL whose host is an IP address
+    /// cannot be redirected to another host ([`super::FetchError::Unsendable`]).
     pub connect_to: Vec<ConnectTo>,
-    /// The proxy that requests go through, but those that a `connect_to` rule fits.
-    /// Names are looked up and judged here before it is asked, except with
-    /// `allow_private`; where the proxy's own lookup gives other addresses, it is
-    /// the proxy that must refuse them.
+    /// The proxy for all requests, except those that match a `connect_to` rule. Names are
+    /// resolved and checked here first, unless `allow_private` is set; if the proxy's own
+    /// lookup gives other addresses, the proxy must refuse them.
     pub proxy: Option<Proxy>,
-    /// A PEM file of certificate authorities that are trusted besides Mozilla's.
+    /// A PEM file of certificate authorities to trust in addition to Mozilla's.
     pub extra_ca: Option<PathBuf>,
 }
 
@@ -131,8 +125,8 @@ impl Options {
         }
     }
 
-    /// What can be wrong with single values. The rules, the rates and the file
-    /// of certificates are judged where they are put to use.
+    /// Checks single values. The rules, the rates and the file of certificates are checked
+    /// where they are used.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         let of_token = |b: u8| b.is_ascii_alphabetic() || matches!(b, b'_' | b'-');
         if self.product.is_empty() || !self.product.bytes().all(of_token) {
@@ -173,7 +167,7 @@ impl Options {
 /// Why a [`super::Fetcher`] cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum SetupError {
-    /// The product is no product token.
+    /// The product is not a product token.
     #[error(
         "the product token `{product}` cannot begin the user agent; use letters a-z and A-Z, `_` and `-` only, and at least one"
     )]
@@ -181,27 +175,27 @@ pub enum SetupError {
         /// The text as given.
         product: String,
     },
-    /// The contact is empty or cannot stand in a header.
+    /// The contact is empty or not allowed in a header.
     #[error(
-        "the contact `{contact}` cannot stand in the user agent; set a URL or an e-mail address in plain ASCII"
+        "the contact `{contact}` cannot be used in the user agent; set a URL or an e-mail address in plain ASCII"
     )]
     Contact {
         /// The text as given.
         contact: String,
     },
     /// A timeout of zero.
-    #[error("the {name} timeout is zero, so that no request could succeed; set a longer one")]
+    #[error("the {name} timeout is zero, so no request could succeed; set a longer one")]
     Timeout {
         /// Which of the three.
         name: &'static str,
     },
     /// A byte cap of zero.
-    #[error("the byte cap of {kind:?} tasks is zero, so that nothing could be read; raise it")]
+    #[error("the byte cap of {kind:?} tasks is zero, so nothing could be read; raise it")]
     Cap {
         /// Which kind.
         kind: TaskKind,
     },
-    /// A rate that is no rate.
+    /// A rate that is too small or not a number.
     #[error("{value} {unit} per second is not a usable rate; set at least {least}, or none at all")]
     Rate {
         /// The value as given.
@@ -214,13 +208,12 @@ pub enum SetupError {
     /// A `connect_to` rule with an unusable target.
     #[error("the connect_to rule `{rule}` cannot be used: {why}")]
     ConnectTo {
-        /// The rule, as it stands in a configuration file.
+        /// The rule as written in a configuration file.
         rule: String,
         /// What is wrong with its target.
         why: String,
     },
-    /// A proxy that cannot be used. Its address is not repeated: it may have a
-    /// password in it.
+    /// An unusable proxy. Its address is not repeated, because it may contain a password.
     #[error("the proxy in {place} cannot be used: {why}")]
     Proxy {
         /// The configuration's key or the environment's variable.
@@ -238,7 +231,7 @@ pub enum SetupError {
         /// What is wrong with it.
         why: String,
     },
-    /// The TLS or HTTP library refused its settings; a defect of spoor.
+    /// The TLS or HTTP library refused its settings: a bug in spoor.
     #[error("the HTTP client cannot be built: {0}")]
     Client(String),
 }

@@ -1,7 +1,7 @@
-//! The policy: what follows from a failure.
+//! The policy: the consequence of each failure.
 //!
-//! One table, read from above; the first row that covers a failure decides.
-//! How often to retry and how long to back off is the frontier's matter.
+//! One table, read from the top; the first row that matches a failure decides. The
+//! frontier decides how often to retry and how long to back off.
 
 use crate::page::{Outcome, Reason, TaskKind};
 
@@ -10,17 +10,17 @@ use Class::*;
 use Kinds::*;
 use Then::*;
 
-/// What the frontier is to do after `error`.
+/// What the frontier has to do after `error`.
 ///
-/// For a robots.txt a status of 400 to 499 is [`Outcome::Done`]: there are no
-/// rules, and all is allowed (RFC 9309 section 2.3.1.3). Everything else that
-/// fails there is retried, and all is forbidden until it answers.
+/// For a robots.txt a status of 400 to 499 is [`Outcome::Done`]: there are no rules, and
+/// everything is allowed (RFC 9309 section 2.3.1.3). All other failures are retried there,
+/// and everything is forbidden until one succeeds.
 pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
     let retry_after = error.retry_after();
     let row = TABLE
         .iter()
         .find(|row| row.kinds.cover(kind) && row.class.covers(error));
-    // A test holds that there is a row for every failure.
+    // A test checks that there is a row for every failure.
     match row.map_or(Retry(Reason::Internal), |row| row.then) {
         Done => Outcome::Done,
         Drop(reason) => Outcome::Drop { reason },
@@ -39,7 +39,7 @@ pub fn outcome(kind: TaskKind, error: &FetchError) -> Outcome {
 
 #[rustfmt::skip]
 const TABLE: &[Row] = &[
-    // Nobody answered. The next address of the host would fare no better.
+    // No response. The next address of the host would fare no better.
     row(All,    Dns,                        BackOff(Reason::Dns)),
     row(All,    Connection,                 BackOff(Reason::Connection)),
     row(All,    Timeout,                    BackOff(Reason::Timeout)),
@@ -49,36 +49,36 @@ const TABLE: &[Row] = &[
     row(All,    NoRoom,                     Retry(Reason::NoRoom)),
     row(All,    Unsendable,                 Drop(Reason::Protocol)),
 
-    // Somebody answered, but not so that it could be understood.
+    // A response that could not be understood.
     row(All,    Protocol,                   Retry(Reason::Protocol)),
     row(All,    Decoding,                   Retry(Reason::Protocol)),
     row(All,    TooLarge,                   Drop(Reason::TooLarge)),
     row(Robots, BadRedirect,                Retry(Reason::BadRedirect)),
     row(All,    BadRedirect,                Drop(Reason::BadRedirect)),
 
-    // The server asks for patience.
+    // The server asks the client to slow down.
     row(All,    Status(429, 429),           BackOff(Reason::Overloaded)),
     row(All,    Status(503, 503),           BackOff(Reason::Overloaded)),
     row(All,    Status(500, 599),           BackOff(Reason::ServerError)),
 
-    // It waited too long, was asked too early, or over the wrong connection.
+    // It waited too long, came too early, or over the wrong connection.
     row(All,    Status(408, 408),           Retry(Reason::Timeout)),
     row(All,    Status(425, 425),           Retry(Reason::ClientError)),
     row(All,    Status(421, 421),           Retry(Reason::ClientError)),
 
-    // It is gone, forbidden, or was never there.
+    // Gone, forbidden, or never there.
     row(Robots, Status(400, 499),           Done),
     row(Image,  Status(404, 404),           Drop(Reason::Gone)),
     row(Image,  Status(410, 410),           Drop(Reason::Gone)),
     row(All,    Status(400, 499),           Drop(Reason::ClientError)),
 
-    // 304 without a condition in the request is a cache's fault; the other 3xx
-    // here (300 without a target, 305, 306) offer nothing to follow.
+    // 304 to an unconditional request is a cache's fault; the other 3xx here (300 without
+    // a target, 305, 306) have no target to follow.
     row(All,    Status(304, 304),           Retry(Reason::Protocol)),
     row(Robots, Status(300, 399),           Retry(Reason::BadRedirect)),
     row(All,    Status(300, 399),           Drop(Reason::BadRedirect)),
 
-    // No status that HTTP knows in an answer (RFC 9110 section 15).
+    // Not a final status of HTTP (RFC 9110 section 15).
     row(All,    Status(0, u16::MAX),        Retry(Reason::Protocol)),
 ];
 
@@ -123,7 +123,7 @@ enum Class {
     TooLarge,
     Unsendable,
     NoRoom,
-    /// And a proxy that lets nothing through.
+    /// Also a proxy that lets nothing through.
     Local,
     /// A status from the first to the second number.
     Status(u16, u16),
@@ -155,13 +155,13 @@ impl Class {
 /// What to do.
 #[derive(Clone, Copy)]
 enum Then {
-    /// There is no such file, and that is an answer.
+    /// There is no such file, which is a valid answer.
     Done,
     /// Never again.
     Drop(Reason),
-    /// Later, this address alone.
+    /// Retry this address alone.
     Retry(Reason),
-    /// Later, and the whole host rests.
+    /// Retry, and the whole host backs off.
     BackOff(Reason),
 }
 
@@ -169,24 +169,24 @@ enum Then {
 mod tests {
     use std::time::Duration;
 
-    use super::super::error::{Phase, Seen};
+    use super::super::error::{Phase, Received};
     use super::*;
 
     fn status(status: u16, retry_after: Option<u64>) -> FetchError {
         FetchError::Status {
             status,
             retry_after: retry_after.map(Duration::from_secs),
-            seen: Seen::default(),
+            seen: Received::default(),
         }
     }
 
     /// One of every variant. The match below does not compile when one is added
     /// to `FetchError`, so that it is added here as well.
     fn every_failure() -> Vec<FetchError> {
-        let seen = Seen::default();
+        let seen = Received::default();
         let (host, why) = (String::from("example.org"), String::new());
         let both = || (host.clone(), why.clone());
-        let made = |make: fn(String, String, Seen) -> FetchError| {
+        let made = |make: fn(String, String, Received) -> FetchError| {
             let (host, why) = both();
             make(host, why, seen)
         };
@@ -290,17 +290,17 @@ mod tests {
         let line = |row: &Row| {
             let what = match row.class {
                 Dns => "the name does not resolve".to_owned(),
-                PrivateAddress => "its address is not of the public internet".to_owned(),
+                PrivateAddress => "its address is not a public internet address".to_owned(),
                 Connection => "no connection, or cut".to_owned(),
                 Tls => "no secure connection".to_owned(),
                 Timeout => "too slow".to_owned(),
-                Protocol => "no valid HTTP".to_owned(),
+                Protocol => "invalid HTTP".to_owned(),
                 Decoding => "the body cannot be decoded".to_owned(),
-                BadRedirect => "a redirect to nowhere".to_owned(),
+                BadRedirect => "a redirect without a usable target".to_owned(),
                 TooLarge => "larger than the cap".to_owned(),
-                Unsendable => "cannot be asked for".to_owned(),
-                NoRoom => "others hold the memory that it needs".to_owned(),
-                Local => "this machine has no connection left".to_owned(),
+                Unsendable => "cannot be requested".to_owned(),
+                NoRoom => "other bodies use the memory that it needs".to_owned(),
+                Local => "local resource limit (ports, file descriptors)".to_owned(),
                 Status(0, u16::MAX) => "any other status".to_owned(),
                 Status(from, to) if from == to => format!("status {from}"),
                 Status(from, to) => format!("status {from} to {to}"),

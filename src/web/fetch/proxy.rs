@@ -1,10 +1,9 @@
-//! The proxy that requests go through, where the operator has one: from the
-//! configuration or, where that says so, from the environment.
+//! The operator's proxy, from the configuration or, if configured, from the environment.
 //!
-//! A crawl is to do the same wherever it is started, so the environment alone
-//! changes nothing; but it is the only place for a proxy with a password, which
-//! must stand in no configuration and in no message. This module does not judge
-//! addresses: a proxy is the operator's own and may stand anywhere.
+//! A crawl must not depend on where it is started, so the environment alone changes
+//! nothing. But it is the only place for a proxy with a password, which must not appear in
+//! a configuration or a message. This module does not check addresses: a proxy is the
+//! operator's own and may be anywhere.
 
 use reqwest::NoProxy;
 use url::{Host, Url};
@@ -16,9 +15,9 @@ use super::options::SetupError;
 /// The proxies of a client.
 #[derive(Debug, Default)]
 pub(super) struct Proxies {
-    /// As the client takes them; empty where it is to connect by itself.
+    /// In the client's form; empty for direct connections.
     pub(super) all: Vec<reqwest::Proxy>,
-    /// Their names, lower-case; those that are IP addresses are left out.
+    /// Their names, lower-case, excluding IP addresses.
     pub(super) hosts: Vec<String>,
 }
 
@@ -40,9 +39,9 @@ impl Proxies {
         Ok(own)
     }
 
-    /// The variables as curl and others read them: each in upper case or in lower
-    /// case, `ALL_PROXY` where the scheme has none of its own, `NO_PROXY` for what
-    /// is asked directly.
+    /// The variables as curl and others read them: each in upper or lower case,
+    /// `ALL_PROXY` for a scheme without its own variable, `NO_PROXY` for direct
+    /// connections.
     fn read_environment(
         &mut self,
         value: impl Fn(&str) -> Option<String>,
@@ -86,12 +85,12 @@ impl Proxies {
         };
         let url = Url::parse(&full).map_err(|error| wrong(&error.to_string()))?;
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(wrong("only http and https proxies can be spoken to"));
+            return Err(wrong("only http and https proxies are supported"));
         }
         if let Some(Host::Domain(name)) = url.host() {
             self.hosts.push(name.to_ascii_lowercase());
         }
-        let proxy = make(url.as_str()).map_err(|_| wrong("it is no address of a proxy"))?;
+        let proxy = make(url.as_str()).map_err(|_| wrong("it is not the address of a proxy"))?;
         self.all.push(proxy);
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The global rates: requests per second, and body bytes per second.
 //!
-//! These protect the network the crawler stands in; being polite to a host is
-//! the frontier's matter. Both are generic cell rates (`governor`) on tokio's
-//! clock, and a waiter sleeps until its turn.
+//! They protect the crawler's own network; politeness to hosts is the frontier's task.
+//! Both use the generic cell rate algorithm (`governor`) on tokio's clock, and waiting
+//! tasks sleep until their turn.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,8 +16,8 @@ use tokio::time::Instant;
 
 use super::options::{Options, SetupError};
 
-/// Bytes are counted in cells of this many: cells are spaced in whole
-/// nanoseconds, too coarse for single bytes at hundreds of megabytes a second.
+/// Bytes are counted in cells of this size: cells are spaced in whole nanoseconds, too
+/// coarse for single bytes at hundreds of megabytes a second.
 const CELL: u64 = 64;
 
 /// Unused budget that may be spent at once, as a fraction of a second.
@@ -32,7 +32,8 @@ pub(super) struct Rates {
 
 impl Rates {
     /// # Errors
-    /// [`SetupError::Rate`] where a rate is not positive, or not a number.
+    ///
+    /// [`SetupError::Rate`] if a rate is not positive or not a number.
     pub(super) fn new(options: &Options) -> Result<Self, SetupError> {
         let requests = options.requests_per_second.map(|rate| {
             Limit::new(rate).ok_or_else(|| SetupError::Rate {
@@ -55,7 +56,7 @@ impl Rates {
         })
     }
 
-    /// The shortest mean time between two requests of so many bytes each.
+    /// The shortest mean time between two requests of `bytes` bytes each.
     pub(super) fn interval(&self, bytes: f64) -> Duration {
         let of = |limit: &Option<Limit>, count: f64| {
             limit
@@ -73,7 +74,7 @@ impl Rates {
         }
     }
 
-    /// Charges bytes that were read; returns how long that took.
+    /// Charges bytes that were read; returns how long it had to wait.
     pub(super) async fn bytes(&self, count: usize) -> Duration {
         let Some(limit) = &self.bytes else {
             return Duration::ZERO;
@@ -88,7 +89,7 @@ impl Rates {
 #[derive(Debug)]
 struct Limit {
     limiter: RateLimiter<NotKeyed, InMemoryState, TokioClock, NoOpMiddleware<Duration>>,
-    /// First come, first served, and only the first looks at the clock.
+    /// First come, first served, and only the first task watches the clock.
     turn: Mutex<()>,
     burst: NonZeroU32,
     /// Between two cells.
@@ -97,8 +98,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// `None` unless the rate lies between one in about eleven days and one in a
-    /// nanosecond.
+    /// `None` unless the rate is between one in about eleven days and one in a nanosecond.
     fn new(per_second: f64) -> Option<Self> {
         if !(1e-6..=1e9).contains(&per_second) {
             return None;
@@ -117,7 +117,7 @@ impl Limit {
         })
     }
 
-    /// Takes `count` cells, in portions that the burst can hold.
+    /// Takes `count` cells, in portions that fit the burst.
     async fn take(&self, mut count: u64) {
         let _turn = self.turn.lock().await;
         while count > 0 {
@@ -137,7 +137,7 @@ impl Limit {
     }
 }
 
-/// Tokio's clock as governor wants it: the time since its making.
+/// Tokio's clock for governor: the time since its creation.
 #[derive(Debug, Clone, Copy)]
 struct TokioClock(Instant);
 

@@ -1,11 +1,10 @@
-//! Names to addresses, and no address past the guard.
+//! Resolves names to addresses that the guard permits.
 //!
-//! The connector connects to exactly what [`GuardedResolver`] returns, so the
-//! address that was judged is the address that is asked: there is no second
-//! lookup that an attacker's name server could answer otherwise (DNS
-//! rebinding). A request that was booked for an address goes there, and the address
-//! is judged once more. The connector does not ask it for IP literals;
-//! [`super::route::Router`] judges those, and what is asked through a proxy.
+//! The connector connects to exactly what [`GuardedResolver`] returns, so the checked
+//! address is the one used: there is no second lookup that an attacker's name server could
+//! answer differently (DNS rebinding). A request that was booked for an address goes
+//! there, and that address is checked again. The connector does not call it for IP
+//! literals; [`super::route::Router`] checks those, and the hosts of proxied requests.
 
 use std::fmt;
 use std::io;
@@ -20,43 +19,44 @@ use url::Host;
 
 use crate::config::ConnectTo;
 
+use super::address_guard::permitted;
 use super::gate;
-use super::guard::permitted;
 use super::options::SetupError;
 
-/// Lookups that may occupy a blocking thread at once. A dead name server holds
-/// a thread for ten seconds and more, and the runtime has 512 of them, which
-/// other work needs as well.
+/// How many lookups may occupy a blocking thread at once. A dead name server blocks a
+/// thread for ten seconds and more, and the runtime has 512 of them, which other work
+/// needs as well.
 const LOOKUPS_AT_ONCE: usize = 128;
 
-/// Top-level domains that are never asked of a name server: RFC 6761 (`test`,
-/// `invalid`, `localhost`), RFC 7686 (`onion`) and RFC 9476 (`alt`).
+/// Top-level domains that are never looked up: RFC 6761 (`test`, `invalid`, `localhost`),
+/// RFC 7686 (`onion`) and RFC 9476 (`alt`).
 const NEVER_LOOKED_UP: [&str; 5] = ["test", "invalid", "localhost", "onion", "alt"];
 
-/// Whether a name stands under a domain that is never looked up.
+/// Whether a name is below a domain that is never looked up.
 pub(super) fn never_looked_up(name: &str) -> bool {
     let name = name.trim_end_matches('.');
     let top = name.rsplit('.').next().unwrap_or(name);
     NEVER_LOOKED_UP.iter().any(|t| top.eq_ignore_ascii_case(t))
 }
 
-/// Where the connections of one client go: the host, and the port for URLs that
-/// name none, where 0 keeps the scheme's.
+/// Where the connections of one client go: the host, and the port for URLs without one,
+/// with 0 for the scheme's default.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Target {
     /// To the host of the URL.
     Asked(u16),
-    /// To this name, whatever the URL says.
+    /// To this name, for every URL.
     Name(String, u16),
-    /// To this address, whatever the URL says.
+    /// To this address, for every URL.
     Address(IpAddr, u16),
 }
 
 impl Target {
-    /// Where a rule sends what it matches.
+    /// The target of a rule.
     ///
     /// # Errors
-    /// [`SetupError::ConnectTo`] where nothing can ever be reached there.
+    ///
+    /// [`SetupError::ConnectTo`] if nothing can ever be reached there.
     pub(super) fn of(rule: &ConnectTo) -> Result<Self, SetupError> {
         let wrong = |why: &str| {
             Err(SetupError::ConnectTo {
@@ -66,7 +66,7 @@ impl Target {
         };
         let port = match rule.to_port {
             Some(0) => {
-                return wrong("0 is not a port one can connect to; leave it out to keep the URL's");
+                return wrong("port 0 cannot be connected to; leave it out to keep the URL's");
             }
             to_port => to_port.unwrap_or(0),
         };
@@ -74,7 +74,8 @@ impl Target {
         if to_host.is_empty() {
             return Ok(Self::Asked(port));
         }
-        // The configuration keeps IPv6 without the brackets that a URL's host has.
+        // The configuration stores IPv6 addresses without the brackets that a URL's host
+        // has.
         if let Ok(address) = to_host.parse() {
             return Ok(Self::Address(address, port));
         }
@@ -95,27 +96,26 @@ impl Target {
 pub(super) struct GuardedResolver {
     pub(super) target: Target,
     pub(super) allow_private: bool,
-    /// Hosts of the operator's own proxies, lower-case, which may stand anywhere.
-    /// Only the client that goes through them may have any.
+    /// Hosts of the operator's own proxies, lower-case, which may be anywhere. Only set
+    /// for the client that uses them.
     pub(super) exempt: Vec<String>,
     pub(super) names: NameService,
 }
 
 type Lookup = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 
-/// What is asked for the addresses of a name. All clients of a fetcher share one,
-/// and draw on one allowance.
+/// Resolves names. All clients of a fetcher share one instance with one limit on lookups.
 #[derive(Clone)]
 pub(super) struct NameService {
     lookup: Arc<Lookup>,
     allowance: Arc<Semaphore>,
-    /// The longest a lookup may take.
+    /// The time limit of a lookup.
     limit: Duration,
     found: Arc<AtomicU64>,
 }
 
 impl NameService {
-    /// This machine's: the hosts file and its name servers.
+    /// Uses this machine's hosts file and name servers.
     pub(super) fn system() -> Self {
         Self::answered_by(|name| {
             let found = (name, 0u16).to_socket_addrs()?;
@@ -123,7 +123,7 @@ impl NameService {
         })
     }
 
-    /// One that `lookup` answers; it may block.
+    /// Uses `lookup`, which may block.
     pub(super) fn answered_by(
         lookup: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static,
     ) -> Self {
@@ -135,8 +135,8 @@ impl NameService {
         }
     }
 
-    /// The same, for connections that must stand within this time. A lookup gets less,
-    /// so that a silent name server is not taken for a silent host.
+    /// The same, for connections with this time limit. A lookup gets less, so that a
+    /// silent name server is not mistaken for a silent host.
     pub(super) fn within(&self, connecting: Duration) -> Self {
         Self {
             limit: connecting * 9 / 10,
@@ -144,7 +144,7 @@ impl NameService {
         }
     }
 
-    /// How often a name was asked for and had an address.
+    /// How many lookups have found an address.
     pub(super) fn found(&self) -> u64 {
         self.found.load(Ordering::Relaxed)
     }
@@ -158,7 +158,7 @@ impl NameService {
         let permit = self.allowance.clone().acquire_owned().await;
         let permit = permit.map_err(|_| LookupFailed::Abandoned)?;
         let lookup = self.lookup.clone();
-        // The permit goes into the thread: a caller that gave up does not free it.
+        // The permit moves into the thread: a caller that gives up does not free it.
         let found = tokio::task::spawn_blocking(move || {
             let found = lookup(&name);
             drop(permit);
@@ -184,7 +184,7 @@ impl fmt::Debug for NameService {
 
 /// The guard refused every address of a name.
 #[derive(Debug, thiserror::Error)]
-#[error("{address} is not an address of the public internet")]
+#[error("{address} is not a public internet address")]
 pub(super) struct Refused {
     pub(super) address: IpAddr,
 }
@@ -196,7 +196,7 @@ pub(super) enum LookupFailed {
     NeverLookedUp,
     #[error("the name has no address")]
     NoAddress,
-    #[error("no name server has answered")]
+    #[error("no name server responded")]
     Silence,
     #[error("{0}")]
     System(io::Error),
@@ -216,14 +216,14 @@ impl Resolve for GuardedResolver {
                 return Ok(Box::new(found) as Addrs);
             }
             let (addresses, port) = match &own.target {
-                // Where a request was booked for an address, it goes to that one.
+                // A request that was booked for an address goes there.
                 Target::Asked(port) => match booked {
                     Some(address) => (vec![address], *port),
                     None => (own.look_up(name.as_str()).await?, *port),
                 },
                 Target::Name(to, port) => (own.look_up(to).await?, *port),
-                // The operator wrote this very address; no page and no name server
-                // had a say in it.
+                // The operator configured this very address; no page or name server
+                // influenced it.
                 Target::Address(to, port) => {
                     let addresses: Addrs = Box::new(std::iter::once(SocketAddr::new(*to, *port)));
                     return Ok(addresses);
@@ -246,10 +246,9 @@ impl GuardedResolver {
         if never_looked_up(name) {
             return Err(LookupFailed::NeverLookedUp);
         }
-        // A trailing dot keeps the search domains of this machine's network out
-        // of it (RFC 1034 section 3.1): `intranet` and misspelt names would
-        // otherwise be completed by them. A lab may want just that, and its
-        // hosts file.
+        // A trailing dot disables the search domains of this machine's network (RFC 1034
+        // section 3.1), which would otherwise complete `intranet` and misspelt names. A
+        // lab may want that, and its hosts file.
         let name = if self.allow_private {
             name.to_owned()
         } else {

@@ -1,18 +1,18 @@
-//! The room in memory that large bodies share, and how much of it each may have.
+//! The memory that large bodies share, and how it is distributed.
 //!
-//! Every body may have [`SMALL`] bytes. What it needs besides comes out of one [`Room`], a
-//! step at a time, first come, first served; no host and no address has more than
-//! [`SHARE`] of it. One body at a time needs no room at all, so that those that are larger
-//! than their share come through too, one after the other.
+//! Every body may have [`SMALL`] bytes. Beyond that it draws on one [`Room`], a step at a
+//! time, first come, first served; no host and no address has more than [`SHARE`] of it.
+//! One body at a time needs no room at all, so that bodies larger than their share also
+//! complete, one after the other.
 //!
-//! Room is taken for as long as a body is read and worked on, and how long that takes is up
-//! to a stranger. So while others wait for room, a body must bring within [`TURN`] as many
-//! bytes as it holds; one that was slower over the last [`WINDOW`] gives its room back and
-//! is asked for again later. A crawl over a slow line has no fast bodies: the least rate is
-//! never more than a quarter of the usual one. Nor does a body keep room that it cannot go
-//! on with: where nothing is given back for as long, one that waits for more gives back
-//! what it holds, if that is wanted. Those that began first go first. While bodies that
-//! have come whole hold room, it is this machine that is slow, and nobody gives up.
+//! Room is taken while a body is read and processed, and a remote server determines how
+//! long that takes. So while others wait for room, a body must receive within [`TURN`] as
+//! many bytes as it holds; one that was slower over the last [`WINDOW`] releases its room
+//! and is fetched again later. On a slow line no body is fast, so the least rate is never
+//! more than a quarter of the usual one. Nor does a body keep room without progress: if no
+//! room is released for that long, a waiting body releases what it holds, if others want
+//! it. Those that started first go first. While complete bodies hold room, this machine is
+//! the slow part, and no body gives up.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -22,64 +22,64 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// What every body may take, in bytes; most need no more.
+/// Bytes that every body may take; most need no more.
 pub(super) const SMALL: usize = 256 << 10;
 
-/// What all bodies together may take besides, in bytes. A limit on what is asked for
-/// does not bound this: of 64 requests that are under way each may bring 10 MiB.
+/// Bytes that all bodies together may take in addition. A limit on requests does not bound
+/// this: each of 64 open requests may bring 10 MiB.
 const ROOM: usize = 16 << 20;
 
-/// What one host, and one address, may have of the room, in bytes.
+/// Bytes of the room that one host, and one address, may have.
 const SHARE: usize = ROOM / 2;
 
-/// What of the room is taken at a time, in bytes.
+/// Bytes of room that are taken at a time.
 const STEP: usize = 1 << 20;
 
-/// The time over which it is judged how fast a body comes.
+/// The time over which the speed of a body is measured.
 const WINDOW: Duration = Duration::from_secs(10);
 
-/// While room is wanted, a body must bring as many bytes as it holds in this time.
+/// While others want room, a body must receive as many bytes as it holds in this time.
 const TURN: Duration = Duration::from_secs(32);
 
-/// The least that is asked of any body that holds room, and the most, in bytes a second.
+/// The lowest and the highest rate that is demanded of a body that holds room, in bytes
+/// per second.
 const LEAST: f64 = (32 << 10) as f64;
 const MOST: f64 = (256 << 10) as f64;
 
-/// Large bodies over which the usual rate is taken; older ones fade.
+/// The number of large bodies over which the usual rate is averaged; older ones fade.
 const REMEMBERED: f64 = 64.0;
 
-/// Where a body comes from.
+/// The source of a body.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Source {
     /// The host of its URL.
     Host(Arc<str>),
-    /// The address that sends it, where it is the host's own.
+    /// The address that sends it, if it is the host's own.
     Address(IpAddr),
 }
 
-/// The room that large bodies share.
+/// The memory that large bodies share.
 #[derive(Debug)]
 pub(super) struct Room {
     state: Mutex<State>,
-    /// Room was given back, or a body began to wait for it.
+    /// Notified when room is released, or a body starts waiting for it.
     changed: Notify,
 }
 
 #[derive(Debug)]
 struct State {
     left: usize,
-    /// Whether a body is read that needs no room.
+    /// Whether a body is being read without needing room.
     beyond: bool,
     taken: HashMap<Source, usize>,
-    /// Where those come from that wait, by the order in which they came.
+    /// The sources of waiting bodies, in order of arrival.
     waiting: BTreeMap<u64, Vec<Source>>,
     next: u64,
-    /// When room was given back last.
+    /// When room was last released.
     last: Instant,
-    /// Bodies that have come whole and hold room until they are worked on.
+    /// Complete bodies that hold room until they are processed.
     whole: usize,
-    /// Mean rate of large bodies that came whole, in bytes a second, and how many these
-    /// were.
+    /// Mean rate of large bodies that completed, in bytes per second, and their number.
     usual: (f64, f64),
 }
 
@@ -101,38 +101,38 @@ impl Default for Room {
     }
 }
 
-/// There was no room for a body, or others wanted what it had.
+/// There was no room for a body, or others wanted its room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct NoRoom;
 
-/// What one body has of the room, given back when dropped.
+/// The room of one body, released when dropped.
 #[derive(Debug)]
 pub(super) struct Part {
     room: Arc<Room>,
     sources: Vec<Source>,
     bytes: usize,
-    /// Its place among those that wait, which it keeps.
+    /// Its number in the queue, which it keeps.
     number: Option<u64>,
-    /// That this is the one that needs none.
+    /// Whether it is the one that needs no room.
     beyond: bool,
-    /// That its body has come whole.
+    /// Whether its body is complete.
     whole: bool,
-    /// How much of the exchange had passed when the last window began, and the bytes that
-    /// have come since.
+    /// The time of the exchange at which the last window began, and the bytes received
+    /// since.
     begun: Duration,
     came: u64,
-    /// Whether they came too slowly in the window before.
+    /// Whether they arrived too slowly in the previous window.
     slow: bool,
 }
 
-/// A place among those that wait, given up when dropped.
+/// A place in the queue, given up when dropped.
 #[derive(Debug)]
-struct Place<'a> {
+struct QueuePlace<'a> {
     room: &'a Room,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.room.state().waiting.remove(&self.number);
         self.room.changed.notify_waiters();
@@ -140,7 +140,7 @@ impl Drop for Place<'_> {
 }
 
 impl Room {
-    /// Nothing of the room yet, for a body that comes from there.
+    /// No room yet, for a body from these sources.
     pub(super) fn part(self: &Arc<Self>, sources: Vec<Source>) -> Part {
         Part {
             room: Arc::clone(self),
@@ -155,7 +155,7 @@ impl Room {
         }
     }
 
-    /// A large body came whole, in such a time.
+    /// Records that a large body completed in this time.
     pub(super) fn came(&self, bytes: usize, took: Duration) {
         let rate = bytes as f64 / took.as_secs_f64().max(0.001);
         let (mean, count) = &mut self.state().usual;
@@ -164,25 +164,25 @@ impl Room {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // No code that could panic runs while it is held.
+        // No code that could panic runs while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait(&self, part: &mut Part) -> Place<'_> {
+    fn wait(&self, part: &mut Part) -> QueuePlace<'_> {
         let mut state = self.state();
         let number = part.number.unwrap_or(state.next);
         state.next = state.next.max(number + 1);
         part.number = Some(number);
         state.waiting.insert(number, part.sources.clone());
         drop(state);
-        // Those who hold room must see that it is wanted.
+        // Bodies that hold room must notice that it is wanted.
         self.changed.notify_waiters();
-        Place { room: self, number }
+        QueuePlace { room: self, number }
     }
 }
 
 impl State {
-    /// Whether one more step may be taken, were `back` given back before by others.
+    /// Whether one more step fits, assuming that `back` is released first.
     fn fits(&self, sources: &[Source], back: Option<&Part>) -> bool {
         let bytes = back.map_or(0, |part| part.bytes);
         let of_source = |source: &Source| {
@@ -193,14 +193,14 @@ impl State {
         self.left + bytes >= STEP && sources.iter().all(of_source)
     }
 
-    /// The first of those that wait who may take a step, and the first who may not.
+    /// The first waiting body that may take a step, or the first that may not.
     fn first(&self, fits: bool) -> Option<u64> {
         let mut waiting = self.waiting.iter();
         let found = waiting.find(|(_, sources)| self.fits(sources, None) == fits);
         found.map(|(number, _)| *number)
     }
 
-    /// Whether somebody else could go on if a part were given back, and cannot now.
+    /// Whether releasing a part would let another body continue that cannot now.
     fn wants(&self, part: &Part, own: Option<u64>) -> bool {
         let mut others = self.waiting.iter().filter(|(n, _)| Some(**n) != own);
         others.any(|(_, sources)| {
@@ -208,7 +208,7 @@ impl State {
         })
     }
 
-    /// The least rate for a body that holds so much, in bytes a second.
+    /// The least rate for a body that holds `held` bytes, in bytes per second.
     fn least(&self, held: usize) -> f64 {
         let (usual, known) = self.usual;
         let all = (held as f64 / TURN.as_secs_f64()).clamp(LEAST, MOST);
@@ -224,8 +224,9 @@ impl Part {
     /// Waits until a body may have `length` bytes.
     ///
     /// # Errors
-    /// [`NoRoom`] where nobody gives anything back for so long, or others want what this one
-    /// has and it cannot go on.
+    ///
+    /// [`NoRoom`] if no room is released for `longest`, or others want its room while it
+    /// cannot continue.
     pub(super) async fn grow(&mut self, length: usize, longest: Duration) -> Result<(), NoRoom> {
         if self.holds(length) {
             return Ok(());
@@ -236,7 +237,7 @@ impl Part {
         loop {
             let changed = room.changed.notified();
             tokio::pin!(changed);
-            // Registered before the look, so that no change between is missed.
+            // Registered before the check, so that no change in between is missed.
             changed.as_mut().enable();
             if self.take(&place) {
                 if self.holds(length) {
@@ -249,7 +250,7 @@ impl Part {
                 (state.last, state.whole)
             };
             if whole > 0 {
-                // What is worked on is given back in the end.
+                // Room of bodies being processed is released in the end.
                 changed.await;
                 continue;
             }
@@ -271,13 +272,13 @@ impl Part {
         }
     }
 
-    /// Whether it is enough for so many bytes.
+    /// Whether its room is enough for `length` bytes.
     fn holds(&self, length: usize) -> bool {
         self.beyond || length <= SMALL + self.bytes
     }
 
-    /// Takes a step, or what needs no room, where it is the turn of this one.
-    fn take(&mut self, place: &Place<'_>) -> bool {
+    /// Takes a step, or the exemption from needing room, if it is this body's turn.
+    fn take(&mut self, place: &QueuePlace<'_>) -> bool {
         let room = Arc::clone(&self.room);
         let mut state = room.state();
         if state.first(true) == Some(place.number) {
@@ -294,7 +295,7 @@ impl Part {
             return false;
         }
         drop(state);
-        // There may be more, for those behind.
+        // There may be more, for those behind it.
         room.changed.notify_waiters();
         true
     }
@@ -313,17 +314,18 @@ impl Part {
         self.bytes = 0;
     }
 
-    /// Whether the body may have all that it asks for.
+    /// Whether the body needs no room.
     pub(super) fn is_beyond(&self) -> bool {
         self.beyond
     }
 
-    /// Whether it has anything that others may want.
+    /// Whether it has no room that others may want.
     pub(super) fn is_empty(&self) -> bool {
         self.bytes == 0 && !self.beyond
     }
 
-    /// The body has come whole: how long it holds its room is not up to strangers any more.
+    /// Records that the body is complete: how long it holds its room no longer depends on
+    /// the server.
     pub(super) fn came_whole(&mut self) {
         if !self.is_empty() && !self.whole {
             self.whole = true;
@@ -331,14 +333,14 @@ impl Part {
         }
     }
 
-    /// Some of the body came.
+    /// Records bytes of the body.
     pub(super) fn came(&mut self, bytes: usize) {
         self.came += bytes as u64;
     }
 
-    /// Returns once the body, which has `held` bytes, was too slow over a window and others
-    /// want its room; `elapsed` says how much of the exchange had passed at a moment, our
-    /// own pauses not counted.
+    /// Returns once the body, which has `held` bytes, was too slow over a window and
+    /// others want its room. `elapsed` returns the time of the exchange so far, excluding
+    /// our own pauses.
     pub(super) async fn is_too_slow(&mut self, held: usize, elapsed: impl Fn() -> Duration) {
         let room = Arc::clone(&self.room);
         loop {
@@ -356,7 +358,7 @@ impl Part {
         }
     }
 
-    /// Judges the window that has passed, if it has; returns how much of it has.
+    /// Judges a window that is over; returns how much of the current one has passed.
     fn judge(&mut self, held: usize, elapsed: Duration) -> Duration {
         if self.begun.is_zero() {
             self.begun = elapsed;

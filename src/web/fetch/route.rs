@@ -1,16 +1,16 @@
-//! Which client sends a request, and in what form: the `connect_to` rules, and
-//! the guard for hosts that are IP addresses.
+//! Chooses the client and the form of a request: the `connect_to` rules, and the guard for
+//! hosts that are IP addresses.
 //!
-//! The connector takes host and port from the request's URL; a resolver can
-//! replace the host, and the port only where the URL names none. So each rule
-//! has clients of its own, whose resolver knows the rule's target whatever it
-//! is asked, and a URL that names a port is sent without it, under a `Host`
-//! header that has it. An IP address that stays where it is has no resolver to
-//! name the port; its URL is sent with the rule's, under its own `Host` header.
+//! The connector takes host and port from the request's URL; a resolver can replace the
+//! host, and the port only if the URL has none. So each rule has clients of its own, whose
+//! resolver always returns the rule's target, and a URL with a port is sent without it,
+//! under a `Host` header that includes it. An IP address that keeps its host has no
+//! resolver to set the port; its URL is sent with the rule's port, under its own `Host`
+//! header.
 //!
-//! A proxy looks names up by itself, so what goes through one is looked up and
-//! judged here beforehand. What a rule fits never goes through a proxy: the rule
-//! says where to connect.
+//! A proxy resolves names by itself, so the hosts of proxied requests are resolved and
+//! checked here first. A request that matches a rule never uses the proxy: the rule
+//! determines the connection.
 
 use std::net::IpAddr;
 
@@ -22,25 +22,25 @@ use crate::address::PageUrl;
 use crate::config::ConnectTo;
 use crate::page::Booking;
 
+use super::address_guard::permitted;
 use super::client;
-use super::error::{FetchError, Seen};
-use super::guard::permitted;
+use super::error::{FetchError, Received};
 use super::options::{Options, SetupError};
 use super::proxy::Proxies;
 use super::resolve::{GuardedResolver, NameService, Target};
 
-/// Stands for an IP address in the URL of a redirected request, because the
-/// connector never asks the resolver about addresses. The rule's resolver
-/// answers it; no name server could (RFC 6761 section 6.4).
+/// Replaces an IP address in the URL of a redirected request, because the connector never
+/// calls the resolver for addresses. The rule's resolver answers it; no name server could
+/// (RFC 6761 section 6.4).
 const PLACEHOLDER: &str = "mapped.invalid";
 
 /// All clients of a fetcher.
 #[derive(Debug)]
 pub(super) struct Router {
-    /// For what no rule fits; goes through the operator's proxy where there is one.
+    /// For requests that match no rule; uses the operator's proxy if there is one.
     direct: Client,
     proxied: bool,
-    /// What `direct` asks for addresses.
+    /// The resolver of `direct`.
     resolver: GuardedResolver,
     rules: Vec<Rule>,
     allow_private: bool,
@@ -50,8 +50,8 @@ pub(super) struct Router {
 struct Rule {
     rule: ConnectTo,
     client: Client,
-    /// For requests whose `Host` header differs from their URL, which HTTP/2
-    /// has no place for.
+    /// For requests whose `Host` header differs from their URL, which HTTP/2 does not
+    /// support.
     http1: Client,
 }
 
@@ -101,14 +101,15 @@ impl Router {
     /// Chooses how to send a request.
     ///
     /// # Errors
-    /// [`FetchError::PrivateAddress`] for an IP address that may not be
-    /// reached, [`FetchError::Unsendable`] for `https` to one that a rule sends
-    /// to another host.
+    ///
+    /// [`FetchError::PrivateAddress`] for an IP address that may not be reached,
+    /// [`FetchError::Unsendable`] for `https` to one that a rule redirects to another
+    /// host.
     pub(super) fn route(&self, url: &PageUrl) -> Result<Route<'_>, FetchError> {
         let literal = literal(url.url());
         let port = url.url().port_or_known_default().unwrap_or(0);
         let rule = self.rules.iter().find(|r| r.rule.matches(url.host(), port));
-        // Where a rule replaces the host, its resolver judges the target.
+        // If a rule replaces the host, its resolver checks the target.
         if let Some(address) = literal
             && rule.is_none_or(Rule::keeps_the_host)
         {
@@ -116,7 +117,7 @@ impl Router {
                 FetchError::PrivateAddress {
                     host: url.host().to_owned(),
                     address,
-                    seen: Seen::default(),
+                    seen: Received::default(),
                 }
             })?;
         }
@@ -131,9 +132,10 @@ impl Router {
         }
     }
 
-    /// Looks up and judges the host of a request that goes through a proxy.
+    /// Resolves and checks the host of a proxied request.
     ///
     /// # Errors
+    ///
     /// As [`Router::locate`].
     pub(super) async fn judge(&self, url: &PageUrl) -> Result<(), FetchError> {
         if self.proxied {
@@ -143,16 +145,16 @@ impl Router {
         }
     }
 
-    /// Whether anything goes through a proxy.
+    /// Whether any request uses a proxy.
     pub(super) fn proxied(&self) -> bool {
         self.proxied
     }
 
-    /// The address that requests for `url` go to, where no rule replaces its host.
-    /// Through a proxy that may ask anything it is not known. `known` is where they went
-    /// until now.
+    /// The address that requests for `url` go to, unless a rule replaces its host. Unknown
+    /// behind a proxy that may contact any address. `known` is the previous address.
     ///
     /// # Errors
+    ///
     /// As [`Router::route`], and [`FetchError::Dns`].
     pub(super) async fn locate(
         &self,
@@ -176,21 +178,21 @@ impl Router {
         let found = found.map_err(|why| FetchError::Dns {
             host: host(),
             why: why.to_string(),
-            seen: Seen::default(),
+            seen: Received::default(),
         })?;
         let found = permitted(found, self.allow_private);
         let found = found.map_err(|address| FetchError::PrivateAddress {
             host: host(),
             address,
-            seen: Seen::default(),
+            seen: Received::default(),
         })?;
         Ok(choose(found, known))
     }
 }
 
-/// Which address of a name is asked. The one that was asked until now, where the name
-/// still has it and somebody answered there; else the first in an order of their own, as
-/// the name service may give them in any, so that hosts that share addresses meet at one.
+/// Chooses an address of a name: the previous one, if the name still has it and it
+/// responded; else the first in a fixed order, because DNS may return them in any order
+/// and hosts that share addresses should use the same one.
 fn choose(mut found: Vec<IpAddr>, known: &Booking) -> Option<IpAddr> {
     found.sort_unstable();
     let first = found.first().copied();
@@ -217,7 +219,7 @@ fn redirected<'a>(
     let unsendable = |why: &str| FetchError::Unsendable {
         url: url.to_string(),
         why: why.to_owned(),
-        seen: Seen::default(),
+        seen: Received::default(),
     };
     let mut sent = url.url().clone();
     if literal && !rule.keeps_the_host() {
@@ -251,12 +253,12 @@ fn redirected<'a>(
     Ok(Route {
         client: &rule.http1,
         url: sent,
-        host_header: Some(header.map_err(|_| unsendable("its host cannot stand in a header"))?),
+        host_header: Some(header.map_err(|_| unsendable("its host cannot be used in a header"))?),
         direct,
     })
 }
 
-/// The host, where it is an address and not a name.
+/// The host, if it is an address and not a name.
 fn literal(url: &Url) -> Option<IpAddr> {
     match url.host() {
         Some(Host::Ipv4(address)) => Some(address.into()),

@@ -1,11 +1,11 @@
-//! The exchanges that are under way, and which of them give way to others.
+//! The open exchanges, and which of them give way to others.
 //!
-//! A server may take as long as `total_timeout` permits, by answering nothing or a byte now
-//! and then, and a few dozen such servers would take every place of a crawl. Nobody minds
-//! while places are free. Where others could be asked and none is, the exchanges that have
-//! taken longest give way ([`Underway::give_way`]): each of them has had some seconds and
-//! much more time than an answer usually takes, and some may go on. What gave way is asked
-//! for again later.
+//! A server may take as long as `total_timeout` permits, by sending nothing or a byte now
+//! and then, and a few dozen such servers would occupy every place of a crawl. That is
+//! harmless while places are free. If other hosts are ready and no place is free, the
+//! exchanges that have taken longest give way ([`Underway::give_way`]): each of them has
+//! had some seconds and much more time than a response usually takes, and some may
+//! continue. Their addresses are fetched again later.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,10 +14,10 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// How many times as long as usual an exchange may take.
+/// How much longer than usual an exchange may take, as a factor.
 const PATIENCE: f64 = 8.0;
 
-/// Answers over which the usual time is taken; older ones fade.
+/// The number of responses over which the usual time is averaged; older ones fade.
 const REMEMBERED: f64 = 64.0;
 
 /// All exchanges of a fetcher.
@@ -27,13 +27,13 @@ pub(super) struct Underway(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     next: u64,
-    /// In the order in which they began.
+    /// In order of their start.
     open: BTreeMap<u64, Arc<Exchange>>,
-    /// Mean time of an answer, in seconds, and of how many.
+    /// Mean time of a response, in seconds, and the number of responses.
     usual: (f64, f64),
 }
 
-/// One of them.
+/// One exchange.
 #[derive(Debug)]
 pub(super) struct Exchange {
     clock: Mutex<Clock>,
@@ -45,9 +45,9 @@ struct Clock {
     begun: Instant,
     /// The time that it has at least.
     least: Duration,
-    /// Spent on waiting for something of ours.
+    /// Time spent waiting for something local.
     rested: Duration,
-    /// Since when it waits for something of ours, where it does.
+    /// When the current local wait started, if there is one.
     pause: Option<Instant>,
     /// Whether it was told to give way.
     told: bool,
@@ -57,7 +57,7 @@ struct Clock {
 #[derive(Debug)]
 pub(super) struct Paused(Arc<Exchange>);
 
-/// Takes an exchange out when dropped.
+/// Removes an exchange when dropped.
 #[derive(Debug)]
 pub(super) struct Leave {
     underway: Arc<Underway>,
@@ -65,7 +65,7 @@ pub(super) struct Leave {
 }
 
 impl Underway {
-    /// An exchange begins, which has so much time at least.
+    /// Registers an exchange that has at least the time `least`.
     pub(super) fn enter(self: &Arc<Self>, least: Duration) -> (Arc<Exchange>, Leave) {
         let exchange = Arc::new(Exchange {
             clock: Mutex::new(Clock {
@@ -86,15 +86,15 @@ impl Underway {
         (exchange, Leave { underway, number })
     }
 
-    /// One was answered in such a time.
+    /// Records a response that took this time.
     pub(super) fn answered(&self, took: Duration) {
         let (mean, count) = &mut self.state().usual;
         *count = (*count + 1.0).min(REMEMBERED);
         *mean += (took.as_secs_f64() - *mean) / *count;
     }
 
-    /// Tells those that have taken longest to give way, until `most` are left that take
-    /// long; returns how many were told.
+    /// Tells those that have taken longest to give way, until at most `most` slow ones are
+    /// left; returns how many were told.
     pub(super) fn give_way(&self, most: usize) -> usize {
         let state = self.state();
         let patience = Duration::try_from_secs_f64(state.usual.0 * PATIENCE);
@@ -106,7 +106,7 @@ impl Underway {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // Numbers that a panic left half changed are only a worse guess.
+        // Numbers that a panic left half changed only make the estimate worse.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -123,14 +123,14 @@ impl Exchange {
         self.told.notified().await;
     }
 
-    /// It waits for something of ours, until what this returns is dropped.
+    /// Suspends its time while it waits for something local, until the result is dropped.
     pub(super) fn pause(self: &Arc<Self>) -> Paused {
         self.clock().pause = Some(Instant::now());
         Paused(Arc::clone(self))
     }
 
-    /// Whether it takes longer than that, and was not told to give way yet. That it waits
-    /// for room in memory, or for the rate that the job permits, is nobody's slowness.
+    /// Whether it has taken longer than that, and was not told to give way yet. Waiting
+    /// for memory, or for the job's rate, does not count as slowness.
     fn has_taken(&self, patience: Duration) -> bool {
         let clock = self.clock();
         let taken = clock.begun.elapsed().saturating_sub(clock.rested);

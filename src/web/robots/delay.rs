@@ -1,19 +1,19 @@
-//! The value of a `Crawl-delay` line, which no standard defines: sites write `10`,
-//! `10s`, `10,5`, `1e30` and `inf`.
+//! The value of a `Crawl-delay` line, which no standard defines: sites write `10`, `10s`,
+//! `10,5`, `1e30` and `inf`.
 //!
 //! A site that writes the line wants slow requests, so every value that begins with a
-//! number counts, and a number that no clock holds counts as the longest wait. How long
-//! a crawl waits at most is not decided here.
+//! number counts, and a number beyond the range of clocks counts as the longest delay. The
+//! upper limit of a crawl's delay is not decided here.
 
 use std::time::Duration;
 
-/// The most characters of a number that something else follows. Without a bound, a
-/// line of thousands of signs would be read thousands of times.
+/// The most characters of a number that is followed by other text. Without a limit, a line
+/// of thousands of signs would be parsed thousands of times.
 const MAX_NUMBER: usize = 64;
 
-/// The pause that a value asks for; `None` where it begins with no number, with a
-/// negative one, or is `NaN`. The number is of seconds, with a point or a comma before
-/// the fraction; what follows it is not read.
+/// The delay of a value; `None` if it does not begin with a number, is negative or `NaN`.
+/// The number is in seconds, with a point or a comma before the fraction; text after it is
+/// ignored.
 pub(super) fn delay(value: &str) -> Option<Duration> {
     let value = value.trim();
     let seconds = match value.parse::<f64>() {
@@ -27,7 +27,7 @@ pub(super) fn delay(value: &str) -> Option<Duration> {
     }
 }
 
-/// The longest number that a text begins with.
+/// The longest number at the beginning of a text.
 fn leading_number(text: &str) -> Option<f64> {
     let of_number = |c: &char| c.is_ascii_digit() || matches!(c, '.' | ',' | 'e' | 'E' | '+' | '-');
     let number = text.chars().take_while(of_number).take(MAX_NUMBER);

@@ -1,9 +1,9 @@
-//! The cases by which Google tests its robots.txt parser (github.com/google/robotstxt,
-//! `robots_test.cc`) and those of RFC 9309, as a table of our own.
+//! The test cases of Google's robots.txt parser (github.com/google/robotstxt,
+//! `robots_test.cc`) and those of RFC 9309, as a table.
 //!
-//! Not among them: questions about the empty address and the empty agent, which
-//! no [`PageUrl`] and no product token can be, and addresses longer than any that
-//! is followed. Where the expectation differs from Google's, the case says so.
+//! Left out are cases for the empty address and the empty agent, which no [`PageUrl`] and
+//! no product token can be, and addresses longer than the limit. If the expectation
+//! differs from Google's, the case says so.
 
 use super::*;
 

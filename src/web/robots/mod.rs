@@ -1,21 +1,20 @@
-//! The rules of a robots.txt, by RFC 9309: parse once, then ask.
+//! The rules of a robots.txt, by RFC 9309: parsed once, then queried.
 //!
-//! Parsing is the `robotstxt` crate's, a port of Google's own parser with its
-//! tolerance for typing errors. Of what it reads only the rules that govern this
-//! crawler are kept, in the order in which they decide (`rules`), so that an
-//! address costs one pass over a host's own rules and not over the whole file. What
-//! it says of the use of what may be fetched is kept beside them (`signals`), and
-//! `tdmrep` reads another file whose rules have the same patterns.
+//! Parsing is done by the `robotstxt` crate, a port of Google's own parser with its
+//! tolerance for typing errors. Only the rules that apply to this crawler are kept, in
+//! order of precedence (`rules`), so that an address costs one pass over these rules and
+//! not over the whole file. The signals about the use of pages are kept separately
+//! (`signals`), and `tdmrep` reads another file whose rules have the same patterns.
 //!
-//! This module is pure: when robots.txt is fetched, how long it holds and what an
-//! unreachable one means is the frontier's business.
+//! This module is pure: the frontier decides when robots.txt is fetched, how long it is
+//! valid and what an unreachable one means.
 //!
-//! Where the parser and RFC 9309 part, the RFC is followed:
-//! - A `Sitemap` or an unknown line between two `User-agent` lines does not end
-//!   their group (section 2.2.4). A `Crawl-delay` does, and so does a content signal:
-//!   to a crawler that honours it, it is a rule of the group before it.
+//! Where the parser and RFC 9309 differ, the RFC is followed:
+//! - A `Sitemap` or an unknown line between two `User-agent` lines does not end their
+//!   group (section 2.2.4). A `Crawl-delay` does, and so does a content signal: for a
+//!   crawler that honours it, it is a rule of the preceding group.
 //! - `%62` in a rule or an address means `b` (section 2.2.2).
-//! - A line is read without the white space before it, also where it has no colon.
+//! - Leading white space of a line is ignored, even if the line has no colon.
 
 mod delay;
 #[cfg(test)]
@@ -38,23 +37,23 @@ pub use rules::Rule;
 use signals::Signals;
 pub use tdmrep::{MAX_TDMREP_BYTES, TDMREP_PATH, TdmRule, parse_tdmrep, tdm_terms};
 
-/// What is parsed of a robots.txt at most, in bytes (RFC 9309 section 2.5 asks
-/// for at least 500 kibibytes).
+/// The most bytes of a robots.txt that are parsed (RFC 9309 section 2.5 asks for at least
+/// 500 kibibytes).
 pub const MAX_ROBOTS_BYTES: usize = 500 * 1024;
 
-/// Longer lines are cut: no address that is ever asked for is that long, and the
-/// parser's own cut at 16 KiB miscounts characters of several bytes.
+/// Longer lines are cut: no requested address is that long, and the parser's own limit at
+/// 16 KiB miscounts multi-byte characters.
 const MAX_LINE_BYTES: usize = 8 * 1024;
 
-/// A host that lists thousands of sitemaps gains nothing by it here.
+/// The most sitemaps of a robots.txt.
 const MAX_SITEMAPS: usize = 1_000;
 
-/// Bytes of an address that its host's rules with stars may read, each for itself:
-/// 32,000 of them, more than a file holds, for an address of 250 bytes and 1,000 for
-/// the longest. Who has both could hold up all other hosts.
+/// The most bytes of an address that its host's rules with stars may read, each by itself:
+/// enough for 32,000 rules, more than a file can have, with an address of 250 bytes, and
+/// for 1,000 with the longest. A host with both could hold up all others.
 const MAX_MATCHING: usize = 8_000_000;
 
-/// Forbids an address beyond that.
+/// The rule that forbids an address beyond that.
 static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 
 /// The rules of one host for one crawler.
@@ -77,7 +76,7 @@ static TOO_COSTLY: LazyLock<Rule> = LazyLock::new(Rule::of_no_line);
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Robots {
-    /// In the order in which they decide.
+    /// In order of precedence.
     rules: Vec<Rule>,
     crawl_delay: Option<Duration>,
     signals: Signals,
@@ -85,19 +84,17 @@ pub struct Robots {
 }
 
 impl Robots {
-    /// Rules that allow everything: what a missing robots.txt means (RFC 9309
-    /// section 2.3.1.3).
+    /// Rules that allow everything, for a missing robots.txt (RFC 9309 section 2.3.1.3).
     pub fn allow_all() -> Self {
         Self::default()
     }
 
-    /// Reads the bytes of a robots.txt for the product token `agent`, which
-    /// consists of letters, `-` and `_`. Every input has a reading; what is no
-    /// directive is passed over, and so is all beyond [`MAX_ROBOTS_BYTES`], with
-    /// the line that this bound cuts: `Allow: /` left of `Allow: /open` would
-    /// open everything.
+    /// Parses a robots.txt for the product token `agent`, which consists of letters, `-`
+    /// and `_`. Every input is accepted; anything that is not a directive is ignored, and
+    /// so is everything beyond [`MAX_ROBOTS_BYTES`], including the line cut by this limit:
+    /// `Allow: /` left of `Allow: /open` would allow everything.
     pub fn parse(agent: &str, bytes: &[u8]) -> Self {
-        // A body of just this length was cut by whoever fetched it.
+        // A body of exactly this length was truncated by the fetcher.
         let cut = match bytes.get(..MAX_ROBOTS_BYTES) {
             Some(cut) => {
                 let is_end = |b: &u8| matches!(b, b'\n' | b'\r');
@@ -105,7 +102,7 @@ impl Robots {
             }
             None => bytes,
         };
-        // A byte order mark, or as much of one as there is.
+        // A byte order mark, or an incomplete one.
         let mark = [0xEF_u8, 0xBB, 0xBF];
         let cut = mark
             .iter()
@@ -125,16 +122,16 @@ impl Robots {
         }
     }
 
-    /// Whether the crawler may ask for `url`. `/robots.txt` itself always may be
-    /// asked for (RFC 9309 section 2.2.2).
+    /// Whether the crawler may request `url`. `/robots.txt` itself is always allowed (RFC
+    /// 9309 section 2.2.2).
     pub fn allows(&self, url: &PageUrl) -> bool {
         self.rule_for(url).is_none_or(Rule::allows)
     }
 
-    /// The rule that decides about `url`: the longest that matches, and of an
-    /// equally long pair the one that allows. `None` where no rule says anything.
-    /// Where thousands of rules with stars meet an address of thousands of bytes they
-    /// are not followed to the end, and the address is forbidden, by a rule of line 0.
+    /// The rule that decides about `url`: the longest match, and of two equally long ones
+    /// the one that allows. `None` if no rule matches. If thousands of rules with stars
+    /// meet an address of thousands of bytes, matching is aborted and the address is
+    /// forbidden, by a rule of line 0.
     pub fn rule_for(&self, url: &PageUrl) -> Option<&Rule> {
         if self.rules.is_empty() || url.path() == "/robots.txt" {
             return None;
@@ -153,25 +150,25 @@ impl Robots {
         None
     }
 
-    /// Whether both give every address the same answer for the same reason.
+    /// Whether both decide every address in the same way for the same reason.
     pub fn same_rules(&self, other: &Self) -> bool {
         self.rules == other.rules
     }
 
-    /// The pause the host asks for between requests; not part of RFC 9309 but
-    /// widely written. A group of the crawler's own name goes before `*`. Of several
-    /// lines the longest counts; what no clock holds is [`Duration::MAX`].
+    /// The delay between requests that the host asks for; not part of RFC 9309 but widely
+    /// used. A group for the crawler's own name takes precedence over `*`. Of several
+    /// lines the longest counts; a value beyond the range of clocks is [`Duration::MAX`].
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay
     }
 
-    /// What is said of the use of what lies at `url`, by `Content-Signal` and
-    /// `Content-Usage` lines: signals by name, each yes or no.
+    /// The signals about the use of the resource at `url`, by `Content-Signal` and
+    /// `Content-Usage` lines: by name, each yes or no.
     pub fn content_signals(&self, url: &PageUrl) -> BTreeMap<String, bool> {
         self.signals.of(url.path_and_query())
     }
 
-    /// What the rules take in memory, in bytes, with an allocation's overhead.
+    /// The memory of the rules, in bytes, including allocation overhead.
     pub fn size(&self) -> usize {
         const OVERHEAD: usize = 16;
         let rules: usize = self.rules.iter().map(|r| r.pattern().len()).sum();
@@ -195,15 +192,14 @@ fn tidy(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for line in text.split_inclusive(['\n', '\r']) {
         let end = line.floor_char_boundary(MAX_LINE_BYTES);
-        // Without a colon the parser takes white space before the key for the
-        // separator.
+        // Without a colon the parser takes white space before the key as the separator.
         let mut kept: Cow<str> = line[..end].trim_start_matches([' ', '\t']).into();
         if kept.contains('\0') {
             kept = kept.replace('\0', "").into();
         }
         if kept.contains('%') {
-            // The parser loses three characters at a `%` that begins no escape
-            // where the same rule has anything to escape.
+            // The parser loses three characters at a `%` that starts no escape if the same
+            // rule contains anything to escape.
             kept = rules::escaped(&kept).into();
         }
         out.push_str(&kept);
@@ -222,12 +218,12 @@ struct Group {
     signals: Signals,
 }
 
-/// Takes what the parser reads, and keeps what may govern this crawler.
+/// Receives what the parser reads, and keeps what may apply to this crawler.
 struct Reader<'a> {
     agent: &'a str,
     /// True from a `User-agent` line to the first rule after it.
     in_agents: bool,
-    /// Whether the group that is being read names the crawler, or `*`.
+    /// Whether the current group names the crawler, or `*`.
     group_own: bool,
     group_star: bool,
     saw_own: bool,

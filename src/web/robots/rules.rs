@@ -1,17 +1,17 @@
-//! One rule of a robots.txt: what it covers, and which of two decides (RFC 9309
-//! sections 2.2.2 and 2.2.3).
+//! A rule of a robots.txt: what it covers, and which of several decides (RFC 9309 sections
+//! 2.2.2 and 2.2.3).
 //!
-//! The matching is written here because the `robotstxt` crate's is wrong beyond
-//! the first place at which a `*` may end: it takes `/*.html$` not to cover
-//! `/a.b.html`. It knows one path and one pattern, no group and no file.
+//! Matching is implemented here because that of the `robotstxt` crate is wrong beyond the
+//! first place at which a `*` may end: with it, `/*.html$` does not cover `/a.b.html`.
+//! This module knows one path and one pattern, no group and no file.
 
 use std::cmp::Reverse;
 use std::fmt;
 
-/// A rule of the groups that govern the crawler.
+/// A rule of the groups that apply to the crawler.
 #[derive(Debug, Clone)]
 pub struct Rule {
-    /// Where it stands.
+    /// Its line.
     line: u32,
     allow: bool,
     /// In the form of [`comparable`].
@@ -19,9 +19,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rules that a line stands for, given the value that was parsed: none
-    /// where it is empty. As Google has it, who allows `/index.html` of a folder
-    /// allows the folder's own address as well.
+    /// The rules of a line, given the parsed value: none if it is empty. As with Google's
+    /// parser, allowing `/index.html` of a folder also allows the folder's own address.
     pub(super) fn of_line(line: u32, allow: bool, value: &str) -> Vec<Self> {
         let rule = |pattern: &str| Self {
             line,
@@ -41,7 +40,7 @@ impl Rule {
         rules
     }
 
-    /// The rule of no line that forbids an address whose matching would take too long.
+    /// The rule without a line that forbids an address whose matching would take too long.
     pub(super) fn of_no_line() -> Self {
         Self {
             line: 0,
@@ -50,7 +49,7 @@ impl Rule {
         }
     }
 
-    /// Bytes that holding it against `path` may read, about.
+    /// The approximate number of bytes that matching it against `path` may read.
     pub(super) fn cost(&self, path: &str) -> usize {
         match self.pattern.split_once('*') {
             Some((first, _)) if path.starts_with(first) => path.len(),
@@ -58,12 +57,12 @@ impl Rule {
         }
     }
 
-    /// Whether what the rule covers may be asked for.
+    /// Whether the rule allows the addresses it covers.
     pub fn allows(&self) -> bool {
         self.allow
     }
 
-    /// Its line in the file, from 1; 0 for the one that stands in none (see
+    /// Its line in the file, from 1; 0 for the one that is not in the file (see
     /// [`super::Robots::rule_for`]).
     pub fn line(&self) -> u32 {
         self.line
@@ -74,9 +73,9 @@ impl Rule {
         &self.pattern
     }
 
-    /// Whether the rule covers `path`, with its query, in the form of
-    /// [`comparable`]. A pattern covers all that begins as it says; `*` stands for
-    /// any text, and `$` at the end for the end of the address.
+    /// Whether the rule covers `path`, including its query, in the form of [`comparable`].
+    /// A pattern matches prefixes; `*` stands for any text, and `$` at the end for the end
+    /// of the address.
     pub(super) fn covers(&self, path: &str) -> bool {
         let (pattern, anchored) = match self.pattern.strip_suffix('$') {
             Some(pattern) => (pattern, true),
@@ -96,7 +95,7 @@ impl Rule {
             Some((between, last)) => (between, last),
             None => ("", others),
         };
-        // The earliest place for each part leaves the most for those after it.
+        // The earliest match of each part leaves the most for those after it.
         for part in between.split('*') {
             match rest.find(part) {
                 Some(at) => rest = &rest[at + part.len()..],
@@ -111,7 +110,7 @@ impl Rule {
     }
 }
 
-/// Two rules are the same where they say the same, wherever they stand.
+/// Rules are equal if they have the same effect, on any line.
 impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
         (self.allow, &self.pattern) == (other.allow, &other.pattern)
@@ -127,8 +126,8 @@ impl fmt::Display for Rule {
     }
 }
 
-/// Puts rules so that the first that covers an address decides about it: the
-/// longest in bytes, and of equally long ones those that allow.
+/// Sorts rules by precedence: the longest in bytes first, and of equally long ones those
+/// that allow.
 pub(super) fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     let key = |r: &Rule| (Reverse(r.pattern.len()), !r.allow);
     rules.sort_by(|a, b| (key(a), &a.pattern).cmp(&(key(b), &b.pattern)));
@@ -137,17 +136,16 @@ pub(super) fn in_order(mut rules: Vec<Rule>) -> Vec<Rule> {
     rules
 }
 
-/// The form in which paths and patterns are compared (RFC 9309 section 2.2.2):
-/// bytes beyond ASCII are escaped, escapes are in upper case, and those that mean
-/// the same as the bare character are decoded. Besides the unreserved characters
-/// of RFC 3986 these are the ones that URL parsers escape by themselves, which
-/// authors of rules write bare.
+/// The form in which paths and patterns are compared (RFC 9309 section 2.2.2): non-ASCII
+/// bytes are escaped, escapes are in upper case, and those equivalent to the bare
+/// character are decoded. Besides the unreserved characters of RFC 3986 these are the ones
+/// that URL parsers escape by themselves, which authors of rules write bare.
 pub(super) fn comparable(text: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~ \"'<>^`{|}".contains(&b);
     rewrite(text, plain)
 }
 
-/// The same text with bytes beyond ASCII escaped and escapes in upper case.
+/// The same text with non-ASCII bytes escaped and escapes in upper case.
 pub(super) fn escaped(text: &str) -> String {
     rewrite(text, |_| false)
 }

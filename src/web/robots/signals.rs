@@ -1,43 +1,42 @@
-//! Content signals: what a robots.txt says of the use of what may be fetched.
+//! Content signals: statements of a robots.txt about the use of what may be fetched.
 //!
-//! Two spellings are read, both with an optional path pattern in front, as of an
-//! `Allow` rule, and both as rules of their group:
-//! `Content-Signal: /blog/ search=yes, ai-train=no` (contentsignals.org), and
-//! `Content-Usage: train-ai=n` (draft-ietf-aipref-attach, section on robots.txt).
-//! Signals keep the names that are written, since the vocabularies differ.
+//! Two forms are read, both with an optional path pattern in front, as in an `Allow` rule,
+//! and both as rules of their group: `Content-Signal: /blog/ search=yes, ai-train=no`
+//! (contentsignals.org), and `Content-Usage: train-ai=n` (draft-ietf-aipref-attach,
+//! section on robots.txt). Signals keep their written names, because the vocabularies
+//! differ.
 //!
-//! Of several lines that cover an address the one with the longest pattern says
-//! what a signal is, for each signal by itself; of equally long ones the `no` counts
-//! (both drafts take the most restrictive of equals). This module does not know what
-//! a signal forbids.
+//! If several lines cover an address, the one with the longest pattern decides, for each
+//! signal separately; of equally long ones the `no` counts (both drafts take the most
+//! restrictive of equals). This module does not know what a signal forbids.
 
 use std::collections::BTreeMap;
 
 use super::rules::{Rule, comparable};
 
-/// Lines of one group that are read.
+/// The most lines of one group that are read.
 const MAX_LINES: usize = 1_000;
 
-/// Signals of one line that are read; the vocabularies have three each.
+/// The most signals of one line that are read; the vocabularies have three each.
 const MAX_SIGNALS: usize = 20;
 
-/// Bytes of a signal's name; longer ones are passed over.
+/// The longest name of a signal, in bytes; longer ones are skipped.
 const MAX_NAME: usize = 40;
 
-/// One line: where it holds, and what it says.
+/// One line: what it covers, and its signals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Line {
     covers: Rule,
     signals: Vec<(Box<str>, bool)>,
 }
 
-/// The signals of the groups that govern the crawler, the line with the shortest
-/// pattern first.
+/// The signals of the groups that apply to the crawler, the line with the shortest pattern
+/// first.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Signals(Vec<Line>);
 
 impl Signals {
-    /// Reads the value of a line; what is no signal is passed over.
+    /// Reads the value of a line; anything that is not a signal is ignored.
     pub fn read(&mut self, number: u32, value: &str) {
         let value = value.trim();
         let (pattern, list) = if value.starts_with('/') {
@@ -60,16 +59,16 @@ impl Signals {
         }
     }
 
-    /// The same in the order in which the lines are asked.
+    /// The same in order of evaluation.
     pub fn in_order(mut self) -> Self {
         self.0.sort_by_key(|line| line.covers.pattern().len());
         self.0.shrink_to_fit();
         self
     }
 
-    /// What is said of an address, given its path with its query.
+    /// The signals for an address, given its path and query.
     pub fn of(&self, path: &str) -> BTreeMap<String, bool> {
-        // The pattern's length that decided, and what it said.
+        // The length of the deciding pattern, and its signal.
         let mut said: BTreeMap<&str, (usize, bool)> = BTreeMap::new();
         if self.0.is_empty() {
             return BTreeMap::new();
@@ -88,7 +87,7 @@ impl Signals {
             .collect()
     }
 
-    /// Bytes it takes in memory, about.
+    /// Its approximate memory, in bytes.
     pub fn size(&self) -> usize {
         let of_line = |line: &Line| {
             let names: usize = line.signals.iter().map(|(name, _)| name.len() + 40).sum();
@@ -99,7 +98,7 @@ impl Signals {
 }
 
 /// `name=yes`, or `name=n` as a member of a structured dictionary (RFC 9651), whose
-/// parameters say nothing.
+/// parameters are ignored.
 fn signal(text: &str) -> Option<(Box<str>, bool)> {
     let (name, value) = text.split_once('=')?;
     let name = name.trim().to_ascii_lowercase();

@@ -1,9 +1,9 @@
-//! The rules of a host's `/.well-known/tdmrep.json`, by the TDM Reservation Protocol
-//! (W3C Community Group, "TDM File on the Origin Server").
+//! The rules of a host's `/.well-known/tdmrep.json`, by the TDM Reservation Protocol (W3C
+//! Community Group, "TDM File on the Origin Server").
 //!
-//! Locations are patterns as of robots.txt, which the protocol takes over. It differs
-//! in which rule decides: the first of the file that covers an address, however long
-//! the others are. The protocol fails open: what cannot be read says nothing.
+//! Locations are patterns as in robots.txt, which the protocol adopts. It differs in
+//! precedence: the first rule of the file that covers an address decides, even if others
+//! are longer. The protocol fails open: an unreadable file reserves nothing.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -12,16 +12,16 @@ use super::rules::{Rule, comparable};
 use crate::address::PageUrl;
 use crate::page::Terms;
 
-/// Where a host keeps the file.
+/// The path of the file on a host.
 pub const TDMREP_PATH: &str = "/.well-known/tdmrep.json";
 
-/// What is read of it at most, in bytes.
+/// The most bytes of it that are read.
 pub const MAX_TDMREP_BYTES: usize = 512 * 1024;
 
-/// Rules that are kept: they are read with every address of the host.
+/// The most rules that are kept, because they are checked for every address of the host.
 const MAX_RULES: usize = 1_000;
 
-/// Bytes of a location or a policy's address; a rule with longer ones is passed over.
+/// The longest location or policy address, in bytes; a rule with a longer one is skipped.
 const MAX_TEXT: usize = 2_000;
 
 /// One rule of the file.
@@ -35,8 +35,8 @@ pub struct TdmRule {
     pub policy: Option<String>,
 }
 
-/// Reads the bytes of a `tdmrep.json`. Rules without a location or with another
-/// `tdm-reservation` than 0 and 1 are protocol errors, and passed over.
+/// Parses a `tdmrep.json`. Rules without a location or with a `tdm-reservation` other than
+/// 0 and 1 are protocol errors, and skipped.
 pub fn parse_tdmrep(bytes: &[u8]) -> Vec<TdmRule> {
     let bytes = bytes.strip_prefix(&[0xEF, 0xBB, 0xBF]).unwrap_or(bytes);
     if bytes.len() > MAX_TDMREP_BYTES {
@@ -44,14 +44,14 @@ pub fn parse_tdmrep(bytes: &[u8]) -> Vec<TdmRule> {
     }
     let rules = match serde_json::from_slice(bytes) {
         Ok(Value::Array(rules)) => rules,
-        // The brackets are mandatory, but what is meant without them is clear.
+        // The brackets are mandatory, but the meaning is clear without them.
         Ok(rule @ Value::Object(_)) => vec![rule],
         _ => return Vec::new(),
     };
     rules.iter().filter_map(rule).take(MAX_RULES).collect()
 }
 
-/// What the first of `rules` that covers `url` says of its use.
+/// The terms of the first of `rules` that covers `url`.
 pub fn tdm_terms(rules: &[TdmRule], url: &PageUrl) -> Terms {
     if rules.is_empty() {
         return Terms::default();

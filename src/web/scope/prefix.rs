@@ -1,30 +1,29 @@
-//! The prefixes of a site whose addresses spend a budget together.
+//! The prefixes of a site whose addresses share a budget.
 //!
-//! What makes pages without end is a program behind a few forms of address. So a
-//! prefix is what those have in common: the folder, the script where the last
-//! segment is one, and the names of the query's parameters, not their values; a
-//! segment or name with digits stands for all of them, because dates, numbers and
-//! session ids are what such programs count up.
+//! Endless pages come from a program behind a few forms of address. So a prefix is what
+//! those have in common: the folder, the script if the last segment is one, and the names
+//! of the query's parameters, not their values; segments and names with digits are treated
+//! as equal, because dates, numbers and session ids are what such programs count up.
 
 use serde::{Deserialize, Serialize};
 
 use crate::address::PageUrl;
 
-/// Bytes of a prefix that are kept.
+/// The longest prefix that is kept, in bytes.
 const MAX_BYTES: usize = 300;
 
-/// The two prefixes of its site that an address belongs to.
+/// The two prefixes of its site for an address.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Prefixes {
-    /// The addresses that are told apart by numbers and values alone, as
-    /// `/events/#/` or `/list.php?page&sort`.
+    /// Addresses that differ only in numbers and values, such as `/events/#/` or
+    /// `/list.php?page&sort`.
     pub narrow: String,
-    /// All below the first folder together, as `/events/*`; `/*` for what lies in
-    /// no folder. It never equals a narrow one.
+    /// Everything below the first folder, such as `/events/*`; `/*` for addresses in no
+    /// folder. It never equals a narrow one.
     pub wide: String,
 }
 
-/// The prefixes that `url` belongs to.
+/// The prefixes of `url`.
 pub fn prefixes(url: &PageUrl) -> Prefixes {
     let (folder, file) = url.path().rsplit_once('/').unwrap_or_default();
     let segments: Vec<String> = folder.split('/').skip(1).map(without_digits).collect();
@@ -38,7 +37,7 @@ pub fn prefixes(url: &PageUrl) -> Prefixes {
         None => "/*".to_owned(),
     };
     if let Some(query) = url.query() {
-        // One folder has many scripts, each with pages of its own kind.
+        // One folder has many scripts, each with its own kind of pages.
         if file.contains('.') {
             narrow.push_str(&without_digits(file));
         }
@@ -57,8 +56,8 @@ pub fn prefixes(url: &PageUrl) -> Prefixes {
     }
 }
 
-/// A segment with digits is a number whatever the letters between: `2031-03`,
-/// `x7f3a9`. Without digits it stays as it is.
+/// A segment with digits counts as a number, including its letters: `2031-03`, `x7f3a9`.
+/// One without digits is unchanged.
 fn without_digits(segment: &str) -> String {
     if segment.bytes().any(|b| b.is_ascii_digit()) {
         match segment.rsplit_once('.') {
@@ -75,7 +74,7 @@ fn without_digits(segment: &str) -> String {
 
 fn shortened(mut text: String) -> String {
     if text.len() > MAX_BYTES {
-        // Paths and queries are ASCII, but a cut must be safe whatever they are.
+        // Paths and queries are ASCII, but cutting must be safe for any text.
         text.truncate(text.floor_char_boundary(MAX_BYTES));
         text.push('~');
     }

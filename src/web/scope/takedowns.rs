@@ -1,9 +1,8 @@
-//! What was taken down for good: addresses, hosts and bytes that no crawl of the
-//! job fetches or keeps again.
+//! The takedown list: addresses, hosts and bytes that no crawl of the job fetches or keeps
+//! again.
 //!
-//! An address is compared by its SURT form, so one order holds for both schemes.
-//! This is a list and its look-up; it knows no file and nothing of what was
-//! removed.
+//! Addresses are compared by their SURT form, so one order covers both schemes. This is
+//! the list and its look-up; it does not know files or what was removed.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,14 +13,14 @@ use sha2::{Digest, Sha256};
 
 use crate::address::{HostKey, PageUrl};
 
-/// Why a text names nothing that can be taken down.
+/// Why a text is not a target for a takedown.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
-    /// It is no host.
-    #[error("`{0}` names no host; write it as www.example.org, 127.0.0.1:8080 or *.example.org")]
+    /// Not a host name.
+    #[error("`{0}` is not a host; write it as www.example.org, 127.0.0.1:8080 or *.example.org")]
     Host(String),
-    /// It is no SHA-256.
-    #[error("`{0}` is no SHA-256: 64 hexadecimal digits")]
+    /// Not a SHA-256.
+    #[error("`{0}` is not a SHA-256 of 64 hexadecimal digits")]
     Digest(String),
 }
 
@@ -51,7 +50,7 @@ impl fmt::Display for Target {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum HostRange {
-    /// This host at this port, the schemes' own ports where it names none.
+    /// This host at this port; the schemes' default ports if it has none.
     Exact(HostKey),
     /// This domain and every host below it, at any port.
     Below(String),
@@ -121,7 +120,7 @@ impl From<HostRange> for String {
 pub struct Sha256Hex(String);
 
 impl Sha256Hex {
-    /// That of some bytes.
+    /// The SHA-256 of some bytes.
     pub fn of(bytes: &[u8]) -> Self {
         Self(base16ct::lower::encode_string(&Sha256::digest(bytes)))
     }
@@ -192,7 +191,7 @@ impl fmt::Display for Order {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Takedowns {
     orders: Vec<Order>,
-    /// Places of the orders, by what is compared.
+    /// Indices of the orders, by what is compared.
     surts: HashMap<String, usize>,
     hosts: HashMap<HostKey, usize>,
     below: Vec<usize>,
@@ -200,10 +199,11 @@ pub struct Takedowns {
 }
 
 impl Takedowns {
-    /// Reads the lines of the list.
+    /// Parses the lines of the list.
     ///
     /// # Errors
-    /// The number of the first line, from 1, that is none, and what is wrong with it.
+    ///
+    /// The number of the first invalid line, from 1, and the problem.
     pub fn parse(text: &str) -> Result<Self, (usize, String)> {
         let mut all = Self::default();
         for (line, text) in (1..).zip(text.lines()) {
@@ -222,7 +222,7 @@ impl Takedowns {
         self.orders.iter().map(line).collect()
     }
 
-    /// Adds an order, unless its target is one already.
+    /// Adds an order, unless its target is already in the list.
     pub fn add(&mut self, order: Order) {
         let place = self.orders.len();
         match &order.target {
@@ -235,12 +235,12 @@ impl Takedowns {
         self.orders.push(order);
     }
 
-    /// All orders, in the order in which they were given.
+    /// All orders, in the order they were added.
     pub fn orders(&self) -> &[Order] {
         &self.orders
     }
 
-    /// The addresses among them, with their places.
+    /// The addresses in the list, with their indices.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (usize, &PageUrl)> {
         let orders = self.orders.iter().enumerate();
         orders.filter_map(|(place, order)| match &order.target {
@@ -263,8 +263,8 @@ impl Takedowns {
         self.orders.get(place.or_else(below)?)
     }
 
-    /// The order that covers these bytes. They are hashed only where there is one
-    /// that asks for it.
+    /// The order that covers these bytes. They are hashed only if there is an order for
+    /// bytes.
     pub fn covering_bytes(&self, bytes: &[u8]) -> Option<&Order> {
         if self.digests.is_empty() {
             None
@@ -354,7 +354,7 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(
-            said.contains("taken down for good: host b.org, on 2026-01-02"),
+            said.contains("taken down permanently: host b.org, on 2026-01-02"),
             "{said}"
         );
     }

@@ -1,4 +1,8 @@
-//! The data card of a corpus, made of `parts`.
+//! The data card of a corpus: `README.md` with the front matter that the Hugging Face hub
+//! and its `datasets` read, and the rest for people.
+//!
+//! Text from the web is put into code spans, which show it literally, and does not occur
+//! in the front matter.
 
 use std::io::{self, Write};
 
@@ -6,17 +10,17 @@ use super::super::parts::{self, Counts, Said, count, table};
 use super::columns::{self, Column, Sample, TEXT};
 use super::{TextExported, TextFormat, TextRequest, copies, paragraphs, removed, write as formats};
 
-/// What the documents of an export have in common.
+/// Statistics of the documents of an export.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) documents: u64,
     pub(super) words: u64,
-    /// Documents that lost repeated paragraphs, whatever became of them.
+    /// Documents that lost repeated paragraphs, whether exported or not.
     pub(super) shortened: u64,
     hosts: Counts,
     languages: Counts,
     years: Counts,
-    /// Tenths of the probability to be on topic, and last those of which none is known.
+    /// By tenths of the probability to be on topic; the last entry counts unknown ones.
     on_topic: [u64; 11],
     said: Said,
 }
@@ -65,7 +69,7 @@ pub(super) fn write(
     if request.format == TextFormat::Text {
         writeln!(
             out,
-            "A paragraph is a line, and an empty line parts two documents. Characters that steer a \
+            "A paragraph is a line, and an empty line separates two documents. Characters that steer a \
              terminal or turn the direction of writing are left out. `{}` says in the same order \
              where each document lies (`file`, `from`, `bytes`), and has all columns but the text.\n",
             formats::INDEX
@@ -119,8 +123,8 @@ fn front_matter(
     if request.format == TextFormat::Text {
         writeln!(out, "  sample_by: paragraph")?;
     }
-    // Without the types, a reader takes them from the first documents and fails at the
-    // first that is different.
+    // Without the types, a reader derives them from the first documents and fails at the
+    // first different one.
     writeln!(out, "dataset_info:\n  features:")?;
     let has_times = request.format == TextFormat::Parquet;
     let only_text = request.format == TextFormat::Text;

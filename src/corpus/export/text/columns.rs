@@ -1,5 +1,5 @@
-//! What is said of a document: the one place where a column is declared. The formats
-//! and the table of the data card are made of it.
+//! The columns of documents: the only place where they are declared. The formats and the
+//! table of the data card are derived from them.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -10,15 +10,15 @@ use super::super::columns::{Kind, TERMS, Value};
 use crate::outputs::Document;
 use crate::page::Terms;
 
-/// A document as it is exported.
+/// An exported document.
 pub(super) struct Sample<'a> {
-    /// It as it was crawled.
+    /// The document as it was crawled.
     pub(super) document: &'a Document,
-    /// Host of its address, with the port where one is given.
+    /// Host of its address, with the port if given.
     pub(super) host: &'a str,
     /// Its text without the paragraphs that its host repeats.
     pub(super) text: &'a str,
-    /// Words of this text, numbers not counted.
+    /// Words of this text, excluding numbers.
     pub(super) words: u32,
     /// Paragraphs that were left out.
     pub(super) removed: u32,
@@ -31,9 +31,9 @@ type Read = Rc<dyn Fn(&Sample<'_>) -> Value>;
 pub(super) struct Column {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
-    /// What it means, as Markdown.
+    /// Its meaning, as Markdown.
     pub(super) about: Cow<'static, str>,
-    /// It says what a publisher asks.
+    /// Whether it is a statement of a publisher.
     pub(super) consent: bool,
     read: Read,
 }
@@ -59,7 +59,7 @@ impl Column {
     }
 }
 
-/// A document as an object of JSON, its columns in order.
+/// A document as a JSON object with its columns in order.
 pub(super) struct Object<'a>(pub(super) &'a [Column], pub(super) &'a Sample<'a>);
 
 impl Serialize for Object<'_> {
@@ -85,26 +85,23 @@ pub(super) fn columns() -> Vec<Column> {
         Column::new(
             TEXT,
             Text,
-            "The main text as its author wrote it; an empty line parts two paragraphs. The \
+            "The main text as its author wrote it; an empty line separates two paragraphs. The \
              paragraphs that its host repeats on many pages are left out.",
             |s| some(s.text),
         ),
-        Column::new(
-            "words",
-            Whole,
-            "Words of `text`, numbers not counted.",
-            |s| whole(s.words),
-        ),
+        Column::new("words", Whole, "Words of `text`, excluding numbers.", |s| {
+            whole(s.words)
+        }),
         Column::new(
             "paragraphs_removed",
             Whole,
-            "Paragraphs that were left out of `text`, as its host repeats them.",
+            "Paragraphs that were left out of `text` because its host repeats them.",
             |s| whole(s.removed),
         ),
         Column::new(
             "language",
             Text,
-            "Language that the text was recognised to be in, as an ISO 639 code.",
+            "Recognised language of the text, as an ISO 639 code.",
             |s| text(s.document.language.as_ref()),
         ),
         Column::new(
@@ -122,13 +119,13 @@ pub(super) fn columns() -> Vec<Column> {
         Column::new(
             "published",
             Text,
-            "When the page says it was published: ISO 8601, as exact as the page is.",
+            "When the page was published, as it states: ISO 8601, as precise as the page.",
             |s| text(s.document.published.as_ref()),
         ),
         Column::new(
             "modified",
             Text,
-            "When the page says it was changed last, in the same form.",
+            "When the page was last changed, as it states, in the same form.",
             |s| text(s.document.modified.as_ref()),
         ),
         Column::new(
@@ -143,13 +140,13 @@ pub(super) fn columns() -> Vec<Column> {
         Column::new(
             "host",
             Text,
-            "Host of the address, with the port where one is given.",
+            "Host of the address, with the port if given.",
             |s| some(s.host),
         ),
         Column::new(
             "canonical",
             Text,
-            "Address that the page calls its own, where it names one.",
+            "Canonical address that the page declares, if any.",
             |s| text(s.document.canonical.as_ref()),
         ),
         Column::new(
@@ -185,19 +182,19 @@ pub(super) fn columns() -> Vec<Column> {
         Column::new(
             "control",
             Flag,
-            "Whether the page was drawn by chance to compare with, and not chosen.",
+            "Whether the page was drawn at random for the control sample.",
             |s| Value::Flag(Some(s.document.control)),
         ),
         Column::new(
             "charset",
             Text,
-            "Character encoding that the page was read with.",
+            "Character encoding with which the page was decoded.",
             |s| some(&s.document.charset_used),
         ),
         Column::new(
             "extractor",
             Text,
-            "What told the main text from the rest of the page: `article`, `density`, or `all` \
+            "The extractor that separated the main text from the rest of the page: `article`, `density`, or `all` \
              where these left too little.",
             |s| some(&s.document.extractor),
         ),
@@ -215,7 +212,7 @@ pub(super) fn columns() -> Vec<Column> {
         "Addresses or names of licences that the page or its headers give.",
         |s| Value::Texts(s.document.licences.clone()),
     )];
-    // What is said of images does not concern text.
+    // Statements about images do not concern text.
     let of_text = TERMS.iter().filter(|term| !term.0.starts_with("noimage"));
     for (name, kind, about, term) in of_text {
         let about = format!("The page: {about}.");

@@ -1,13 +1,13 @@
 //! Near copies: texts that share most of their shingles of [`SHINGLE`] words.
 //!
-//! Candidates are found by MinHash and bands (Broder 1997; Leskovec, Rajaraman and
-//! Ullman, Mining of Massive Datasets, chapter 3): two texts are compared if they agree
-//! in all [`ROWS`] minima of one of [`BANDS`] bands. What is compared are the shingles
-//! themselves, which lie in a file, so a text is left out for its true Jaccard
-//! similarity and never for that of a sketch. Of texts with a similarity of 0.8 the bands
-//! miss 2 in 1,000, of 0.9 fewer than one in 100,000.
+//! Candidates are found by MinHash and bands (Broder 1997; Leskovec, Rajaraman and Ullman,
+//! Mining of Massive Datasets, chapter 3): two texts are compared if they agree in all
+//! [`ROWS`] minima of one of [`BANDS`] bands. The comparison uses the shingles themselves,
+//! which are in a file, so a text is left out because of its true Jaccard similarity and
+//! never because of a sketch. Of texts with a similarity of 0.8 the bands miss 2 in 1,000,
+//! of 0.9 fewer than one in 100,000.
 //!
-//! A text costs 300 to 500 bytes of memory here, and four bytes a word in the file.
+//! A text takes 300 to 500 bytes of memory, and four bytes per word in the file.
 
 use std::io;
 use std::path::Path;
@@ -22,40 +22,40 @@ use super::spool::Spool;
 pub(super) const SHINGLE: usize = 5;
 const BANDS: usize = 12;
 const ROWS: usize = 4;
-/// Texts that are looked at in each band, the newest first. Pages of one template agree
-/// in some band by the thousand.
+/// How many texts are considered in each band, the newest first. Thousands of pages of one
+/// template may agree in a band.
 const LOOKED_AT: usize = 64;
-/// Of these, the texts that agree in the most bands are compared.
+/// How many of these, with the most bands in common, are compared.
 const COMPARED: usize = 8;
 
-/// The texts that stayed so far.
+/// The texts kept so far.
 pub(super) struct Copies {
     shingles: Spool,
-    /// By text, where its shingles begin and how many there are.
+    /// By text, where its shingles begin and their number.
     places: Vec<(u64, u32)>,
     /// By band, the newest text with these minima.
     newest: Vec<FxHashMap<u32, u32>>,
     /// By text and band, the text before it with the same minima.
     before: Vec<[u32; BANDS]>,
-    /// From which similarity on a text is a near copy.
+    /// The least similarity of a near copy.
     least: f64,
 }
 
 /// No text.
 const NONE: u32 = u32::MAX;
 
-/// What a text is like.
+/// The result for a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Found {
-    /// None of those that stayed; it is this one of them now.
+    /// It is similar to none of the kept texts, and now has this number among them.
     New(u32),
-    /// This one of those that stayed, with this similarity.
+    /// It is a copy of this kept text, with this similarity.
     Copy(u32, f64),
 }
 
 impl Copies {
-    /// Keeps the shingles in the file `path`. Texts from `least` similarity on are near
-    /// copies.
+    /// Keeps the shingles in the file `path`. Texts with at least the similarity `least`
+    /// are near copies.
     pub(super) fn create(path: &Path, least: f64) -> io::Result<Self> {
         Ok(Self {
             shingles: Spool::create(path)?,
@@ -66,7 +66,7 @@ impl Copies {
         })
     }
 
-    /// Compares a text with those that stayed, and adds it to them if it is like none.
+    /// Compares a text with the kept ones, and keeps it if it is similar to none.
     pub(super) fn add(&mut self, text: &str) -> io::Result<Found> {
         let own = shingles(text);
         let bands = bands(&own);
@@ -125,7 +125,7 @@ impl Copies {
     }
 }
 
-/// The hashes of a text's shingles, each once and in order. A text of fewer words is one
+/// The hashes of a text's shingles, each once and sorted. A text of fewer words is one
 /// shingle.
 fn shingles(text: &str) -> Vec<u32> {
     let mut normal = String::with_capacity(text.len());
@@ -175,7 +175,7 @@ fn mixed(x: u64) -> u32 {
     ((x ^ (x >> 31)) >> 32) as u32
 }
 
-/// The share of the elements of two ordered sets that both have.
+/// The share of the elements of two sorted sets that are in both.
 fn jaccard(a: &[u32], b: &[u32]) -> f64 {
     let (mut i, mut j, mut both) = (0, 0, 0_usize);
     while let (Some(x), Some(y)) = (a.get(i), b.get(j)) {

@@ -4,26 +4,26 @@
 //! The documents are read three times, one at a time:
 //!
 //! 1. which line is the newest of each address;
-//! 2. which of these are wanted, which are exact copies, and on how many pages of its
-//!    host each paragraph stands;
-//! 3. the repeated paragraphs go, then what is too short, then near copies; the rest is
+//! 2. which of these are wanted, which are exact copies, and on how many pages of its host
+//!    each paragraph occurs;
+//! 3. repeated paragraphs are removed, then short documents, then near copies; the rest is
 //!    written.
 //!
-//! Of copies the one that was crawled first stays, so that an export of a longer crawl
-//! keeps what an earlier one kept. A copy is told by the text that is exported: exact
-//! ones before the repeated paragraphs go, so that mirrors of a page do not make its
-//! paragraphs repeated ones, and near ones afterwards, so that menus make no pages alike.
+//! Of several copies the one crawled first is kept, so that an export of a longer crawl
+//! keeps what an earlier one kept. Copies are detected by the exported text: exact ones
+//! before repeated paragraphs are removed, so that mirrors of a page do not make its
+//! paragraphs repeated ones, and near ones afterwards, so that menus do not make pages
+//! similar.
 //!
-//! At most 800 bytes of memory are held for each document, however long it is (120,000
-//! took 156 MB with the program). The rest
-//! that has to be looked up lies in files in the folder that is being written (eight
-//! bytes a paragraph, four a word), which are removed before it appears.
+//! A document takes at most 800 bytes of memory, however long it is (120,000 took 156 MB
+//! with the program). Other lookup data are in temporary files in the folder being written
+//! (eight bytes per paragraph, four per word).
 //!
-//! Every document that is left out has a line in `removed.jsonl`, and every paragraph
-//! that a host repeats.
+//! Every document that is left out has a line in `removed.jsonl`, and so has every
+//! paragraph that a host repeats.
 //!
 //! Reading order: this file, `readings`, `paragraphs`, `copies`, `columns`, `write`,
-//! `removed`, `card`; `spool` is the file that they look things up in.
+//! `removed`, `card`; `spool` is the file for lookups.
 
 mod card;
 mod columns;
@@ -49,14 +49,15 @@ use crate::fs::IoError;
 use crate::language::Language;
 use crate::outputs;
 
-/// What a corpus is written as.
+/// The format of a corpus.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextFormat {
     /// Parquet files with a row for each document.
     Parquet,
     /// Files with a line of JSON for each document.
     JsonLines,
-    /// Files of plain text: a paragraph is a line, and an empty line parts two documents.
+    /// Files of plain text: a paragraph is a line, and an empty line separates two
+    /// documents.
     Text,
 }
 
@@ -76,20 +77,20 @@ impl TextFormat {
 pub struct TextRequest<'a> {
     /// What to write.
     pub format: TextFormat,
-    /// Only documents that are at least so probably on topic; those of which the crawl
-    /// could not tell are left out too.
+    /// Only documents with at least this probability of being on topic; unknown ones are
+    /// left out too.
     pub min_on_topic: Option<f64>,
     /// Only documents in these languages; all if there are none.
     pub languages: Vec<Language>,
-    /// Only documents with so many words; one without a word is never exported.
+    /// Only documents with at least this many words; one without a word is never exported.
     pub min_words: u32,
-    /// The similarity from which on two texts are near copies, from 0 to 1.
+    /// The least similarity of near copies, from 0 to 1.
     pub near: f64,
-    /// Leave the paragraphs in that a host repeats.
+    /// Keeps paragraphs that a host repeats.
     pub keep_repeated: bool,
     /// Compress JSON lines.
     pub gzip: bool,
-    /// The folder to write; without it, `exports/text-FORMAT` in the job's folder.
+    /// The folder to write; by default `exports/text-FORMAT` in the job's folder.
     pub to: Option<PathBuf>,
     /// The text of the job file, for the data card.
     pub job: &'a str,
@@ -98,7 +99,7 @@ pub struct TextRequest<'a> {
 }
 
 impl TextRequest<'_> {
-    /// Everything but copies and repeated paragraphs, as Parquet.
+    /// Everything except copies and repeated paragraphs, as Parquet.
     pub fn new(format: TextFormat) -> Self {
         Self {
             format,
@@ -120,14 +121,14 @@ impl TextRequest<'_> {
     }
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TextExported {
     /// The folder.
     pub folder: PathBuf,
     /// Documents in it.
     pub documents: u64,
-    /// Words in them, numbers not counted.
+    /// Their words, excluding numbers.
     pub words: u64,
     /// Files of data.
     pub files: u32,
@@ -135,11 +136,11 @@ pub struct TextExported {
     pub read: u64,
     /// Lines that are damaged; each was named in the program's log.
     pub damaged: u64,
-    /// The steps in order, each with its bound and how many documents it left out.
+    /// The steps in order, each with its bound and the number of documents it left out.
     pub steps: Vec<TextStep>,
-    /// Paragraphs that were left out as their host repeats them.
+    /// Paragraphs that were left out because their host repeats them.
     pub paragraphs: u64,
-    /// How many different paragraphs these are, by host.
+    /// Number of distinct ones, by host.
     pub different: u64,
     /// Documents that lost such paragraphs.
     pub shortened: u64,
@@ -150,7 +151,7 @@ pub struct TextExported {
 pub struct TextStep {
     /// Its name, as in `removed.jsonl`.
     pub name: &'static str,
-    /// What stays, in words.
+    /// The condition for keeping a document, in words.
     pub bound: String,
     /// Documents that were left out.
     pub removed: u64,
@@ -161,7 +162,8 @@ pub struct TextStep {
 /// Exports a job's documents.
 ///
 /// # Errors
-/// [`ExportError`]; the folder is then what it was before.
+///
+/// [`ExportError`]; then the folder is unchanged.
 pub fn export_text(
     config: &Config,
     request: &TextRequest<'_>,

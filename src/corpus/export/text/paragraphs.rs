@@ -1,10 +1,9 @@
 //! The paragraphs of a text, and which of them a host repeats on many of its pages.
 //!
-//! A paragraph is what stands between blank lines. Two paragraphs of a host count as
-//! the same one if their words are the same in any case, with any numbers among them. Where at
-//! least [`PLAIN`] words stand apart from numbers, the words beside a number do not count
-//! either: "This page was last edited on 5 March 2021" is then the same line on all pages
-//! of a wiki.
+//! Paragraphs are separated by blank lines. Two paragraphs of a host are the same if their
+//! words are the same, ignoring case and numbers. If at least [`PLAIN`] words are not next
+//! to a number, the words next to numbers are ignored too: "This page was last edited on 5
+//! March 2021" is then the same line on all pages of a wiki.
 
 use std::collections::HashSet;
 use std::io::{self, Read};
@@ -16,18 +15,18 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::spool::Spool;
 
-/// Pages of a host on which a paragraph stands before it is one that the host repeats.
+/// The least number of pages of a host with a paragraph for it to count as repeated.
 pub(super) const PAGES: u32 = 5;
-/// It stands on one page in so many of the host's exported pages as well.
+/// It must also be on one in this many of the host's exported pages.
 pub(super) const ONE_IN: u32 = 5;
-/// Words below which a paragraph is a heading or a button, and must stand on half of the
-/// host's pages: many pages of a host have a part "History" of their own.
+/// A paragraph with fewer words is a heading or a button, and must be on half of the
+/// host's pages: many pages of a host have their own section "History".
 pub(super) const SHORT: usize = 4;
-/// Words apart from numbers by which a paragraph is known without the words beside them.
+/// The least number of words not next to numbers for ignoring the words next to them.
 pub(super) const PLAIN: usize = 4;
-/// Characters of a repeated paragraph that are shown.
+/// The most characters of a repeated paragraph that are shown.
 const SHOWN: usize = 300;
-/// The paragraphs are counted in so many parts, so that only one is in memory.
+/// The paragraphs are counted in this many parts, of which only one is in memory.
 const PARTS: usize = 16;
 
 /// The paragraphs of a text: the parts between blank lines, as they are.
@@ -55,14 +54,14 @@ pub(super) fn of(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What a paragraph is known again by.
+/// The fingerprint of a paragraph.
 fn print(paragraph: &str) -> u64 {
     let words: Vec<&str> = paragraph.unicode_words().collect();
     let is_number = |word: &&str| word.starts_with(char::is_numeric);
     let number = |at: usize| words.get(at).is_some_and(is_number);
     let beside = |at: usize| number(at) || number(at + 1) || at > 0 && number(at - 1);
     let plain = (0..words.len()).filter(|at| !beside(*at)).count();
-    // Of nothing but numbers these are all there is to know it by.
+    // Without other words, numbers are all there is to compare.
     let numbers_only = words.iter().all(is_number);
     let mut normal = String::with_capacity(paragraph.len());
     for (at, word) in words.iter().enumerate() {
@@ -84,7 +83,7 @@ fn print(paragraph: &str) -> u64 {
     xxh3_64(normal.as_bytes())
 }
 
-/// Counts on how many pages of its host each paragraph stands.
+/// Counts the pages of each host that contain each paragraph.
 pub(super) struct Counter {
     hosts: FxHashMap<String, u32>,
     /// By host, its pages.
@@ -99,7 +98,7 @@ type Key = (u32, u64);
 const KEY: usize = 12;
 
 impl Counter {
-    /// Counts by means of files in `folder`.
+    /// Counts using files in `folder`.
     pub(super) fn create(folder: &Path) -> io::Result<Self> {
         let part = |n| Spool::create(&folder.join(format!(".paragraphs-{n}")));
         Ok(Self {
@@ -125,7 +124,7 @@ impl Counter {
         }
         let prints: HashSet<u64> = of(text).map(print).collect();
         for print in prints {
-            // A hash of low quality is enough to choose a part, and this is one of the best.
+            // A hash of low quality would be enough to choose a part.
             let part = usize::try_from(print % PARTS as u64).unwrap_or_default();
             let [a, b, c, d] = id.to_le_bytes();
             let [e, f, g, h, i, j, k, l] = print.to_le_bytes();
@@ -136,7 +135,7 @@ impl Counter {
         Ok(())
     }
 
-    /// Those that are repeated.
+    /// The repeated ones.
     pub(super) fn finish(mut self) -> io::Result<Repeated> {
         let mut lines = FxHashMap::default();
         for part in &mut self.parts {
@@ -170,7 +169,7 @@ impl Counter {
     }
 }
 
-/// The number of pages of a host with `of` pages at which a paragraph is repeated.
+/// The number of pages from which on a paragraph is repeated, for a host with `of` pages.
 fn bound(of: u32, is_short: bool) -> u32 {
     let one_in = if is_short { 2 } else { ONE_IN };
     of.div_ceil(one_in).max(PAGES)
@@ -196,7 +195,7 @@ pub(super) struct Line {
     pub(super) bound: u32,
     /// How often it was left out.
     pub(super) removed: u64,
-    /// It as it was met first, cut to a readable length.
+    /// Its first occurrence, shortened.
     pub(super) text: String,
 }
 
@@ -208,8 +207,8 @@ pub(super) struct Repeated {
 }
 
 impl Repeated {
-    /// A page's text without the paragraphs that its host repeats, and how many these
-    /// were. `None` where none was there and the text stays as it is.
+    /// A page's text without the paragraphs that its host repeats, and the number of
+    /// these. `None` if there are none and the text is unchanged.
     pub(super) fn without(&mut self, host: &str, text: &str) -> Option<(String, u32)> {
         let host = *self.hosts.get(host)?;
         let mut left = String::with_capacity(text.len());
@@ -234,7 +233,7 @@ impl Repeated {
         (removed > 0).then_some((left, removed))
     }
 
-    /// Those that were left out, by host and, of a host, the most frequent first.
+    /// Those that were left out, by host, the most frequent first within a host.
     pub(super) fn removed(&self) -> Vec<(&str, &Line)> {
         let mut names = vec![""; self.hosts.len()];
         for (name, id) in &self.hosts {

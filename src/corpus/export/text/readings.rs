@@ -1,4 +1,4 @@
-//! The three readings of the documents, as the module says.
+//! The three passes over the documents that the parent module describes.
 
 use std::path::Path;
 
@@ -53,8 +53,8 @@ impl Survey {
         Ok(found)
     }
 
-    /// The documents of the survey with their numbers. What a crawl has added since is
-    /// left for the next export.
+    /// The documents of the survey with their numbers. Documents that a crawl has added
+    /// since are left for the next export.
     fn documents(
         &self,
         folder: &Path,
@@ -68,7 +68,7 @@ fn print(document: &Document) -> u64 {
     xxh3_64(document.url.as_bytes())
 }
 
-/// What the second reading found.
+/// The result of the second pass.
 pub(super) struct Chosen {
     /// By the hash of a text, the first document that has it.
     firsts: FxHashMap<(u64, u64), First>,
@@ -76,7 +76,7 @@ pub(super) struct Chosen {
     counter: Counter,
 }
 
-/// The first document with a text: its number, and where its address lies.
+/// The first document with a text: its number, and the position of its address.
 #[derive(Clone, Copy)]
 struct First {
     number: u64,
@@ -86,7 +86,7 @@ struct First {
 /// An address in the spool.
 type Name = (u64, u32);
 
-/// An export in the making.
+/// An export in progress.
 pub(super) struct Work<'a> {
     source: &'a Path,
     request: &'a TextRequest<'a>,
@@ -97,7 +97,7 @@ pub(super) struct Work<'a> {
 }
 
 impl<'a> Work<'a> {
-    /// Of the documents in the folder `source`, to be written to `place`.
+    /// For the documents in the folder `source`, to be written to `place`.
     pub(super) fn new(
         source: &'a Path,
         request: &'a TextRequest<'a>,
@@ -113,7 +113,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Chooses the newest and wanted documents that are no exact copies.
+    /// Chooses the newest and wanted documents that are not exact copies.
     pub(super) fn choose(&mut self, removed: &mut Removed) -> Result<Chosen, ExportError> {
         let folder = self.place.path().to_owned();
         let counter = Counter::create(&folder).map_err(IoError::at(&folder, "creating"))?;
@@ -158,7 +158,7 @@ impl<'a> Work<'a> {
         Ok(chosen)
     }
 
-    /// Why a document is not wanted, whatever else there is.
+    /// Why a document is not wanted, independent of others.
     fn refused<'d>(&self, number: u64, document: &'d Document) -> Option<(Step, Left<'d>)> {
         let left = |step, value, bound| Some((step, Left::new(step, document, value, bound)));
         if self.survey.newest.get(&print(document)) != Some(&number) {
@@ -179,8 +179,8 @@ impl<'a> Work<'a> {
         None
     }
 
-    /// Takes the repeated paragraphs out, leaves out what is too short or a near copy, and
-    /// writes the rest.
+    /// Removes repeated paragraphs, leaves out short documents and near copies, and writes
+    /// the rest.
     pub(super) fn write(
         &mut self,
         chosen: Chosen,
@@ -264,7 +264,7 @@ impl<'a> Work<'a> {
         removed.document(left)
     }
 
-    /// The steps that were taken, in order.
+    /// The steps that were applied, in order.
     pub(super) fn steps(&self) -> Vec<TextStep> {
         let mut left = self.survey.read - self.survey.damaged;
         let mut steps = Vec::new();
@@ -282,7 +282,7 @@ impl<'a> Work<'a> {
         steps
     }
 
-    /// What a step keeps, in words; `None` for one that was not asked for.
+    /// The condition of a step, in words; `None` for one that was not requested.
     fn bound(&self, step: Step) -> Option<String> {
         let request = self.request;
         Some(match step {
@@ -299,7 +299,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Removes what was only there to be looked up.
+    /// Removes the lookup files.
     pub(super) fn remove_spools(&self) -> Result<(), ExportError> {
         let folder = self.place.path();
         for entry in std::fs::read_dir(folder).map_err(IoError::at(folder, "listing"))? {
@@ -313,7 +313,7 @@ impl<'a> Work<'a> {
     }
 }
 
-/// What an exact copy has too.
+/// The key that exact copies share.
 fn text_key(text: &str) -> (u64, u64) {
     let hash = xxh3_128(text.as_bytes());
     ((hash >> 64) as u64, hash as u64)
@@ -324,20 +324,20 @@ fn name(urls: &mut Spool, (at, length): Name) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Host and port of an address; all addresses of which nobody knows the host have one.
+/// Host and port of an address; all addresses without a host share one.
 fn host(url: &str) -> String {
     let url = PageUrl::parse(url);
     url.map_or_else(|_| String::new(), |url| url.host_key().as_str().to_owned())
 }
 
-/// Words, numbers not counted.
+/// Number of words, excluding numbers.
 pub(super) fn words(text: &str) -> u32 {
     let words = text.unicode_words();
     let words = words.filter(|word| word.chars().any(char::is_alphabetic));
     u32::try_from(words.count()).unwrap_or(u32::MAX)
 }
 
-/// With four decimals, as nobody needs more.
+/// Rounds to four decimals, which are enough.
 fn rounded(number: f64) -> f64 {
     (number * 10_000.0).round() / 10_000.0
 }

@@ -1,6 +1,5 @@
-//! `removed.jsonl`: what is not in the data, why, and by which bound. A line for each
-//! document that was left out, and after these one for each paragraph that a host
-//! repeats.
+//! `removed.jsonl`: the data left out, why, and by which bound. One line for each
+//! document, followed by one for each paragraph that a host repeats.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -32,7 +31,7 @@ pub(super) enum Step {
 pub(super) const REPEATED: &str = "repeated paragraph";
 
 impl Step {
-    /// All, in the order they are taken.
+    /// All, in order of application.
     pub(super) const ALL: [Self; 6] = [
         Self::OlderVisit,
         Self::Language,
@@ -55,7 +54,7 @@ impl Step {
     }
 }
 
-/// What was measured of a document, and against what.
+/// A measured value, or its bound.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Measure {
@@ -78,7 +77,7 @@ pub(super) struct Left<'a> {
 }
 
 impl<'a> Left<'a> {
-    /// Left out at a step for a value that a bound refuses.
+    /// Left out at a step because of a value outside its bound.
     pub(super) fn new(step: Step, document: &'a Document, value: Measure, bound: Measure) -> Self {
         Self {
             step: step.name(),
@@ -112,7 +111,7 @@ struct Paragraph<'a> {
     removed: u64,
 }
 
-/// The file in the making.
+/// The file being written.
 pub(super) struct Removed {
     path: PathBuf,
     out: BufWriter<File>,

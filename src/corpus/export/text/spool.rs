@@ -1,14 +1,14 @@
-//! What an export has to look up again and is too much for memory: bytes that are
-//! appended to a file and read back from where they begin.
+//! Lookup data of an export that are too large for memory: bytes that are appended to a
+//! file and read back by position.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
-/// Bytes that are held back before they are written.
+/// Size of the write buffer, in bytes.
 const HELD: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
-/// A file that grows at its end and is read anywhere.
+/// A file that is appended to and read at any position.
 pub(super) struct Spool {
     file: File,
     written: u64,
@@ -16,7 +16,7 @@ pub(super) struct Spool {
 }
 
 impl Spool {
-    /// Makes the file, which must not be there.
+    /// Creates the file, which must not exist.
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let mut options = File::options();
         let file = options.read(true).write(true).create_new(true).open(path)?;
@@ -27,7 +27,7 @@ impl Spool {
         })
     }
 
-    /// Adds bytes and returns where they begin.
+    /// Appends bytes and returns their position.
     pub(super) fn append(&mut self, bytes: &[u8]) -> io::Result<u64> {
         let at = self.written + self.tail.len() as u64;
         self.tail.extend_from_slice(bytes);

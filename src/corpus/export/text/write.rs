@@ -1,5 +1,5 @@
-//! The formats of text: Parquet, JSON lines, plain text. Files are closed when they have
-//! the size of those of images, and none is cut within a document.
+//! The formats of text: Parquet, JSON lines, plain text. Files are closed at the same size
+//! as those of images, and a document is never split.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -15,7 +15,7 @@ use super::{TextFormat, TextRequest, paragraphs};
 use crate::fs::IoError;
 use crate::sanitize;
 
-/// What says of each document of the plain text whose it is.
+/// The index of the documents in plain text.
 pub(super) const INDEX: &str = "documents.jsonl";
 
 /// Writes one format.
@@ -23,11 +23,11 @@ pub(super) trait Writer {
     /// Writes a document.
     fn add(&mut self, sample: &Sample<'_>) -> Result<(), ExportError>;
 
-    /// Writes what is still held back, and returns how many files of data there are.
+    /// Writes buffered data, and returns the number of data files.
     fn finish(self: Box<Self>) -> Result<u32, ExportError>;
 }
 
-/// The writer of the format that is asked for.
+/// The writer of the requested format.
 pub(super) fn writer(
     request: &TextRequest<'_>,
     folder: &Path,
@@ -91,8 +91,8 @@ impl Writer for JsonLines {
     }
 }
 
-/// A paragraph is a line, and an empty line parts two documents: what is read so is known
-/// to `spoor train` and many other programs.
+/// A paragraph is a line, and an empty line separates two documents, which `spoor train`
+/// and many other programs understand.
 struct Plain {
     files: Files,
     index: BufWriter<File>,
@@ -139,7 +139,7 @@ impl Writer for Plain {
     }
 }
 
-/// Where a document lies in the plain text, and what is known of it.
+/// The position of a document in the plain text, and its data.
 #[derive(serde::Serialize)]
 struct Row<'a> {
     file: String,
@@ -149,8 +149,8 @@ struct Row<'a> {
     rest: Object<'a>,
 }
 
-/// A line without the characters that do something and show nothing: whoever prints a
-/// plain text prints them too. Those that part lines become spaces.
+/// A line without invisible control characters, because plain text is often printed to
+/// terminals. Line separators become spaces.
 fn plain(line: &str) -> String {
     let parts = |c: char| {
         matches!(
@@ -196,8 +196,8 @@ impl Files {
         })
     }
 
-    /// Opens a new file where there is none or the last one is full. Returns the name of
-    /// the one that is open, and its bytes.
+    /// Opens a new file if there is none or the last one is full. Returns the name and the
+    /// size of the open file.
     fn begin(&mut self) -> Result<(String, u64), ExportError> {
         if self.bytes >= SHARD_BYTES {
             self.close()?;

@@ -47,7 +47,7 @@ impl LanguageModel for Cats {
 }
 
 fn reader(kind: StrategyKind) -> Reader {
-    let terms = strategy::Terms::default();
+    let terms = strategy::Parameters::default();
     let gamma = terms.weights.gamma_keyword;
     Reader {
         extract: extract::Options::default(),

@@ -335,7 +335,7 @@ async fn private_addresses_are_not_asked() {
             panic!("{url}: {error:?}")
         };
         assert_eq!(host, url.host());
-        assert!(guard::special_purpose(*address).is_some());
+        assert!(address_guard::special_purpose(*address).is_some());
     }
     assert_eq!(server.connections(), 0);
     // The same server answers where that is permitted.

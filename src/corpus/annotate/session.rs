@@ -1,5 +1,5 @@
-//! The board and the record behind one lock: what is asked, answered and taken back.
-//! Everything here blocks, on the disk for one.
+//! An annotation session: assignment and record of votes behind one lock. Everything here
+//! may block, for example on the disk.
 
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
@@ -10,37 +10,37 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::AnnotateError;
-use super::board::{Board, Item, Next, Verdict};
+use super::assignment::{Assignment, Item, Next, Verdict};
+use super::context::{self, Words};
 use super::sample::{self, Entry, SampleError};
 use super::votes::{Question, Record, TEXT_CLASSES, Vote, VotesError};
-use super::words::{self, Words};
 use crate::config::{Annotate, Config};
 use crate::fs::beneath;
-use crate::outputs::{self, Hold, Sidecar};
+use crate::outputs::{self, SampleLock, Sidecar};
 use crate::picture::thumbnail;
 
 /// The longest side of a picture that is judged, in pixels.
 const SIDE: u32 = 1280;
 
-/// Keywords by which the topic is described.
+/// The most keywords that describe the topic.
 const MAX_KEYWORDS: usize = 8;
 
 /// The longest name of an annotator, in characters.
 const MAX_NAME: usize = 40;
 
-/// What an annotator is to do; the answer to most requests.
+/// What an annotator has to do next; the response to most requests.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Turn {
     /// Whether there is a question.
     pub state: State,
-    /// The question, where there is one.
+    /// The question, if there is one.
     #[serde(flatten)]
     pub ask: Option<Ask>,
     /// How many images they have judged; in the second phase, how many texts.
     pub own: usize,
-    /// How much of all votes of this phase is given, in percent.
+    /// The share of all votes of this phase that are given, in percent.
     pub percent: usize,
-    /// Whether there is an answer of theirs to undo.
+    /// Whether they have an answer to undo.
     pub undo: bool,
 }
 
@@ -48,20 +48,20 @@ pub struct Turn {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// There is.
+    /// There is a question.
     Ask,
-    /// Not now; others have what is left on their screens.
+    /// Not now: the remaining questions are on other screens.
     Wait,
-    /// All is done.
+    /// Everything is answered.
     Done,
-    /// They missed too many gold questions.
+    /// They failed too many gold questions.
     Retired,
 }
 
 /// A question about an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Ask {
-    /// What is asked.
+    /// The kind of question.
     pub question: Question,
     /// SHA-256 of the image.
     pub image: String,
@@ -69,53 +69,54 @@ pub struct Ask {
     pub width: u32,
     /// Its height in pixels.
     pub height: u32,
-    /// What they said of the image, where its words are asked about.
+    /// Their answer about the image, in a question about its words.
     pub answered: Option<String>,
-    /// The words around it; none where the image is judged alone.
+    /// The words around it; empty if the image is judged alone.
     pub words: Vec<Words>,
-    /// Where the image came from, likewise.
+    /// The address of the image; absent if it is judged alone.
     pub url: Option<String>,
-    /// The page that embeds it, likewise.
+    /// The page that embeds it; absent if the image is judged alone.
     pub page: Option<String>,
 }
 
-/// Why a request is not fulfilled.
+/// Why a request is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// It makes no sense.
+    /// It is invalid.
     #[error("{0}")]
     Wrong(String),
-    /// The answer is not wanted any more.
-    #[error("that question is answered by now, or was yours no longer; here is the next")]
+    /// The answer is no longer needed.
+    #[error("that question has been answered, or was no longer yours; here is the next")]
     Late,
     /// The record cannot be written; the vote does not count.
     #[error("the vote was not kept: {0}")]
     Votes(#[from] VotesError),
 }
 
-/// Everything that the page asks for. One process at a time has the desk of a job.
-pub struct Desk {
+/// The state behind the page. Only one process at a time may open the session of a job.
+pub struct Session {
     inner: Mutex<Inner>,
     entries: HashMap<String, Entry>,
     folder: PathBuf,
     job: String,
-    /// What the topic is about, in its own words, the most telling first.
+    /// Keywords of the topic, the most typical first.
     topic: Vec<String>,
     section: Annotate,
-    /// What is on a screen is not removed.
-    _samples: Hold,
+    /// Displayed images must not be removed.
+    _samples: SampleLock,
 }
 
 struct Inner {
-    board: Board,
+    assignment: Assignment,
     record: Record,
 }
 
-impl Desk {
-    /// Opens the record of a job, and fixes the sample or goes on with it: the `top`
-    /// best images, or all.
+impl Session {
+    /// Opens the record of a job, and creates or continues its sample: the `top` best
+    /// images, or all.
     ///
     /// # Errors
+    ///
     /// [`AnnotateError`] names the file.
     pub fn open(config: &Config, top: Option<NonZeroUsize>) -> Result<Self, AnnotateError> {
         let folder = config.job_folder();
@@ -123,7 +124,7 @@ impl Desk {
             return Err(SampleError::Empty(folder).into());
         }
         let samples = outputs::read_samples(&folder)?;
-        // It is the lock on the sample as well.
+        // It also serves as the lock on the sample.
         let (record, votes) = Record::open(&folder)?;
         let mut entries = sample::fix(config, top)?;
         sample::add_gold(&mut entries, &folder, &config.annotate)?;
@@ -131,9 +132,9 @@ impl Desk {
             sha256: entry.sha256.clone(),
             gold: entry.gold.clone(),
         });
-        let board = Board::new(&config.annotate, items.collect(), votes);
+        let assignment = Assignment::new(&config.annotate, items.collect(), votes);
         Ok(Self {
-            inner: Mutex::new(Inner { board, record }),
+            inner: Mutex::new(Inner { assignment, record }),
             entries: entries
                 .into_iter()
                 .map(|entry| (entry.sha256.clone(), entry))
@@ -146,19 +147,19 @@ impl Desk {
         })
     }
 
-    /// The same, which says what the topic is about: its keywords, best first.
+    /// Sets the keywords of the topic, best first.
     #[must_use]
     pub fn about(self, keywords: impl IntoIterator<Item = String>) -> Self {
         let topic = keywords.into_iter().take(MAX_KEYWORDS).collect();
         Self { topic, ..self }
     }
 
-    /// What the topic is about.
+    /// The keywords of the topic.
     pub fn topic(&self) -> &[String] {
         &self.topic
     }
 
-    /// How many images there are to ask about, gold questions included.
+    /// The number of images, including gold questions.
     pub fn images(&self) -> usize {
         self.entries.len()
     }
@@ -168,25 +169,27 @@ impl Desk {
         &self.job
     }
 
-    /// What is asked, as the job says.
+    /// The questions, as configured.
     pub fn section(&self) -> &Annotate {
         &self.section
     }
 
-    /// What `who` is to do now.
+    /// The next step for `who`.
     ///
     /// # Errors
-    /// [`Refusal::Wrong`] where that is no name.
+    ///
+    /// [`Refusal::Wrong`] if that is not a valid name.
     pub fn next(&self, who: &str) -> Result<Turn, Refusal> {
         let who = name(who)?;
         Ok(self.turn(&who, self.lock()))
     }
 
-    /// Takes an answer, and returns what comes next when it is on the disk. The same
+    /// Records an answer, and returns the next step when it is on the disk. The same
     /// answer given twice counts once.
     ///
     /// # Errors
-    /// [`Refusal`]; the vote does not count then.
+    ///
+    /// [`Refusal`]; then the vote does not count.
     pub fn vote(
         &self,
         who: &str,
@@ -200,15 +203,19 @@ impl Desk {
             Question::Text => TEXT_CLASSES.contains(&answer),
         };
         if !known {
-            return Err(Refusal::Wrong(format!("{answer:?} is no answer to this")));
+            return Err(Refusal::Wrong(format!(
+                "{answer:?} is not an answer to this question"
+            )));
         }
         let mut inner = self.lock();
-        let Inner { board, record } = &mut *inner;
+        let Inner { assignment, record } = &mut *inner;
         let entry = self.entries.get(image);
-        let (Some(entry), Some(item)) = (entry, board.find(image)) else {
-            return Err(Refusal::Wrong(format!("{image:?} is no image to judge")));
+        let (Some(entry), Some(item)) = (entry, assignment.find(image)) else {
+            return Err(Refusal::Wrong(format!(
+                "{image:?} is not an image of the sample"
+            )));
         };
-        match board.judge(&who, item, question, answer, Instant::now()) {
+        match assignment.judge(&who, item, question, answer, Instant::now()) {
             Verdict::Known => {}
             Verdict::Refuse => return Err(Refusal::Late),
             Verdict::Take => {
@@ -220,48 +227,49 @@ impl Desk {
                     url: entry.url.clone(),
                     question,
                     answer: answer.to_owned(),
-                    gold: board.gold(item, question).map(str::to_owned),
+                    gold: assignment.gold(item, question).map(str::to_owned),
                 })?;
-                board.add(vote);
+                assignment.add(vote);
             }
         }
         Ok(self.turn(&who, inner))
     }
 
-    /// Takes the last answer of `who` back and asks again.
+    /// Undoes the last answer of `who` and asks again.
     ///
     /// # Errors
-    /// [`Refusal`]; the answer counts as before then.
+    ///
+    /// [`Refusal`]; then the answer still counts.
     pub fn undo(&self, who: &str) -> Result<Turn, Refusal> {
         let who = name(who)?;
         let mut inner = self.lock();
-        let Inner { board, record } = &mut *inner;
-        let Some(last) = board.last_of(&who).cloned() else {
+        let Inner { assignment, record } = &mut *inner;
+        let Some(last) = assignment.last_of(&who).cloned() else {
             return Err(Refusal::Wrong("there is nothing to undo".to_owned()));
         };
         record.undo(&last)?;
-        board.take_back(last.vote, Instant::now());
+        assignment.take_back(last.vote, Instant::now());
         Ok(self.turn(&who, inner))
     }
 
-    /// The picture of an image as a JPEG; `None` where it is none to judge, or cannot
-    /// be decoded.
+    /// The picture of an image as a JPEG; `None` if it is not in the sample, or cannot be
+    /// decoded.
     pub fn picture(&self, sha256: &str) -> Option<Vec<u8>> {
         let entry = self.entries.get(sha256)?;
         thumbnail(&beneath::read(&self.folder, &entry.file).ok()?, SIDE)
     }
 
     fn turn(&self, who: &str, mut inner: MutexGuard<'_, Inner>) -> Turn {
-        let board = &mut inner.board;
+        let assignment = &mut inner.assignment;
         let (state, ask) = loop {
-            match board.next(who, Instant::now()) {
+            match assignment.next(who, Instant::now()) {
                 Next::Wait => break (State::Wait, None),
                 Next::Done => break (State::Done, None),
                 Next::Retired => break (State::Retired, None),
-                Next::Ask(item, question) => match self.ask(board, who, item, question) {
+                Next::Ask(item, question) => match self.ask(assignment, who, item, question) {
                     Some(ask) => break (State::Ask, Some(ask)),
                     // Taken down, or moved away.
-                    None => board.lose(item),
+                    None => assignment.lose(item),
                 },
             }
         };
@@ -272,15 +280,21 @@ impl Desk {
         Turn {
             state,
             ask,
-            own: board.own(who, phase),
-            percent: board.percent(phase),
-            undo: board.last_of(who).is_some(),
+            own: assignment.own(who, phase),
+            percent: assignment.percent(phase),
+            undo: assignment.last_of(who).is_some(),
         }
     }
 
-    /// The question with all that it shows; `None` where the image is not there.
-    fn ask(&self, board: &Board, who: &str, at: usize, question: Question) -> Option<Ask> {
-        let image = board.item(at)?.sha256.clone();
+    /// The question with everything it shows; `None` if the image is gone.
+    fn ask(
+        &self,
+        assignment: &Assignment,
+        who: &str,
+        at: usize,
+        question: Question,
+    ) -> Option<Ask> {
+        let image = assignment.item(at)?.sha256.clone();
         let entry = self.entries.get(&image)?;
         let sidecar = Sidecar::load(&self.folder, &entry.file).ok()?;
         if sidecar.sha256() != image || !beneath::is_file(&self.folder, &entry.file) {
@@ -290,13 +304,13 @@ impl Desk {
         let contexts = sidecar.contexts();
         let context = contexts.iter().find(|c| c.page.as_str() == entry.page);
         let context = context.or(contexts.first()).filter(|_| !alone);
-        let answered = board.answer_of(who, at, Question::Image);
+        let answered = assignment.answer_of(who, at, Question::Image);
         Some(Ask {
             question,
             width: sidecar.info().width,
             height: sidecar.info().height,
             answered: answered.map(str::to_owned),
-            words: context.map(words::of).unwrap_or_default(),
+            words: context.map(context::of).unwrap_or_default(),
             url: (!alone).then(|| entry.url.clone()),
             page: context.map(|c| c.page.as_str().to_owned()),
             image,
@@ -304,12 +318,12 @@ impl Desk {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // What a panic left is a board between two votes; the record is on the disk.
+        // A panic leaves the assignment between two votes; the record is on the disk.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A name as it is recorded.
+/// A name in the form in which it is recorded.
 fn name(text: &str) -> Result<String, Refusal> {
     let text = text.trim();
     let length = text.chars().count();

@@ -1,6 +1,6 @@
-//! The dashboard: one page whose parts are in the program, and what it shows beyond the
-//! status. It loads nothing from anywhere else; images are decoded and encoded anew
-//! before a browser sees them, and all words are set as text.
+//! The dashboard: a page built into the program, and the data it shows beyond the status.
+//! It loads nothing from elsewhere; images are decoded and re-encoded before a browser
+//! sees them, and all text is inserted as text, not as markup.
 
 use axum::extract::{Path as UrlPath, State};
 use axum::http::{HeaderValue, StatusCode, header};
@@ -10,9 +10,9 @@ use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::book::{Kept, Packet, Seen, Yield};
+use super::history::{Packet, RecentImage, RecentPage, Yield};
 use super::routes::Problem;
-use super::{ControlError, Desk};
+use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};
 use crate::crawl::pipeline::Steering;
@@ -23,72 +23,72 @@ use crate::page::Bucket;
 use crate::picture::thumbnail;
 use crate::sanitize;
 
-/// Hosts in the list of those that yield.
+/// Hosts in the list of the best ones.
 const HOSTS: usize = 20;
 
-/// Hosts of each state in the list of those whose turn comes.
+/// Hosts of each state in the list of the next ones.
 const TURNS: usize = 8;
 
-/// Points of the curve that count as lately.
+/// How many of the last points of the curve count as recent.
 const LATELY: usize = 4;
 
 /// Longest side of an image in the gallery, in pixels.
 const SIDE: u32 = 320;
 
-/// Characters of an image's words that are shown.
+/// The most characters of an image's text that are shown.
 const MAX_TEXT: usize = 300;
 
-/// What a crawl brings, beyond its status.
+/// The results of a crawl, beyond its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Board {
-    /// What focusing gains.
+pub struct Dashboard {
+    /// The benefit of focusing.
     pub focus: FocusNow,
     /// The perplexity of the pages in the order fetched, in packets.
     pub perplexity: Vec<Packet>,
     /// The hosts with the most pages on topic.
     pub best: Vec<Yield>,
-    /// The hosts whose turn comes next, a few of each state.
+    /// The next hosts, a few of each state.
     pub hosts: Vec<Turn>,
-    /// The last images.
-    pub images: Vec<Shown>,
-    /// The last pages, the latest first, and those that could not be had.
+    /// The latest images.
+    pub images: Vec<GalleryImage>,
+    /// The latest pages, newest first, including those that failed.
     #[serde(default)]
-    pub pages: Vec<Seen>,
+    pub pages: Vec<RecentPage>,
 }
 
-/// What was found by score, and what by chance (the control sample).
+/// What was found by score, and in the random control sample.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FocusNow {
-    /// What was found, in one sentence.
+    /// The findings in one sentence.
     #[serde(default)]
     pub sentence: String,
-    /// The share of the pages that were chosen which are on topic; absent where it is too
-    /// early to tell.
+    /// The share of pages on topic among those chosen by score; absent if it is too early
+    /// to tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// The lower end of the range of the true share, as far as the judge can tell.
+    /// The lower end of the range of the true share, as estimated by the judge.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_low: Option<f64>,
     /// The upper end of that range.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share_high: Option<f64>,
-    /// The same of those drawn by chance.
+    /// The same for the control sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drawn_share: Option<f64>,
-    /// Over the course of the crawl; points that span equally many fetches.
+    /// Over the course of the crawl; each point spans the same number of fetches.
     pub points: Vec<Chosen>,
-    /// Of the last points.
+    /// The sum of the last points.
     pub recent: Chosen,
-    /// Of all.
+    /// The sum of all points.
     pub total: Chosen,
-    /// How many times as often a page is on topic where its link was chosen by score;
-    /// absent where it is too early to tell.
+    /// How many times as often a page is on topic if its link was chosen by score; absent
+    /// if it is too early to tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain: Option<f64>,
     /// The lower end of its 95 % interval.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_low: Option<f64>,
-    /// The upper end; none where there is no bound.
+    /// The upper end; absent if it is unbounded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_high: Option<f64>,
 }
@@ -98,45 +98,45 @@ pub struct FocusNow {
 pub struct Chosen {
     /// By score.
     pub focused: Found,
-    /// By chance.
+    /// In the control sample.
     pub control: Found,
 }
 
-/// Links that were followed, and the pages they brought.
+/// Followed links, and the pages they led to.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Found {
     /// How many links.
     pub fetches: u64,
-    /// Those that brought a page.
+    /// Those that led to a page.
     pub pages: u64,
-    /// Those pages that are on topic rather than not.
+    /// The pages that are more likely on topic than off topic.
     pub on_topic: u64,
-    /// The share of the pages that are on topic, 0 to 1, as the headline has it; absent
+    /// The share of the pages that are on topic, 0 to 1, as in the headline; absent
     /// without a page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
 }
 
-/// A host and when it is asked.
+/// A host and its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Turn {
     /// The host.
     pub host: String,
-    /// `ready`, `due` (its clock runs) or `parked` (given up for now).
+    /// `ready`, `due` (its clock is running) or `parked` (given up for now).
     pub state: String,
-    /// In how many milliseconds its clock permits it; 0 where it does now.
+    /// Milliseconds until its clock permits a request; 0 if it does now.
     pub due_in: u64,
 }
 
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Shown {
+pub struct GalleryImage {
     /// Its picture is at `/dashboard/image/ID`.
     pub id: String,
     /// The host that served it.
     pub host: String,
-    /// The words that say most of it: its caption, its alt text or its title, with what
-    /// would steer a terminal or turn the reading order written out.
+    /// Its most descriptive text: its caption, its alt text or its title, with characters
+    /// escaped that would control a terminal or change the reading order.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
     /// Its rank score; lower is better.
@@ -189,9 +189,9 @@ impl Turn {
     }
 }
 
-/// The page, its parts and the pictures; whoever asks needs no token for the page itself,
-/// in which nothing of the crawl stands.
-pub(super) fn pages() -> Router<Desk> {
+/// The page, its parts and the pictures. The page itself needs no token, because it
+/// contains nothing about the crawl.
+pub(super) fn pages() -> Router<ControlHandle> {
     Router::new()
         .route(
             "/",
@@ -212,7 +212,7 @@ pub(super) fn pages() -> Router<Desk> {
         .route("/dashboard/image/{id}", get(picture))
 }
 
-/// The paths of the page, for which no token is asked.
+/// The paths of the page, which need no token.
 pub(super) const PARTS: [&str; 4] = ["/", "/dashboard.css", "/dashboard.js", "/dashboard.svg"];
 
 async fn part(media: &'static str, text: &'static str) -> Response {
@@ -220,33 +220,35 @@ async fn part(media: &'static str, text: &'static str) -> Response {
     ([(header::CONTENT_TYPE, media)], text).into_response()
 }
 
-/// What the crawl brings: on topic or not, perplexity, hosts, images.
+/// The results of the crawl: on topic or not, perplexity, hosts, images.
 #[utoipa::path(get, path = "/api/board",
-    responses((status = 200, body = Board), (status = "default", body = Problem)))]
-pub(super) async fn board(State(desk): State<Desk>) -> Result<Json<Board>, Problem> {
-    Ok(Json(desk.board().await?))
+    responses((status = 200, body = Dashboard), (status = "default", body = Problem)))]
+pub(super) async fn dashboard(
+    State(handle): State<ControlHandle>,
+) -> Result<Json<Dashboard>, Problem> {
+    Ok(Json(handle.dashboard().await?))
 }
 
 /// Counters, gauges and histograms in the text format of Prometheus (0.0.4).
 #[utoipa::path(get, path = "/metrics",
     responses((status = 200, body = String, content_type = "text/plain"),
         (status = "default", body = Problem)))]
-pub(super) async fn metrics(State(desk): State<Desk>) -> Result<Response, Problem> {
-    let text = desk.metrics().await?;
+pub(super) async fn metrics(State(handle): State<ControlHandle>) -> Result<Response, Problem> {
+    let text = handle.metrics().await?;
     Ok(([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response())
 }
 
-async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Response {
+async fn picture(State(handle): State<ControlHandle>, UrlPath(id): UrlPath<String>) -> Response {
     let missing = || {
-        let advice = "the gallery shows the last images only";
+        let advice = "the gallery shows only the latest images";
         Problem::new(StatusCode::NOT_FOUND, "there is no such image", advice).into_response()
     };
-    let Some(file) = desk.image_file(&id) else {
+    let Some(file) = handle.image_file(&id) else {
         return missing();
     };
-    // One after the other: the crawl needs the cores.
-    let _decoding = desk.0.decoding.lock().await;
-    let folder = desk.0.folder.clone();
+    // One at a time, because the crawl needs the cores.
+    let _decoding = handle.0.decoding.lock().await;
+    let folder = handle.0.folder.clone();
     let decode = move || thumbnail(&beneath::read(&folder, file).ok()?, SIDE);
     match tokio::task::spawn_blocking(decode).await {
         Ok(Some(jpeg)) => {
@@ -258,12 +260,13 @@ async fn picture(State(desk): State<Desk>, UrlPath(id): UrlPath<String>) -> Resp
     }
 }
 
-impl Desk {
-    /// What the crawl brings.
+impl ControlHandle {
+    /// The results of the crawl.
     ///
     /// # Errors
+    ///
     /// [`ControlError::Ended`].
-    pub async fn board(&self) -> Result<Board, ControlError> {
+    pub async fn dashboard(&self) -> Result<Dashboard, ControlError> {
         let (curve, turns) = match self.0.life.preparing() {
             Some(_) => Default::default(),
             None => {
@@ -277,32 +280,32 @@ impl Desk {
                 }
             }
         };
-        let desk = self.clone();
-        let made = tokio::task::spawn_blocking(move || desk.board_of(&curve, turns, now()));
-        // The task only fails where the process ends.
+        let handle = self.clone();
+        let made = tokio::task::spawn_blocking(move || handle.dashboard_of(&curve, turns, now()));
+        // The task only fails when the process ends.
         made.await.map_err(|_| ControlError::Ended)
     }
 
-    /// What the crawl brought, with what only the run itself knows. Reads files.
-    pub(super) fn board_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Board {
+    /// The results of the crawl, including what only the run itself knows. Reads files.
+    pub(super) fn dashboard_of(&self, curve: &Curve, turns: Vec<HostTurn>, now: u64) -> Dashboard {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
         let (perplexity, best, kept, pages) = {
-            let book = self.book();
-            let kept: Vec<Kept> = book.images(&earlier).cloned().collect();
-            let pages: Vec<Seen> = book.pages(&earlier).cloned().collect();
+            let history = self.history();
+            let kept: Vec<RecentImage> = history.images(&earlier).cloned().collect();
+            let pages: Vec<RecentPage> = history.pages(&earlier).cloned().collect();
             (
-                book.packets(&earlier),
-                book.best(&earlier, HOSTS),
+                history.packets(&earlier),
+                history.best(&earlier, HOSTS),
                 kept,
                 pages,
             )
         };
         let folder = &self.0.folder;
-        let shown = |kept: Kept| {
+        let shown = |kept: RecentImage| {
             let sidecar = Sidecar::load(folder, &kept.file).ok();
             shown(kept, sidecar.as_ref())
         };
-        Board {
+        Dashboard {
             focus: FocusNow::of(curve, &self.0.topic),
             perplexity,
             best,
@@ -315,7 +318,8 @@ impl Desk {
     /// The metrics of the crawl.
     ///
     /// # Errors
-    /// [`ControlError::Ended`] also where it has not begun.
+    ///
+    /// [`ControlError::Ended`], also if it has not begun.
     pub async fn metrics(&self) -> Result<String, ControlError> {
         let metrics = self.0.metrics.get().ok_or(ControlError::Ended)?;
         let levels = self.steer(|run| levels(run)).await?;
@@ -324,13 +328,13 @@ impl Desk {
 
     fn image_file(&self, id: &str) -> Option<String> {
         let earlier = self.0.earlier.get().cloned().unwrap_or_default();
-        let book = self.book();
-        let kept = book.images(&earlier).find(|kept| kept.id == id)?;
+        let history = self.history();
+        let kept = history.images(&earlier).find(|kept| kept.id == id)?;
         Some(kept.file.clone())
     }
 }
 
-fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
+fn shown(kept: RecentImage, sidecar: Option<&Sidecar>) -> GalleryImage {
     let best = sidecar
         .map(Sidecar::contexts)
         .unwrap_or_default()
@@ -341,7 +345,7 @@ fn shown(kept: Kept, sidecar: Option<&Sidecar>) -> Shown {
         let in_order = [&t.figcaption, &t.caption, &t.alt, &t.title, &t.file_name];
         in_order.into_iter().flatten().next()
     });
-    Shown {
+    GalleryImage {
         id: kept.id,
         host: kept.host,
         text: text.map(|text| {

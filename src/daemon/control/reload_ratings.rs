@@ -1,9 +1,9 @@
-//! How the ratings of a running crawl follow its configuration: another `[strategy]`,
-//! other `[buckets]`, and the keyword table as it lies in the model's folder now.
+//! Updates the ratings of a running crawl from its configuration: another `[strategy]`,
+//! other `[buckets]`, and the present keyword table of the model's folder.
 //!
-//! What a configuration asks for is made off the thread that drives the crawl, because
-//! it reads a file and may fail; then nothing is changed. It is put in force on that
-//! thread, at once for the reader of pages and for the frontier.
+//! The new ratings are created off the thread that drives the crawl, because this reads a
+//! file and may fail; then nothing is changed. They are applied on that thread, at once
+//! for both the page processor and the frontier.
 
 use std::sync::Arc;
 
@@ -13,38 +13,40 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::{Frontier, Rating};
 use crate::crawl::pipeline::{Reader, Reading};
 
-/// Keywords that are named in a record of what has changed, at most.
+/// The most keywords listed in a record of changes.
 const MAX_NAMED: usize = 50;
 
-/// Makes the reader that a configuration asks for; an error says in words what is wrong.
+/// Creates the page processor for a configuration; an error describes the problem in
+/// words.
 pub type MakeReader = Arc<dyn Fn(&Config) -> Result<Reader, String> + Send + Sync>;
 
-/// What rates the links of one crawl. Cheap to clone.
+/// Replaces the ratings of one crawl. Cheap to clone.
 #[derive(Clone)]
-pub struct Ratings {
+pub struct RatingReloader {
     reading: Reading,
     make: MakeReader,
 }
 
-/// Another reader that is ready to be put in force.
+/// Another page processor, ready to be used.
 pub struct Rerated {
     reading: Reading,
     reader: Arc<Reader>,
-    /// What differs in its keyword table: the words before, and the words now.
+    /// The differences of its keyword table: the words before, and the words now.
     pub keywords: Option<Changed>,
 }
 
-impl Ratings {
-    /// For a crawl that reads by `reading`.
+impl RatingReloader {
+    /// For a crawl that uses `reading`.
     pub fn new(reading: Reading, make: MakeReader) -> Self {
         Self { reading, make }
     }
 
-    /// What `config` asks for; `None` where all is rated so already. Reads the keyword
+    /// The ratings for `config`; `None` if they are in use already. Reads the keyword
     /// table from disk.
     ///
     /// # Errors
-    /// [`ControlError::Ratings`] where the table or the boundaries are wrong.
+    ///
+    /// [`ControlError::Ratings`] if the table or the boundaries are wrong.
     pub fn by(&self, config: &Config) -> Result<Option<Rerated>, ControlError> {
         let old = self.reading.now();
         let new = (self.make)(config).map_err(ControlError::Ratings)?;
@@ -66,12 +68,13 @@ impl Ratings {
 }
 
 impl Rerated {
-    /// Puts it in force: what is read and added from now on is rated by it, and what is
-    /// stored is rated anew while the crawl goes on. To be called on the thread that owns
-    /// the frontier.
+    /// Applies the ratings: pages and links are rated by them from now on, and stored
+    /// links are re-rated in the background. To be called on the thread that owns the
+    /// frontier.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; all is as before then.
+    ///
+    /// [`StoreError`] if the store fails; then nothing is changed.
     pub fn put(self, frontier: &mut Frontier) -> Result<(), StoreError> {
         frontier.set_rating(self.reader.clone())?;
         self.reading.replace(self.reader);
@@ -79,7 +82,7 @@ impl Rerated {
     }
 }
 
-/// The rows of one table that are not in another one, in words.
+/// The rows of one table that are missing in the other, in words.
 fn named(rows: &[(String, f64)], other: &[(String, f64)]) -> String {
     let own: Vec<_> = rows.iter().filter(|row| !other.contains(row)).collect();
     let shown = own.iter().take(MAX_NAMED);

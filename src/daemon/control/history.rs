@@ -1,6 +1,6 @@
-//! What a crawl brought, kept small: the perplexity of its pages in packets, the hosts
-//! that yield, the last images, the last pages. Of this run it is told row by row; what runs before
-//! brought is read once from the log.
+//! The history of a crawl, in bounded memory: the perplexity of its pages in packets, the
+//! best hosts, the latest images and pages. It is updated row by row in this run; earlier
+//! runs are read once from the log.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::Path;
@@ -17,89 +17,89 @@ use crate::sanitize;
 /// The longest row that is read, in bytes.
 const MAX_ROW: usize = 16 << 20;
 
-/// Pages of a packet at first.
+/// Pages per packet at the start.
 const FIRST_SPAN: u64 = 10;
 
-/// Packets at most; where there would be more, each two become one.
+/// The most packets; beyond that, pairs of packets are merged.
 const MAX_PACKETS: usize = 200;
 
-/// Hosts that are remembered at most; where there would be more, the half that
-/// yielded least is forgotten.
+/// The most hosts; beyond that, the worse half is dropped.
 const MAX_HOSTS: usize = 4_000;
 
-/// Images that are remembered.
+/// The number of latest images.
 pub(super) const IMAGES: usize = 24;
 
-/// Pages that are remembered.
+/// The number of latest pages.
 const PAGES: usize = 30;
 
-/// Characters of a title or an address that are shown.
+/// The most characters of a title or an address that are shown.
 const MAX_SHOWN: usize = 200;
 
-/// Pages that were fetched one after the other.
+/// A run of pages that were fetched one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Packet {
     /// Number of the first one, from 1.
     pub first: u64,
-    /// How many they are.
+    /// How many pages there are.
     pub pages: u64,
     /// Geometric mean of their perplexities.
     pub perplexity: f64,
 }
 
-/// What a host brought.
+/// The results of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Yield {
     /// The host.
     pub host: String,
-    /// Pages of it that were fetched.
+    /// Its fetched pages.
     pub pages: u64,
-    /// Those that are on topic rather than not.
+    /// Those that are more likely on topic than off topic.
     pub on_topic: u64,
 }
 
-/// A page that was asked for, and what is said of it.
+/// A requested page with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Seen {
+pub struct RecentPage {
     /// When it was finished, RFC 3339 in UTC.
     pub time: String,
-    /// Its address, with what would steer a terminal written out, as all words here.
+    /// Its address; here as elsewhere, characters that would control a terminal are
+    /// escaped.
     pub url: String,
     /// Its title.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Whether it is on topic; absent where no page came.
+    /// Whether it is on topic; absent if no page was received.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_topic: Option<bool>,
-    /// How likely it is on topic, 0 to 1.
+    /// The probability that it is on topic, 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub probability: Option<f64>,
-    /// Why it was asked for, or why it could not be had, in words.
+    /// Why it was requested, or why that failed, in words.
     pub reason: String,
 }
 
 /// An image that was kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Kept {
-    /// Follows from the file, so that it stays the same.
+pub(super) struct RecentImage {
+    /// Derived from the file, so that it stays the same.
     pub id: String,
     /// Its path below the job's folder.
     pub file: String,
     pub host: String,
 }
 
-/// What was brought.
+/// The history of a crawl.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Book {
+pub(super) struct History {
     pages: u64,
     packets: Vec<Packet>,
     span: u64,
     hosts: HashMap<String, (u64, u64)>,
-    images: VecDeque<Kept>,
-    seen: VecDeque<Seen>,
+    images: VecDeque<RecentImage>,
+    seen: VecDeque<RecentPage>,
 }
 
-/// The keys of a row of the log that are of interest.
+/// The keys of a log row that are used.
 #[derive(Deserialize)]
 struct Line {
     #[serde(default)]
@@ -126,7 +126,7 @@ struct Document {
     perplexity: f64,
 }
 
-/// What of a row is of interest, wherever it comes from.
+/// The part of a row that is used, from any source.
 struct Told<'a> {
     time: &'a str,
     kind: TaskKind,
@@ -145,13 +145,13 @@ struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// Why the page was asked for, or why it could not be had.
+    /// Why the page was requested, or why that failed.
     fn reason(&self) -> String {
         if self.outcome != "done" {
             let why = self.reason.unwrap_or(self.outcome).replace('_', " ");
             let why = match self.outcome {
-                "retrying" => format!("{why}; tried again later"),
-                "redirected" => "leads to another address".to_owned(),
+                "retrying" => format!("{why}; retried later"),
+                "redirected" => "redirects to another address".to_owned(),
                 _ => why,
             };
             return match self.status.filter(|status| *status >= 400) {
@@ -162,7 +162,7 @@ impl Told<'_> {
         let from = |via: &str| PageUrl::parse(via).ok().map(|url| url.host().to_owned());
         match (self.bucket, self.control, self.via.and_then(from)) {
             ("seed", ..) => "a seed".to_owned(),
-            (_, true, _) => "drawn by chance, to compare with".to_owned(),
+            (_, true, _) => "drawn at random for comparison".to_owned(),
             (_, _, Some(host)) if host == self.url.host() => "linked from its own site".to_owned(),
             (_, _, Some(host)) => format!("linked from {host}"),
             _ => "listed by its site".to_owned(),
@@ -170,7 +170,7 @@ impl Told<'_> {
     }
 }
 
-/// Words of strangers, cut to what is shown.
+/// Untrusted text, shortened for display.
 fn cut(text: &str) -> String {
     let short: String = text.chars().take(MAX_SHOWN).collect();
     let end = if short.len() < text.len() {
@@ -181,16 +181,16 @@ fn cut(text: &str) -> String {
     format!("{}{end}", sanitize::shown(&short))
 }
 
-impl Book {
-    /// Reads the log of a job as it is now; nothing where there is none. A line that
-    /// cannot be read is passed over.
+impl History {
+    /// Reads the log of a job as it is now; empty if there is none. Unreadable lines are
+    /// skipped.
     pub fn of_log(folder: &Path) -> Self {
-        let mut book = Self::default();
-        // What is written from now on is told.
+        let mut history = Self::default();
+        // Rows written from now on are passed to [`Self::row`].
         let read = outputs::each_line(folder, Table::Log, MAX_ROW, |line| {
             let line = line.bytes.unwrap_or_default();
             if let Ok(row) = serde_json::from_slice::<Line>(line) {
-                book.task(&Told {
+                history.task(&Told {
                     time: &row.time,
                     kind: row.kind,
                     url: &row.url,
@@ -211,10 +211,10 @@ impl Book {
         if let Err(error) = read {
             tracing::warn!("the log of earlier runs: {error}");
         }
-        book
+        history
     }
 
-    /// Takes note of a finished task.
+    /// Records a finished task.
     pub fn row(&mut self, row: &Row<'_>) {
         if let Ok(url) = PageUrl::parse(row.url) {
             self.task(&Told {
@@ -239,7 +239,7 @@ impl Book {
     fn task(&mut self, told: &Told<'_>) {
         if told.kind == TaskKind::Page && !matches!(told.outcome, "postponed" | "unchanged") {
             self.seen.truncate(PAGES - 1);
-            self.seen.push_front(Seen {
+            self.seen.push_front(RecentPage {
                 time: told.time.to_owned(),
                 url: cut(told.url.as_str()),
                 title: told.title.map(cut).filter(|title| !title.trim().is_empty()),
@@ -257,7 +257,7 @@ impl Book {
             }
             (TaskKind::Image, _, Some(file)) => {
                 self.images.truncate(IMAGES - 1);
-                self.images.push_front(Kept {
+                self.images.push_front(RecentImage {
                     id: format!("{:016x}", xxh3_64(file.as_bytes())),
                     file: file.to_owned(),
                     host: told.url.host().to_owned(),
@@ -331,18 +331,18 @@ impl Book {
         best
     }
 
-    /// The last pages, the latest first.
-    pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Seen> {
+    /// The latest pages, newest first.
+    pub fn pages<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a RecentPage> {
         self.seen.iter().chain(&earlier.seen).take(PAGES)
     }
 
-    /// The last images, the latest first.
-    pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a Kept> {
+    /// The latest images, newest first.
+    pub fn images<'a>(&'a self, earlier: &'a Self) -> impl Iterator<Item = &'a RecentImage> {
         self.images.iter().chain(&earlier.images).take(IMAGES)
     }
 }
 
-/// Two packets that follow each other as one.
+/// Merges two consecutive packets.
 fn together(a: &Packet, b: &Packet) -> Packet {
     let pages = a.pages + b.pages;
     let logs = a.perplexity.ln() * a.pages as f64 + b.perplexity.ln() * b.pages as f64;
@@ -366,14 +366,14 @@ mod tests {
 
     #[test]
     fn packets_stay_few_and_keep_the_geometric_mean() {
-        let mut book = Book::default();
+        let mut history = History::default();
         for n in 0..12_345_u64 {
             let perplexity = if n % 2 == 0 { 10.0 } else { 1_000.0 };
-            book.page("a.test", perplexity, n % 5 == 0);
-            assert!(book.packets.len() <= MAX_PACKETS);
+            history.page("a.test", perplexity, n % 5 == 0);
+            assert!(history.packets.len() <= MAX_PACKETS);
         }
-        let none = Book::default();
-        let packets = book.packets(&none);
+        let none = History::default();
+        let packets = history.packets(&none);
         assert_eq!(packets.iter().map(|p| p.pages).sum::<u64>(), 12_345);
         let mut next = 1;
         for packet in &packets {
@@ -381,7 +381,7 @@ mod tests {
             next += packet.pages;
         }
         close(packets[0].perplexity, 100.0);
-        let best = book.best(&book, 3);
+        let best = history.best(&history, 3);
         let (pages, on_topic) = (2 * 12_345, 2 * 2_469);
         let host = "a.test".to_owned();
         let expected = Yield {
@@ -394,15 +394,15 @@ mod tests {
 
     #[test]
     fn hosts_that_yield_outlast_those_that_do_not() {
-        let mut book = Book::default();
+        let mut history = History::default();
         for n in 0..3 {
-            book.page("good.test", 10.0, true);
+            history.page("good.test", 10.0, true);
             for host in 0..MAX_HOSTS {
-                book.page(&format!("h{n}-{host}.test"), 10.0, false);
+                history.page(&format!("h{n}-{host}.test"), 10.0, false);
             }
         }
-        assert!(book.hosts.len() <= MAX_HOSTS);
-        let best = book.best(&Book::default(), 10);
+        assert!(history.hosts.len() <= MAX_HOSTS);
+        let best = history.best(&History::default(), 10);
         assert_eq!((best.len(), best[0].on_topic), (1, 3));
     }
 
@@ -421,12 +421,16 @@ mod tests {
             writeln!(file, "{line}").unwrap();
         }
         file.write_all(b"\xff{\"kind").unwrap();
-        let book = Book::of_log(folder.path());
-        close(book.packets[0].perplexity, 50.0);
-        assert_eq!(book.best(&Book::default(), 9).len(), 1);
-        assert_eq!(book.images[0].file, "images/i.png");
-        assert!(Book::of_log(&folder.path().join("none")).packets.is_empty());
-        let pages: Vec<(&str, Option<bool>, &str)> = book
+        let history = History::of_log(folder.path());
+        close(history.packets[0].perplexity, 50.0);
+        assert_eq!(history.best(&History::default(), 9).len(), 1);
+        assert_eq!(history.images[0].file, "images/i.png");
+        assert!(
+            History::of_log(&folder.path().join("none"))
+                .packets
+                .is_empty()
+        );
+        let pages: Vec<(&str, Option<bool>, &str)> = history
             .seen
             .iter()
             .map(|page| (page.url.as_str(), page.on_topic, page.reason.as_str()))
@@ -438,6 +442,6 @@ mod tests {
                 ("http://a.test/1", Some(true), "linked from b.test"),
             ]
         );
-        assert_eq!(book.seen[1].title.as_deref(), Some("A \\u{202e}title"));
+        assert_eq!(history.seen[1].title.as_deref(), Some("A \\u{202e}title"));
     }
 }

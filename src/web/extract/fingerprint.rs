@@ -1,8 +1,8 @@
-//! Prints: what the text of a page is known again by.
+//! Fingerprints, by which the text of a page is recognised.
 //!
-//! The simhash is that of Charikar (2002) over shingles of three words, as Manku,
-//! Jain and Das Sarma (2007) use it for the web. A shingle never crosses a block,
-//! so the same blocks in another order have the same simhash.
+//! The simhash is that of Charikar (2002) over shingles of three words, as Manku, Jain and
+//! Das Sarma (2007) use it for the web. A shingle never crosses a block, so the same
+//! blocks in another order have the same simhash.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::page::{BlockPrint, Prints};
 
-/// Words of a page below which it has no simhash: of a few words most are the
-/// site's own, on every page.
+/// The fewest words of a page for a simhash: of a few words most belong to the site, on
+/// every page.
 const MIN_WORDS: usize = 40;
-/// Words of a shingle.
+/// The number of words of a shingle.
 const SHINGLE: usize = 3;
-/// Blocks that are kept.
+/// The most blocks that are kept.
 const MAX_BLOCKS: usize = 1_000;
 
-/// The prints of a page with these blocks of text, and how many words each of them has.
-pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
+/// The fingerprints of a page with these blocks of text, and the number of words of each.
+pub(super) fn fingerprints(blocks: &[String]) -> (Prints, Vec<u32>) {
     let mut simhash = Simhash::default();
     let mut counts = Vec::with_capacity(blocks.len());
     let mut prints = Vec::new();
@@ -37,7 +37,7 @@ pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
         }
         all_words += words;
         simhash.add_block(text.as_bytes(), &starts);
-        // The upper half is as good as any.
+        // Either half would do.
         let hash = (xxh3_64(text.as_bytes()) >> 32) as u32;
         if prints.len() < MAX_BLOCKS && seen.insert(hash) {
             prints.push(BlockPrint { hash, words: count });
@@ -50,8 +50,8 @@ pub(super) fn prints(blocks: &[String]) -> (Prints, Vec<u32>) {
     (prints, counts)
 }
 
-/// Makes `text` the words of a block, a space after each, and `starts` where each begins.
-/// Digits are left out, and words of nothing else with them.
+/// Sets `text` to the words of a block, each followed by a space, and `starts` to where
+/// each begins. Digits are left out, and words that consist of digits with them.
 fn normal(block: &str, text: &mut String, starts: &mut Vec<usize>) {
     text.clear();
     starts.clear();
@@ -73,9 +73,9 @@ fn normal(block: &str, text: &mut String, starts: &mut Vec<usize>) {
     text.make_ascii_lowercase();
 }
 
-/// The words of UAX #29. ASCII has short rules, which `unicode-segmentation` knows, and a
-/// space before another ASCII character ends a word in any text, so the long rules are
-/// left for what stands around other characters.
+/// The words of UAX #29. For ASCII the rules are short, and `unicode-segmentation` has a
+/// fast path for them; a space before another ASCII character ends a word in any text, so
+/// the long rules apply only around other characters.
 fn words(block: &str) -> impl Iterator<Item = &str> {
     let mut rest = block;
     let is_end = |pair: &[u8]| matches!(pair, [b' ', next] if next.is_ascii() && *next != b' ');
@@ -99,17 +99,17 @@ fn words(block: &str) -> impl Iterator<Item = &str> {
     parts.flat_map(str::unicode_words)
 }
 
-/// How many features have each of 64 bits.
+/// For each of 64 bits, how many features have it set.
 ///
-/// The features are counted 64 bits at a time: the numbers since the last carry lie
-/// upright, the bits of weight 2^n of all of them in `planes[n]`.
+/// Features are counted in bit slices: `planes[n]` contains bit n of each of the 64
+/// counters since the last carry.
 struct Simhash {
     planes: [u64; 8],
     carried: [u32; 64],
     features: u32,
 }
 
-/// Features that the planes can count.
+/// The most features that the planes can count.
 const UPRIGHT: u32 = (1 << 8) - 1;
 
 impl Default for Simhash {
@@ -123,7 +123,7 @@ impl Default for Simhash {
 }
 
 impl Simhash {
-    /// Adds the shingles of a block, or the whole of one that is shorter.
+    /// Adds the shingles of a block, or the whole block if it is shorter.
     fn add_block(&mut self, text: &[u8], starts: &[usize]) {
         let last = starts.len().saturating_sub(SHINGLE);
         for (i, start) in starts.iter().take(last + 1).enumerate() {
@@ -152,7 +152,7 @@ impl Simhash {
         }
     }
 
-    /// The bits that more features have than lack.
+    /// The bits that most features have set.
     fn finish(mut self) -> u64 {
         self.carry();
         let ones = self.carried.iter().enumerate();
@@ -167,7 +167,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn prints(blocks: &[String]) -> Prints {
-        let (prints, words) = super::prints(blocks);
+        let (prints, words) = super::fingerprints(blocks);
         assert_eq!(words.len(), blocks.len());
         prints
     }

@@ -1,22 +1,22 @@
-//! Which blocks are the text of a page, and which language that is in.
+//! Selects the blocks that make up the text of a page, and recognises their language.
 
 use crate::language::{self, Guess};
 use crate::page::{Extracted, Extractor, MainText, TextShare};
 
 use super::density;
+use super::fingerprint::fingerprints;
 use super::main_text::laid_out;
-use super::prints::prints;
 use super::text::{Layout, Line};
 
-/// Words that an extractor must leave, where the page has so many.
+/// The fewest words that an extractor must leave, if the page has that many.
 const MIN_WORDS: u64 = 50;
-/// The least share of the page's words that an extractor must leave.
+/// The smallest share of the page's words that an extractor must leave.
 const MIN_SHARE: f64 = 0.05;
 
-/// Leaves the blocks that the extractor chooses, all of them where it would leave too
-/// little, and recognises their language. The prints are of all blocks. `layout` tells
-/// where each block stands, and `flow` is their text as one. `documents` is the extractor
-/// of the main text that is kept as written, where it is wanted.
+/// Keeps the blocks that the extractor chooses, or all if it would leave too little, and
+/// recognises their language. Fingerprints cover all blocks. `layout` gives the position
+/// of each block, and `flow` their joined text. `documents` is the extractor of the main
+/// text to keep as written, if wanted.
 pub(super) fn text(
     page: &mut Extracted,
     flow: &str,
@@ -24,7 +24,7 @@ pub(super) fn text(
     extractor: Extractor,
     documents: Option<Extractor>,
 ) {
-    let (prints, words) = prints(&page.blocks);
+    let (prints, words) = fingerprints(&page.blocks);
     page.prints = prints;
     let (chosen, share) = choice(page, layout, &words, extractor);
     page.main = documents.map(|wanted| {
@@ -42,8 +42,8 @@ pub(super) fn text(
         let mut text = lay_out(is_article);
         let words = text.split_whitespace().take(MIN_WORDS as usize).count();
         if is_article && (words as u64) < MIN_WORDS {
-            // A page that is itself a list of sources or a table of contents would be left
-            // with next to nothing.
+            // Next to nothing would be left of a page that is itself a list of sources or
+            // a table of contents.
             let whole = lay_out(false);
             if (text.len() as f64) < whole.len() as f64 * MIN_SHARE {
                 text = whole;
@@ -59,7 +59,7 @@ pub(super) fn text(
     page.recognised = page.guessed.and_then(Guess::certain);
 }
 
-/// Which blocks an extractor chooses; none are named where all are taken.
+/// The blocks that an extractor chooses; empty if all are taken.
 fn choice(
     page: &Extracted,
     layout: &Layout,
@@ -93,8 +93,7 @@ fn choice(
     (chosen, share)
 }
 
-/// Parts the blocks that are kept from the others, and moves the places of the links
-/// with them.
+/// Separates the kept blocks from the others, and updates the positions of the links.
 fn part(page: &mut Extracted, kept: &[bool]) {
     let count = |wanted| kept.iter().filter(|kept| **kept == wanted).count();
     let (mut chosen, mut other) = (0, count(true));
@@ -117,8 +116,8 @@ fn part(page: &mut Extracted, kept: &[bool]) {
     (page.blocks, page.left_out) = (texts(chosen), texts(other));
 }
 
-/// A block belongs to the article where most of it does: what is marked are texts, and
-/// an article may begin within a block.
+/// A block belongs to the article if most of it does: texts are marked, and an article may
+/// begin within a block.
 fn in_article(blocks: &[String], lines: &[Line]) -> Vec<bool> {
     let blocks = blocks.iter().zip(lines);
     let kept = blocks.map(|(block, line)| line.chosen as usize * 2 > block.len());

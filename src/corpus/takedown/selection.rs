@@ -1,4 +1,4 @@
-//! What a takedown covers: samples, rows and pages, by what they are called.
+//! The selection of a takedown: samples, rows and pages, by their names.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,18 +13,18 @@ use crate::outputs::{Leaving, Sidecar, image_row_names};
 use crate::page::TaskKind;
 use crate::web::scope::{Scope, Target};
 
-/// What is covered, by the scope or because it was found to go.
-pub(super) struct Gone<'a> {
+/// What is removed, by the scope or because the search found it.
+pub(super) struct Selection<'a> {
     scope: &'a Scope,
     files: HashSet<JobPath>,
     urls: HashSet<String>,
-    /// Hashes of which no image is left.
+    /// Hashes without any remaining image.
     digests: HashSet<String>,
-    /// What was asked for of which something was met.
+    /// The targets for which something was found.
     found: RefCell<HashSet<Target>>,
 }
 
-/// What of a line of the crawl log is needed.
+/// The part of a log line that is needed.
 #[derive(Deserialize)]
 struct LogRow {
     kind: TaskKind,
@@ -32,10 +32,10 @@ struct LogRow {
     file: Option<String>,
 }
 
-impl<'a> Gone<'a> {
-    /// What the scope forbids, with the images of a receipt. One that only went
-    /// because no words were left may have been met and kept again since an attempt
-    /// that was interrupted; it stays then.
+impl<'a> Selection<'a> {
+    /// What the scope forbids, with the images of a receipt. An image that was only
+    /// removed because no words were left may have been found and kept again since an
+    /// interrupted attempt; then it is kept.
     pub fn new(scope: &'a Scope, folder: &Path, receipt: &Receipt) -> Self {
         let kept_again = |image: &GoneImage| {
             let words = |sidecar: Sidecar| {
@@ -56,18 +56,18 @@ impl<'a> Gone<'a> {
         }
     }
 
-    /// With what another one has met.
-    pub fn with_found(self, other: Gone<'_>) -> Self {
+    /// Adds what another selection has found.
+    pub fn with_found(self, other: Selection<'_>) -> Self {
         let found = other.found;
         Self { found, ..self }
     }
 
-    /// Whether something of this was met.
+    /// Whether anything was found for this target.
     pub fn was_found(&self, target: &Target) -> bool {
         self.found.borrow().contains(target)
     }
 
-    /// Whether a sample goes; it is noted in the receipt with what of it goes.
+    /// Whether a sample is removed; the receipt records which parts of it.
     pub fn sample(&mut self, sidecar: &Sidecar, receipt: &mut Receipt) -> bool {
         let (file, url) = (sidecar.path().clone(), sidecar.url().to_owned());
         let digest = self.scope.takedowns().covering_digest(sidecar.sha256());
@@ -96,7 +96,7 @@ impl<'a> Gone<'a> {
         false
     }
 
-    /// Whether the image file at this path goes.
+    /// Whether the image file at this path is removed.
     pub fn file(&self, file: &str) -> bool {
         self.files.contains(file)
     }
@@ -106,7 +106,7 @@ impl<'a> Gone<'a> {
         self.digests.contains(sha256)
     }
 
-    /// Whether the image at this address goes.
+    /// Whether the image at this address is removed.
     pub fn image(&self, url: &str) -> bool {
         self.urls.contains(url) || self.address(url, TaskKind::Image)
     }
@@ -125,7 +125,7 @@ impl<'a> Gone<'a> {
     }
 }
 
-impl Leaving for Gone<'_> {
+impl Leaving for Selection<'_> {
     fn row(&self, table: &str, row: &str) -> bool {
         if table == "images.tsv" {
             return image_row_names(row).is_some_and(|(file, url, page)| {

@@ -1,10 +1,9 @@
-//! What of a job's configuration may change while the crawl runs, and how it is put in
-//! force: by a whole job file that is read again, or key by key. Either way the result
-//! is checked as a file is, and nothing is changed where anything is wrong. With every
-//! change the keyword table is taken as it lies in the model's folder then.
+//! Changes the configuration of a running crawl, from a whole job file or key by key.
+//! Either way the result is checked like a job file, and nothing is changed if there is
+//! any error. With every change the keyword table is read from the model's folder again.
 //!
-//! A change lasts until the crawl ends; `job.toml` in the job's folder, the record of
-//! what the corpus is made with, follows it. The next run takes the job file.
+//! A change lasts until the crawl ends; `job.toml` in the job's folder, which records how
+//! the corpus was made, is updated. The next run uses the job file.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,28 +13,28 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use super::{ControlError, Desk, Entry, Rerated, Who, write};
+use super::{ControlError, ControlHandle, Entry, Rerated, Who, write};
 use crate::config::{self, Config};
 use crate::crawl::checkpoint::{self, RECORD};
 use crate::crawl::frontier::{Frontier, Rescored};
 use crate::crawl::pipeline::{Limits, Steering, fit_open_files};
 use crate::web::scope::Scope;
 
-/// What may change, in words for those who tried something else.
+/// What may change, for error messages.
 const LIVE: &str = "while it runs [limits], [scope], [strategy] and [buckets] may change, [politeness] but for \
     address_delay and domain_delay, images.share, network.concurrency and checkpoint.interval; change the job \
     file and restart the crawl for the rest";
 
-/// How long an answer waits for all links to be rated anew.
+/// How long a response waits for all links to be re-rated.
 const MAX_WAIT: Duration = Duration::from_secs(3);
 
-/// How often is looked whether they are.
+/// How often it checks whether they are.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Keys that no crawl asks for, so that they wait for no start of one.
+/// Keys that crawls do not use, so that they do not have to wait for the next start.
 const ELSEWHERE: [&str; 2] = ["rank.", "annotate."];
 
-/// The configuration that a crawl follows now.
+/// The current configuration of a crawl.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct InForce {
     /// Every section with every key that has a value, as in a job file.
@@ -45,11 +44,11 @@ pub struct InForce {
     pub live: String,
 }
 
-/// A key with a new value; `keywords` is the keyword table, of which the words are named
-/// that differ.
+/// A key with a new value; `keywords` stands for the keyword table, with the words that
+/// differ.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Change {
-    /// The full key, as `limits.documents`.
+    /// The full key, such as `limits.documents`.
     pub key: String,
     /// The value before as TOML; absent where there was none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -59,19 +58,19 @@ pub struct Change {
     pub to: Option<String>,
 }
 
-/// What came of new values.
+/// The result of a change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Changes {
-    /// What is in force from now on; empty where all was so before.
+    /// The keys that have changed; empty if none has.
     pub changed: Vec<Change>,
-    /// Full keys that differ from what is in force and take effect at the next start.
+    /// Full keys that differ from the current values and take effect at the next start.
     pub later: Vec<String>,
-    /// What rating all links anew has come to when this was answered; absent where that
-    /// was not called for.
+    /// Progress of re-rating all links at the time of the response; absent if it was not
+    /// needed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
     pub rescored: Option<Rescored>,
-    /// Whether it was at its end then; where not, its end is told in the program's log.
+    /// Whether it had finished by then; if not, its end is reported in the program's log.
     pub rated: bool,
 }
 
@@ -86,8 +85,8 @@ pub fn limits(config: &Config) -> Limits {
     }
 }
 
-impl Desk {
-    /// The configuration that the crawl follows now.
+impl ControlHandle {
+    /// The current configuration of the crawl.
     pub async fn config(&self) -> InForce {
         InForce {
             values: values(&*self.in_force().await),
@@ -95,14 +94,14 @@ impl Desk {
         }
     }
 
-    /// Puts in force what of another configuration may change while the crawl runs. When
-    /// this returns nothing more is leased that it does not permit; what is queued is
-    /// judged anew by a changed scope, and rated anew by other ratings, while the crawl
-    /// goes on.
+    /// Applies those parts of another configuration that may change while the crawl runs.
+    /// When this returns, nothing that they forbid is leased any more; after a change of
+    /// the scope or the ratings, the queue is re-filtered or re-rated in the background.
     ///
     /// # Errors
-    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; all is
-    /// as before then.
+    ///
+    /// [`ControlError::Ended`], [`ControlError::Store`] or [`ControlError::Ratings`]; then
+    /// nothing is changed.
     pub async fn reload(&self, config: &Config, who: &Who) -> Result<Changes, ControlError> {
         let mut held = self.0.in_force.lock().await;
         let wanted = merged(&held, config);
@@ -123,11 +122,13 @@ impl Desk {
         })
     }
 
-    /// Sets single keys, `limits.documents` and the like; null takes a value away.
+    /// Sets single keys such as `limits.documents`; null removes a value.
     ///
     /// # Errors
-    /// As [`Desk::reload`], and [`ControlError::Change`] where a key is none, cannot change
-    /// while the crawl runs, or its value is wrong: then none of them is changed.
+    ///
+    /// As [`ControlHandle::reload`], and [`ControlError::Change`] if a key is unknown,
+    /// cannot change while the crawl runs, or has an invalid value: then none of them is
+    /// changed.
     pub async fn set(
         &self,
         values: BTreeMap<String, Value>,
@@ -148,8 +149,8 @@ impl Desk {
         Arc::clone(&*self.0.in_force.lock().await)
     }
 
-    /// What rating all links anew has come to at its end, or after a while; and whether it
-    /// is at its end.
+    /// Progress of re-rating all links when it ends, or after a while; and whether it has
+    /// ended.
     async fn rescored(&self) -> (Option<Rescored>, bool) {
         let begun = tokio::time::Instant::now();
         loop {
@@ -163,7 +164,7 @@ impl Desk {
         }
     }
 
-    /// What has changed, and whether all links are rated anew.
+    /// The changed keys, and whether all links are re-rated.
     async fn put(
         &self,
         held: &mut Arc<Config>,
@@ -171,7 +172,7 @@ impl Desk {
         who: &Who,
     ) -> Result<(Vec<Change>, bool), ControlError> {
         let mut changed = held.changes(&new);
-        // The keywords may be other ones where no key has changed.
+        // The keywords may differ even if no key has changed.
         let rerated = match self.0.ratings.get() {
             Some(ratings) => ratings.by(&new)?,
             None => None,
@@ -201,10 +202,12 @@ impl Desk {
         }
         let path = self.0.folder.join(RECORD);
         match held.absolute() {
-            Err(error) => tracing::warn!("{}: {error}; it has the former values", path.display()),
+            Err(error) => {
+                tracing::warn!("{}: {error}; it keeps the previous values", path.display())
+            }
             Ok(record) => {
                 if let Err(error) = write(&self.0.folder, RECORD, record.to_toml()).await {
-                    tracing::warn!("{error}; it still has the former values");
+                    tracing::warn!("{error}; it keeps the previous values");
                 }
             }
         }
@@ -212,7 +215,7 @@ impl Desk {
     }
 }
 
-/// On the thread that owns the frontier.
+/// Runs on the thread that owns the frontier.
 fn apply(
     run: &mut Steering<'_>,
     old: &Config,
@@ -247,7 +250,7 @@ fn apply(
     Ok(())
 }
 
-/// `old` with what of `new` may change while a crawl runs.
+/// `old` with those parts of `new` that may change while a crawl runs.
 fn merged(old: &Config, new: &Config) -> Config {
     Config {
         limits: new.limits.clone(),
@@ -303,7 +306,7 @@ fn with(config: &Config, values: BTreeMap<String, Value>) -> Result<Config, Cont
     let text = toml::to_string(&table).map_err(|error| refused(error.to_string()))?;
     Config::parse(&text, "").map_err(|errors| {
         let all = errors.errors().iter();
-        // Lines and columns would be those of a file that nobody wrote.
+        // Lines and columns would refer to a file that does not exist.
         let all: Vec<String> = all.map(|e| format!("{}: {}", e.key, e.message)).collect();
         refused(all.join("; "))
     })
@@ -311,8 +314,8 @@ fn with(config: &Config, values: BTreeMap<String, Value>) -> Result<Config, Cont
 
 /// Every section with every key that has a value.
 pub(super) fn values(config: &Config) -> Value {
-    // It was written a moment ago, and TOML has no value that JSON lacks but dates,
-    // which no key takes.
+    // It was written a moment ago, and the only TOML values that JSON lacks are dates,
+    // which no key accepts.
     let table: toml::Table = toml::from_str(&config.to_toml()).unwrap_or_default();
     serde_json::to_value(table).unwrap_or_default()
 }

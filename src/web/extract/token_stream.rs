@@ -1,9 +1,9 @@
-//! The bare token stream, for markup of which no tree is built.
+//! Reads markup as a bare token stream, if no tree can be built.
 //!
-//! Time is linear in the text and the stack is flat, whatever the markup. Without
-//! a tree it is not known which end tag ends what, so images have no parents and
-//! siblings, and `hidden` is not honoured. What stands in raw text elements,
-//! `noscript` among them, is passed over.
+//! Time is linear in the text and the stack does not grow, for any markup. Without a tree
+//! it is unknown which end tag ends which element, so images have no parents and siblings,
+//! and `hidden` is ignored. The content of raw text elements, including `noscript`, is
+//! skipped.
 
 use html5gum::emitters::callback::{CallbackEmitter, CallbackEvent};
 use html5gum::{Span, Tokenizer};
@@ -16,12 +16,12 @@ use super::html::{Attributes, Collector, base_of};
 use super::json_ld;
 use super::text::{Layout, Role, role};
 
-/// Attributes of one tag that are kept.
+/// The most attributes of one tag that are kept.
 const MAX_ATTRIBUTES: usize = 64;
 
-/// What the tokens give, as [`super::html::walk`].
+/// The page from the tokens, like [`super::html::walk`].
 pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
-    let mut soup = Soup {
+    let mut stream = TokenStream {
         collector: Collector::new(page, base(page, html), options),
         tag: Tag::default(),
         void: None,
@@ -29,13 +29,13 @@ pub(super) fn walk(page: &PageUrl, html: &str, options: &Options) -> (Extracted,
         in_link: false,
     };
     tokens(html, |event| {
-        soup.event(event);
+        stream.event(event);
         None::<()>
     });
-    soup.collector.finish()
+    stream.collector.finish()
 }
 
-/// Runs the tokenizer until `on_event` answers something.
+/// Runs the tokenizer until `on_event` returns a value.
 fn tokens<T>(html: &str, mut on_event: impl FnMut(CallbackEvent<'_>) -> Option<T>) -> Option<T> {
     let mut emitter = CallbackEmitter::new(|event: CallbackEvent<'_>, _: Span<()>| on_event(event));
     emitter.naively_switch_states(true);
@@ -48,7 +48,7 @@ fn tokens<T>(html: &str, mut on_event: impl FnMut(CallbackEvent<'_>) -> Option<T
 struct Tag {
     name: String,
     attributes: Vec<(String, String)>,
-    /// The attribute whose name came last is a duplicate or one too many.
+    /// The latest attribute is a duplicate or beyond the limit.
     ignored: bool,
 }
 
@@ -89,17 +89,17 @@ impl Attributes for Tag {
     }
 }
 
-struct Soup<'a> {
+struct TokenStream<'a> {
     collector: Collector<'a>,
     tag: Tag,
-    /// The void element within which we are.
+    /// The void element that is open.
     void: Option<String>,
-    /// The JSON-LD within which we are.
+    /// The JSON-LD script that is open.
     json_ld: Option<String>,
     in_link: bool,
 }
 
-impl Soup<'_> {
+impl TokenStream<'_> {
     fn event(&mut self, event: CallbackEvent<'_>) {
         match event {
             CallbackEvent::OpenStartTag { name } => self.tag.begin(name),
@@ -122,7 +122,7 @@ impl Soup<'_> {
     fn start(&mut self, self_closing: bool) {
         let role = role(&self.tag.name);
         if self.void.is_some() {
-            // A void element that was never ended must not swallow the page.
+            // A void element that is never closed must not swallow the page.
             if role != Role::Block {
                 return;
             }

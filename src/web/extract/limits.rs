@@ -1,16 +1,16 @@
-//! The one parse, and the bounds it is held to.
+//! Parses a document once, within limits.
 //!
-//! A tree builder is quadratic in nesting (500 KB of nested `<div>` take 13 s),
-//! can multiply nodes (every block reopens all formatting elements that were
-//! left open) and looks at every earlier attribute of a tag for each new one. So
-//! the page is fed to it piece by piece, and it is stopped as soon as the tree
-//! itself is too deep or has too many nodes, or a tag too many attributes.
+//! A tree builder takes quadratic time for nesting (500 KB of nested `<div>` take 13 s),
+//! can multiply nodes (every block reopens all formatting elements left open) and compares
+//! each new attribute of a tag with all earlier ones. So the page is fed to it piece by
+//! piece, and parsing stops as soon as the tree is too deep or has too many nodes, or a
+//! tag has too many attributes.
 //!
-//! Measuring the tree while it grows is exact. Counting start and end tags
-//! beforehand is not: in `<div><object></div>` the parser ignores the end tag,
-//! so a counter goes down while the tree goes deeper; and a tokenizer pass would
-//! cost 8 to 30 % of the time on every page. Each page is parsed once, and only
-//! the stopped ones are read a second time, by [`super::soup`].
+//! Measuring the growing tree is exact. Counting start and end tags beforehand is not: in
+//! `<div><object></div>` the parser ignores the end tag, so a counter goes down while the
+//! tree gets deeper; and a tokenizer pass would cost 8 to 30 % of the time on every page.
+//! Each page is parsed once, and only those that were stopped are read a second time, by
+//! [`super::token_stream`].
 
 use std::cell::Cell;
 use std::fmt;
@@ -27,21 +27,21 @@ use scraper::{Html, HtmlTreeSink};
 
 use super::Options;
 
-/// Attributes of one tag above which the parse stops.
+/// The most attributes of one tag; more stop the parse.
 const MAX_ATTRIBUTES: usize = 1_000;
-/// Attributes of one tag that reach the tree; the tree builder compares all
-/// attributes of formatting elements with one another.
+/// How many attributes of one tag reach the tree; the tree builder compares all attributes
+/// of formatting elements with one another.
 const KEPT_ATTRIBUTES: usize = 128;
-/// Comparisons of attributes above which the parse stops. The tree builder holds each
-/// new formatting element against all that are open, attribute by attribute: 5,000 `b`
-/// of 127 attributes within 240 others took it 156 s. A page with 20,000 of them, of
-/// 3 attributes and 30 deep, comes to 2.4 million.
+/// The most comparisons of attributes; more stop the parse. The tree builder compares each
+/// new formatting element with all open ones, attribute by attribute: 5,000 `b` of 127
+/// attributes within 240 others took it 156 s. A page with 20,000 of them, of 3 attributes
+/// and 30 deep, needs 2.4 million.
 const MAX_COMPARISONS: usize = 5_000_000;
-/// Length of a piece at most, and of an unfinished tag when its attributes are
+/// The longest piece, and the length of an unfinished tag at which its attributes are
 /// first counted: shorter tags cannot cost much.
 const PIECE_BYTES: usize = 4 << 10;
 
-/// Which bound the markup broke.
+/// The limit that the markup exceeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Excess {
     /// `Options::max_nesting`.
@@ -65,19 +65,20 @@ impl fmt::Display for Excess {
     }
 }
 
-/// The first `max_bytes` bytes of the text, less where a character would be cut.
+/// At most the first `max_bytes` bytes of the text, cut between characters.
 pub(super) fn cap(text: &str, max_bytes: usize) -> &str {
     &text[..boundary(text, max_bytes)]
 }
 
-/// The document's tree, with what stands in `noscript` parsed as markup.
+/// The document's tree, with the content of `noscript` parsed as markup.
 ///
 /// # Errors
-/// The bound that the markup broke; the tree is given up.
+///
+/// The limit that the markup exceeded; the tree is discarded.
 pub(super) fn parse(html: &str, options: &Options) -> Result<Html, Excess> {
     let tokenizer = Tokenizer::new(Watch::new(options), TokenizerOpts::default());
     let input = BufferQueue::default();
-    // html5ever owns its input; all text of the tree shares this one buffer.
+    // html5ever owns its input; all texts of the tree share this one buffer.
     let page = StrTendril::from_slice(html);
     let mut watched = LongTag::default();
     for piece in pieces(html) {
@@ -108,8 +109,8 @@ fn boundary(text: &str, at: usize) -> usize {
         .unwrap_or(0)
 }
 
-/// The text in pieces of at most [`PIECE_BYTES`], which end before a `<` where they can:
-/// of a tag that does not fit behind others, the `<` is at the start of one.
+/// The text in pieces of at most [`PIECE_BYTES`], which end before a `<` if possible: a
+/// tag that does not fit after others starts a piece of its own.
 fn pieces(html: &str) -> impl Iterator<Item = Range<usize>> {
     let mut start = 0;
     std::iter::from_fn(move || {
@@ -122,14 +123,14 @@ fn pieces(html: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Follows a tag that does not end, over the pieces it is fed in.
+/// Tracks a tag that does not end, over the pieces fed to the tokenizer.
 ///
-/// There is none under way before a piece that gave a token. So an unfinished one begins
-/// behind the last such piece, or within it, if a value in the tag holds a `<`.
+/// No tag is open before a piece that produced a token. So an unfinished one starts after
+/// the last such piece, or within it if a value in the tag contains a `<`.
 struct LongTag {
-    /// The last piece that gave a token.
+    /// The last piece that produced a token.
     last: Range<usize>,
-    /// Where the unfinished tag begins, once that was looked for.
+    /// Where the unfinished tag starts, once that has been determined.
     start: Option<usize>,
     count_at: usize,
 }
@@ -145,7 +146,7 @@ impl Default for LongTag {
 }
 
 impl LongTag {
-    /// The tokenizer has read this piece, which gave a token or not.
+    /// The tokenizer has read this piece; `token` is whether it produced a token.
     fn fed(&mut self, html: &str, piece: Range<usize>, token: bool) -> Result<(), Excess> {
         if token {
             *self = Self {
@@ -168,7 +169,7 @@ impl LongTag {
     }
 }
 
-/// Where in `bytes` a tag begins that does not end there.
+/// Where in `bytes` a tag starts that does not end there.
 fn unfinished(bytes: &[u8]) -> Option<usize> {
     let mut at = 0;
     loop {
@@ -186,12 +187,12 @@ fn unfinished(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// Stands between tokenizer and tree builder and measures what grows.
+/// Sits between tokenizer and tree builder and measures growth.
 struct Watch {
     builder: TreeBuilder<NodeId, HtmlTreeSink>,
     max_nesting: usize,
     max_nodes: usize,
-    /// Tokens seen, parse errors not counted.
+    /// Tokens seen, excluding parse errors.
     tokens: Cell<u64>,
     comparisons: Cell<usize>,
     excess: Cell<Option<Excess>>,
@@ -213,9 +214,9 @@ impl Watch {
         }
     }
 
-    /// What the newest node of the tree, which lies at the innermost open
-    /// element after a start tag, says of the whole; `compared` is how many attributes
-    /// were held against those of each element around it.
+    /// Checks the limits at the newest node, which is at the innermost open element after
+    /// a start tag. `compared` is how many attributes were compared with those of each
+    /// surrounding element.
     fn measure(&self, after_start_tag: bool, compared: usize) -> Option<Excess> {
         let html = self.builder.sink.0.borrow();
         let mut nodes = html.tree.nodes();
@@ -294,8 +295,8 @@ fn is_formatting(name: &str) -> bool {
     )
 }
 
-/// Every further `html` and `body` tag adds its attributes to the one element,
-/// in time that grows with those already there; only the language is needed.
+/// Every further `html` and `body` tag adds its attributes to the one element, in time
+/// that grows with the number already there; only the language is needed.
 fn trim(tag: &mut Tag) {
     if matches!(&*tag.name, "html" | "body") {
         tag.attrs
@@ -304,9 +305,9 @@ fn trim(tag: &mut Tag) {
     tag.attrs.truncate(KEPT_ATTRIBUTES);
 }
 
-/// How many attributes the tag at the start of `bytes` has, and where it ends, `None`
-/// where it does not; 0 and 1 where no tag begins there (HTML standard, sections
-/// 13.2.5.32 to 13.2.5.39).
+/// The number of attributes of the tag at the start of `bytes`, and its end, `None` if it
+/// has none there; 0 and 1 if no tag starts there (HTML standard, sections 13.2.5.32 to
+/// 13.2.5.39).
 fn attributes(bytes: &[u8]) -> (usize, Option<usize>) {
     enum State {
         Gap,
@@ -325,7 +326,7 @@ fn attributes(bytes: &[u8]) -> (usize, Option<usize>) {
     }
     let before = bytes.len() - tag.len();
     let mut count = 0;
-    // The tag's own name behaves as a value without quotes: it ends likewise.
+    // The tag's own name ends like an unquoted value.
     let mut state = State::Bare;
     for (at, byte) in tag.iter().enumerate() {
         state = match (state, *byte) {

@@ -1,10 +1,10 @@
 //! Ratings of the words around images.
 //!
-//! They overlap: an image in a cell of a table has the row, the table and the section for
-//! parents, each of up to thousands of characters, and most of them are those of the next
-//! image as well. So the page's text is cut into tokens and read by the model once, and
-//! every part, its sentences too, is put together from that. Its rating is, to the last
-//! bit, what it is by itself.
+//! They overlap: an image in a table cell has the row, the table and the section as
+//! parents, each of up to thousands of characters, and most of these are shared with the
+//! next image. So the page's text is tokenised and scored by the model once, and every
+//! part, including its sentences, is assembled from that. The result is bit for bit the
+//! rating of the part by itself.
 
 use std::ops::Range;
 use std::rc::Rc;
@@ -15,8 +15,8 @@ use crate::topic::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity
 
 use super::scorer::Measured;
 
-/// The text of a page in which the words around its images stand.
-pub(super) struct Around<'s> {
+/// The text of a page that contains the words around its images.
+pub(super) struct PageText<'s> {
     lm: &'s dyn LanguageModel,
     keywords: &'s KeywordTable,
     text: Rc<Tokens>,
@@ -25,10 +25,10 @@ pub(super) struct Around<'s> {
     weights: Vec<(usize, f64)>,
 }
 
-impl<'s> Around<'s> {
-    /// `None` where there is little to gain, or the model has no quicker way. `of_blocks`
-    /// are the tokens of the page's blocks; those of all of its text are cut anew only where
-    /// an extractor left blocks out.
+impl<'s> PageText<'s> {
+    /// `None` if there is little to gain, or the model has no faster way. `of_blocks` are
+    /// the tokens of the page's blocks; the whole text is tokenised separately only if an
+    /// extractor left blocks out.
     pub(super) fn new(
         lm: &'s dyn LanguageModel,
         keywords: &'s KeywordTable,
@@ -40,8 +40,8 @@ impl<'s> Around<'s> {
             let lists = spans.parents.iter().chain(&spans.siblings);
             lists.chain(&spans.heading).chain(&spans.figcaption)
         });
-        // Reading the text costs what its parts would, each by itself, if together they
-        // are as long.
+        // Reading the text costs as much as its parts, each by itself, if their total
+        // length is the same.
         let sum: usize = spans.map(Span::len).sum();
         if sum < page.flow.len().max(1) {
             return None;
@@ -64,8 +64,8 @@ impl<'s> Around<'s> {
         })
     }
 
-    /// What a part of the text is rated by; `None` where its tokens are others than
-    /// those of the whole, as where it begins in the middle of a word.
+    /// The measurements of a part of the text; `None` if its tokens differ from those of
+    /// the whole, for example because it begins in the middle of a word.
     pub(super) fn measure(&self, span: &Span) -> Option<Measured> {
         let (start, end) = (self.text.at(span.start)?, self.text.at(span.end)?);
         let tokens = end.saturating_sub(start);
@@ -83,8 +83,8 @@ impl<'s> Around<'s> {
         })
     }
 
-    /// The score and the keyword score of each of these sentences; `None` where they are
-    /// not those that were read.
+    /// The score and the keyword score of each of these sentences; `None` if they are not
+    /// the ones that were read.
     pub(super) fn sentences(&self, of_blocks: &Rc<Tokens>) -> Option<Vec<(SentenceScore, f64)>> {
         if !Rc::ptr_eq(&self.text, of_blocks) {
             return None;
@@ -175,21 +175,21 @@ mod tests {
         let spans = vec![0..40, whole.clone(), whole, 4..31, 32..40, 32..flow.len()];
         let (page, keywords) = (page(flow, spans.clone()), keywords());
         let read = tokens(&page);
-        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
+        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
         for span in spans {
             let text = &flow[span.clone()];
             assert_eq!(
-                around.measure(&span),
+                page_text.measure(&span),
                 Some(alone(text, &keywords)),
                 "{text}"
             );
         }
         let sentences = crate::topic::lm::sentences(flow.lines());
         let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-        assert_eq!(around.sentences(&read), Some(scores.collect()));
-        assert_eq!(around.sentences(&tokens(&page)), None, "other sentences");
-        assert_eq!(around.measure(&(5..31)), None, "begins within a word");
-        assert_eq!(around.measure(&(0..1_000)), None);
+        assert_eq!(page_text.sentences(&read), Some(scores.collect()));
+        assert_eq!(page_text.sentences(&tokens(&page)), None, "other sentences");
+        assert_eq!(page_text.measure(&(5..31)), None, "begins within a word");
+        assert_eq!(page_text.measure(&(0..1_000)), None);
     }
 
     #[test]
@@ -198,18 +198,18 @@ mod tests {
         let (mut page, keywords) = (page(flow, vec![0..flow.len(), 19..40]), keywords());
         page.left_out = page.blocks.split_off(1);
         let read = tokens(&page);
-        let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
-        assert_eq!(around.sentences(&read), None);
+        let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
+        assert_eq!(page_text.sentences(&read), None);
         for span in [0..flow.len(), 19..40] {
             let of = alone(&flow[span.clone()], &keywords);
-            assert_eq!(around.measure(&span), Some(of));
+            assert_eq!(page_text.measure(&span), Some(of));
         }
     }
 
     #[test]
     fn a_text_is_not_read_for_one_part_of_it() {
         let keywords = keywords();
-        let new = |page: &Extracted| Around::new(&*LM, &keywords, page, &tokens(page)).is_some();
+        let new = |page: &Extracted| PageText::new(&*LM, &keywords, page, &tokens(page)).is_some();
         let flow = "the cat is hunting";
         assert!(!new(&page(flow, vec![0..7])));
         assert!(!new(&page(flow, vec![0..7, 8..18])));
@@ -236,13 +236,13 @@ mod tests {
             page.images[0].spans.siblings = vec![0..flow.len(), 0..flow.len()];
             let keywords = keywords();
             let read = tokens(&page);
-            let around = Around::new(&*LM, &keywords, &page, &read).unwrap();
+            let page_text = PageText::new(&*LM, &keywords, &page, &read).unwrap();
             let sentences = crate::topic::lm::sentences(flow.split('\n'));
             let scores = sentences.iter().map(|s| (LM.score(s), keywords.score(s)));
-            prop_assert_eq!(around.sentences(&read), Some(scores.collect()));
+            prop_assert_eq!(page_text.sentences(&read), Some(scores.collect()));
             for span in spans.into_iter().chain([0..flow.len()]) {
                 let text = &flow[span.clone()];
-                if let Some(measured) = around.measure(&span) {
+                if let Some(measured) = page_text.measure(&span) {
                     prop_assert_eq!(measured, alone(text, &keywords), "{:?}", text);
                 }
             }

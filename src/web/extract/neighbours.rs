@@ -1,7 +1,8 @@
-//! Who encloses whom: the words around an image, told once the walk is over.
+//! The words around an image: texts of its enclosing and sibling elements, determined
+//! after the walk.
 //!
-//! This module knows ranges of the page's text and which element each belongs to,
-//! and nothing of addresses and attributes.
+//! This module knows ranges of the page's text and the elements they belong to, but not
+//! addresses and attributes.
 
 use std::ops::Range;
 
@@ -9,34 +10,34 @@ use crate::page::{ImageCandidate, Span};
 
 use super::Options;
 
-/// Characters of an enclosing element's text that are kept.
+/// The most characters of an enclosing element's text that are kept.
 const MAX_PARENT_CHARS: usize = 2_000;
-/// Characters of a sibling's text, a caption or a heading that are kept.
+/// The most characters of a sibling's text, a caption or a heading that are kept.
 const MAX_SIBLING_CHARS: usize = 1_000;
 
-/// Who encloses whom and which range of the page's text each element has.
+/// The nesting of elements, with the range of the page's text that each covers.
 ///
-/// The text of an element is a range of the page's [`super::text::Flow`], so no
-/// text is gathered twice, however deep an image lies, and a gallery of
-/// thousands costs a few steps an image.
+/// The text of an element is a range of the page's [`super::text::Flow`], so no text is
+/// collected twice, however deep an image is nested, and a gallery of thousands costs a
+/// few steps per image.
 #[derive(Debug, Default)]
-pub(super) struct Outline {
+pub(super) struct Neighbours {
     slots: Vec<Slot>,
-    /// The elements that are open, outermost first.
+    /// The open elements, outermost first.
     open: Vec<Open>,
-    /// The last heading that has ended with text in it, and the one that is open.
+    /// The last ended heading that has text, and the open one.
     heading: Option<usize>,
     open_heading: Option<usize>,
     /// For each `figure` the element of its first caption.
     captions: Vec<Option<usize>>,
-    /// The figures that are open, outermost first, as places in `captions`.
+    /// The open figures, outermost first, as indices into `captions`.
     figures: Vec<usize>,
-    images: Vec<Place>,
+    images: Vec<ImagePosition>,
 }
 
-/// Where an image candidate stands.
+/// The position of an image candidate.
 #[derive(Debug)]
-struct Place {
+struct ImagePosition {
     slot: usize,
     /// The heading around it, then the one before it.
     headings: [Option<usize>; 2],
@@ -48,7 +49,7 @@ struct Slot {
     parent: Option<usize>,
     start: usize,
     end: usize,
-    /// Place among the element's sibling elements.
+    /// Position among the element's siblings.
     place: usize,
     /// The nearest earlier sibling that has text.
     previous: Option<usize>,
@@ -68,8 +69,8 @@ impl Slot {
     }
 }
 
-impl Outline {
-    /// An element begins where the page's text has this length.
+impl Neighbours {
+    /// Handles the start of an element at this length of the page's text.
     pub(super) fn open(&mut self, name: &str, at: usize) {
         let slot = self.slots.len();
         let (parent, place, previous) = match self.open.last_mut() {
@@ -107,13 +108,13 @@ impl Outline {
         }
     }
 
-    /// The innermost element gives this many image candidates.
+    /// The innermost element has this many image candidates.
     pub(super) fn images(&mut self, count: usize) {
         let Some(slot) = self.open.last().map(|open| open.slot) else {
             return;
         };
         for _ in 0..count {
-            self.images.push(Place {
+            self.images.push(ImagePosition {
                 slot,
                 headings: [self.open_heading, self.heading],
                 figure: self.figures.last().copied(),
@@ -121,7 +122,7 @@ impl Outline {
         }
     }
 
-    /// The innermost element ends where the page's text has this length.
+    /// Handles the end of the innermost element at this length of the page's text.
     pub(super) fn close(&mut self, name: &str, at: usize) {
         let Some(open) = self.open.pop() else { return };
         let Some(slot) = self.slots.get_mut(open.slot) else {
@@ -143,8 +144,8 @@ impl Outline {
         }
     }
 
-    /// Fills in what stands around the images, which come first in `images` and in
-    /// the order they were met; `text` is the page's.
+    /// Fills in the words around the images, which come first in `images` and in document
+    /// order; `text` is the page's.
     pub(super) fn surround(self, text: &str, images: &mut [ImageCandidate], options: &Options) {
         if images.is_empty() {
             return;
@@ -178,7 +179,7 @@ impl Outline {
         }
     }
 
-    /// Where the beginning of the element's text stands, `None` where it has none.
+    /// The range of the beginning of the element's text; `None` if it has none.
     fn span_of(&self, slot: usize, text: &str) -> Option<Span> {
         let slot = self.slots.get(slot).filter(|slot| slot.has_text())?;
         let window = Window::new(text, slot.start..slot.end, slot.start, MAX_SIBLING_CHARS);
@@ -200,12 +201,12 @@ impl Outline {
         next
     }
 
-    /// The texts of the enclosing elements, nearest first, blocks separated by
-    /// line ends, so that no sentence need run on from one to the next.
+    /// The texts of the enclosing elements, nearest first, with blocks separated by line
+    /// ends, so that no sentence runs from one into the next.
     ///
-    /// An element that adds nothing to the text of the one inside it is passed
-    /// over: it would say the same again. Of a long text the part around the
-    /// image is kept, since the beginning of `body` is the page's menu.
+    /// An element that adds nothing to the text of the one inside it is skipped, because
+    /// it would repeat it. Of a long text the part around the image is kept, because the
+    /// beginning of `body` is the page's menu.
     fn parents(&self, slot: usize, text: &str, max: usize) -> Vec<(u32, Span)> {
         let mut texts = Vec::new();
         let mut steps = 0;
@@ -233,8 +234,8 @@ impl Outline {
         texts
     }
 
-    /// The texts of the sibling elements, nearest first; of two at the same
-    /// distance the following one comes first, as captions do.
+    /// The texts of the sibling elements, nearest first; of two at the same distance the
+    /// following one comes first, as captions do.
     fn siblings(
         &self,
         slot: usize,
@@ -274,7 +275,7 @@ impl Outline {
     }
 }
 
-/// A heading without the link that edits its section, where only the words tell it.
+/// A heading without the link that edits its section, recognised by its words alone.
 fn without_edit(text: &str, span: Span) -> Span {
     let heading = text.get(span.clone()).unwrap_or_default();
     let Some(rest) = heading.strip_suffix("[edit]") else {
@@ -287,13 +288,13 @@ fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
 }
 
-/// The part of an element's text that is kept: as much as is allowed, from both
-/// sides of a place in it.
+/// The part of an element's text that is kept: as much as allowed, from both sides of a
+/// position in it.
 #[derive(Debug, Default)]
 struct Window {
-    /// Range of the whole text.
+    /// The whole range.
     whole: Range<usize>,
-    /// Range that is kept.
+    /// The range that is kept.
     kept: Range<usize>,
 }
 
@@ -303,20 +304,20 @@ impl Window {
         Self { whole, kept }
     }
 
-    /// An element with this range would have the same text kept.
+    /// Whether the same part would be kept of an element with this range.
     fn same_in(&self, start: usize, end: usize) -> bool {
         (start == self.whole.start || self.kept.start > self.whole.start)
             && (end == self.whole.end || self.kept.end < self.whole.end)
     }
 
-    /// What is kept, without the white space around it.
+    /// The kept part, without surrounding white space.
     fn span(&self, text: &str) -> Span {
         let kept = text.get(self.kept.clone()).unwrap_or_default();
         let start = self.kept.start + (kept.len() - kept.trim_start().len());
         start..start + kept.trim().len()
     }
 
-    /// `None` where the whole fits.
+    /// `None` if the whole fits.
     fn kept(text: &str, whole: &Range<usize>, at: usize, max: usize) -> Option<Range<usize>> {
         if whole.len() <= max {
             return None;
@@ -332,7 +333,7 @@ impl Window {
         let take_after = chars_after.min(max - take_before);
         let mut kept = whole.clone();
         if let Some((cut, _)) = before.char_indices().rev().nth(take_before) {
-            // A word is not cut in two, where there are words.
+            // Avoids cutting a word in two, in scripts that separate words.
             let start = cut + before[cut..].chars().next().map_or(0, char::len_utf8);
             let rest = &before[start..];
             kept.start += start

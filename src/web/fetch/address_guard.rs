@@ -1,21 +1,20 @@
 //! The address guard: which IP addresses a crawl may reach.
 //!
-//! A page can name any host, and a name can resolve to any address; without
-//! this a link is enough to make the crawler ask the router, the cloud's
-//! metadata service or a database on the machine it runs on. So every address
-//! in IANA's special-purpose registries (RFC 6890 and its updates), multicast
-//! and reserved space is refused, also where the registry calls it globally
-//! reachable: no page is published there.
+//! A page can name any host, and a name can resolve to any address; without this guard a
+//! link would be enough to make the crawler contact the router, the cloud's metadata
+//! service or a database on its own machine. So every address in IANA's special-purpose
+//! registries (RFC 6890 and its updates), multicast and reserved space is refused, even if
+//! the registry calls it globally reachable: no page is published there.
 //!
-//! An IPv6 address that carries an IPv4 one (mapped, translated, NAT64, 6to4) is
-//! judged by the one it carries, and one whose interface is named by an IPv4 address
-//! (ISATAP) by both. Of the rest only 2000::/3 has been handed out for the public
-//! internet, and all else is refused as well.
+//! An IPv6 address that contains an IPv4 one (mapped, translated, NAT64, 6to4) is judged
+//! by that one, and one whose interface identifier contains an IPv4 address (ISATAP) by
+//! both. Of the rest only 2000::/3 is allocated for the public internet, and everything
+//! else is refused as well.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why an address is refused: what its block is for and the document that says
-/// so; `None` for an address of the public internet.
+/// Why an address is refused: the purpose of its block and the document that defines it;
+/// `None` for a public internet address.
 pub fn special_purpose(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(v4) => special_v4(v4),
@@ -28,7 +27,8 @@ pub fn special_purpose(address: IpAddr) -> Option<&'static str> {
 /// All of them with `allow_private`, otherwise the public ones.
 ///
 /// # Errors
-/// The first address, where there are addresses and none is permitted.
+///
+/// The first address, if there are addresses and none is permitted.
 pub fn permitted(addresses: Vec<IpAddr>, allow_private: bool) -> Result<Vec<IpAddr>, IpAddr> {
     if allow_private {
         return Ok(addresses);
@@ -68,8 +68,8 @@ const V4: &[(Ipv4Addr, u32, &str)] = &[
     (Ipv4Addr::new(240, 0, 0, 0),       4, "reserved, RFC 1112"),
 ];
 
-/// Blocks of the IANA IPv6 Special-Purpose Address Registry, site-local and
-/// multicast. Those that carry an IPv4 address are in [`embedded_v4`].
+/// Blocks of the IANA IPv6 Special-Purpose Address Registry, site-local and multicast.
+/// Those that contain an IPv4 address are in [`embedded_v4`].
 #[rustfmt::skip]
 const V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::UNSPECIFIED,                            128, "unspecified, RFC 4291"),
@@ -90,10 +90,10 @@ const V6: &[(Ipv6Addr, u32, &str)] = &[
     (Ipv6Addr::new(0xff00, 0, 0, 0, 0, 0, 0, 0),         8, "multicast, RFC 4291"),
 ];
 
-/// What IANA assigns addresses of the public internet from.
+/// The prefix from which IANA assigns public internet addresses.
 const GLOBAL_UNICAST: u128 = 0b001;
-/// What stands before the IPv4 address in an interface of ISATAP: the address is one
-/// of the public internet, or is not (RFC 5214 section 6.1).
+/// The bits before the IPv4 address in an ISATAP interface identifier, for a public
+/// address or a private one (RFC 5214 section 6.1).
 const ISATAP: [u128; 2] = [0x0200_5efe, 0x5efe];
 
 fn special_v4(address: Ipv4Addr) -> Option<&'static str> {
@@ -113,7 +113,7 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
         .find(|(net, length, _)| (bits ^ net.to_bits()) >> (128 - length) == 0)
         .map(|(_, _, why)| *why);
     if block.is_some() || bits >> 125 != GLOBAL_UNICAST {
-        return block.or(Some("no global unicast, RFC 4291"));
+        return block.or(Some("not global unicast, RFC 4291"));
     }
     if ISATAP.contains(&(bits >> 32 & 0xffff_ffff)) {
         special_v4(Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32))
@@ -122,10 +122,10 @@ fn special_v6(address: Ipv6Addr) -> Option<&'static str> {
     }
 }
 
-/// The IPv4 address inside an IPv6 one: `::ffff:0:0/96` (mapped, RFC 4291
-/// section 2.5.5.2), `::ffff:0:0:0/96` (translated, RFC 2765 section 2.1),
-/// `64:ff9b::/96` (NAT64, RFC 6052) and `2002::/16` (6to4, RFC 3056). Teredo carries
-/// one too, obfuscated, and is refused as a whole.
+/// The IPv4 address inside an IPv6 one: `::ffff:0:0/96` (mapped, RFC 4291 section
+/// 2.5.5.2), `::ffff:0:0:0/96` (translated, RFC 2765 section 2.1), `64:ff9b::/96` (NAT64,
+/// RFC 6052) and `2002::/16` (6to4, RFC 3056). Teredo contains one too, obfuscated, and is
+/// refused as a whole.
 fn embedded_v4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let bits = address.to_bits();
     let last = || Ipv4Addr::from_bits((bits & 0xffff_ffff) as u32);

@@ -1,35 +1,35 @@
-//! The words around an image as the page shows them.
+//! The words around an image, as shown on the page.
 
 use serde::Serialize;
 
 use crate::page::{AltKind, ImageContext};
 
-/// Characters of one text that are shown; a parent may be the whole page.
+/// The most characters of one text that are shown; a parent may be the whole page.
 const MAX_CHARS: usize = 700;
 
-/// Characters above which a text that merely stands near is no caption, but an article.
+/// A nearby text with more characters than this is not a caption but an article.
 const MAX_CAPTION_CHARS: usize = 300;
 
 /// One text around an image.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Words {
-    /// Where it stands, in words for people.
+    /// Its origin, for people.
     pub label: &'static str,
     /// The text, at most 700 characters of it.
     pub text: String,
-    /// Whether it is what the text question asks about.
+    /// Whether the text question is about it.
     pub judged: bool,
 }
 
-/// The texts of a context, those to be judged first: the caption, which is what stands
-/// nearest where the page calls nothing so and it is short, and the alternative text. Where there is
-/// neither, the nearest of the others. The longer text around the image, by which the
-/// default ranking rates it too, says most of other things, so it stands below.
+/// The texts of a context, those to be judged first: the caption, or else the nearest text
+/// if it is short, and the alternative text. Without both, the nearest of the others. The
+/// longer text around the image, which the default ranking also uses, is mostly about
+/// other things, so it comes below.
 pub(super) fn of(context: &ImageContext) -> Vec<Words> {
     let texts = &context.texts;
     let nth = |list: &[String], n: usize| list.get(n).cloned();
-    // An alternative text that repeats the file's name, or that the site repeats, is
-    // nobody's words.
+    // An alternative text that repeats the file's name, or that the site repeats, was not
+    // written for the image.
     let (alt, no_alt) = match context.scores.alt {
         Some(_) => (texts.alt.clone(), None),
         None => (None, texts.alt.clone()),
@@ -44,7 +44,7 @@ pub(super) fn of(context: &ImageContext) -> Vec<Words> {
         ("Nearest text", nth(&texts.parents, 0)),
         ("Text around it", nth(&texts.parents, 1)),
     ];
-    // What says the same as the alternative text is no second text.
+    // A text equal to the alternative text is not shown again.
     let said = alt.as_deref().map(cut);
     let is_new = |text: &String| !text.trim().is_empty() && Some(cut(text)) != said;
     let captions = texts.figcaption.iter().chain(&texts.caption).count();

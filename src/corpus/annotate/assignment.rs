@@ -1,22 +1,21 @@
-//! Who is asked what next.
+//! Chooses the next question for each annotator.
 //!
-//! A question about an image is asked of `annotate.votes` people and of each of them
-//! once. What somebody has on the screen counts as if it were answered, for
-//! [`HOLD`], so that ten people do not all get the image that lacks one vote.
+//! A question about an image is put to `annotate.votes` people, once each. A question on
+//! someone's screen counts as answered for [`HOLD`], so that ten people do not all get the
+//! image that lacks one vote.
 //!
-//! The images come in the order of their SHA-256, which has nothing to do with their
-//! rank: nobody learns that what comes late is bad. Judged together, an image's words
-//! are asked about right after the image itself. In two phases every image is judged
-//! alone first; the words of an image are asked about as soon as it has all its votes
-//! and more than half of them are on topic, of anybody who has no image left. The
-//! majority decides and not each person's own vote, so that every text gets the same
-//! number of votes.
+//! The images come in the order of their SHA-256, which is unrelated to their rank, so
+//! annotators cannot conclude that late images are bad. If image and words are judged
+//! together, the words follow right after the image. In two phases every image is judged
+//! alone first; its words are asked about as soon as it has all its votes and more than
+//! half of them are on topic, of any annotator without images left. The majority decides
+//! and not each person's own vote, so that every text gets the same number of votes.
 //!
-//! Of every `annotate.gold_every` images one is a gold question, at a place in them
-//! that is drawn from the name of the annotator.
+//! One image in `annotate.gold_every` is a gold question, at a position derived from the
+//! name of the annotator.
 //!
-//! This is pure: time is an argument, and what is decided elsewhere (a vote, an undo)
-//! is told to it after it was written.
+//! This module is pure: time is an argument, and events (a vote, an undo) are reported to
+//! it after they were written.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
@@ -26,7 +25,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::votes::{self, Question, Vote};
 use crate::config::Annotate;
 
-/// How long a question counts as being answered by whom it is shown to.
+/// How long a displayed question counts as being answered.
 pub(super) const HOLD: Duration = Duration::from_secs(10 * 60);
 
 /// An image that may be asked about.
@@ -43,57 +42,57 @@ pub(super) struct Gold {
     pub text: Option<String>,
 }
 
-/// What somebody is to do.
+/// What an annotator has to do next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Answer a question about the item of this place in the list.
+    /// Answer a question about the item with this index.
     Ask(usize, Question),
-    /// Come back later: what is left is on others' screens, or not decided yet.
+    /// Come back later: the remaining questions are on other screens, or not decided yet.
     Wait,
-    /// Nothing; all is done that they can do.
+    /// Nothing; all their questions are answered.
     Done,
-    /// Nothing more, as they missed too many gold questions.
+    /// Nothing more, because they failed too many gold questions.
     Retired,
 }
 
-/// What is to be done with an answer.
+/// How to treat an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// It is to be written.
+    /// Record it.
     Take,
-    /// They said the same before; a request came twice.
+    /// The same answer was given before; a request was repeated.
     Known,
     /// It came too late, or was never asked for.
     Refuse,
 }
 
-struct Hold {
+struct Reservation {
     item: usize,
     question: Question,
     until: Instant,
 }
 
-/// Whose answer to a question is what.
+/// By question, the answer of each annotator.
 type Answers = HashMap<(usize, Question), HashMap<String, String>>;
 
-/// All that is known about who answered what.
-pub(super) struct Board {
+/// The state of all questions and answers.
+pub(super) struct Assignment {
     section: Annotate,
     items: Vec<Item>,
     places: HashMap<String, usize>,
-    /// In force, in order, those about images that are no items included.
+    /// The valid votes in order, including those about images that are not items.
     votes: Vec<Vote>,
     answers: Answers,
-    holds: HashMap<String, Hold>,
+    holds: HashMap<String, Reservation>,
     gone: HashSet<usize>,
 }
 
-impl Board {
-    /// For these items, of which votes are in force already.
+impl Assignment {
+    /// For these items, with the valid votes so far.
     pub fn new(section: &Annotate, mut items: Vec<Item>, votes: Vec<Vote>) -> Self {
         items.sort_by(|a, b| a.sha256.cmp(&b.sha256));
         let places = items.iter().enumerate();
-        let mut board = Self {
+        let mut assignment = Self {
             section: section.clone(),
             places: places.map(|(at, i)| (i.sha256.clone(), at)).collect(),
             items,
@@ -102,8 +101,8 @@ impl Board {
             holds: HashMap::new(),
             gone: HashSet::new(),
         };
-        votes.into_iter().for_each(|vote| board.add(vote));
-        board
+        votes.into_iter().for_each(|vote| assignment.add(vote));
+        assignment
     }
 
     /// The item of that name.
@@ -111,12 +110,12 @@ impl Board {
         self.places.get(sha256).copied()
     }
 
-    /// What stands at a place that this gave.
+    /// The item at an index.
     pub fn item(&self, at: usize) -> Option<&Item> {
         self.items.get(at)
     }
 
-    /// What `who` is to do now. What they have on the screen comes again.
+    /// The next step for `who`. A question on their screen is repeated.
     pub fn next(&mut self, who: &str, now: Instant) -> Next {
         self.holds.retain(|_, hold| hold.until > now);
         if self.retired(who) {
@@ -138,7 +137,7 @@ impl Board {
         Next::Ask(item, question)
     }
 
-    /// What is to be done with an answer of `who`, who may have waited for long.
+    /// How to treat an answer of `who`, who may have taken a long time.
     pub fn judge(
         &mut self,
         who: &str,
@@ -155,7 +154,7 @@ impl Board {
         }
     }
 
-    /// The right answer, where it is known.
+    /// The right answer, if known.
     pub fn gold(&self, item: usize, question: Question) -> Option<&str> {
         let gold = self.items.get(item)?.gold.as_ref()?;
         match question {
@@ -164,7 +163,7 @@ impl Board {
         }
     }
 
-    /// A vote has been written.
+    /// Records a written vote.
     pub fn add(&mut self, vote: Vote) {
         if let Some(item) = self.find(&vote.image) {
             let answers = self.answers.entry((item, vote.question)).or_default();
@@ -174,13 +173,13 @@ impl Board {
         self.votes.push(vote);
     }
 
-    /// The vote that `who` may take back.
+    /// The vote that `who` may undo.
     pub fn last_of(&self, who: &str) -> Option<&Vote> {
         let last = self.votes.iter().rev().find(|v| v.annotator == who)?;
         (!self.retired(who)).then_some(last)
     }
 
-    /// A vote has been taken back; its question is on the annotator's screen again.
+    /// Records an undone vote; its question is on the annotator's screen again.
     pub fn take_back(&mut self, number: u64, now: Instant) {
         let Some(at) = self.votes.iter().rposition(|v| v.vote == number) else {
             return;
@@ -194,25 +193,25 @@ impl Board {
         }
     }
 
-    /// The image of an item is no longer there.
+    /// Records that the image of an item is gone.
     pub fn lose(&mut self, item: usize) {
         self.gone.insert(item);
     }
 
-    /// What `who` answered.
+    /// The answer of `who`.
     pub fn answer_of(&self, who: &str, item: usize, question: Question) -> Option<&str> {
         let answers = self.answers.get(&(item, question))?;
         answers.get(who).map(String::as_str)
     }
 
-    /// How many images `who` has judged; in the second of two phases how many texts.
+    /// How many images `who` has judged; in the second phase how many texts.
     pub fn own(&self, who: &str, question: Question) -> usize {
         let own = |v: &&Vote| v.annotator == who && v.question == question;
         self.votes.iter().filter(own).count()
     }
 
-    /// How much of all that is asked is answered, in whole percent: a count would
-    /// stand still at gold questions and tell them from the others.
+    /// How many of all questions are answered, in whole percent: a count would not change
+    /// at gold questions and so reveal them.
     pub fn percent(&self, question: Question) -> usize {
         let (mut given, mut wanted) = (0, 0);
         for item in self.samples().filter(|item| self.asked(*item, question)) {
@@ -224,7 +223,7 @@ impl Board {
 
     fn hold(&mut self, who: &str, item: usize, question: Question, now: Instant) {
         let until = now + HOLD;
-        let hold = Hold {
+        let hold = Reservation {
             item,
             question,
             until,
@@ -260,7 +259,7 @@ impl Board {
             Some(item) => (item, Image),
             None => (self.samples().find(open(Text))?, Text),
         };
-        // A text without its image is none of a pair that gold could hide among.
+        // A text without its image is not part of a pair in which gold could hide.
         let hidden = question == Image || self.section.two_phase;
         let gold = hidden.then(|| self.gold_due(who, question)).flatten();
         Some((gold.unwrap_or(item), question))
@@ -311,7 +310,7 @@ impl Board {
         answers.len() >= self.section.votes && 2 * for_it > answers.len()
     }
 
-    /// Whether a question that `who` did not answer may yet be open to them.
+    /// Whether a question that `who` did not answer may still become open to them.
     fn may_come(&self, who: &str) -> bool {
         let lacks = |item, question| self.given(item, question) < self.section.votes;
         self.samples().any(|item| {
@@ -328,7 +327,7 @@ impl Board {
         self.answers.get(&(item, question)).map_or(0, HashMap::len)
     }
 
-    /// How many others have the question before them, or after the one they have.
+    /// How many others have the question on their screen, or after the one they have.
     fn on_screens(&self, who: &str, item: usize, question: Question) -> usize {
         let holds = self.holds.iter().filter(|(name, hold)| {
             let soon = !self.section.two_phase && hold.question == Question::Image;
@@ -337,7 +336,7 @@ impl Board {
         holds.count()
     }
 
-    /// The places of the images to be judged that are still there, without gold.
+    /// The indices of the existing images to be judged, without gold.
     fn samples(&self) -> impl Iterator<Item = usize> {
         let items = self.items.iter().enumerate();
         let samples = items.filter(|(at, i)| i.gold.is_none() && !self.gone.contains(at));

@@ -1,11 +1,11 @@
-//! Who may ask over TCP. The socket in the job's folder needs none of this: only its
+//! Access control for TCP. The socket in the job's folder needs none of this: only its
 //! owner can open it.
 //!
-//! With a token only who has it gets in. Where the operator names an address of this
-//! machine and no token, everybody on this machine may ask. Either way no web page that
-//! somebody has open here gets in (see `origin`). A token of the operator's is never
-//! written anywhere. One that a run has made for itself stands in the link that
-//! `spoor crawl` prints, and is answered on the socket of its owner; it ends with the run.
+//! With a token, only clients that send it have access. If the operator chose a loopback
+//! address and no token, everybody on this machine has access. In both cases web pages of
+//! other sites in a local browser have none (see `local_origin`). A token of the operator
+//! is never written anywhere. One generated for the run is part of the link that `spoor
+//! crawl` prints, and of responses on the owner's socket; it ends with the run.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -22,25 +22,25 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
-use super::board;
+use super::dashboard;
 use super::routes::{self, Problem};
 use crate::config::{self, Listen};
 use crate::local_origin::{self, Sender};
 use crate::local_server::Seat;
 
-/// The variable that a token is taken from where no file is named.
+/// The variable with the token if no file is configured.
 const VARIABLE: &str = "SPOOR_CONTROL_TOKEN";
 
-/// Characters of the shortest token.
+/// The least characters of a token.
 const SHORTEST: usize = 16;
 
-/// Bytes of the longest file with a token.
+/// The most bytes of a token file.
 const LONGEST: u64 = 4096;
 
-/// What is answered without a token.
+/// The path that is served without a token.
 const LOGIN: &str = "/login";
 
-/// A secret that lets its bearer steer a crawl. It shows itself nowhere.
+/// A secret that lets its bearer control a crawl. It is never displayed.
 #[derive(Clone)]
 pub struct Token(String);
 
@@ -50,10 +50,10 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Why `[control]` cannot be followed.
+/// Why `[control]` cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum AccessError {
-    /// Others could reach it.
+    /// Other machines could reach it.
     #[error(
         "control.listen = \"{0}\" can be reached from other machines, so it needs a token: write \
          one into a file that only you may read and name it as control.token_file, or set \
@@ -65,36 +65,37 @@ pub enum AccessError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
     /// Everybody can read it.
     #[error("control.token_file = {0:?} can be read by everybody on this machine; chmod 600 it")]
     Readable(PathBuf),
-    /// It is no token.
+    /// It is not a token.
     #[error(
-        "{0} holds no token: {SHORTEST} to {LONGEST} visible ASCII characters on one line, as `openssl rand -hex 32` prints"
+        "{0} contains no token: {SHORTEST} to {LONGEST} visible ASCII characters on one line, as `openssl rand -hex 32` prints"
     )]
     NoToken(String),
     /// Another program listens there.
     #[error(
-        "control.listen = \"{address}\" cannot be listened on: {source}; stop what listens there, name \
+        "control.listen = \"{address}\" is not available: {source}; stop the program that listens there, name \
          another address, or write \"auto\" for the next port that is free"
     )]
     Taken {
         /// The address of the job file.
         address: std::net::SocketAddr,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
 
 impl Token {
-    /// The token that a section asks for, by its file or else by the environment; an
-    /// empty variable is none.
+    /// The token that a section asks for, from its file or else from the environment; an
+    /// empty variable means none.
     ///
     /// # Errors
-    /// [`AccessError`], also where there must be one and is none.
+    ///
+    /// [`AccessError`], also if a token is required and there is none.
     pub fn of(section: &config::Control) -> Result<Option<Self>, AccessError> {
         let variable = std::env::var(VARIABLE).ok();
         Self::from(section, variable.filter(|text| !text.is_empty()))
@@ -142,19 +143,19 @@ impl Token {
         Self::parse(&text, &path.display().to_string())
     }
 
-    /// One that nobody can guess; `None` where the system has no random numbers.
+    /// A random token; `None` if the system provides no random numbers.
     pub(super) fn random() -> Option<Self> {
         let mut bytes = [0; 16];
         getrandom::fill(&mut bytes).ok()?;
         Some(Self(base16ct::lower::encode_string(&bytes)))
     }
 
-    /// The address of a server with the token behind it, where no request carries it.
+    /// The address of a server with the token in its fragment, which no request transmits.
     pub(super) fn link(&self, address: std::net::SocketAddr) -> String {
         format!("http://{address}/#token={}", self.0)
     }
 
-    /// The token as a header carries it.
+    /// The value of the header with the token.
     pub(super) fn bearer(&self) -> String {
         format!("Bearer {}", self.0)
     }
@@ -170,34 +171,35 @@ impl Token {
         }
     }
 
-    /// Takes the same time wherever the two differ.
+    /// Compares in constant time.
     fn is(&self, other: &str) -> bool {
         self.0.as_bytes().ct_eq(other.as_bytes()).into()
     }
 
-    /// What stands for it in a cookie, from which it cannot be told.
+    /// The value of the cookie, from which the token cannot be derived.
     fn session(&self) -> String {
         base16ct::lower::encode_string(&Sha256::digest(format!("spoor control\0{}", self.0)))
     }
 }
 
-/// What is asked of those who come over TCP.
+/// Access control for a server on TCP.
 #[derive(Debug)]
-pub(crate) struct Guard {
+pub(crate) struct Auth {
     token: Option<Token>,
-    /// What is answered without a token: the page that asks for it, and no more.
+    /// The paths served without a token: the page that asks for it, and nothing more.
     open: &'static [&'static str],
-    /// Whether others than this machine may ask.
+    /// Whether other machines have access.
     remote: bool,
     cookie: String,
 }
 
-impl Guard {
-    /// For a server on this address. Cookies are not told apart by port, so their name is.
+impl Auth {
+    /// For a server on this address. Cookies are shared by all ports of a host, so the
+    /// port is part of their name.
     pub fn new(address: std::net::SocketAddr, token: Option<Token>) -> Self {
         Self {
             token,
-            open: &board::PARTS,
+            open: &dashboard::PARTS,
             remote: !address.ip().is_loopback(),
             cookie: format!("spoor-{}", address.port()),
         }
@@ -239,28 +241,28 @@ impl Guard {
     }
 }
 
-/// Lets pass who may ask, and puts the headers on the answer.
-pub(crate) async fn guard(
-    State(guard): State<Arc<Guard>>,
+/// Lets authorised requests pass, and adds the headers to responses.
+pub(crate) async fn authorize(
+    State(auth): State<Arc<Auth>>,
     mut request: Request,
     next: Next,
 ) -> Response {
     let headers = request.headers();
     let changes = ![Method::GET, Method::HEAD].contains(request.method());
-    let refusal = match local_origin::own_host(headers, guard.remote) {
+    let refusal = match local_origin::own_host(headers, auth.remote) {
         None => Some(Problem::new(
             StatusCode::FORBIDDEN,
             "the Host is not this machine",
-            "ask by the IP address, or as localhost",
+            "use the IP address, or localhost",
         )),
         Some(host) if changes && local_origin::sender(headers, host) == Sender::Foreign => {
             Some(Problem::new(
                 StatusCode::FORBIDDEN,
-                "the page of another site sent this",
-                "ask from a page of this server, or with a program",
+                "the request comes from a page of another site",
+                "send it from a page of this server, or with a program",
             ))
         }
-        Some(_) if !guard.is_open(request.uri().path()) && !guard.knows(headers) => {
+        Some(_) if !auth.is_open(request.uri().path()) && !auth.knows(headers) => {
             Some(Problem::new(
                 StatusCode::UNAUTHORIZED,
                 "the token is missing or wrong",
@@ -270,7 +272,7 @@ pub(crate) async fn guard(
         Some(_) => {
             // Clients without access cannot take the place of this one.
             if let Some(seat) = request.extensions().get::<Arc<Seat>>()
-                && guard.knows(headers)
+                && auth.knows(headers)
             {
                 seat.admit();
             }
@@ -280,7 +282,7 @@ pub(crate) async fn guard(
     let mut response = match refusal {
         Some(problem) => problem.into_response(),
         None => {
-            request.extensions_mut().insert(Arc::clone(&guard));
+            request.extensions_mut().insert(Arc::clone(&auth));
             next.run(request).await
         }
     };
@@ -294,38 +296,38 @@ pub(crate) async fn guard(
     response
 }
 
-/// The token of who logs in.
+/// The body of a login.
 #[derive(Deserialize, Serialize, ToSchema)]
 pub(super) struct Login {
-    /// As the operator has set it.
+    /// The operator's token.
     token: String,
 }
 
-/// Sets a cookie by which a browser is known from then on, over TCP; scripts cannot read
-/// it, and no other site can send it.
+/// Sets a cookie that identifies a browser from then on, over TCP; scripts cannot read it,
+/// and other sites cannot send it.
 #[utoipa::path(post, path = "/login", request_body = Login,
-    responses((status = 204, description = "The cookie is set, where a token is asked for at all"),
+    responses((status = 204, description = "The cookie is set, if a token is required"),
         (status = "default", body = Problem)))]
 pub(crate) async fn login(
-    guard: Option<Extension<Arc<Guard>>>,
+    auth: Option<Extension<Arc<Auth>>>,
     body: Bytes,
 ) -> Result<Response, Problem> {
     let login: Login = routes::read(&body, "send {\"token\": \"...\"}")?;
-    let Some(Extension(guard)) = guard else {
+    let Some(Extension(auth)) = auth else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let Some(token) = &guard.token else {
+    let Some(token) = &auth.token else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     if !token.is(login.token.trim()) {
         return Err(Problem::new(
             StatusCode::UNAUTHORIZED,
             "the token is wrong",
-            "take the link that `spoor crawl` or `spoor ctl JOB status` prints, or the token of \
+            "use the link that `spoor crawl` or `spoor ctl JOB status` prints, or the token of \
              the file that control.token_file names",
         ));
     }
-    let Guard { cookie, .. } = &*guard;
+    let Auth { cookie, .. } = &*auth;
     let session = token.session();
     let cookie = format!("{cookie}={session}; Path=/; HttpOnly; SameSite=Strict");
     Ok((StatusCode::NO_CONTENT, [(header::SET_COOKIE, cookie)]).into_response())
@@ -364,8 +366,8 @@ mod tests {
         said(of("127.0.0.1:0", Some(&path), None), "cannot be read");
         let long = "hunter2hunter2hunter2";
         for (text, mode, part) in [
-            ("hunter2hunter2\n", 0o600, "holds no token"),
-            ("hunter2 hunter2 hunter2", 0o600, "holds no token"),
+            ("hunter2hunter2\n", 0o600, "contains no token"),
+            ("hunter2 hunter2 hunter2", 0o600, "contains no token"),
             (long, 0o604, "chmod 600"),
             (long, 0o602, "chmod 600"),
         ] {
@@ -377,7 +379,7 @@ mod tests {
         std::fs::set_permissions(&path, PermissionsExt::from_mode(0o640)).unwrap();
         let other = "variable-variable";
         let read = of("0.0.0.0:1", Some(&path), Some(other));
-        assert_eq!(read, Ok(Some(long.to_owned())), "the file goes first");
+        assert_eq!(read, Ok(Some(long.to_owned())), "the file takes precedence");
         assert_eq!(
             of("0.0.0.0:1", None, Some(other)),
             Ok(Some(other.to_owned()))
@@ -392,11 +394,11 @@ mod tests {
         let address = "127.0.0.1:99".parse().unwrap();
         let token = Token("0123456789abcdef".to_owned());
         let session = token.session();
-        let guard = Guard::new(address, Some(token));
+        let auth = Auth::new(address, Some(token));
         let knows = |name: header::HeaderName, value: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(name, value.parse().unwrap());
-            guard.knows(&headers)
+            auth.knows(&headers)
         };
         use header::{AUTHORIZATION, COOKIE};
         assert!(knows(AUTHORIZATION, "Bearer 0123456789abcdef"));
@@ -415,7 +417,7 @@ mod tests {
             "the token itself"
         );
         assert!(!knows(COOKIE, &format!("spoor-98={session}")));
-        assert!(!guard.knows(&HeaderMap::new()));
-        assert!(Guard::new(address, None).knows(&HeaderMap::new()));
+        assert!(!auth.knows(&HeaderMap::new()));
+        assert!(Auth::new(address, None).knows(&HeaderMap::new()));
     }
 }

@@ -1,16 +1,15 @@
-//! Alt texts that nobody wrote for the image.
+//! Recognises alt texts that were not written for the image.
 //!
-//! Content management systems fill `alt` with the file's name or path, with what
-//! the camera called it, or with a word that stands for every image. One text
-//! and one address are all that is looked at: that a host repeats the same text on
-//! page after page is the frontier's to know.
+//! Content management systems fill `alt` with the file's name or path, with the camera's
+//! name for it, or with a word that fits every image. Only one text and one address are
+//! examined here; the frontier knows whether a host repeats a text on many pages.
 
 use percent_encoding::percent_decode_str;
 
 use crate::address::PageUrl;
 use crate::page::AltKind;
 
-/// Words that only say that here is an image: English, German, French, Spanish,
+/// Words that only say that there is an image: English, German, French, Spanish,
 /// Portuguese, Italian, Dutch, Polish, Russian, Turkish, Chinese, Japanese, Korean.
 const BOILERPLATE: &str = "\
     avatar banner background button cover fallback graphic headshot icon image images \
@@ -22,7 +21,7 @@ const BOILERPLATE: &str = "\
     zdjęcie изображение картинка фото фотография логотип resim fotoğraf görsel 图片 圖片 \
     照片 图像 缩略图 画像 写真 イメージ ロゴ サムネイル 이미지 사진 로고";
 
-/// Words that add nothing to one of [`BOILERPLATE`].
+/// Words that add no information to those of [`BOILERPLATE`].
 const FILLERS: &str = "\
     a an alt and article author available blog by click company day default \
     description empty enlarge featured for full gallery header here hero large loading \
@@ -30,7 +29,7 @@ const FILLERS: &str = "\
     this title to user view website zoom de del der des die du el la le kein keine \
     ohne sans sin titel titre x";
 
-/// What cameras, telephones and programs begin the name of a file with.
+/// Beginnings of the file names that cameras, phones and programs use.
 const CAMERA: &str = "\
     cimg dcim dji dsc dscf dscn gopr imag img imgp kgp mvi p pict pxl sam scan sdc wa \
     whatsapp screen shot bildschirmfoto unnamed copy edit edited kopie scaled cropped \
@@ -41,12 +40,12 @@ pub(super) const EXTENSIONS: [&str; 9] = [
     "jpg", "jpeg", "jpe", "png", "gif", "webp", "bmp", "tif", "tiff",
 ];
 
-/// Words above which a text is no label, whatever they are.
+/// A text with more words than this is never a label.
 const MAX_LABEL_WORDS: usize = 12;
-/// Segments of the path, counted from its end, that an alt text may repeat.
+/// How many segments of the path, counted from its end, an alt text may repeat.
 const MAX_SEGMENTS: usize = 12;
 
-/// What the text tells about an image at `url`; `None` where it is blank.
+/// The kind of the text of an image at `url`; `None` if it is blank.
 pub(super) fn kind(alt: &str, url: &PageUrl) -> Option<AltKind> {
     let alt = alt.trim();
     if alt.is_empty() {
@@ -55,7 +54,7 @@ pub(super) fn kind(alt: &str, url: &PageUrl) -> Option<AltKind> {
     let alt = alt.to_lowercase();
     let words = words(&alt);
     let is_in = |table: &str, word: &str| table.split(' ').any(|w| w == word);
-    // `a` with words of `b` besides, and short enough to be no sentence.
+    // `a` with some words of `b`, and too short for a sentence.
     let made_of = |a: &str, b: &str| {
         words.len() <= MAX_LABEL_WORDS
             && words.iter().all(|word| is_in(a, word) || is_in(b, word))
@@ -90,7 +89,7 @@ fn ends_as_file(alt: &str) -> bool {
         .is_some_and(|(stem, extension)| !stem.is_empty() && EXTENSIONS.contains(&extension))
 }
 
-/// A path of a content management system, its separators lost or not.
+/// A path of a content management system, with or without its separators.
 fn is_path(words: &[&str]) -> bool {
     [
         &["wp", "content", "uploads"][..],
@@ -101,7 +100,7 @@ fn is_path(words: &[&str]) -> bool {
     .any(|path| words.windows(path.len()).any(|window| window == *path))
 }
 
-/// One long word in which digits are many, as a hash or a number in a database.
+/// One long word with many digits, such as a hash or a database id.
 fn is_identifier(alt: &str) -> bool {
     let digits = alt.bytes().filter(u8::is_ascii_digit).count();
     alt.len() >= 12
@@ -111,8 +110,8 @@ fn is_identifier(alt: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b))
 }
 
-/// Whether the letters and digits are those of the file's name, with or without
-/// its extension and its size, or of the end of the path.
+/// Whether the letters and digits are those of the file name, with or without its
+/// extension and its size, or of the end of the path.
 fn repeats(alt: &str, url: &PageUrl) -> bool {
     let alt = letters(alt);
     if alt.is_empty() {
@@ -151,8 +150,8 @@ fn letters(text: &str) -> String {
     text.chars().filter(|c| c.is_alphanumeric()).collect()
 }
 
-/// The stem without the size that a program added: `cat-300x200`, `330px-cat`,
-/// `cat-scaled`, `cat@2x`.
+/// The stem without a size added by a program: `cat-300x200`, `330px-cat`, `cat-scaled`,
+/// `cat@2x`.
 fn without_size(stem: &str) -> &str {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     let is_size = |part: &str| {
