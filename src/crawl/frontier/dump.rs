@@ -334,7 +334,7 @@ pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, DumpError>
 /// Fills an empty store from a file of [`write_file`].
 ///
 /// # Errors
-/// As [`import`].
+/// As [`restore`].
 pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, DumpError> {
     let opened = File::open(file).map_err(io(file))?;
     let mut input = BufReader::new(MultiGzDecoder::new(BufReader::new(opened)));
