@@ -36,6 +36,7 @@ mod seeds;
 mod texts;
 mod units;
 mod values;
+mod watched;
 
 #[cfg(test)]
 mod tests;
@@ -60,9 +61,9 @@ pub use sections::{
     Limits, Logs, ModelSection, Network, Politeness, Rank, Recrawl, Scope, Seeds, StrategySection,
     Text, Train,
 };
-pub use seeds::WatchedSeed;
 pub use units::Size;
 pub use values::Auto;
+pub use watched::WatchedSeed;
 
 use section::Walker;
 

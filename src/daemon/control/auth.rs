@@ -23,7 +23,8 @@ use subtle::ConstantTimeEq;
 use utoipa::ToSchema;
 
 use super::dashboard;
-use super::routes::{self, Problem};
+use super::problem::Problem;
+use super::routes;
 use crate::config::{self, Listen};
 use crate::local_origin::{self, Sender};
 use crate::local_server::Seat;

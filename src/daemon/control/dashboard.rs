@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::history::{Packet, RecentImage, RecentPage, Yield};
-use super::routes::Problem;
+use super::problem::Problem;
 use super::{ControlError, ControlHandle};
 use crate::clock::now;
 use crate::crawl::frontier::{Curve, Focus, HostTurn, Tally};

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, watch};
 use utoipa::ToSchema;
 
-use super::routes::Problem;
+use super::problem::Problem;
 use super::status::Stage;
 use super::{ControlError, ControlHandle, Dashboard, Inner, Status};
 use crate::clock::{now, timestamp};

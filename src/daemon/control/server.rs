@@ -21,7 +21,8 @@ use tokio::task::JoinHandle;
 use super::ControlHandle;
 use super::auth::{Auth, Token, authorize};
 use super::entrance::Entrance;
-use super::routes::{self, Problem};
+use super::problem::Problem;
+use super::routes;
 use crate::local_server;
 
 /// The time limit for the start of a response, including the request's body.

@@ -11,6 +11,7 @@ use crate::address::PageUrl;
 use crate::page::{Extracted, Found, ImageCandidate, Prints, Terms, TextShare};
 
 use super::Options;
+use super::attributes::Attributes;
 use super::images;
 use super::json_ld;
 use super::links::Links;
@@ -97,26 +98,6 @@ pub(super) fn walk(
     let (mut extracted, layout) = collector.finish();
     neighbours.surround(&extracted.flow, &mut extracted.images, options);
     (extracted, layout)
-}
-
-/// The attributes of an element.
-pub(super) trait Attributes {
-    /// The value of the attribute; `None` if the element lacks it.
-    fn get(&self, name: &str) -> Option<&str>;
-
-    /// The names of its attributes.
-    fn names(&self) -> impl Iterator<Item = &str>;
-}
-
-impl Attributes for Element {
-    fn get(&self, name: &str) -> Option<&str> {
-        // `Element::attr` would intern the name each time.
-        self.attrs().find(|(n, _)| *n == name).map(|(_, v)| v)
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.attrs().map(|(name, _)| name)
-    }
 }
 
 /// Collects a page from its elements and texts in document order.

@@ -11,7 +11,7 @@ use crate::page::{AltKind, Embedding, Found, ImageCandidate, ImageTexts, MAX_LIC
 
 use super::Options;
 use super::alt_text;
-use super::html::Attributes;
+use super::attributes::Attributes;
 use super::sources::{self, Offer};
 use super::text::fold_some;
 

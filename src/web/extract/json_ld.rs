@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use crate::address::PageUrl;
 use crate::page::{Found, ImageCandidate, MAX_LICENCES};
 
-use super::html::Attributes;
+use super::attributes::Attributes;
 use super::{images, terms};
 
 /// The most bytes of all JSON-LD of a page; a script beyond that is skipped. A parsed

@@ -3,7 +3,7 @@
 use crate::address::PageUrl;
 use crate::page::{Link, LinkPosition};
 
-use super::html::Attributes;
+use super::attributes::Attributes;
 use super::text::{Folder, fold_some};
 
 /// The most characters of an anchor text that are kept.

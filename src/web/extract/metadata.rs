@@ -11,7 +11,7 @@ use jiff::fmt::{rfc2822, strtime};
 
 use crate::page::Metadata;
 
-use super::html::Attributes;
+use super::attributes::Attributes;
 use super::json_ld::Article;
 use super::text::fold_some;
 

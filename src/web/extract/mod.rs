@@ -29,6 +29,7 @@
 
 mod alt_text;
 mod article;
+mod attributes;
 mod charset;
 mod density;
 mod directives;

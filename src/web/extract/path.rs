@@ -7,7 +7,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::html::Attributes;
+use super::attributes::Attributes;
 
 /// Elements deeper than this share the path of the one at this depth.
 const MAX_DEPTH: usize = 256;

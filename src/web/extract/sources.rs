@@ -10,7 +10,7 @@ use cssparser::{Parser, Token};
 
 use crate::page::Found;
 
-use super::html::Attributes;
+use super::attributes::Attributes;
 use super::links::is_other_scheme;
 
 /// Attributes in which lazy-loading scripts keep the real address.

@@ -12,7 +12,8 @@ use crate::address::PageUrl;
 use crate::page::Extracted;
 
 use super::Options;
-use super::html::{Attributes, Collector, base_of};
+use super::attributes::Attributes;
+use super::html::{Collector, base_of};
 use super::json_ld;
 use super::text::{Layout, Role, role};
 

@@ -1,0 +1,78 @@
+//! Seeds with a schedule of their own.
+
+use std::time::Duration;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::errors::shown;
+use super::values::{Value, Wrong, mismatch};
+use crate::address::PageUrl;
+
+/// A seed that is visited repeatedly: `{ url = "...", every = "6h" }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedSeed {
+    /// Its address.
+    pub url: PageUrl,
+    /// The pause between two visits, a millisecond or more.
+    pub every: Duration,
+}
+
+impl Value for WatchedSeed {
+    type Unit = Self;
+
+    fn kind() -> String {
+        "a watched seed".to_owned()
+    }
+    fn form() -> String {
+        format!("a table as {}", Self::example())
+    }
+    fn example() -> String {
+        r#"{ url = "https://example.org/news", every = "6h" }"#.to_owned()
+    }
+    fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self> {
+        let DeValue::Table(table) = value.get_ref() else {
+            wrong.push((value.span(), mismatch::<Self>(value.get_ref())));
+            return None;
+        };
+        for key in table.keys() {
+            if !["url", "every"].contains(&key.get_ref().as_ref()) {
+                let why = format!("\"{}\" is not a key of it", shown(key.get_ref()));
+                wrong.push((key.span(), why));
+            }
+        }
+        // Both are read before either is used, so that all errors are reported at once.
+        let url: Option<PageUrl> = part(value, table, "url", wrong);
+        let every: Option<Duration> = part(value, table, "every", wrong);
+        if let (Some(Duration::ZERO), Some(given)) = (every, table.get("every")) {
+            wrong.push((given.span(), "a schedule needs a pause above 0s".to_owned()));
+            return None;
+        }
+        Some(Self {
+            url: url?,
+            every: every?,
+        })
+    }
+    fn show(&self) -> Option<String> {
+        let (url, every) = (self.url.show()?, self.every.show()?);
+        Some(format!("{{ url = {url}, every = {every} }}"))
+    }
+    fn unit(&self) -> Option<&Self> {
+        Some(self)
+    }
+}
+
+fn part<T: Value>(
+    whole: &Spanned<DeValue<'_>>,
+    table: &DeTable<'_>,
+    key: &str,
+    wrong: &mut Wrong,
+) -> Option<T> {
+    match table.get(key) {
+        Some(value) => T::read(value, wrong),
+        None => {
+            wrong.push((whole.span(), format!("`{key}` is missing")));
+            None
+        }
+    }
+}

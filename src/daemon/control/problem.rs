@@ -1,0 +1,80 @@
+//! The answer to a request that fails: what went wrong, and what to do.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::ControlError;
+
+/// What went wrong, and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Problem {
+    /// What is wrong.
+    pub error: String,
+    /// What to do next.
+    pub advice: String,
+    #[serde(skip)]
+    status: u16,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, error: impl Into<String>, advice: &str) -> Self {
+        Self {
+            error: error.into(),
+            advice: advice.to_owned(),
+            status: status.as_u16(),
+        }
+    }
+
+    pub(super) fn wrong(error: impl Into<String>, advice: &str) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, error, advice)
+    }
+}
+
+impl From<ControlError> for Problem {
+    fn from(error: ControlError) -> Self {
+        use ControlError as E;
+        let (status, advice) = match &error {
+            E::Config(_) => (StatusCode::BAD_REQUEST, "correct the job file"),
+            E::Change(_) => (
+                StatusCode::BAD_REQUEST,
+                "GET /api/config shows the current values and what may change",
+            ),
+            E::Ratings(_) => (
+                StatusCode::BAD_REQUEST,
+                "correct the named values, then try again",
+            ),
+            E::Readers(_) => (StatusCode::TOO_MANY_REQUESTS, "try again later"),
+            E::Preparing(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "try again when it has; Ctrl-C where it was started ends it",
+            ),
+            E::Ended => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                "start the crawl and try again",
+            ),
+            E::Store(_) | E::Io { .. } | E::Audit(_) => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "see the crawl's own log")
+            }
+            E::NotRunning(_)
+            | E::NobodyThere { .. }
+            | E::Silent { .. }
+            | E::Refused(_)
+            | E::Garbled(_) => (
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "this is a defect of spoor; please report it",
+            ),
+        };
+        Self::new(status, error.to_string(), advice)
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status);
+        let status = status.unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self)).into_response()
+    }
+}

@@ -1,0 +1,23 @@
+//! The attributes of an element, whether it is in a tree or in a stream of tokens.
+
+use scraper::node::Element;
+
+/// The attributes of an element.
+pub(super) trait Attributes {
+    /// The value of the attribute; `None` if the element lacks it.
+    fn get(&self, name: &str) -> Option<&str>;
+
+    /// The names of its attributes.
+    fn names(&self) -> impl Iterator<Item = &str>;
+}
+
+impl Attributes for Element {
+    fn get(&self, name: &str) -> Option<&str> {
+        // `Element::attr` would intern the name each time.
+        self.attrs().find(|(n, _)| *n == name).map(|(_, v)| v)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.attrs().map(|(name, _)| name)
+    }
+}
