@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::append::{segment_name, segment_number, segments};
 use super::output::{Form, Output};
-use super::remove::{Rewritten, Taken};
+use super::pieces::{Rewritten, Taken};
 use super::{OutputError, TextPlace};
 use crate::fs::IoError;
 use crate::fs::beneath;

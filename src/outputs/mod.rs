@@ -24,9 +24,11 @@
 mod append;
 mod document;
 mod known;
+mod list;
 mod log;
 mod names;
 mod output;
+mod pieces;
 mod remove;
 mod rotate;
 mod rows;
@@ -63,7 +65,8 @@ use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
 use known::{Entry, Known, Memory};
-use output::{OUTPUTS, Open, Output, Stamp};
+use list::OUTPUTS;
+use output::{Open, Output, Stamp};
 use rotate::Packer;
 use sightings::{Change, Sightings};
 

@@ -1,6 +1,6 @@
-//! The list of outputs that a crawl appends to. Each defines its name, the form of its
+//! An output that a crawl appends to. Each defines its name, the form of its
 //! files, and its lines for a finished task; the rest is common to all. A new output is a
-//! file that implements [`Output`] and a line in [`OUTPUTS`].
+//! file that implements [`Output`] and a line in [`OUTPUTS`](super::list::OUTPUTS).
 //!
 //! The length of each is stored in the batch of a page, by the output's name: an output
 //! that an earlier crawl did not have starts at zero.
@@ -12,18 +12,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::append::{Appender, next_segment, remove_segments_from, segment_name};
-use super::remove::{Rewritten, Taken, copy_without};
+use super::pieces::{Rewritten, Taken, copy_without};
 use super::{OutputError, Row, TextPlace, make_folder, make_folder_of, rotate, rows};
 use crate::fs::IoError;
 use crate::fs::beneath;
-
-/// All outputs. Their order does not matter.
-pub(super) static OUTPUTS: [&dyn Output; 4] = [
-    &super::log::Images,
-    &super::log::Log,
-    &super::texts::Sentences,
-    &super::document::DocumentLines,
-];
 
 /// Approximate size of a file of pieces, so that a corpus can be read and moved in parts.
 pub(super) const SEGMENT_BYTES: u64 = if cfg!(test) { 1024 } else { 256 * 1024 * 1024 };
@@ -108,47 +100,22 @@ pub(super) struct Stamp {
     pub outputs: BTreeMap<String, Position>,
 }
 
-/// The beginning of stamps with names of outputs. Earlier ones begin with a number, and
-/// none is encoded as 0 in two bytes.
-const BY_NAME: [u8; 2] = [0x80, 0x00];
-
-/// A stamp from before outputs had names.
-#[derive(Deserialize)]
-struct Positional {
-    log: u64,
-    images: u64,
-    segment: u32,
-    sentences: u64,
-}
+/// The beginning of every stamp, which tells it from other bytes.
+const BEGIN: [u8; 2] = [0x80, 0x00];
 
 impl Stamp {
     pub fn to_bytes(&self) -> Vec<u8> {
         // Numbers and names can always be encoded.
         let encoded = postcard::to_stdvec(self).unwrap_or_default();
-        [&BY_NAME[..], &encoded].concat()
+        [&BEGIN[..], &encoded].concat()
     }
 
     pub fn read(bytes: &[u8]) -> Result<Self, OutputError> {
-        let wrong = |e: postcard::Error| OutputError::Stamp { why: e.to_string() };
-        if let Some(named) = bytes.strip_prefix(&BY_NAME) {
-            return postcard::from_bytes(named).map_err(wrong);
-        }
-        let (old, rest) = postcard::take_from_bytes::<Positional>(bytes).map_err(wrong)?;
-        let generation = match rest {
-            [] => 0,
-            rest => postcard::from_bytes(rest).map_err(wrong)?,
+        let wrong = |why: String| OutputError::Stamp { why };
+        let Some(encoded) = bytes.strip_prefix(&BEGIN) else {
+            return Err(wrong("it does not begin as a stamp does".to_owned()));
         };
-        let at = |segment, length| Position { segment, length };
-        let outputs = [
-            ("log", at(0, old.log)),
-            ("images", at(0, old.images)),
-            ("sentences", at(old.segment, old.sentences)),
-        ];
-        let outputs = outputs.map(|(name, position)| (name.to_owned(), position));
-        Ok(Self {
-            generation,
-            outputs: outputs.into(),
-        })
+        postcard::from_bytes(encoded).map_err(|error| wrong(error.to_string()))
     }
 
     /// The end of an output; zero for one that did not exist then.
@@ -395,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_of_either_form_is_read() {
+    fn a_stamp_is_read_and_nothing_else() {
         let stamp = Stamp {
             generation: 3,
             outputs: [("log", 0, 7), ("documents", 2, 9)]
@@ -405,29 +372,9 @@ mod tests {
         assert_eq!(Stamp::read(&stamp.to_bytes()).unwrap(), stamp);
         let unknown = Stamp::default();
         assert_eq!(Stamp::read(&unknown.to_bytes()).unwrap(), unknown);
-        // As they were written before: log, images, segment, sentences, generation.
-        let place = |segment, length| Position { segment, length };
-        for (log, generation) in [(0_u64, 0_u64), (128, 0), (300, 2)] {
-            let mut old = postcard::to_stdvec(&(log, 5_u64, 1_u32, 6_u64)).unwrap();
-            if generation > 0 {
-                old.extend(postcard::to_stdvec(&generation).unwrap());
-            }
-            let read = Stamp::read(&old).unwrap();
-            assert_eq!(read.generation, generation);
-            let of = OUTPUTS.map(|o| read.of(o));
-            let expected = [place(0, 5), place(0, log), place(1, 6), place(0, 0)];
-            assert_eq!(of, expected);
+        for other in [&[][..], &[1, 2], &[128, 1, 5, 1, 6]] {
+            assert!(Stamp::read(other).is_err(), "{other:?}");
         }
-        assert!(Stamp::read(&[1, 2]).is_err());
         assert!(Stamp::read(&[0x80, 0x00, 9]).is_err());
-    }
-
-    #[test]
-    fn no_two_outputs_have_a_name_or_a_file_in_common() {
-        use std::collections::BTreeSet;
-        let names: BTreeSet<_> = OUTPUTS.iter().map(|o| o.name()).collect();
-        let forms = OUTPUTS.iter().map(|o| format!("{:?}", o.form()));
-        let forms: BTreeSet<_> = forms.collect();
-        assert_eq!((names.len(), forms.len()), (OUTPUTS.len(), OUTPUTS.len()));
     }
 }
