@@ -13,7 +13,7 @@ use spoor::daemon::{DaemonError, Observer};
 use spoor::outputs::Row;
 
 use super::log;
-use super::screen::{self, Mode};
+use super::screen::{self, Mode, counted};
 use super::steps;
 
 /// The shortest time between two changes of the line on a terminal.
@@ -445,19 +445,6 @@ fn share_of(done: u64, limit: u64) -> f64 {
         0 => 1.0,
         _ => (done as f64 / limit as f64).min(1.0),
     }
-}
-
-/// A number with separated thousands.
-pub fn counted(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// A duration in words, in its two largest units.

@@ -147,3 +147,16 @@ impl Write for Above {
         Ok(())
     }
 }
+
+/// A number with separated thousands.
+pub fn counted(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}

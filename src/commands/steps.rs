@@ -11,8 +11,7 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::Context;
 
-use super::progress::counted;
-use super::screen::{self, Mode};
+use super::screen::{self, Mode, counted};
 
 /// The log target of the library's steps.
 pub const TARGET: &str = "spoor::steps";

@@ -16,7 +16,8 @@ use spoor::daemon::{Fruitless, Summary};
 use spoor::page::Bucket;
 use spoor::sanitize;
 
-use super::progress::{counted, spoken};
+use super::progress::spoken;
+use super::screen::counted;
 
 /// The most seeds that are listed with their problems.
 const NAMED: usize = 10;

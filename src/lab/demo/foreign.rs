@@ -1,17 +1,17 @@
 //! Four pages that are not in English, in single-byte charsets as old pages use.
 
-use super::plan::{Kind, Page};
-
-struct Foreign {
-    host: &'static str,
-    path: &'static str,
-    language: &'static str,
-    title: &'static str,
-    label: &'static str,
-    text: &'static [&'static str],
+/// A page in another language, at a host of the demo.
+pub(super) struct Foreign {
+    pub host: &'static str,
+    pub path: &'static str,
+    pub language: &'static str,
+    pub title: &'static str,
+    pub label: &'static str,
+    /// Its sentences.
+    pub text: &'static [&'static str],
 }
 
-const PAGES: &[Foreign] = &[
+pub(super) const PAGES: &[Foreign] = &[
     Foreign {
         host: "nightlight-trust.test",
         path: "/fr/phare.html",
@@ -67,26 +67,3 @@ const PAGES: &[Foreign] = &[
         ],
     },
 ];
-
-/// Adds the pages after the other articles of their sites.
-pub(super) fn add(pages: &mut Vec<Page>) {
-    for foreign in PAGES {
-        let last = pages
-            .iter()
-            .rposition(|page| page.site.host == foreign.host && page.kind == Kind::Article);
-        let Some(at) = last else { continue };
-        let Some(mut page) = pages.get(at).cloned() else {
-            continue;
-        };
-        page.path = foreign.path.to_owned();
-        page.title = foreign.title.to_owned();
-        page.language = foreign.language;
-        page.label = foreign.label.to_owned();
-        page.paragraphs = foreign
-            .text
-            .chunks(2)
-            .map(|chunk| chunk.iter().map(|s| (*s).to_owned()).collect())
-            .collect();
-        pages.insert(at + 1, page);
-    }
-}

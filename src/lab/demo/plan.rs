@@ -97,9 +97,32 @@ pub(super) fn pages() -> Vec<Page> {
             }
         }
     }
-    foreign::add(&mut pages);
+    add_foreign(&mut pages);
     mix(&mut pages);
     pages
+}
+
+/// Adds the pages in other languages after the other articles of their sites.
+fn add_foreign(pages: &mut Vec<Page>) {
+    for foreign in foreign::PAGES {
+        let last = pages
+            .iter()
+            .rposition(|page| page.site.host == foreign.host && page.kind == Kind::Article);
+        let Some(at) = last else { continue };
+        let Some(mut page) = pages.get(at).cloned() else {
+            continue;
+        };
+        page.path = foreign.path.to_owned();
+        page.title = foreign.title.to_owned();
+        page.language = foreign.language;
+        page.label = foreign.label.to_owned();
+        page.paragraphs = foreign
+            .text
+            .chunks(2)
+            .map(|chunk| chunk.iter().map(|s| (*s).to_owned()).collect())
+            .collect();
+        pages.insert(at + 1, page);
+    }
 }
 
 /// Every third site has a contact page; on the others the link to it is dead.

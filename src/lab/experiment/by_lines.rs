@@ -1,6 +1,7 @@
 //! The benefit of more text about a topic: results by lines of text, as table and plots.
 
-use super::harvest::{ORACLE, Outcome, Row, mean, percent, size};
+use super::harvest::{Outcome, Row, mean, percent, size};
+use super::plan::ORACLE;
 use super::plan::plain;
 use super::sizes::MEAN;
 use crate::corpus::report::plot::{Line, Plot, Scale};

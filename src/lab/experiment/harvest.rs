@@ -6,11 +6,8 @@ use std::fmt::Write;
 use serde::Serialize;
 
 use super::claims::{Beside, Claim};
-use super::plan::{Plan, plain};
+use super::plan::{ORACLE, Plan, plain};
 use crate::corpus::report::plot::{Line, Plot, Scale};
-
-/// The name of the crawl that knows the labels.
-pub(super) const ORACLE: &str = "oracle";
 
 /// The result of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -11,6 +11,9 @@ use super::ExperimentError;
 use crate::config::Config;
 use crate::fs::IoError;
 
+/// The name of the crawl that knows the labels.
+pub(super) const ORACLE: &str = "oracle";
+
 /// The base of every job of an experiment: no delays, no files that do not affect the
 /// results, and no randomness except as planned.
 const BASE: &str = r#"
@@ -150,7 +153,7 @@ impl Plan {
             return Err(wrong("`fetches` must be at least 1".to_owned()));
         }
         for (n, name) in names.iter().enumerate() {
-            if *name == super::harvest::ORACLE || names.iter().skip(n + 1).any(|o| o == name) {
+            if *name == ORACLE || names.iter().skip(n + 1).any(|o| o == name) {
                 return Err(wrong(format!(
                     "two variants are called `{name}`; give each a name of its own"
                 )));
@@ -229,7 +232,7 @@ impl Plan {
             .collect();
         merge(&mut job, &self.own_keys(topic, begin, seed, &shapes));
         let text = toml::to_string(&job).map_err(|e| wrong(e.to_string()))?;
-        let name = variant.map_or(super::harvest::ORACLE, |v| v.name.as_str());
+        let name = variant.map_or(ORACLE, |v| v.name.as_str());
         Ok(Config::parse(
             &text,
             &format!("{}, {name}", self.path.display()),

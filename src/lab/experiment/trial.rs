@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::claims::Witness;
-use super::harvest::{Harvest, ORACLE};
+use super::harvest::Harvest;
+use super::plan::ORACLE;
 use super::plan::Plan;
 use super::web::Web;
 use super::{ExperimentError, Run};

@@ -4,7 +4,7 @@ use std::borrow::Borrow;
 
 use rustc_hash::FxHashMap;
 
-use super::estimate::EstimateError;
+use super::error::EstimateError;
 use super::tokens::Sentence;
 
 /// In every vocabulary, but in no sentence.

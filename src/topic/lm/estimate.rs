@@ -20,28 +20,12 @@ use std::ops::{Range, RangeInclusive};
 use serde::{Deserialize, Serialize};
 
 use super::corpus::{BOS, Corpus, Names};
+use super::error::EstimateError;
 use super::runs::{self, Marks, Run, Runs};
 use super::tokens::Sentence;
 
 /// The orders that can be estimated; KenLM is built to score up to 6.
 pub const ORDERS: RangeInclusive<usize> = 2..=6;
-
-/// Why no model can be estimated.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EstimateError {
-    /// There is not a single token.
-    #[error("there is no sentence to estimate a language model from; give more text of the topic")]
-    EmptyCorpus,
-    /// The order is outside [`ORDERS`].
-    #[error("a language model of order {order} cannot be estimated; set an order from 2 to 6")]
-    Order {
-        /// The requested order.
-        order: usize,
-    },
-    /// Positions are numbered with 32 bits.
-    #[error("the corpus has more than 4,294,967,295 tokens; estimate from a part of it")]
-    TooLarge,
-}
 
 /// What is subtracted from the counts of one order and given to unseen n-grams.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]

@@ -34,7 +34,8 @@
 pub mod arpa;
 mod bounds;
 mod corpus;
-pub mod estimate;
+pub mod error;
+mod estimate;
 pub mod kenlm;
 pub mod perplexity;
 mod runs;
@@ -43,6 +44,7 @@ pub mod tokens;
 #[cfg(test)]
 mod tests;
 
-pub use estimate::{Discount, Estimate, EstimateError, estimate};
+pub use error::EstimateError;
+pub use estimate::{Discount, Estimate, estimate};
 pub use kenlm::{KenLm, LanguageModel, ModelError, Running, SentenceScore};
 pub use tokens::{MIN_TOKENS, Sentence, Tokens, normalise, sentences};

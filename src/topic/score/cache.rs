@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::scorer::Rated;
+use super::measured::Rated;
 
 /// The most bytes for the texts and their ratings.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;

@@ -13,7 +13,7 @@ use crate::page::{Extracted, Span};
 use crate::topic::keywords::KeywordTable;
 use crate::topic::lm::{LanguageModel, Running, SentenceScore, Tokens, perplexity};
 
-use super::scorer::Measured;
+use super::measured::Measured;
 
 /// The text of a page that contains the words around its images.
 pub(super) struct PageText<'s> {

@@ -21,6 +21,7 @@ pub mod contrast;
 mod image_texts;
 pub mod judge;
 pub mod learner;
+mod measured;
 pub mod observer;
 pub mod rating;
 pub mod scorer;

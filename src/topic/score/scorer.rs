@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::cache::RatingCache;
 use super::image_texts::PageText;
+use super::measured::{Measured, Rated};
 use super::observer::PageObserver;
 use super::rating::weighted;
 use crate::address::PageUrl;
@@ -287,20 +288,6 @@ fn lines(sentences: &[Sentence]) -> String {
         text.push('\n');
     }
     text
-}
-
-/// The measurements behind the rating of a short text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Measured {
-    pub(super) perplexity: f64,
-    pub(super) keyword: f64,
-    pub(super) tokens: usize,
-}
-
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Rated {
-    pub(super) score: TextScore,
-    pub(super) link_keyword: f64,
 }
 
 /// The texts of one page, each rated once: menus repeat their anchors, and images

@@ -1,0 +1,18 @@
+//! What was measured of a short text.
+
+use crate::page::TextScore;
+
+/// The measurements behind the rating of a short text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Measured {
+    pub(super) perplexity: f64,
+    pub(super) keyword: f64,
+    pub(super) tokens: usize,
+}
+
+/// The rating of a short text.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Rated {
+    pub(super) score: TextScore,
+    pub(super) link_keyword: f64,
+}
