@@ -6,7 +6,7 @@ pub enum EstimateError {
     /// There is not a single token.
     #[error("there is no sentence to estimate a language model from; give more text of the topic")]
     EmptyCorpus,
-    /// The order is outside [`ORDERS`](super::ORDERS).
+    /// The order is outside [`ORDERS`](super::estimate::ORDERS).
     #[error("a language model of order {order} cannot be estimated; set an order from 2 to 6")]
     Order {
         /// The requested order.

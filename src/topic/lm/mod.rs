@@ -34,8 +34,8 @@
 pub mod arpa;
 mod bounds;
 mod corpus;
-pub mod error;
-mod estimate;
+mod error;
+pub mod estimate;
 pub mod kenlm;
 pub mod perplexity;
 mod runs;
