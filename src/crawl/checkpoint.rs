@@ -1,9 +1,7 @@
 //! Opens a job's folder so that a crawl resumes at its last commit.
 //!
-//! The frontier's store is authoritative; the outputs are cut back to the lengths that
-//! it
-//! records. A lock file keeps a second process out. The system releases it when the
-//! first
+//! The frontier's store is authoritative; the outputs are cut back to the lengths that it
+//! records. A lock file keeps a second process out. The system releases it when the first
 //! process ends, however it ends.
 
 mod backups;
@@ -111,8 +109,7 @@ pub struct OpenJob {
     pub lock: File,
 }
 
-/// Opens or starts the job that `config` describes; `now` is milliseconds since
-/// 1970.
+/// Opens or starts the job that `config` describes; `now` is milliseconds since 1970.
 ///
 /// # Errors
 /// [`OpenError`] names the file or folder; everything up to the last commit is kept.
@@ -133,8 +130,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let has_stamp = !frontier.stamp().is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
-        // sled starts an empty store where it can read none of its files; the crawl
-        // would
+        // sled starts an empty store where it can read none of its files; the crawl would
         // then repeat everything into the same outputs.
         let error = StoreError::Damaged {
             path: store_folder,
@@ -153,10 +149,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     outputs.rotate_at(config.logs.rotate.bytes());
     if !has_stamp {
         // The frontier is new, or was repaired without the record that holds the stamp.
-        // The
-        // data that the stamp counts must be on disk first, because the system may
-        // write the
-        // store's files before the outputs.
+        // The data that the stamp counts must be on disk first, because the system may
+        // write the store's files before the outputs.
         outputs.sync()?;
         frontier.set_stamp(outputs.stamp())?;
     }
@@ -189,8 +183,8 @@ pub fn policy(config: &Config) -> Policy {
     }
 }
 
-/// The takedowns of the job in `folder`; none where there is no list. The list is
-/// kept beside the frontier, not in it, so that it also holds for a frontier that was
+/// The takedowns of the job in `folder`; none where there is no list. The list is kept
+/// beside the frontier, not in it, so that it also holds for a frontier that was
 /// converted, restored from an earlier export, or started again.
 ///
 /// # Errors
@@ -220,8 +214,8 @@ fn receipt(folder: &Path) -> Option<String> {
     names.pop().map(|name| format!("{RECEIPTS}/{name}"))
 }
 
-/// Keeps every other process off a job for as long as the returned file is open. The
-/// file holds the process id.
+/// Keeps every other process off a job for as long as the returned file is open. The file
+/// holds the process id.
 ///
 /// # Errors
 /// [`OpenError::Busy`] where another process holds the lock.

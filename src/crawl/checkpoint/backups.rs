@@ -1,16 +1,13 @@
 //! Exports of the frontier that a running crawl writes to `checkpoints/`.
 //!
 //! A separate thread reads the export from a snapshot of the store while the crawl goes
-//! on. The file therefore shows one moment between two commits: each task in it is
-//! either
-//! finished with all of its effects or not started, and the stamp records the lengths
-//! of
+//! on. The file therefore shows one moment between two commits: each task in it is either
+//! finished with all of its effects or not started, and the stamp records the lengths of
 //! the outputs at that moment. Output written later is beyond the stamp. It is cut back
 //! when a crawl resumes from the import, so no task is lost or appears twice in the
 //! outputs.
 //!
-//! A file gets its final name only when it and all outputs that it refers to are
-//! synced.
+//! A file gets its final name only when it and all outputs that it refers to are synced.
 //! A store that cannot be read completely produces no file.
 
 use std::ops::ControlFlow;
@@ -63,8 +60,7 @@ pub struct Exports {
 impl Exports {
     /// For an open job; `now` is milliseconds since 1970. The first export is due one
     /// interval after the last one or, if there is none, after that much time spent
-    /// crawling
-    /// over all runs.
+    /// crawling over all runs.
     pub fn new(config: &Config, frontier: &Frontier, now: u64) -> Self {
         let job = config.job_folder();
         let every = millis(config.checkpoint.export);
@@ -82,11 +78,9 @@ impl Exports {
         }
     }
 
-    /// Starts an export where one is due and none is in progress. A failure is logged
-    /// as
+    /// Starts an export where one is due and none is in progress. A failure is logged as
     /// a warning, because the crawl does not need exports; the next one is tried after
-    /// the
-    /// usual interval.
+    /// the usual interval.
     pub fn round(&mut self, frontier: &Frontier, now: u64) {
         if now < self.due || self.running.as_ref().is_some_and(|r| !r.is_finished()) {
             return;
@@ -145,8 +139,8 @@ pub fn within(job: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Replaces all exports in a job's folder by one of the current frontier. Does
-/// nothing where there are none.
+/// Replaces all exports in a job's folder by one of the current frontier. Does nothing
+/// where there are none.
 ///
 /// # Errors
 /// [`DumpError`]. The earlier exports are removed only after the new one is written.

@@ -11,16 +11,14 @@ pub const MAX_ANCHOR: usize = 200;
 pub struct NewTask {
     /// Its address.
     pub url: PageUrl,
-    /// Its priority class; `None` where the score is above the cutoff (`razor`): the
-    /// link
+    /// Its priority class; `None` where the score is above the cutoff (`razor`): the link
     /// is recorded and not followed.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.
     pub score: f64,
     /// The parts of the score.
     pub parts: Option<LinkParts>,
-    /// The words of the anchor as the language model reads them, if it has any. They
-    /// are
+    /// The words of the anchor as the language model reads them, if it has any. They are
     /// kept until the link is fetched, up to [`MAX_ANCHOR`] bytes.
     pub anchor: Option<String>,
     /// The features that a learning crawl rates it by; the score is then ignored.
@@ -74,8 +72,8 @@ pub struct NewImage {
 /// Where an added address was found.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Origin {
-    /// Number of the finished page that names it; `None` for addresses that the
-    /// operator named.
+    /// Number of the finished page that names it; `None` for addresses that the operator
+    /// named.
     pub via: Option<u64>,
     /// Links from the nearest seed; for a sitemap, the number of index files above it.
     pub hops: u32,

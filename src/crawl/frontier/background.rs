@@ -1,6 +1,5 @@
-//! Background work between requests, a slice at a time: due URLs return to their
-//! queues, and
-//! stored URLs are judged again after a change of the scope, the rating or robots
+//! Background work between requests, a slice at a time: due URLs return to their queues,
+//! and stored URLs are judged again after a change of the scope, the rating or robots
 //! rules.
 
 use std::sync::Arc;
@@ -54,12 +53,9 @@ impl Frontier {
     }
 
     /// Gives pages their own schedule: a fixed interval between two visits, which
-    /// overrides `[recrawl]`. Unknown pages are added as seeds. The list replaces that
-    /// of
-    /// an earlier run: pages that are no longer on it follow `[recrawl]`. Scheduled
-    /// seeds
-    /// that cannot be fetched are not given up but requested again at the next
-    /// interval.
+    /// overrides `[recrawl]`. Unknown pages are added as seeds. The list replaces that of
+    /// an earlier run: pages that are no longer on it follow `[recrawl]`. Scheduled seeds
+    /// that cannot be fetched are not given up but requested again at the next interval.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; the store is then unchanged.

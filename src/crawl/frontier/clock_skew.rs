@@ -2,11 +2,9 @@
 //!
 //! Stored times are wall-clock times, because they must survive a restart. If the clock
 //! was ahead and has been corrected since, every host would wait for the difference. So
-//! each flush writes the time to a file beside the backend's. If opening finds that
-//! time in
-//! the future, all running pauses move back by the difference. The date of a page's
-//! next
-//! visit is not a pause and stays.
+//! each flush writes the time to a file beside the backend's. If opening finds that time
+//! in the future, all running pauses move back by the difference. The date of a page's
+//! next visit is not a pause and stays.
 //!
 //! A clock that was set forward cannot be distinguished from time that has passed.
 
@@ -39,15 +37,15 @@ pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
     })
 }
 
-/// The time of the last flush; `None` where it is unknown. Hosts then wait as long as
-/// the clock was set back, at worst.
+/// The time of the last flush; `None` where it is unknown. Hosts then wait as long as the
+/// clock was set back, at worst.
 fn last(folder: &Path) -> Option<u64> {
     let text = beneath::read_to_string(folder, NAME).ok()?;
     text.parse().ok()
 }
 
-/// Moves due times later than `now` back by as much as the clock was set back since
-/// the last flush. False where the clock was not set back.
+/// Moves due times later than `now` back by as much as the clock was set back since the
+/// last flush. False where the clock was not set back.
 pub(super) fn follow(tx: &mut Transaction<'_>, now: u64) -> Result<bool, StoreError> {
     let store = tx.store();
     let back = last(store.path()).map_or(0, |last| last.saturating_sub(now));

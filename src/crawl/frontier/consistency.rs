@@ -49,8 +49,8 @@ impl Consistency {
 /// Reads the whole store once. Memory does not grow with the store.
 ///
 /// # Errors
-/// [`StoreError`] where the store cannot be read at all; records that cannot be
-/// decoded are reported as problems.
+/// [`StoreError`] where the store cannot be read at all; records that cannot be decoded
+/// are reported as problems.
 pub fn check(store: &dyn Store) -> Result<Consistency, StoreError> {
     let mut audit = Consistency::default();
     let mut counts = Counts::default();

@@ -14,8 +14,8 @@ use super::{codec, keys};
 use crate::address::PageUrl;
 use crate::page::ImageContext;
 
-/// The words around an image on one page, and the other addresses that the page gives
-/// for it.
+/// The words around an image on one page, and the other addresses that the page gives for
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Words {
     #[serde(flatten)]

@@ -1,53 +1,38 @@
-//! The control sample: a small share of the fetches goes to links drawn by chance
-//! instead of by score, to measure the value of the score.
+//! The control sample: a small share of the fetches goes to links drawn by chance instead
+//! of by score, to measure the value of the score.
 //!
 //! # The population
 //!
 //! All links from pages and sitemaps that are known and not requested yet, including
-//! those
-//! above the razor, which an unfocused crawl would follow as well. Each has the same
-//! probability at every draw. Seeds, revisited pages and links that rules keep out are
-//! excluded. The control sample thus estimates the result of the next fetch if the
-//! strategy
-//! were dropped now. It does not estimate the result of a crawl that was unfocused from
-//! its
-//! first page, which would know other links: the links known here are on pages that
-//! this
-//! crawl chose, and the best of them have been taken.
+//! those above the razor, which an unfocused crawl would follow as well. Each has the
+//! same probability at every draw. Seeds, revisited pages and links that rules keep out
+//! are excluded. The control sample thus estimates the result of the next fetch if the
+//! strategy were dropped now. It does not estimate the result of a crawl that was
+//! unfocused from its first page, which would know other links: the links known here are
+//! on pages that this crawl chose, and the best of them have been taken.
 //!
 //! # The method
 //!
-//! Every new link is appended to a list in the store (`N`), and a draw is a random
-//! number
-//! below its length. If the entry is gone for good (done, dropped), the last entry
-//! takes its
-//! place and another number is drawn. An entry that is only out of reach now (leased,
+//! Every new link is appended to a list in the store (`N`), and a draw is a random number
+//! below its length. If the entry is gone for good (done, dropped), the last entry takes
+//! its place and another number is drawn. An entry that is only out of reach now (leased,
 //! waiting, at a host that is given up) stays. A link costs one write and a draw some
-//! reads,
-//! independent of the number of links, and every draw is uniform whatever was drawn
-//! before.
-//! A sample by hashes of addresses would be smaller but would wear out: the addresses
-//! below
-//! its threshold are drawn until only recent ones are left. A site cannot make
-//! addresses
-//! that are drawn more often.
+//! reads, independent of the number of links, and every draw is uniform whatever was
+//! drawn before. A sample by hashes of addresses would be smaller but would wear out: the
+//! addresses below its threshold are drawn until only recent ones are left. A site cannot
+//! make addresses that are drawn more often.
 //!
 //! A drawn link stays in its queue by its score, or enters the queue where it was above
-//! the
-//! razor, and is *pending*: it goes before everything else at its host as soon as the
-//! host's
-//! clock and rules permit, and delays no other host. The set of pending links is
-//! committed
-//! with the draw. If a drawn link redirects, the final target becomes pending in its
-//! place.
+//! the razor, and is *pending*: it goes before everything else at its host as soon as the
+//! host's clock and rules permit, and delays no other host. The set of pending links is
+//! committed with the draw. If a drawn link redirects, the final target becomes pending
+//! in its place.
 //!
 //! # Known inaccuracies
 //!
 //! A link that robots rules or failures kept out, and that comes back after a draw hit
-//! it,
-//! is not listed again. A link that the scope lets in again may be listed twice until a
-//! draw
-//! hits it. Links found while the sample was off are not listed at all.
+//! it, is not listed again. A link that the scope lets in again may be listed twice until
+//! a draw hits it. Links found while the sample was off are not listed at all.
 //!
 //! This module has no model: the caller of `finish` says how likely a page is on topic.
 
@@ -154,17 +139,16 @@ fn hit(tx: &Transaction<'_>, intake: &Intake<'_>, key: &[u8], now: u64) -> Resul
     })
 }
 
-/// Whether a host is given up for now. Only hosts with a queue are looked at: no
-/// other host is given up.
+/// Whether a host is given up for now. Only hosts with a queue are looked at: no other
+/// host is given up.
 fn is_given_up(schedule: &Schedule, url: &PageUrl, now: u64) -> bool {
     let slot = schedule.slot(&url.host_key());
     let host = slot.and_then(|slot| schedule.host(slot));
     host.is_some_and(|host| host.record.parked_until.is_some_and(|until| until > now))
 }
 
-/// Removes pending links that ended without a request, and those of hosts that are
-/// given up, so that dead hosts do not end the draws. Links above the razor are dropped
-/// again.
+/// Removes pending links that ended without a request, and those of hosts that are given
+/// up, so that dead hosts do not end the draws. Links above the razor are dropped again.
 fn tidy_pending(tx: &mut Transaction<'_>, intake: &Intake<'_>, now: u64) -> Result<(), StoreError> {
     for drawn in std::mem::take(&mut tx.meta.sample.pending) {
         let key = keys::url(&drawn.url, TaskKind::Page);
@@ -216,8 +200,8 @@ fn pend(tx: &mut Transaction<'_>, drawn: Drawn) {
     tx.meta.sample.pending.push(drawn);
 }
 
-/// Stores the result of another rating for a pending link: its score, where that is
-/// above the razor. False where the link is not pending.
+/// Stores the result of another rating for a pending link: its score, where that is above
+/// the razor. False where the link is not pending.
 pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option<f64>) -> bool {
     let pending = &mut tx.meta.sample.pending;
     if pending.is_empty() {
@@ -233,8 +217,8 @@ pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option
     true
 }
 
-/// Books a leased page task that is settled. `first` is true where the page was
-/// never fetched before; `judged` is the judgement of the page, if one came.
+/// Books a leased page task that is settled. `first` is true where the page was never
+/// fetched before; `judged` is the judgement of the page, if one came.
 pub(super) fn book_fetch(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,

@@ -1,18 +1,14 @@
-//! A dump: the whole frontier as lines of JSON. Conversion, compaction by rewriting,
-//! and
+//! A dump: the whole frontier as lines of JSON. Conversion, compaction by rewriting, and
 //! repair each write a dump and restore a store from it.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
-//! context, a numbered page, an errand, a prefix, a domain, an alt text, a kept
-//! file, the addresses that stand in for others, the image ledger, the control sample
-//! and
-//! its drawn links, the rating of all links.
-//! Queues, waiting lists, coming visits, the index of simhashes and the list of links
-//! to
-//! draw from are omitted, because they follow from the records of the URLs. A restore
-//! rebuilds them and counts everything again. So the restored store is consistent
-//! whatever the dump contains, and a damaged store is repaired by dumping its readable
-//! part.
+//! context, a numbered page, an errand, a prefix, a domain, an alt text, a kept file, the
+//! addresses that stand in for others, the image ledger, the control sample and its drawn
+//! links, the rating of all links. Queues, waiting lists, coming visits, the index of
+//! simhashes and the list of links to draw from are omitted, because they follow from the
+//! records of the URLs. A restore rebuilds them and counts everything again. So the
+//! restored store is consistent whatever the dump contains, and a damaged store is
+//! repaired by dumping its readable part.
 
 mod building;
 mod salvage;
@@ -58,8 +54,7 @@ const BATCH_LINES: usize = 2_000;
 const BATCH_BYTES: usize = 16 << 20;
 
 /// The longest line that is read, in bytes. The longest lines that are written hold the
-/// state of a learning crawl, or a robots.txt of half a megabyte with every byte
-/// escaped.
+/// state of a learning crawl, or a robots.txt of half a megabyte with every byte escaped.
 const MAX_LINE: u64 = 8 << 20;
 
 /// Why a dump cannot be written or read.
@@ -157,8 +152,7 @@ enum Fact {
         record: GroupRecord,
     },
     /// The host's addresses are to be checked against new robots rules, from the first
-    /// one:
-    /// the progress of a check is not carried over.
+    /// one: the progress of a check is not carried over.
     Recheck {
         host: HostKey,
         scheme: String,

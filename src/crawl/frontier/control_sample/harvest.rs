@@ -1,6 +1,5 @@
-//! The gain of focusing: counts of pages found by score and by chance, as pure
-//! arithmetic without a store or a model. The caller says how likely a page is on
-//! topic.
+//! The gain of focusing: counts of pages found by score and by chance, as pure arithmetic
+//! without a store or a model. The caller says how likely a page is on topic.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,16 +10,11 @@ const Z: f64 = 1.959_963_984_540_054;
 
 /// Uncertainty of the judge's boundary between on-topic and other pages, as log-odds.
 /// Training sees texts, not the pages that a crawl will meet, so the boundary is only
-/// known
-/// to lie somewhere between the two kinds. This moves it half way to the mean text of
-/// the
-/// topic, or as far in the other direction. On the lab web the true share was in that
-/// range
-/// in 42 of the 46 cases with a range, and never more than 6 points outside of it. The
-/// error
-/// is larger only with seed pages as texts and long neutral texts (see the topic
-/// `headline`
-/// of the guide).
+/// known to lie somewhere between the two kinds. This moves it half way to the mean text
+/// of the topic, or as far in the other direction. On the lab web the true share was in
+/// that range in 42 of the 46 cases with a range, and never more than 6 points outside of
+/// it. The error is larger only with seed pages as texts and long neutral texts (see the
+/// topic `headline` of the guide).
 const DOUBT: f64 = 1.6;
 
 /// Greatest number of points in a curve; beyond it, each two points become one.
@@ -32,8 +26,8 @@ const FIRST_SPAN: u64 = 50;
 /// Counts of followed links and of the on-topic pages behind them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Links fetched for the first time, whether or not a page came. A redirect
-    /// is counted by its final target.
+    /// Links fetched for the first time, whether or not a page came. A redirect is
+    /// counted by its final target.
     pub fetches: u64,
     /// Fetches that returned a page.
     pub pages: u64,
@@ -74,10 +68,8 @@ impl Tally {
     }
 
     /// The range of the share of all links in the population of this sample: from the
-    /// lower
-    /// end of the interval around the strict count to the upper end of the one around
-    /// the lax
-    /// count.
+    /// lower end of the interval around the strict count to the upper end of the one
+    /// around the lax count.
     pub fn drawn_range(&self) -> Option<(f64, f64)> {
         let (strict, lax) = self.range()?;
         Some((self.around(strict)?.0, self.around(lax)?.1))
@@ -125,8 +117,8 @@ impl Tally {
     }
 }
 
-/// Counts of pages found by score and by chance. Seeds are in neither count, since
-/// every strategy is given them.
+/// Counts of pages found by score and by chance. Seeds are in neither count, since every
+/// strategy is given them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Focus {
     /// Links that the strategy chose.
@@ -136,11 +128,9 @@ pub struct Focus {
 }
 
 impl Focus {
-    /// The ratio of the on-topic share of fetches that the strategy chose to that of
-    /// the
+    /// The ratio of the on-topic share of fetches that the strategy chose to that of the
     /// control sample; `None` while the control sample has found nothing on topic,
-    /// because the
-    /// gain then has no upper bound.
+    /// because the gain then has no upper bound.
     pub fn gain(&self) -> Option<f64> {
         let control = self.control.share().filter(|share| *share > 0.0)?;
         Some(self.focused.share()? / control)
@@ -157,8 +147,8 @@ impl Focus {
             let inner = (p * q).powi(2) - own * other * (2.0 * p - own) * (2.0 * q - other);
             inner.max(0.0).sqrt()
         };
-        // Both are solutions of a quadratic equation, in a form that never divides
-        // by a difference of nearly equal numbers.
+        // Both are solutions of a quadratic equation, in a form that never divides by a
+        // difference of nearly equal numbers.
         let low = p_low * (2.0 * p - p_low) / (p * q + root(p_low, q_high)).max(f64::MIN_POSITIVE);
         let high = (p * q + root(p_high, q_low)) / (q_low * (2.0 * q - q_low));
         Some((low.max(0.0), if q_low > 0.0 { high } else { f64::INFINITY }))
@@ -339,9 +329,8 @@ mod tests {
             prop_assert!((high * other_low - 1.0).abs() < 1e-6, "{high} {other_low}");
         }
 
-        /// For a crawl of any length, the curve counts every fetch once, has few
-        /// points, and
-        /// all points but the last are complete.
+        /// For a crawl of any length, the curve counts every fetch once, has few points,
+        /// and all points but the last are complete.
         #[test]
         fn a_curve_is_bounded_and_loses_nothing(
             fetches in proptest::collection::vec((any::<bool>(), any::<Option<f64>>()), 0..9_000)

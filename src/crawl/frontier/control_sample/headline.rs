@@ -1,5 +1,5 @@
-//! The result of a crawl in one sentence for readers who do not know language models,
-//! and the same as data.
+//! The result of a crawl in one sentence for readers who do not know language models, and
+//! the same as data.
 
 use std::fmt;
 
@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::harvest::{Focus, Tally};
 
-/// Fewest pages for which a share is reported; with fewer, one page more or less
-/// changes it too much.
+/// Fewest pages for which a share is reported; with fewer, one page more or less changes
+/// it too much.
 pub const MIN_PAGES: u64 = 30;
 
 /// Fewest pages drawn by chance for which their share is always reported.
@@ -16,17 +16,15 @@ const MIN_DRAWN: u64 = 30;
 
 /// Share of pages that look on topic above which too few other pages were seen: a judge
 /// that takes a whole field for the topic gives the same result. On the lab web one did
-/// so
-/// for 90 % of the pages and more, where a third to two thirds were on topic.
+/// so for 90 % of the pages and more, where a third to two thirds were on topic.
 const ALIKE: f64 = 0.86;
 
 /// Fewest pages drawn by chance that can show that the judge does refuse pages.
 const MIN_REFUSED: u64 = 20;
 
 /// The first line of every summary: how many of the chosen pages are on topic, and how
-/// many of those drawn by chance from the same links. [`Display`](fmt::Display) gives
-/// it in
-/// words.
+/// many of those drawn by chance from the same links. [`Display`](fmt::Display) gives it
+/// in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Headline {
     /// The topic, as it is named in the sentence.
@@ -44,8 +42,7 @@ pub struct Headline {
     /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
     pub drawn_share: Option<f64>,
     /// The range of the share of all these links. It allows for the uncertainty of the
-    /// judge
-    /// and for the small number of drawn pages (95 %).
+    /// judge and for the small number of drawn pages (95 %).
     pub drawn_range: Option<(f64, f64)>,
     /// The ratio of `share` to `drawn_share`.
     pub gain: Option<f64>,
@@ -59,8 +56,7 @@ pub struct Headline {
 pub enum Doubt {
     /// Too few pages were fetched so far.
     Early,
-    /// Nearly all pages look on topic. Either they are, or the judge takes a whole
-    /// field
+    /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
     /// for the topic; it has seen too few others to decide.
     Alike,
     /// The model has too little text: no neutral text to compare the topic with, or too
@@ -73,9 +69,8 @@ pub enum Doubt {
 
 impl Focus {
     /// The result of the crawl in plain words, such as "Of 100 pages it chose, about 54
-    /// (41 to 66)
-    /// are about lighthouses; of 100 drawn by chance from the same links, about 9 (3 to
-    /// 17)."
+    /// (41 to 66) are about lighthouses; of 100 drawn by chance from the same links,
+    /// about 9 (3 to 17)."
     pub fn sentence(&self, topic: &str) -> String {
         self.headline(topic).to_string()
     }

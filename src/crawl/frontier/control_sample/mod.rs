@@ -1,8 +1,7 @@
 //! The state and the results of the control sample: plain values without a store.
 //!
 //! [`draws`](super::draws) explains the sample and draws the links. Here are `sample`
-//! (its
-//! state), `harvest` (counts of pages found by score and by chance) and `headline`
+//! (its state), `harvest` (counts of pages found by score and by chance) and `headline`
 //! (those in words).
 
 mod harvest;

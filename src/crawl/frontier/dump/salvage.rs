@@ -1,7 +1,6 @@
 //! Reads a store around damaged parts.
 //!
-//! A damaged block fails every scan that meets it. The data beyond it is found by
-//! trying
+//! A damaged block fails every scan that meets it. The data beyond it is found by trying
 //! ever farther keys and then halving the distance. The meaning of the pairs is unknown
 //! here.
 
@@ -12,8 +11,7 @@ use crate::crawl::frontier::store::{Readable, Visit};
 /// Most damaged places of a store that are skipped, for each kind of record.
 const MAX_STUMBLES: usize = 1_000;
 
-/// Most halvings to find the end of a damaged place; eight resolve one byte of a
-/// key.
+/// Most halvings to find the end of a damaged place; eight resolve one byte of a key.
 const MAX_HALVINGS: usize = 512;
 
 /// Visits all readable pairs under a prefix, around damaged places. Returns the first
@@ -45,8 +43,7 @@ pub(super) fn scan_around_damage(
 
 /// The nearest key after `at`, as far as it can be found, where the store is readable
 /// again; a key without `prefix` if there is none. Readable pairs between two damaged
-/// places
-/// close together may be skipped.
+/// places close together may be skipped.
 fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
     let readable = |from: &[u8]| {
         let mut stop = |_: &[u8], _: &[u8]| ControlFlow::Break(());
