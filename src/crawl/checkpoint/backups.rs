@@ -99,13 +99,17 @@ impl Exports {
                     tracing::info!(path = %path.display(), urls, seconds, "exported the frontier");
                 }
                 Err(ExportError::Ended) => {}
-                Err(error) => tracing::warn!(%error, "the frontier could not be exported; the next export is tried later"),
+                Err(error) => {
+                    tracing::warn!(%error, "the frontier could not be exported; the next export is tried later")
+                }
             }
         };
         let thread = std::thread::Builder::new().name("export".to_owned());
         match thread.spawn(work) {
             Ok(running) => self.running = Some(running),
-            Err(error) => tracing::warn!(%error, "no thread could be started to export the frontier"),
+            Err(error) => {
+                tracing::warn!(%error, "no thread could be started to export the frontier")
+            }
         }
     }
 }

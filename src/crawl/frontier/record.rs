@@ -201,7 +201,8 @@ pub struct HostRecord {
 /// The IP address of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// The address; `None` where requests go through the operator's proxy.
+    /// The address; `None` where the operator sends its requests elsewhere
+    /// (`network.connect_to`).
     pub address: Option<IpAddr>,
     /// Time of the lookup, in milliseconds since 1970.
     pub at: u64,

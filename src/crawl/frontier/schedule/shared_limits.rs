@@ -202,7 +202,7 @@ pub struct Group {
     pub record: GroupRecord,
     /// Hosts in memory that belong to it.
     pub members: usize,
-    /// Those of them that have answered there.
+    /// Members that have answered at that address.
     pub proven: usize,
     /// Proven hosts that failed since the last answer of the group.
     pub failing: BTreeSet<HostKey>,
