@@ -13,14 +13,13 @@
 //! round. Images on separate hosts thus arrive as fast as these hosts permit. The share
 //! decides where both compete: for open requests, and for the clock of a host that has
 //! both. The best host for pages has a separate account in memory, because otherwise its
-//! images would take all its requests. own in memory, or its images would take all its
-//! requests.
+//! images would take all its requests.
 
 use serde::{Deserialize, Serialize};
 
 use crate::page::TaskKind;
 
-/// What an account holds at most, in requests, either way.
+/// Greatest balance of an account, in requests, in either direction.
 const MAX_OWED: f64 = 3.0;
 
 /// Tolerance: sums of shares are not exact.

@@ -35,9 +35,9 @@ impl Frontier {
             .apply_control(&mut self.ledger.meta_mut().sample);
     }
 
-    /// Sets the greatest number of open requests. Once any host has answered, at most
-    /// three quarters of them are for hosts that have not answered yet or failed last,
-    /// and a quarter while such hosts stay silent.
+    /// Sets the greatest number of open requests. Once any host has returned something,
+    /// at most three quarters of them are for hosts that have returned nothing yet or
+    /// failed last, and a quarter while such hosts stay silent.
     pub fn set_most_open(&mut self, most: usize) {
         self.leases.newcomers.set_most(most);
     }

@@ -14,8 +14,8 @@ impl Frontier {
         self.gate.is_patient
     }
 
-    /// Whether a host without an answer could be requested if fewer requests to such
-    /// hosts were open.
+    /// Whether a host that has returned nothing yet could be requested if fewer requests
+    /// to such hosts were open.
     pub fn keeps_back(&self) -> bool {
         self.schedule.keeps_back()
     }

@@ -140,9 +140,9 @@ fn measured(positive: &[f64], neutral: &[f64]) -> Option<Measured> {
     })
 }
 
-/// The cut with the largest J: the share of positive texts up to the cut minus that of
-/// neutral ones. For an interval of equally good cuts, its geometric middle; for several
-/// intervals, the one that excludes most neutral text. Both lists ascend.
+/// The cut with the largest J, the share of positive texts above it, and the share of
+/// neutral texts up to it. For an interval of equally good cuts, its geometric middle;
+/// for several intervals, the one that excludes most neutral text. Both lists ascend.
 fn youden(positive: &[f64], neutral: &[f64]) -> Option<(f64, f64, f64)> {
     if positive.is_empty() || neutral.is_empty() {
         return None;

@@ -122,7 +122,7 @@ fn of_words(all: &[Contrasts]) -> Vec<f64> {
     all.iter().map(|c| c.of_words).collect()
 }
 
-/// The mean log-probability under the language model; `None` where there are too few.
+/// The mean contrast by the language model; `None` where there are too few documents.
 fn by_model(all: &[Contrasts]) -> Option<f64> {
     let all: Vec<f64> = all.iter().map(|c| c.by_model).collect();
     Lump::of(&all).map(|lump| lump.mean)

@@ -20,8 +20,8 @@ const MAX_CONTEXT_HOPS: usize = 20;
 
 /// Withdraws a page's words around an image, because the page no longer allows its use. A
 /// queued image without other words is deleted, as if it had never been found. A leased
-/// image is judged when it arrives. For an image that is already kept, its note is
-/// returned.
+/// image is judged when it arrives. For an image that is already kept, the transaction
+/// receives an edit of the output.
 pub fn withhold(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,

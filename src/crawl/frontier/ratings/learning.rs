@@ -31,7 +31,7 @@ use crate::page::{Bucket, Clues, Heard, Outcome, Reason, Task, TaskKind};
 use crate::topic::strategy::Learning;
 use crate::web::scope::Scope;
 
-/// Examples after which what was learned is written as a whole.
+/// Examples after which the whole learned state is written.
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
 /// The number of examples at which all links are re-rated for the first time.
 const FIRST_RERATING: u64 = 16;

@@ -2,8 +2,8 @@
 //!
 //! `head` (the next task of a host), `shared_limits` (clocks that hosts share),
 //! `lookahead` (hosts in their delay, by their best link), `newcomers` (the limit of open
-//! requests to hosts that have not answered yet), `order` (all hosts, by the event that
-//! they wait for). None of these reads the store.
+//! requests to hosts that have returned nothing yet), `order` (all hosts, by the event
+//! that they wait for). None of these reads the store.
 
 mod head;
 mod lookahead;

@@ -2,13 +2,13 @@
 //!
 //! A host may accept a connection and send nothing, or a byte now and then. Names and
 //! addresses for such hosts cost nothing, and each holds a request until the job's
-//! timeout. So hosts that have not answered yet, and those that failed last, are
+//! timeout. So hosts that have returned nothing yet, and those that failed last, are
 //! *newcomers*, and the number of open requests to them is limited. The limit adapts:
 //! three quarters of all requests while newcomers answer promptly, as in a broad crawl
 //! that keeps finding new hosts, and a quarter while they stay silent. There is no limit
-//! before the first host has answered, so a crawl starts at full speed.
+//! before the first host has returned something, so a crawl starts at full speed.
 //!
-//! This module reads no store and no clock. This module reads no store and no clock.
+//! This module reads no store and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +27,7 @@ pub struct Newcomers {
     /// Leases that are not silent yet, in the order of granting, with their times.
     young: BTreeMap<u64, u64>,
     silent: BTreeSet<u64>,
-    /// Whether any host has answered since this process started.
+    /// Whether any host has returned something since this process started.
     any_gave: bool,
 }
 
@@ -79,8 +79,8 @@ impl Newcomers {
         self.young.insert(lease, now);
     }
 
-    /// Books the end of a lease at any host. `answered` is whether the host answered this
-    /// time, `gave` whether it has ever answered with content.
+    /// Books the end of a lease at any host. `answered` is whether the host has no
+    /// failure now, `gave` whether it has ever returned something and did not fail last.
     pub fn ended(&mut self, lease: u64, answered: bool, gave: bool) {
         self.silent.remove(&lease);
         if self.young.remove(&lease).is_some() && answered {

@@ -4,9 +4,9 @@
 //! ordered sets: *ready* by the rank of its head (and of its next image, in a separate
 //! set), *due* by the time of its next request, *parked* by the time of the next attempt
 //! after it was given up, *held* by its rank at a group whose clock runs, or *kept back*
-//! by its rank while enough requests to hosts without an answer are open. Leasing takes
-//! the first of the ready set, so priorities hold across hosts. All operations cost the
-//! logarithm of the number of active hosts. This module reads no store and no clock.
+//! by its rank while enough requests to newcomers are open. Leasing takes the first of
+//! the ready set, so priorities hold across hosts. All operations cost the logarithm of
+//! the number of active hosts. This module reads no store and no clock.
 //!
 //! Where hosts are held at a group, one host of that group is ready, or the group itself
 //! is in the due set, so no host is held for ever.
@@ -98,8 +98,7 @@ pub struct HostStates {
     pub ready: usize,
     /// Hosts in their delay or back-off.
     pub due: usize,
-    /// Hosts that wait for a shared clock, or until fewer requests to hosts without an
-    /// answer are open.
+    /// Hosts that wait for a shared clock, or until fewer requests to newcomers are open.
     pub held: usize,
     /// Hosts that are given up for now.
     pub parked: usize,

@@ -3,7 +3,7 @@
 //! It reports damage as errors (every block has a checksum; a panic becomes an error
 //! here) and was safe across power cuts, unlike sled. An applied batch reaches the
 //! operating system, so a SIGKILL loses nothing that was committed; [`Store::flush`] also
-//! syncs it to disk. disk.
+//! syncs it to disk.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};

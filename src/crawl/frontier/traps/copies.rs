@@ -6,7 +6,7 @@
 //!
 //! A declared canonical address is accepted within the page's own host, and where nothing
 //! contradicts it: neither the texts, where both are known, nor the fact that a whole
-//! site cannot be one page. whole site cannot be one page.
+//! site cannot be one page.
 
 use std::ops::ControlFlow;
 
