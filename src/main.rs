@@ -1,4 +1,4 @@
-//! The `spoor` command: a thin face over the library.
+//! The `spoor` command: a thin layer over the library.
 
 mod commands;
 
@@ -9,9 +9,9 @@ use commands::log::LogFormat;
 use spoor::crawl::frontier::store;
 use spoor::sanitize;
 
-/// Pages are taken apart in several threads, each into a tree of thousands of small pieces:
-/// glibc either has the threads wait for one another, or keeps in the arena of each what a
-/// large page took once.
+/// Pages are parsed in several threads, each into a tree of thousands of small
+/// allocations. With glibc's allocator the threads either wait for one another, or each
+/// one's arena keeps the memory that a large page once needed.
 #[cfg(not(target_env = "msvc"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         begin_with_few_arenas();
     }
     if !arguments.command.serves() {
-        // `| head` ends a command that prints, as it ends others.
+        // `| head` ends a printing command, as usual on Unix.
         sigpipe::reset();
     }
     match commands::run(arguments.command) {
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             let code = commands::exit::of_error(&error);
             let text = commands::told(&error);
             match log_format {
-                // Whoever reads the log reads of its end too.
+                // Readers of the log also need the final error.
                 LogFormat::Json => tracing::error!(exit_code = code, "{text}"),
                 LogFormat::Text => eprintln!("spoor: {}", sanitize::shown(&text)),
             }
@@ -48,11 +48,11 @@ fn main() -> ExitCode {
     }
 }
 
-/// Begins the program anew with two arenas for memory that give back at once what is not
-/// used for a second, unless the environment says otherwise. By itself the allocator has
-/// four arenas for every core and waits for ten seconds: a crawl of the zoo takes 430 MB
-/// then, and less than 300 MB so. It reads this only at the start of a process, and cannot
-/// be told later without unsafe code.
+/// Restarts the program with two memory arenas that return memory after one second
+/// without use, unless the environment configures the allocator. By default the allocator
+/// has four arenas per core and waits for ten seconds: a crawl of the zoo then takes 430
+/// MB, and less than 300 MB with these settings. The allocator reads them only at process
+/// start, and cannot be configured later without unsafe code.
 #[cfg(unix)]
 fn begin_with_few_arenas() {
     use std::os::unix::process::CommandExt;
@@ -64,20 +64,20 @@ fn begin_with_few_arenas() {
         return;
     };
     let arguments = std::env::args_os().skip(1);
-    // It returns only where it failed, and then the crawl goes on as it is.
+    // It returns only on failure, and the crawl then goes on as it is.
     let error = std::process::Command::new(program)
         .args(arguments)
         .env(SETTINGS, "narenas:2,dirty_decay_ms:1000,muzzy_decay_ms:0")
         .exec();
-    tracing::debug!("memory is not bounded more closely: {error}");
+    tracing::debug!("the allocator could not be configured to use less memory: {error}");
 }
 
 #[cfg(not(unix))]
 fn begin_with_few_arenas() {}
 
-/// A panic in a store's backend becomes an error that says what to do, so its backtrace only
-/// frightens. A backend's own thread takes no process with it, and is told of in one line. All
-/// other panics speak: whatever ends the process says why.
+/// A panic in a store's backend becomes an error with advice, so its backtrace would only
+/// confuse. A panic in a backend's own thread does not end the process and is logged in
+/// one line. All other panics are printed, because they may end the process.
 fn quiet_store_panics() {
     let speak = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {

@@ -1,4 +1,4 @@
-//! The kinds of value that a crawler brings: names, addresses, rules. A value of
+//! The kinds of value that are specific to a crawler: names, addresses, rules. A value of
 //! one of these types has been checked and is in canonical form.
 
 use std::fmt;
@@ -39,7 +39,7 @@ impl TextValue for SocketAddr {
     }
 }
 
-/// Declares a text that has been checked, and how it shows itself.
+/// Declares a checked text type and its formatting.
 macro_rules! checked_text {
     ($($(#[doc = $about:literal])* pub struct $struct:ident;)*) => {$(
         $(#[doc = $about])*
@@ -68,48 +68,48 @@ macro_rules! checked_text {
 }
 
 checked_text! {
-    /// The name of a job or a model: 1 to 64 characters of `a-z`, `0-9`, `_` and
-    /// `-`, so that it is a folder's name on every system.
+    /// The name of a job or a model: 1 to 64 characters of `a-z`, `0-9`, `_` and `-`, so
+    /// that it is a valid folder name on every system.
     pub struct Name;
 
-    /// How the operator is reached: a `mailto:` address, a plain e-mail address
-    /// or an `http(s)` URL. ASCII without spaces, parentheses and backslashes, so
-    /// that it may stand in a `User-Agent` comment (RFC 9110 section 5.6.5).
+    /// The contact address of the operator: a `mailto:` address, a plain e-mail address
+    /// or an `http(s)` URL. ASCII without spaces, parentheses and backslashes, so that it
+    /// may be part of a `User-Agent` comment (RFC 9110 section 5.6.5).
     pub struct Contact;
 
     /// The name of the crawler that robots.txt groups are matched against: 1 to
     /// 64 characters of `A-Z`, `a-z`, `_` and `-` (RFC 9309 section 2.2.1).
     pub struct ProductToken;
 
-    /// A parameter of addresses that says nothing about the page: a name in lower
-    /// case; with `*` at its end for all names that begin so; with `=hex` after it
-    /// only where the value is 32 or more hexadecimal digits, as session numbers are.
+    /// A query parameter that does not affect the page: a name in lower case; with a
+    /// final `*` for all names with that prefix; with a final `=hex` only for values of
+    /// 32 or more hexadecimal digits, such as session numbers.
     pub struct Parameter;
 
     /// The extension of a file name, lower-case and without its dot: 1 to 16
     /// characters of `a-z` and `0-9`.
     pub struct Extension;
 
-    /// A class that an image can be put in: 1 to 40 characters on one line, no
-    /// white space around them.
+    /// A class for images: 1 to 40 characters on one line, without surrounding white
+    /// space.
     pub struct ClassName;
 
-    /// A MIME type as `text/html`, or all of a kind as `text/*`; lower-case, without
-    /// parameters (RFC 9110 section 8.3.1).
+    /// A MIME type such as `text/html`, or all of a kind such as `text/*`; lower-case,
+    /// without parameters (RFC 9110 section 8.3.1).
     pub struct MediaType;
 }
 
 impl Name {
-    /// Checks a name from elsewhere than a file.
+    /// Checks a name that does not come from a file.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The problem, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why| format!("{why}; allowed: {}", Self::FORM);
         Self::from_text(text).map_err(wrong)
     }
 
-    /// What the reference shows, and what `Config::default` is called.
+    /// The example in the reference, and the name in `Config::default`.
     pub(super) fn example() -> Self {
         Self(Self::EXAMPLE.to_owned())
     }
@@ -150,12 +150,12 @@ impl TextValue for ProductToken {
     }
 }
 
-/// The way to the web, where it leads through a proxy.
+/// The proxy for access to the web.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Proxy {
-    /// The one that the environment's variables name, if they do.
+    /// The proxy in the environment's variables, if any.
     Environment,
-    /// This one: `http` or `https`, a host and a port, nothing else.
+    /// This proxy: `http` or `https`, a host and a port, nothing else.
     At(Url),
 }
 
@@ -169,7 +169,7 @@ impl TextValue for Proxy {
         if text == "environment" {
             return Ok(Self::Environment);
         }
-        // The text is not repeated: it may have a password in it.
+        // The text is not repeated, because it may contain a password.
         let url = Url::parse(text).map_err(|error| format!("it is no URL: {error}"))?;
         if !url.username().is_empty() || url.password().is_some() {
             return Err(
@@ -193,7 +193,7 @@ impl TextValue for Proxy {
 }
 
 impl Extension {
-    /// The extensions of these names, each of which must be one.
+    /// The extensions with these names, each of which must be valid.
     pub(super) fn list(names: &str) -> Vec<Self> {
         names
             .split_whitespace()
@@ -218,7 +218,7 @@ impl TextValue for Extension {
 }
 
 impl ClassName {
-    /// The classes of these names, each of which must be one.
+    /// The classes with these names, each of which must be valid.
     pub(super) fn list(names: &[&str]) -> Vec<Self> {
         names.iter().map(|name| Self((*name).to_owned())).collect()
     }
@@ -244,7 +244,7 @@ impl TextValue for ClassName {
 }
 
 impl MediaType {
-    /// The types of these names, each of which must be one.
+    /// The types with these names, each of which must be valid.
     pub(super) fn list(names: &str) -> Vec<Self> {
         names
             .split_whitespace()
@@ -252,7 +252,7 @@ impl MediaType {
             .collect()
     }
 
-    /// Whether it covers `media`, a type in lower case without parameters.
+    /// Whether it includes `media`, a type in lower case without parameters.
     pub fn covers(&self, media: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(kind) => media.starts_with(kind),
@@ -267,7 +267,7 @@ impl TextValue for MediaType {
     const EXAMPLE: &'static str = "text/html";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        // A token of RFC 9110 section 5.6.2, but for `*`, which stands for any.
+        // A token of RFC 9110 section 5.6.2, except `*`, which stands for any.
         let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'+-.^_`|~".contains(c);
         let is_token = |part: &str| !part.is_empty() && part.chars().all(token);
         let lower = text.trim().to_ascii_lowercase();
@@ -286,7 +286,7 @@ impl TextValue for MediaType {
 }
 
 impl Parameter {
-    /// The parameters of these patterns, each of which must be one.
+    /// The parameters of these patterns, each of which must be valid.
     pub(super) fn list(patterns: &str) -> Vec<Self> {
         patterns
             .split_whitespace()
@@ -294,7 +294,7 @@ impl Parameter {
             .collect()
     }
 
-    /// Whether a parameter of this name and value is meant; case does not count.
+    /// Whether it includes a parameter with this name and value; case is ignored.
     pub fn covers(&self, name: &str, value: &str) -> bool {
         let (pattern, hex) = match self.0.strip_suffix("=hex") {
             Some(pattern) => (pattern, true),
@@ -370,8 +370,8 @@ impl TextValue for Contact {
     }
 }
 
-/// The dot-atom form of RFC 5322 section 3.4.1, at a domain with a dot; that an
-/// operator answers cannot be seen, but a forgotten part can.
+/// The dot-atom form of RFC 5322 section 3.4.1, at a domain with a dot. Whether the
+/// address is in use cannot be checked, but a missing part can.
 fn is_email(text: &str) -> bool {
     let Some((local, domain)) = text.rsplit_once('@') else {
         return false;
@@ -411,7 +411,8 @@ impl TextValue for Source {
     const EXAMPLE: &'static str = "texts/topic.txt";
 
     fn from_text(text: &str) -> Result<Self, String> {
-        // A scheme makes it an address, and a wrong one must not pass as a path.
+        // A text with a scheme is an address, and a malformed address must not pass as a
+        // path.
         if text.contains("://") {
             PageUrl::from_text(text).map(Self::Url)
         } else {
@@ -433,7 +434,7 @@ impl TextValue for Source {
 }
 
 choice! {
-    /// What separates the documents of a text file.
+    /// The separator of documents in a text file.
     pub enum Documents = "a separator of documents" {
         /// One or more blank lines.
         BlankLine = "blank_line",
@@ -443,7 +444,7 @@ choice! {
 }
 
 choice! {
-    /// What the frontier is stored with.
+    /// The store of the frontier.
     pub enum StoreKind = "a store" {
         /// sled 0.34: proven against SIGKILL, not against power cuts.
         Sled = "sled",
@@ -453,43 +454,43 @@ choice! {
 }
 
 choice! {
-    /// How important an event must be to be written.
+    /// The least importance of events that are logged.
     pub enum LogLevel = "a level" {
-        /// None is.
+        /// Nothing is logged.
         Off = "off",
-        /// What needs the operator.
+        /// Events that need the operator.
         Error = "error",
-        /// What may need the operator.
+        /// Events that may need the operator.
         Warn = "warn",
-        /// What happens to the crawl as a whole.
+        /// Events of the crawl as a whole.
         Info = "info",
-        /// What happens to each address.
+        /// Events of each address.
         Debug = "debug",
     }
 }
 
 choice! {
-    /// What a link's priority is made of.
+    /// The basis of a link's priority.
     pub enum StrategyKind = "a strategy" {
-        /// Nothing: breadth first.
+        /// None: breadth first.
         Unfocused = "unfocused",
-        /// The perplexity of the page it stands on (Remus and Biemann 2016).
+        /// The perplexity of the page with the link (Remus and Biemann 2016).
         Document = "document",
         /// The link score (Werner 2015).
         Link = "link",
-        /// What the crawl itself has learned of which links lead to the topic.
+        /// The learned probability that the link leads to the topic.
         Learn = "learn",
     }
 }
 
 choice! {
-    /// What a learning crawl may know of a link.
+    /// A kind of link features that a learning crawl may use.
     pub enum Clue = "a kind of clue" {
         /// The words of its anchor and address, of the text around it and of the heading.
         Words = "words",
         /// Its place on the page, and the other links of the same list.
         Place = "place",
-        /// How far the pages that lead there are on topic.
+        /// How far the pages with a link to it are on topic.
         Pages = "pages",
         /// Its host and the first part of its path.
         Host = "host",
@@ -499,17 +500,17 @@ choice! {
 }
 
 choice! {
-    /// Whose boundaries divide the buckets.
+    /// The source of the boundaries between buckets.
     pub enum Boundaries = "a choice of boundaries" {
-        /// Those that training measured, kept with the model.
+        /// The boundaries that training measured, kept with the model.
         Auto = "auto",
-        /// Those of the configuration.
+        /// The boundaries of the configuration.
         Fixed = "fixed",
     }
 }
 
 choice! {
-    /// A format of images, by the bytes themselves.
+    /// An image format, as detected from the bytes.
     pub enum ImageFormat = "an image format" {
         /// JPEG.
         Jpeg = "jpeg",
@@ -529,7 +530,7 @@ choice! {
 }
 
 choice! {
-    /// A way in which publishers reserve the use of what they publish.
+    /// A way in which publishers reserve the use of their content.
     pub enum Signal = "a signal" {
         /// `X-Robots-Tag` headers and meta robots.
         Robots = "robots",

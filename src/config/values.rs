@@ -1,6 +1,6 @@
-//! What a kind of value is, and the kinds that are plain: numbers, truths, paths,
-//! choices, lists. Each knows how it is read from TOML, how it is written back,
-//! and what to tell somebody who wrote it wrongly.
+//! The interface of configuration values, and the plain kinds: numbers, booleans, paths,
+//! choices, lists. Each kind defines its reading from TOML, its canonical form, and its
+//! error messages.
 
 use std::cmp::Ordering;
 use std::ops::Range;
@@ -11,63 +11,63 @@ use toml::de::DeValue;
 
 use super::errors::{MOST_TOLD, nearest, shown};
 
-/// Problems inside one value, each at bytes of the file.
+/// Problems inside one value, each with its byte range in the file.
 pub(super) type Wrong = Vec<(Range<usize>, String)>;
 
-/// Bytes that the items of a list may take beyond their texts.
+/// Most bytes that the items of a list may take beyond their texts.
 const MOST_WEIGHT: usize = 32 << 20;
 
 /// A kind of value.
 pub(super) trait Value: Clone {
-    /// What bounds speak of: the type itself, or what an `Option` holds.
+    /// The type that bounds apply to: the type itself, or the content of an `Option`.
     type Unit: Value;
 
     /// Its name with an article, as in "is not a duration".
     fn kind() -> String;
 
-    /// How it is written, as in "allowed: ...".
+    /// Its written form, as in "allowed: ...".
     fn form() -> String;
 
-    /// A plausible value in TOML, which the reference shows for an optional key.
+    /// A plausible value in TOML; the reference shows it for an optional key.
     fn example() -> String;
 
-    /// Reads it. `None` where it is wrong, and then `wrong` says why.
+    /// Reads a value. `None` where it is invalid; the reason is then added to `wrong`.
     fn read(value: &Spanned<DeValue<'_>>, wrong: &mut Wrong) -> Option<Self>;
 
-    /// Writes it in TOML, in the one canonical form; `None` where it is absent.
+    /// The value as TOML, in its canonical form; `None` where it is absent.
     fn show(&self) -> Option<String>;
 
-    /// Bytes of memory that it takes beyond its text; those of a list are bounded.
+    /// Bytes of memory beyond its text; the sum over a list is bounded.
     fn weight(&self) -> usize {
         0
     }
 
-    /// What bounds are held against, if there is anything.
+    /// The value that is compared with bounds, if any.
     fn unit(&self) -> Option<&Self::Unit>;
 
-    /// The order that bounds go by.
+    /// The order for comparison with bounds.
     fn order(_a: &Self, _b: &Self) -> Ordering {
         Ordering::Equal
     }
 
-    /// The same value, with relative paths in it taken as relative to `folder`.
+    /// The same value, with its relative paths resolved against `folder`.
     fn within_folder(&self, _folder: &Path) -> Self {
         self.clone()
     }
 }
 
-/// A kind of value that is written as a TOML string, whatever it is.
+/// A kind of value that is written as a TOML string.
 pub(super) trait TextValue: Clone {
     /// As [`Value::kind`].
     const KIND: &'static str;
     /// As [`Value::form`]; not needed where there are [`TextValue::WORDS`].
     const FORM: &'static str = "";
-    /// All texts there are, if they are few.
+    /// All permitted texts, if they are few.
     const WORDS: &'static [&'static str] = &[];
     /// As [`Value::example`], without quotation marks.
     const EXAMPLE: &'static str;
 
-    /// Reads it; the error says what is wrong, quoting what matters.
+    /// Reads a value; the error names the problem and quotes the relevant part.
     fn from_text(text: &str) -> Result<Self, String>;
 
     /// Its canonical text.
@@ -281,7 +281,7 @@ impl<T: Value> Value for Vec<T> {
         };
         let mut all = Vec::with_capacity(items.len());
         let mut weight = 0_usize;
-        // Items are read on after a failure: all errors at once, as far as they are told.
+        // Reading continues after a failure, to report all errors at once.
         for item in items {
             if wrong.len() >= MOST_TOLD {
                 return None;
@@ -313,17 +313,17 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
-/// A value that is either set or found out by the program.
+/// A value that is either set or determined by the program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Auto<T> {
-    /// Found out: `"auto"`.
+    /// Determined by the program: `"auto"`.
     Auto,
-    /// This one.
+    /// This value.
     Set(T),
 }
 
 impl<T> Auto<T> {
-    /// The value that is set, or else what was found out.
+    /// The value that is set, or else `found`, the one that was determined.
     pub fn or(self, found: T) -> T {
         match self {
             Self::Auto => found,
@@ -388,10 +388,10 @@ macro_rules! choice {
         }
 
         impl $enum {
-            /// All of them, in order.
+            /// All values, in order.
             pub const ALL: &'static [Self] = &[$(Self::$variant),*];
 
-            /// The word that stands for it in files and logs.
+            /// The word for the value in files and logs.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
@@ -418,7 +418,7 @@ macro_rules! choice {
 }
 pub(super) use choice;
 
-/// The message for a word that stands for no value of `T`.
+/// The message for a word that is not a value of `T`.
 pub(super) fn no_choice<T: TextValue>(text: &str) -> String {
     let hint = nearest(text, T::WORDS.iter().copied())
         .map(|word| format!("; did you mean \"{word}\"?"))
@@ -441,7 +441,7 @@ pub(super) fn quoted(text: &str) -> String {
     out
 }
 
-/// A value as it was found, for messages.
+/// A value from the file, for messages.
 pub(super) fn found(value: &DeValue<'_>) -> String {
     match value {
         DeValue::String(text) => format!("\"{}\"", shown(text)),

@@ -1,8 +1,8 @@
-//! Opening a job's folder so that a crawl goes on where the last commit left it.
+//! Opens a job's folder so that a crawl resumes at its last commit.
 //!
-//! The frontier's store holds the truth; the outputs are cut back to what it
-//! says. A lock file keeps a second process out for as long as the first one
-//! lives, and is released by the system however that one ends.
+//! The frontier's store is authoritative; the outputs are cut back to the lengths that it
+//! records. A lock file keeps a second process out. The system releases it when the first
+//! process ends, however it ends.
 
 mod backups;
 
@@ -23,7 +23,7 @@ pub use backups::{Exports, renew as renew_exports, within as exports_of};
 /// Why a job cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Another process works on the job.
+    /// Another process is using the job.
     #[error(
         "{}: another spoor works on this job{}; wait for it, or end a crawl with `spoor ctl \
          JOB stop`",
@@ -33,19 +33,19 @@ pub enum OpenError {
     Busy {
         /// The job's folder.
         folder: PathBuf,
-        /// The process id of the other one, where it has said it.
+        /// The process id of the other one, if its lock file holds one.
         pid: Option<u32>,
     },
-    /// The folder cannot be made or locked.
-    #[error("{0}; choose another job.folder or mend the permissions")]
+    /// The folder cannot be created or locked.
+    #[error("{0}; choose another job.folder or fix its permissions")]
     Io(#[from] IoError),
     /// The frontier cannot be opened.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The frontier is damaged, and an export of it lies there.
+    /// The frontier is damaged, but an export of it exists.
     #[error("{source}; the newest export is {}", export.display())]
     Damaged {
-        /// What is wrong.
+        /// The problem.
         source: StoreError,
         /// The export.
         export: PathBuf,
@@ -53,7 +53,7 @@ pub enum OpenError {
     /// An output cannot be opened.
     #[error(transparent)]
     Output(#[from] OutputError),
-    /// The list of what was taken down is gone, and a receipt says that there was one.
+    /// The list of takedowns is missing, although a receipt proves that there was one.
     #[error(
         "{}: the file is missing, but {receipt} shows that it listed what must not be fetched \
          again; restore it from a copy, or write into it one line for each entry under `asked` \
@@ -61,20 +61,19 @@ pub enum OpenError {
         path.display()
     )]
     TakedownsGone {
-        /// The list.
+        /// The missing list.
         path: PathBuf,
         /// The receipt, by its path in the job's folder.
         receipt: String,
     },
-    /// What was taken down cannot be read, and nothing is fetched as long as that
-    /// is not known.
-    #[error("{}:{line}: {why}; mend the line, as it says what must not be fetched again", path.display())]
+    /// The list of takedowns cannot be read. Nothing is fetched until it can be.
+    #[error("{}:{line}: {why}; correct the line: it lists what must not be fetched again", path.display())]
     Takedowns {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
@@ -83,19 +82,19 @@ fn process(pid: Option<u32>) -> String {
     pid.map_or(String::new(), |pid| format!(" (process {pid})"))
 }
 
-/// The folder of the receipts of takedowns, in a job's folder.
+/// The folder of the takedown receipts, in a job's folder.
 pub const RECEIPTS: &str = "takedowns";
 
-/// The receipt of a takedown that did not come to its end, in a job's folder.
+/// The receipt of an interrupted takedown, in a job's folder.
 pub const UNFINISHED: &str = "takedowns/unfinished.json";
 
-/// The file in a job's folder that says what it was made with.
+/// The file in a job's folder that records the configuration that it was made with.
 pub const RECORD: &str = "job.toml";
 
-/// The file in a job's folder that lists what was taken down, an order a line.
+/// The file in a job's folder that lists the takedowns, one order per line.
 pub const TAKEDOWNS: &str = "takedown.jsonl";
 
-/// The file that is locked while a process works on a job.
+/// The file that a process locks while it uses a job.
 const LOCK: &str = "lock";
 
 /// A job that is open for crawling.
@@ -104,17 +103,16 @@ pub struct OpenJob {
     pub frontier: Frontier,
     /// The outputs, cut back to the same moment.
     pub outputs: Outputs,
-    /// True where an earlier run had begun.
+    /// True where an earlier run had started.
     pub resumed: bool,
     /// Held while the job is open.
     pub lock: File,
 }
 
-/// Opens or begins the job that `config` describes; `now` is milliseconds since
-/// 1970.
+/// Opens or starts the job that `config` describes; `now` is milliseconds since 1970.
 ///
 /// # Errors
-/// [`OpenError`] names the file or folder; what the last commit recorded is kept.
+/// [`OpenError`] names the file or folder; everything up to the last commit is kept.
 pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
@@ -132,8 +130,8 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let has_stamp = !frontier.stamp().is_empty();
     let resumed = has_stamp || *frontier.counts() != Counts::default();
     if had_begun && !resumed {
-        // sled begins anew where it can read nothing of what it wrote; the whole
-        // crawl would be repeated into the same outputs.
+        // sled starts an empty store where it can read none of its files; the crawl would
+        // then repeat everything into the same outputs.
         let error = StoreError::Damaged {
             path: store_folder,
             why: "it is empty, but the job's log is not".to_owned(),
@@ -150,14 +148,14 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     let mut outputs = Outputs::open(&folder, frontier.stamp())?;
     outputs.rotate_at(config.logs.rotate.bytes());
     if !has_stamp {
-        // It is new, or was repaired without the record that holds the stamp. What the
-        // stamp counts must lie on the disk first: the system may write the store's
-        // files before these.
+        // The frontier is new, or was repaired without the record that holds the stamp.
+        // The data that the stamp counts must be on disk first, because the system may
+        // write the store's files before the outputs.
         outputs.sync()?;
         frontier.set_stamp(outputs.stamp())?;
     }
-    // A record for people of what this corpus was made with. It lies in another folder
-    // than the job's file, so its paths are absolute.
+    // A readable record of the configuration that made this corpus. Its paths are
+    // absolute because it is in another folder than the job's file.
     let record = folder.join(RECORD);
     let absolute = config.absolute().map_err(IoError::at(&record, "writing"))?;
     atomic::write_bytes(&folder, RECORD, absolute.to_toml().as_bytes())
@@ -170,7 +168,7 @@ pub fn open(config: &Config, now: u64) -> Result<OpenJob, OpenError> {
     })
 }
 
-/// How the frontier of a job treats hosts and pages.
+/// The politeness, retry and recrawl policy of a job's frontier.
 pub fn policy(config: &Config) -> Policy {
     Policy {
         sitemaps: config.seeds.sitemaps,
@@ -185,9 +183,9 @@ pub fn policy(config: &Config) -> Policy {
     }
 }
 
-/// What was taken down of the job in `folder`; nothing where there is no list. It
-/// lies beside the frontier and not in it, so that it holds also for a frontier
-/// that was converted, imported from an earlier export, or begun anew.
+/// The takedowns of the job in `folder`; none where there is no list. The list is kept
+/// beside the frontier, not in it, so that it also holds for a frontier that was
+/// converted, restored from an earlier export, or started again.
 ///
 /// # Errors
 /// [`OpenError::Takedowns`] names the line that cannot be read.
@@ -205,7 +203,7 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
 }
 
-/// A receipt that says that something was taken down, by its path in the job's folder.
+/// The newest takedown receipt, by its path in the job's folder.
 fn receipt(folder: &Path) -> Option<String> {
     let entries = beneath::entries(folder, RECEIPTS).ok()?.into_iter();
     let mut names: Vec<String> = entries
@@ -216,22 +214,22 @@ fn receipt(folder: &Path) -> Option<String> {
     names.pop().map(|name| format!("{RECEIPTS}/{name}"))
 }
 
-/// Keeps every other process off a job for as long as the file lives. The process id
-/// stands in it, for whoever wonders who has the job.
+/// Keeps every other process off a job for as long as the returned file is open. The file
+/// holds the process id.
 ///
 /// # Errors
-/// [`OpenError::Busy`] where another process has it.
+/// [`OpenError::Busy`] where another process holds the lock.
 pub fn lock(folder: &Path) -> Result<File, OpenError> {
-    // Every command that changes a job passes here first.
+    // Every command that changes a job calls this first.
     refuse_links_out(folder)?;
     let path = folder.join(LOCK);
-    // It is not cut off here: it may be the other process's.
+    // Not truncated here: the content may be the other process's.
     let mut file = beneath::open_or_create(folder, LOCK).map_err(IoError::at(&path, "creating"))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
-            // Without it the message says less.
+            // If this fails, the message lacks the process id.
             file.read_to_string(&mut text).ok();
             return Err(OpenError::Busy {
                 folder: folder.to_owned(),
@@ -241,7 +239,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
         Err(TryLockError::Error(e)) => return Err(IoError::at(&path, "locking")(e).into()),
     }
     let pid = std::process::id();
-    // On a full disk the lock holds all the same, and its file may stay empty.
+    // On a full disk the lock still holds, and its file may stay empty.
     let written = file.set_len(0).and_then(|()| writeln!(file, "{pid}"));
     if let Err(error) = written {
         tracing::debug!(
@@ -252,7 +250,7 @@ pub fn lock(folder: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-/// Names the export that a damaged frontier can be made from, if there is one.
+/// Adds the newest export to the error of a damaged frontier, if there is one.
 fn told(error: StoreError, job: &Path) -> OpenError {
     use StoreError::{Corrupt, Damaged, Io, Older, Open, Version};
     match (&error, backups::newest(job)) {

@@ -7,7 +7,7 @@
 //! | `checkpoint` | opens a job where its last commit left it | frontier, outputs, topic::strategy, web::scope |
 //! | `train` | texts, or the best pages of a crawl, to a model | frontier, pipeline, outputs, topic, web::extract, web::fetch, web::scope |
 //!
-//! Nothing here knows a process, a signal, an API or what is made of the results later.
+//! Processes, signals, the API and later uses of the results are unknown here.
 
 pub mod checkpoint;
 pub mod frontier;

@@ -1,9 +1,9 @@
-//! Upkeep of a job's frontier while no crawl runs: convert, compact, check,
-//! repair, export, import.
+//! Maintenance of a job's frontier while no crawl runs: convert, compact, check, repair,
+//! export, import.
 //!
-//! Whatever makes a new store builds it beside the old one and swaps the two by
-//! renaming, so that a failure on the way leaves the old one in its place. The
-//! job's lock is held all the while.
+//! A new store is built beside the old one, and the two are swapped by renaming, so that
+//! a failure leaves the old one in its place. The job's lock is held during the whole
+//! operation.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -16,25 +16,25 @@ use crate::crawl::frontier::dump::{self, DumpError, Found};
 use crate::crawl::frontier::store::{self, Store, StoreError};
 use crate::fs::{IoError, atomic};
 
-/// Why upkeep failed; the frontier is as it was.
+/// Why maintenance failed; the frontier is unchanged.
 #[derive(Debug, thiserror::Error)]
 pub enum MaintenanceError {
-    /// The job's folder cannot be opened, or a crawl works on it.
+    /// The job's folder cannot be opened, or a crawl is using it.
     #[error(transparent)]
     Open(#[from] OpenError),
     /// A store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// An archive failed.
+    /// A dump cannot be written or read.
     #[error(transparent)]
     Archive(#[from] DumpError),
     /// There is no frontier yet.
     #[error("{}: no frontier lies here; run `spoor crawl` first", .0.display())]
     Missing(PathBuf),
-    /// A frontier lies where one would be imported.
+    /// An import would replace an existing frontier.
     #[error("{}: a frontier lies here already; move it away first", .0.display())]
     Present(PathBuf),
-    /// A file or folder failed.
+    /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
 }
@@ -61,8 +61,8 @@ pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError
     })
 }
 
-/// Gives back what the store takes beyond its contents. sled's file never
-/// shrinks, so a sled store is rewritten.
+/// Frees the space that the store takes beyond its contents. sled's file never shrinks,
+/// so a sled store is rewritten.
 ///
 /// # Errors
 /// [`MaintenanceError`].
@@ -82,7 +82,7 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
     })
 }
 
-/// Reads a job's frontier once and tells whether it holds together.
+/// Reads a job's frontier once and checks its consistency.
 ///
 /// # Errors
 /// [`MaintenanceError`] where it cannot be read at all.
@@ -91,12 +91,12 @@ pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
     Ok(consistency::check(&*place.open()?)?)
 }
 
-/// Rebuilds a job's frontier from all of its records that can be read; queues and
-/// counters follow from these. The damaged store is kept as `frontier.damaged`.
+/// Rebuilds a job's frontier from all readable records; queues and counters are derived
+/// from these. The damaged store is kept as `frontier.damaged`.
 ///
 /// # Errors
-/// [`MaintenanceError`], also where the store cannot be opened at all: then an
-/// export that a checkpoint left can be imported.
+/// [`MaintenanceError`], also where the store cannot be opened at all: import an export
+/// from `checkpoints/` then.
 pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
     let place = Place::lock(config)?;
     let kind = place.kind()?;
@@ -125,10 +125,10 @@ pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     Ok(dump::write_file(&*place.open()?, file)?)
 }
 
-/// Makes a job's frontier from an export.
+/// Restores a job's frontier from an export.
 ///
 /// # Errors
-/// [`MaintenanceError::Present`] where the job has one.
+/// [`MaintenanceError::Present`] where the job already has a frontier.
 pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;

@@ -1,4 +1,4 @@
-//! Runs a job: opens it, crawls until something ends it, and says what it came to.
+//! Runs a job: opens it, crawls until it ends, and reports the result.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -26,48 +26,48 @@ use crate::outputs::Row;
 use crate::topic::strategy::Learned;
 use crate::web::fetch::Fetcher;
 
-/// Bodies in memory above which nothing more is leased, in bytes.
+/// Size of all bodies in memory above which nothing more is leased, in bytes.
 const MAX_BYTES_IN_FLIGHT: u64 = 128 * 1024 * 1024;
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Summary {
     /// Why it ended.
     pub end: End,
-    /// Who stopped it, where it was stopped.
+    /// The reason for stopping, where it was stopped.
     pub stop: Option<Stop>,
-    /// How much of everything there was when this run began.
+    /// The counters at the start of this run.
     pub before: Counts,
-    /// How much of everything there is, over all runs.
+    /// The counters over all runs.
     pub counts: Counts,
-    /// What was found by score and what by chance, over all runs.
+    /// The counts of pages found by score and by chance, over all runs.
     pub focus: Focus,
     /// Time spent crawling before this run.
     pub active_before: Duration,
     /// Time spent crawling, over all runs.
     pub active: Duration,
-    /// Why the seeds brought nothing, where no run has fetched a page.
+    /// Why the seeds returned nothing, where no run has fetched a page.
     pub nothing: Vec<Fruitless>,
-    /// Hosts with something queued, and how many of them are given up for now.
+    /// Hosts with queued tasks, and the number of those given up for now.
     pub hosts: (usize, usize),
-    /// The account of the images, over all runs.
+    /// The image ledger, over all runs.
     pub images: ImageLedger,
-    /// What of the images is still to be had.
+    /// The images still to fetch.
     pub images_left: ImagesLeft,
     /// The job's folder.
     pub folder: PathBuf,
 }
 
-/// What answers questions about the crawl that is or will be given `control` and `config`.
+/// Answers questions about the crawl that has, or will have, `control` and `config`.
 pub fn control_handle(config: &Config, control: &Control) -> ControlHandle {
     ControlHandle::new(control, terms(config), config)
 }
 
-/// Crawls until a limit, until nothing is left, or until `control` or a signal
-/// stops it. Must be called on a thread that may block.
+/// Crawls until a limit is reached, nothing is left, or `control` or a signal stops it.
+/// Call it on a thread that may block.
 ///
 /// # Errors
-/// [`DaemonError`]; everything committed until then is kept, and the job resumes.
+/// [`DaemonError`]; everything committed before is kept, and the job can be resumed.
 pub fn crawl(
     config: &Config,
     runtime: &Handle,
@@ -81,7 +81,7 @@ pub fn crawl(
     let metrics = Metrics::new()?;
     let (reading, ratings) = read_with(config, runtime, &metrics, &mut Told::of(observer, &desk))?;
     let fetcher = fetcher(config, runtime)?;
-    // Let go of in the opposite order: the lock goes last, also where an error ends the run.
+    // Dropped in reverse order: the lock goes last, also where an error ends the run.
     let OpenJob {
         lock,
         mut frontier,
@@ -147,7 +147,7 @@ pub fn crawl(
     }
 }
 
-/// The seeds of a job that may be crawled.
+/// The valid seeds of a job.
 fn seeds(config: &Config) -> Result<Vec<PageUrl>, DaemonError> {
     let Ready { seeds, warnings } = ready::for_crawl(config)?;
     for warning in warnings {
@@ -156,8 +156,8 @@ fn seeds(config: &Config) -> Result<Vec<PageUrl>, DaemonError> {
     Ok(seeds)
 }
 
-/// What pages are read and rated with, and how another one of it is made while the crawl
-/// runs. Trains a model where there is none.
+/// The reader and ratings of pages, and the means to replace them during the crawl.
+/// Trains a model where there is none.
 fn read_with(
     config: &Config,
     runtime: &Handle,
@@ -176,7 +176,7 @@ fn fetcher(config: &Config, runtime: &Handle) -> Result<Fetcher, DaemonError> {
     Ok(Fetcher::new(fetch_options(config)?)?)
 }
 
-/// How the loop is run.
+/// The options of the loop.
 fn options(config: &Config) -> LoopOptions {
     LoopOptions {
         concurrency: fit_open_files(config.network.concurrency),
@@ -206,7 +206,7 @@ fn tell_of_opening(
     Ok(())
 }
 
-/// Gives the frontier what the job file says, where that has changed since the last run.
+/// Applies the changes of the job file since the last run to the frontier.
 fn take_up(frontier: &mut Frontier, config: &Config, seeds: &[PageUrl]) -> Result<(), DaemonError> {
     let watch = config.seeds.watch.iter();
     let watch: Vec<_> = watch.map(|w| (w.url.clone(), w.every)).collect();
@@ -216,7 +216,7 @@ fn take_up(frontier: &mut Frontier, config: &Config, seeds: &[PageUrl]) -> Resul
     Ok(())
 }
 
-/// Lets `spoor ctl` in, and obeys what it said of an earlier run.
+/// Opens the control channel of `spoor ctl`, and applies its requests to an earlier run.
 fn let_in(
     config: &Config,
     runtime: &Handle,
@@ -227,7 +227,7 @@ fn let_in(
     let folder = config.job_folder();
     if let Some(since) = control::paused(&folder) {
         control.begin_paused();
-        let text = format!("the job is paused {since}; `spoor ctl JOB resume` lets it go on");
+        let text = format!("the job is paused {since}; `spoor ctl JOB resume` resumes it");
         tracing::warn!("{text}");
         observer.say(&text);
     }
@@ -256,7 +256,7 @@ fn tally(counts: &Counts) -> String {
     format!("{documents} pages, {images} images, {queued} queued")
 }
 
-/// How a job stood when this run began.
+/// The state of a job at the start of this run.
 struct Before {
     counts: Counts,
     active: Duration,

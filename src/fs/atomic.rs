@@ -1,8 +1,9 @@
-//! Puts files and folders in their places so that they are there whole or not at all.
+//! Creates files and folders atomically: they are complete or absent.
 //!
-//! A new file is written under a temporary name and renamed when it is whole. What must
-//! outlive a loss of power is synced first, and the folder after: a rename is an entry of the
-//! folder, and neither the bytes of the file nor its name reach the disk with the other.
+//! A new file is written under a temporary name and renamed when it is complete. To
+//! survive a loss of power it is synced before the rename, and its folder afterwards: the
+//! rename is an entry of the folder, and the contents and the name of a file reach the
+//! disk separately.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -11,22 +12,22 @@ use std::path::{Path, PathBuf};
 use crate::fs::IoError;
 use crate::fs::beneath::{self, Kind, create, entries, open, remove_file};
 
-/// What a loss of power leaves of a file that was put in its place. A killed process leaves
-/// the old file or the new one in any case.
+/// The state of a replaced file after a loss of power. After the end of the process
+/// alone, there is always the old file or the new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Durability {
     /// The new file, once the call has returned.
     Synced,
-    /// The old file or the new one, each whole: the folder is not synced. For a caller that
-    /// does without the new one, or that syncs the folder after several files.
+    /// The old file or the new one, each complete: the folder is not synced. For a caller
+    /// that can do without the new one, or that syncs the folder after several files.
     Whole,
-    /// Anything. For a caller that writes so often that it cannot wait for the disk, and
-    /// that syncs all of it at once before it relies on it.
+    /// Undefined. For a caller that writes too often to wait for the disk, and that syncs
+    /// everything at once before it relies on it.
     Later,
 }
 
-/// A file in the making, under a temporary name. It is removed where it is dropped before
-/// its end.
+/// An unfinished file under a temporary name. Dropping it before [`put`](Self::put)
+/// removes the file.
 pub(crate) struct Unfinished<'a> {
     folder: &'a Path,
     part: PathBuf,
@@ -36,8 +37,8 @@ pub(crate) struct Unfinished<'a> {
 }
 
 impl<'a> Unfinished<'a> {
-    /// Makes the file `part`, which is to become `name`; both are below `folder` and lie
-    /// beside each other.
+    /// Creates the file `part`, which is to become `name`. Both are below `folder`, in
+    /// the same folder.
     ///
     /// # Errors
     /// As [`create`].
@@ -57,7 +58,7 @@ impl<'a> Unfinished<'a> {
         })
     }
 
-    /// The same by whole paths.
+    /// The same with whole paths.
     ///
     /// # Errors
     /// As [`create`].
@@ -67,15 +68,15 @@ impl<'a> Unfinished<'a> {
         Self::begin(path.parent().unwrap_or(Path::new("")), part, name)
     }
 
-    /// Where to write; what is buffered must be flushed before the end.
+    /// The file to write to; buffered data must be flushed before [`put`](Self::put).
     pub(crate) fn file(&mut self) -> &mut File {
         &mut self.file
     }
 
-    /// Puts the file in its place, over whatever stood there, a link included.
+    /// Moves the file to its place, replacing whatever has its name, even a link.
     ///
     /// # Errors
-    /// What the system said; also where a link leads out.
+    /// The system's error; also where a link leads out of the folder.
     pub(crate) fn put(mut self, durability: Durability) -> io::Result<()> {
         if durability != Durability::Later {
             self.file.sync_all()?;
@@ -92,17 +93,17 @@ impl<'a> Unfinished<'a> {
 impl Drop for Unfinished<'_> {
     fn drop(&mut self) {
         if !self.is_put {
-            // What went wrong before is the error to report.
+            // The earlier error is the one to report.
             drop(remove_file(self.folder, &self.part));
         }
     }
 }
 
-/// Writes a file under the name `part` and puts it in its place, both below `folder`. For
-/// files that one process alone writes; [`write_in`] is for all others.
+/// Writes a file under the name `part` and moves it to its place, both below `folder`.
+/// For files that only one process writes; [`write_in`] is for all others.
 ///
 /// # Errors
-/// What the system said; also where a link leads out. Nothing is left behind then.
+/// The system's error; also where a link leads out. The partial file is then removed.
 pub(crate) fn write_through(
     folder: &Path,
     part: &str,
@@ -115,7 +116,7 @@ pub(crate) fn write_through(
     unfinished.put(durability)
 }
 
-/// The same as [`write_in`] by its whole path.
+/// The same as [`write_in`] with a whole path.
 pub(crate) fn write(
     path: &Path,
     body: impl FnOnce(&mut BufWriter<&mut File>) -> io::Result<()>,
@@ -124,11 +125,12 @@ pub(crate) fn write(
     write_in(path.parent().unwrap_or(Path::new("")), name, body)
 }
 
-/// Writes a file below a folder; it is on the disk when this returns. The temporary name
-/// has the number of the process, so that several may write the same file.
+/// Writes a file below a folder; it is synced to disk when this returns. The temporary
+/// name contains the process id, so that several processes may write the same file.
 ///
 /// # Errors
-/// What `body` or the system said; also where a link leads out. Nothing is left behind then.
+/// The error of `body` or of the system; also where a link leads out. The partial file is
+/// then removed.
 pub(crate) fn write_in(
     folder: &Path,
     name: impl AsRef<Path>,
@@ -137,13 +139,13 @@ pub(crate) fn write_in(
     let name = name.as_ref();
     let mut part = name.file_name().ok_or_else(no_name)?.to_owned();
     part.push(format!(".{}.partial", std::process::id()));
-    // A kill leaves that of its process.
+    // A killed process leaves its partial file behind.
     let of_this = name.file_name().and_then(|own| own.to_str());
     let below = name.parent().unwrap_or(Path::new(""));
     of_this.inspect(|own| sweep_of(folder, below, Some(own)));
     let mut unfinished = Unfinished::begin(folder, name.with_file_name(part), name)?;
-    // Says that somebody writes it, also to those who do not see the process. Some
-    // file systems have no locks.
+    // The lock shows that the file is being written, even to processes that cannot see
+    // this one. Some file systems have no locks.
     unfinished.file().try_lock().ok();
     let mut out = BufWriter::new(unfinished.file());
     body(&mut out)?;
@@ -152,7 +154,7 @@ pub(crate) fn write_in(
     unfinished.put(Durability::Synced)
 }
 
-/// The same for bytes that are there.
+/// The same for given bytes.
 ///
 /// # Errors
 /// As [`write_in`].
@@ -164,8 +166,8 @@ fn no_name() -> io::Error {
     io::Error::new(ErrorKind::InvalidInput, "the path has no file name")
 }
 
-/// Gives a file or folder that is whole and on the disk its name, and syncs the folder
-/// above. Both names lie in the same folder.
+/// Renames a complete and synced file or folder, and syncs the parent folder. Both names
+/// are in the same folder.
 ///
 /// # Errors
 /// [`IoError`] names the path.
@@ -174,9 +176,9 @@ pub(crate) fn rename_durably(from: &Path, to: &Path) -> Result<(), IoError> {
     sync_above(to)
 }
 
-/// Puts a new folder in the place of another, which is moved `aside`. Where the second
-/// rename fails the first is taken back, so that only a crash between the two leaves no
-/// folder in the place. All three names lie in the same folder.
+/// Replaces a folder by a new one and moves the old one `aside`. If the second rename
+/// fails, the first is reverted, so only a crash between the two leaves no folder in the
+/// place. All three names are in the same folder.
 ///
 /// # Errors
 /// [`IoError`] names the path.
@@ -202,15 +204,15 @@ fn sync_above(path: &Path) -> Result<(), IoError> {
     beneath::sync_folder_of(folder, name).map_err(IoError::at(folder, "syncing"))
 }
 
-/// Removes what killed processes left half written in a folder below `folder`. What
-/// cannot be removed is named in the program's log.
+/// Removes the partial files that killed processes left in a folder below `folder`.
+/// Failures are logged.
 pub(crate) fn sweep(folder: &Path, name: impl AsRef<Path>) {
     sweep_of(folder, name.as_ref(), None);
 }
 
-/// The same, only of the file with a name.
+/// The same, only for the file with this name.
 fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
-    // A folder that is not there has nothing in it.
+    // A missing folder has no entries.
     for (name, kind) in entries(folder, below).unwrap_or_default() {
         let Some((own, process)) = partial_of(&name) else {
             continue;
@@ -226,7 +228,7 @@ fn sweep_of(folder: &Path, below: &Path, of: Option<&str>) {
     }
 }
 
-/// The name that a partial file will get, and the process that writes it.
+/// The final name of a partial file, and the process that writes it.
 fn partial_of(name: &str) -> Option<(&str, u32)> {
     let (own, process) = name.strip_suffix(".partial")?.rsplit_once('.')?;
     let process: u32 = process.parse().ok()?;
@@ -234,14 +236,14 @@ fn partial_of(name: &str) -> Option<(&str, u32)> {
     is_own.then_some((own, process))
 }
 
-/// Whether somebody writes a file, as one in another container whose processes are not
-/// seen here.
+/// Whether a process holds a lock on the file, possibly one in another container that is
+/// not visible here.
 fn is_locked(folder: &Path, name: &Path) -> bool {
     let locked = open(folder, name).map(|file| file.try_lock());
     matches!(locked, Ok(Err(TryLockError::WouldBlock)))
 }
 
-/// Whether there is such a process; where nobody can tell, there is.
+/// Whether the process exists; true where that is unknown.
 #[cfg(unix)]
 fn lives(process: u32) -> bool {
     let process = i32::try_from(process).ok();
@@ -338,8 +340,8 @@ mod tests {
     fn what_a_killed_process_left_half_written_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
-        // No process has a higher number than 2^22 (PID_MAX_LIMIT of Linux). A child of our
-        // own that has ended would hold the locks of other tests for a moment.
+        // No process has a number above 2^22 (PID_MAX_LIMIT of Linux). A finished child
+        // process would hold the locks of other tests for a moment.
         let (gone, own) = ((1_u32 << 22) + 1, std::process::id());
         let put = |name: &str| fs::write(folder.join(name), "half").unwrap();
         let left = || names(folder);
@@ -352,7 +354,7 @@ mod tests {
         for name in ["a", "b", "c"] {
             put(&format!("{name}.{gone}.partial"));
         }
-        // Of a process that is not seen from here.
+        // From a process that is not visible here.
         let elsewhere = format!("c.{gone}.partial");
         let held = fs::File::open(folder.join(&elsewhere)).unwrap();
         held.try_lock().unwrap();

@@ -1,9 +1,9 @@
-//! Opens the files of a folder from that folder downwards.
+//! Opens files relative to a folder, without ever leaving that folder.
 //!
-//! A job's folder and the contents of its files may come from a stranger. Every path that
-//! a file names is a [`JobPath`], which is checked once when it is read. Every file of a job
-//! is opened from the job's folder downwards, so that neither `..` nor a symbolic link leads
-//! out. The folder itself may be a link. Links inside the folder that stay inside it are
+//! A job's folder and its files may come from an untrusted source. Every path in a file
+//! is a [`JobPath`], which is checked once when it is read. Every file of a job is opened
+//! relative to the job's folder, so that neither `..` nor a symbolic link leads out of
+//! it. The folder itself may be a link. Links inside the folder that stay inside it are
 //! followed for reading; spoor never writes through a link.
 
 use std::borrow::Borrow;
@@ -19,14 +19,14 @@ use cap_std::fs::{Dir, OpenOptions};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The longest path of a file in a job, in bytes; spoor's own are shorter by far.
+/// The longest path of a file in a job, in bytes; spoor's own paths are far shorter.
 const LONGEST: usize = 4_096;
 
-/// The system's number for a missing permission; a path that leads out has none.
+/// The system's error number for a missing permission; a path that leads out has none.
 const EACCES: i32 = 13;
 
-/// A path below a job's folder, as its files name one: names with `/` between them, of
-/// which none leads elsewhere.
+/// A path below a job's folder, as in the job's files: names separated by `/`, none of
+/// which leads out of the folder.
 #[derive(
     Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
@@ -42,7 +42,7 @@ pub struct JobPathError {
     why: &'static str,
 }
 
-/// A text of a stranger, shortened and without control characters.
+/// An untrusted text, shortened and without control characters.
 fn shown(text: &str) -> String {
     let short: String = text.chars().take(200).collect();
     short.escape_debug().to_string()
@@ -52,8 +52,8 @@ impl JobPath {
     /// Checks a text.
     ///
     /// # Errors
-    /// [`JobPathError`] where it is empty, absolute, overlong, or has a part that leads
-    /// elsewhere or that a file system may take for something else.
+    /// [`JobPathError`] where it is empty, absolute, too long, or has a part that leads
+    /// out of the folder or has a special meaning on some file system.
     pub fn parse(text: &str) -> Result<Self, JobPathError> {
         let wrong = |why| {
             let text = text.to_owned();
@@ -71,7 +71,7 @@ impl JobPath {
         if text.split('/').any(|part| matches!(part, "" | "." | "..")) {
             return wrong("it begins or ends with `/`, or has an empty part, `.` or `..`");
         }
-        // Such as the letter of a drive.
+        // Excludes drive letters, for example.
         let plain = |part| matches!(part, Component::Normal(_));
         if !Path::new(text).components().all(plain) {
             return wrong("it does not begin in the job's folder");
@@ -79,7 +79,7 @@ impl JobPath {
         Ok(Self(text.to_owned()))
     }
 
-    /// As it is written.
+    /// The path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -131,15 +131,15 @@ impl fmt::Display for JobPath {
     }
 }
 
-/// Opens a file to read it.
+/// Opens a file for reading.
 ///
 /// # Errors
-/// What the system said; also where a link leads out, or it is not a regular file.
+/// The system's error; also where a link leads out, or it is not a regular file.
 pub fn open(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     open_with(folder, name, OpenOptions::new().read(true))
 }
 
-/// Opens a file to read it, by its whole path.
+/// Opens a file for reading, by its whole path.
 ///
 /// # Errors
 /// As [`open`].
@@ -148,7 +148,7 @@ pub fn open_at(path: &Path) -> io::Result<File> {
     open(folder, name)
 }
 
-/// The same as [`append`] by its whole path.
+/// The same as [`append`] with a whole path.
 ///
 /// # Errors
 /// As [`append`].
@@ -163,7 +163,7 @@ fn split(path: &Path) -> io::Result<(&Path, &OsStr)> {
     Ok((path.parent().unwrap_or(Path::new("")), name))
 }
 
-/// Opens a file to read it and to write at its end, and makes it where there is none.
+/// Opens a file for reading and appending, and creates it where it is missing.
 ///
 /// # Errors
 /// As [`open`], and where it is a link.
@@ -177,8 +177,8 @@ pub fn append(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     )
 }
 
-/// Opens a file to read and write it as it is, and makes it where there is none; for
-/// files that are locked.
+/// Opens a file for reading and writing without truncating it, and creates it where it is
+/// missing; for lock files.
 ///
 /// # Errors
 /// As [`append`].
@@ -193,11 +193,11 @@ pub fn open_or_create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File>
     )
 }
 
-/// Makes a file that is not there; whatever had its name is removed first, so that
-/// nothing is written through a link.
+/// Creates a new file. Any entry with its name is removed first, so that nothing is
+/// written through a link.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn create(folder: &Path, name: impl AsRef<Path>) -> io::Result<File> {
     let name = name.as_ref();
     let dir = dir(folder)?;
@@ -234,14 +234,15 @@ pub fn read_to_string(folder: &Path, name: impl AsRef<Path>) -> io::Result<Strin
         .map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8"))
 }
 
-/// Makes a folder and those above it; what is there already is kept.
+/// Creates a folder and its parents; existing ones are kept.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let name = name.as_ref();
     let dir = dir(folder)?;
-    // Checked here, as a link that leads out would otherwise be reported as "already exists".
+    // Checked here, because a link that leads out would otherwise be reported as "already
+    // exists".
     match dir.metadata(name) {
         Ok(found) if found.is_dir() => return Ok(()),
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(told(error)),
@@ -250,20 +251,19 @@ pub fn create_dir_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     dir.create_dir_all(name).map_err(told)
 }
 
-/// Removes a file, or a link and not what it leads to; one that is not there is an error
-/// of that kind.
+/// Removes a file, or a link but not its target. A missing file is an error of that kind.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn remove_file(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     dir(folder)?.remove_file(name).map_err(told)
 }
 
-/// Removes a folder with all in it, or a file or a link; links in it are removed and not
+/// Removes a folder and its contents, or a file or a link; links inside are removed, not
 /// followed.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
     let removed = match dir.symlink_metadata(&name) {
@@ -274,60 +274,60 @@ pub fn remove_all(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     removed.map_err(told)
 }
 
-/// Gives a file another name, in place of whatever has that. Nothing is synced;
-/// `atomic` puts a file that was just written in its place.
+/// Renames a file, replacing any entry with the new name. Nothing is synced; use `atomic`
+/// to move a new file to its place.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn rename(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
     dir.rename(from, &dir, to).map_err(told)
 }
 
-/// Returns when the names in the folder that `name` lies in are on the disk: a file that was
-/// synced may have none after a loss of power otherwise.
+/// Syncs the folder that contains `name`: otherwise a synced file may have no name after
+/// a loss of power.
 ///
 /// # Errors
-/// What the system said, where it can sync a folder; also where a link leads out.
+/// The system's error, where it can sync folders; also where a link leads out.
 pub fn sync_folder_of(folder: &Path, name: impl AsRef<Path>) -> io::Result<()> {
     let parent = match name.as_ref().parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    // `Dir` itself may be open for its path only, which cannot be synced.
+    // `Dir` itself may be open as a path only, which cannot be synced.
     let opened = match dir(folder).and_then(|dir| dir.open(parent)) {
-        // Systems that cannot open a folder need not be told.
+        // Some systems cannot open a folder; there is nothing to sync then.
         Err(_) if cfg!(not(unix)) => return Ok(()),
-        // One may write into a folder that one may not read, and then cannot sync it.
+        // A folder may be writable but not readable, and can then not be synced.
         Err(error) if error.raw_os_error() == Some(EACCES) => return Ok(()),
         opened => opened.map_err(told)?,
     };
     match opened.sync_all() {
-        // Some file systems have no such call for a folder (fsync(2)).
+        // Some file systems do not support this call for folders (fsync(2)).
         Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(()),
         synced => synced,
     }
 }
 
-/// Gives a file one more name.
+/// Adds a hard link to a file.
 ///
 /// # Errors
-/// What the system said; also where a link leads out, or the name is taken.
+/// The system's error; also where a link leads out, or the name exists.
 pub fn hard_link(folder: &Path, from: impl AsRef<Path>, to: impl AsRef<Path>) -> io::Result<()> {
     let dir = dir(folder)?;
     dir.hard_link(from, &dir, to).map_err(told)
 }
 
-/// The length of a regular file; `None` where there is none, or a link to it leads out.
+/// The length of a regular file; `None` where it is missing, or a link to it leads out.
 pub fn length(folder: &Path, name: impl AsRef<Path>) -> Option<u64> {
     look(folder, name).ok().flatten()
 }
 
-/// The length of the regular file of this name; `None` where there is none.
+/// The length of the regular file with this name; `None` where it is missing.
 ///
 /// # Errors
-/// What the system says where it cannot tell, as where no descriptor is left: who takes
-/// that for a missing file loses what is in it.
+/// The system's error, for example when no file descriptor is left: treating that as a
+/// missing file would lose its contents.
 pub fn look(folder: &Path, name: impl AsRef<Path>) -> io::Result<Option<u64>> {
     match dir(folder).and_then(|dir| dir.metadata(name)) {
         Ok(found) => Ok(found.is_file().then_some(found.len())),
@@ -338,27 +338,27 @@ pub fn look(folder: &Path, name: impl AsRef<Path>) -> io::Result<Option<u64>> {
     }
 }
 
-/// Whether there is a regular file of this name.
+/// Whether there is a regular file with this name.
 pub fn is_file(folder: &Path, name: impl AsRef<Path>) -> bool {
     length(folder, name).is_some()
 }
 
-/// Whether a symbolic link has this name.
+/// Whether there is a symbolic link with this name.
 pub fn is_link(folder: &Path, name: impl AsRef<Path>) -> bool {
     let found = dir(folder).and_then(|dir| dir.symlink_metadata(name));
     found.is_ok_and(|found| found.is_symlink())
 }
 
-/// Whether there is a folder of this name.
+/// Whether there is a folder with this name.
 pub fn is_dir(folder: &Path, name: impl AsRef<Path>) -> bool {
     dir(folder).is_ok_and(|dir| dir.is_dir(name))
 }
 
-/// What lies in a folder below `folder`, in no order. A link is called one, whatever it
-/// leads to. Names that are not UTF-8 are not spoor's and are left out.
+/// The entries of a folder below `folder`, in no order. A link is reported as a link,
+/// whatever its target. Names that are not UTF-8 are not spoor's and are left out.
 ///
 /// # Errors
-/// What the system said; also where a link leads out.
+/// The system's error; also where a link leads out.
 pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String, Kind)>> {
     let name = name.as_ref();
     let name = if name.as_os_str().is_empty() {
@@ -383,7 +383,7 @@ pub fn entries(folder: &Path, name: impl AsRef<Path>) -> io::Result<Vec<(String,
     Ok(found)
 }
 
-/// What an entry of a folder is.
+/// The type of a folder's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A regular file.
@@ -396,9 +396,9 @@ pub enum Kind {
     Other,
 }
 
-/// Refuses links that lead out, among what lies in the folder `name` below `folder` and
-/// `deeper` levels further down; nothing where there is no such folder. For files that
-/// others than this module open, as a store does.
+/// Refuses links that lead out of `folder`, among the entries of the folder `name` below
+/// it and `deeper` levels further down; does nothing where there is no such folder. For
+/// files that other code than this module opens, such as a store.
 ///
 /// # Errors
 /// An error that names the link.
@@ -477,7 +477,7 @@ fn refuse_link(folder: &Path, name: &Path) -> io::Result<()> {
 
 /// Explains an error that means that a path leads out.
 fn told(error: io::Error) -> io::Error {
-    // The system's own refusals have a number.
+    // Errors of the system itself have a number.
     match error.kind() {
         ErrorKind::PermissionDenied if error.raw_os_error().is_none() => io::Error::new(
             ErrorKind::InvalidInput,
@@ -533,8 +533,8 @@ mod tests {
         assert_eq!(serde_json::to_string(&path).unwrap(), "\"images/a.jpg\"");
     }
 
-    /// A folder with a job in it that is reached through a link, and links in the job
-    /// that lead to a file and a folder of somebody else.
+    /// A folder with a job that is reached through a link, and links in the job to a file
+    /// and a folder outside of it.
     #[cfg(unix)]
     fn trapped() -> (tempfile::TempDir, std::path::PathBuf) {
         use std::os::unix::fs::symlink;
@@ -585,7 +585,7 @@ mod tests {
         assert!(create_dir_all(&job, "folder").is_err());
         assert!(entries(&job, "folder").is_err());
         assert!(remove_all(&job, "folder/.").is_err());
-        // Links are replaced and removed, and not followed.
+        // Links are replaced and removed, not followed.
         atomic::write_bytes(&job, "out", b"new").unwrap();
         create(&job, "absolute").unwrap();
         remove_all(&job, "folder").unwrap();

@@ -1,5 +1,5 @@
-//! The files of a job: opened from its folder downwards, so that no path or link leads out of it
-//! ([`beneath`]), and put in their places whole or not at all (`atomic`).
+//! The files of a job: opened relative to its folder, so that no path or link leads out
+//! of it ([`beneath`]), and replaced atomically (`atomic`).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 pub(crate) mod atomic;
 pub mod beneath;
 
-/// What a file or a folder did not permit.
+/// An operation on a file or a folder that failed.
 #[derive(Debug, thiserror::Error)]
 #[error("{}: {what} failed: {source}", path.display())]
 pub struct IoError {
     /// The file or the folder.
     pub path: PathBuf,
-    /// What was attempted, as in `reading failed`.
+    /// The attempted operation, such as `reading` in "reading failed".
     pub what: &'static str,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl IoError {
-    /// For `map_err`: names the path and what was attempted there.
+    /// For `map_err`: adds the path and the attempted operation.
     pub fn at(path: &Path, what: &'static str) -> impl FnOnce(io::Error) -> Self {
         move |source| Self {
             path: path.to_owned(),

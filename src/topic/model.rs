@@ -16,17 +16,17 @@ use crate::language::Language;
 const ARPA: &str = "lm.arpa";
 const KEYWORDS: &str = "keywords.tsv";
 const STOPWORDS: &str = "stopwords.tsv";
-/// How often each word occurs in the texts of either kind.
+/// The number of occurrences of each word in the texts of either kind.
 const WORDS: &str = "words.tsv";
 const FACTS: &str = "model.toml";
 
 /// Version of the folder's layout.
 pub(crate) const VERSION: u32 = 1;
 
-/// Why the folder of a model cannot be read or written.
+/// Why a model's folder cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum FolderError {
-    /// A file of it, or the folder, cannot be read or written.
+    /// The folder or one of its files cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
     /// The language model cannot be loaded.
@@ -38,17 +38,17 @@ pub enum FolderError {
     /// The table of words cannot be written or read.
     #[error(transparent)]
     Words(#[from] ContrastError),
-    /// `model.toml` is not what spoor writes.
+    /// `model.toml` is not in the form that spoor writes.
     #[error("{}: {why}; train the model again", path.display())]
     Facts {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
 }
 
-/// How a model was grown from the pages of a crawl, as `model.toml` says.
+/// How a model was grown from the pages of a crawl, as recorded in `model.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grown {
     /// The job whose pages were added.
@@ -57,13 +57,13 @@ pub struct Grown {
     pub from: String,
     /// Pages of the crawl whose sentences were kept, near copies left out.
     pub pages: usize,
-    /// Those of them with enough sentences to be judged.
+    /// Pages with enough sentences to be judged.
     pub judged: usize,
     /// The perplexity up to which a page is among the best.
     pub cut: f64,
-    /// How many pages are.
+    /// Number of pages among the best.
     pub passed: usize,
-    /// How many were added, best first, until the share was full.
+    /// Number of pages added, best first, until the share was full.
     pub added: usize,
     /// The highest perplexity among them.
     pub reached: f64,
@@ -71,18 +71,18 @@ pub struct Grown {
     pub sentences: usize,
     /// Their tokens.
     pub tokens: usize,
-    /// Their share of all sentences trained on.
+    /// Their share of all training sentences.
     pub share: f64,
     /// Perplexity of the held-out text of the given kind under the old model.
     pub held_out_before: f64,
     /// The same under the new one.
     pub held_out_after: f64,
-    /// Whether the old model had not been trained on any of that text: it was made of the
-    /// same texts in the same way.
+    /// Whether the old model was not trained on any of that text either: it was made from
+    /// the same texts in the same way.
     pub comparable: bool,
 }
 
-/// What `model.toml` says of a model.
+/// The contents of `model.toml`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelFacts {
     /// Version of the layout.
@@ -92,14 +92,15 @@ pub struct ModelFacts {
     /// SHA-256 over all sentences of the corpus, neutral text included.
     pub corpus_sha256: String,
     /// The language of the texts about the topic, where that is certain; absent from
-    /// models that were made before it was looked at.
+    /// models made before the language was detected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub language: Option<Language>,
     /// Documents about the topic.
     pub positive_documents: usize,
     /// Documents about anything else.
     pub neutral_documents: usize,
-    /// The language of the built-in words that stood for them, where they did.
+    /// The language of the built-in words that were used instead of neutral documents, if
+    /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neutral_words: Option<Language>,
     /// Sentences the model was estimated from.
@@ -116,20 +117,21 @@ pub struct ModelFacts {
     pub held_out_perplexity: f64,
     /// Median perplexity of the neutral documents.
     pub neutral_perplexity: Option<f64>,
-    /// Seed of the draw.
+    /// Seed of the random choice of held-out text.
     pub seed: u64,
     /// Number of n-grams of every order, unigrams first.
     pub ngrams: Vec<usize>,
     /// Rows of the keyword table.
     pub keywords: usize,
-    /// How it was grown, where it was.
+    /// How the model was grown, if it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grown: Option<Grown>,
-    /// Where documents about the topic part from neutral ones by their contrasts, in nats a
-    /// token; `None` where there were too few neutral ones to tell.
+    /// The boundary between documents about the topic and neutral ones by their
+    /// contrasts, in nats per token; `None` where there were too few neutral documents to
+    /// measure it.
     #[serde(default, rename = "contrast")]
     pub topicality: Option<Topicality>,
-    /// What its perplexities mean, and how that was measured.
+    /// The meaning of its perplexities, and the measurements behind it.
     pub calibration: Calibration,
     /// Kneser-Ney discounts of every order, unigrams first.
     pub discounts: Vec<Discount>,
@@ -167,19 +169,19 @@ impl ModelFacts {
 pub struct Model {
     /// Its folder.
     pub folder: PathBuf,
-    /// What is known of it.
+    /// The contents of its `model.toml`.
     pub facts: ModelFacts,
     /// The language model.
     pub lm: Arc<dyn LanguageModel>,
     /// The keyword table.
     pub keywords: KeywordTable,
-    /// What tells its words from those of other texts, with the curve that makes a
-    /// share of it; `None` where training could not tell.
+    /// The contrast of its words with those of other texts, and the curve from a contrast
+    /// to a probability; `None` where training could not measure it.
     pub contrast: Option<(Arc<Contrast>, Topicality)>,
 }
 
 impl Model {
-    /// Whether a model lies in `folder`.
+    /// Whether there is a model in `folder`.
     pub fn exists(folder: &Path) -> bool {
         folder.join(FACTS).is_file()
     }
@@ -211,7 +213,7 @@ impl Model {
     }
 }
 
-/// Reads the keyword table in a model's folder, which an operator may have edited.
+/// Reads the keyword table in a model's folder, which the operator may have edited.
 ///
 /// # Errors
 /// [`FolderError::Keywords`] names the file and the line.
@@ -219,7 +221,7 @@ pub fn keywords_in(folder: &Path) -> Result<KeywordTable, FolderError> {
     Ok(KeywordTable::load(&folder.join(KEYWORDS))?)
 }
 
-/// A model folder in the making, beside its place.
+/// An unfinished model folder, beside its final place.
 pub(crate) struct Draft {
     draft: PathBuf,
     place: PathBuf,
@@ -239,7 +241,7 @@ impl Draft {
         })
     }
 
-    /// Where the language model is to be written.
+    /// The path for writing the language model.
     pub fn arpa(&self) -> PathBuf {
         self.draft.join(ARPA)
     }
@@ -257,9 +259,9 @@ impl Draft {
         Ok(())
     }
 
-    /// Writes `model.toml` and moves the folder to its place. An earlier model is
-    /// moved aside first and removed after, so that at no time none is there but
-    /// between two renames.
+    /// Writes `model.toml` and moves the folder to its place. An earlier model is moved
+    /// aside first and removed afterwards, so that there is always a model except between
+    /// two renames.
     pub fn finish(self, facts: &ModelFacts) -> Result<(), FolderError> {
         let path = self.draft.join(FACTS);
         let text = toml::to_string(facts).map_err(|e| FolderError::Facts {
@@ -281,7 +283,7 @@ impl Draft {
     }
 }
 
-/// `model.toml` with a word on each table of the calibration, for people.
+/// `model.toml` with an explanation above each table of the calibration.
 fn explained(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2_000);
     for line in text.lines() {
@@ -297,7 +299,7 @@ fn explained(text: &str) -> String {
     out
 }
 
-/// The tables of the calibration and what they say.
+/// The tables of the calibration and their explanations.
 const TABLES: &[(&str, &str)] = &[
     (
         "[calibration]",

@@ -1,5 +1,5 @@
-//! The folder of an export: written beside its place under another name, and put
-//! there when it is whole. What stood there is taken away only if it was an export.
+//! The folder of an export: written under a temporary name and renamed when it is
+//! complete. An existing folder is replaced only if it is an export.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Write};
@@ -9,17 +9,18 @@ use super::ExportError;
 use crate::fs::{IoError, atomic};
 use crate::outputs::sync_folder;
 
-/// The file by which an export is known; readers of data sets pass over files whose
-/// names begin with a dot.
+/// The file that marks an export; readers of data sets ignore files whose names begin
+/// with a dot.
 pub const MARK: &str = ".spoor-export";
 
-/// Whether the folder is one that spoor exported.
+/// Whether the folder is an export of spoor.
 pub fn is_export(folder: &Path) -> bool {
     let real = fs::symlink_metadata(folder).is_ok_and(|m| m.is_dir());
     real && folder.join(MARK).is_file()
 }
 
-/// A folder in the making. It is removed when dropped before its end.
+/// An unfinished export folder. It is removed when dropped before
+/// [`finish`](Self::finish).
 pub(super) struct Place {
     to: PathBuf,
     partial: PathBuf,
@@ -28,7 +29,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// Makes a new folder beside `to`; one that a killed export left is removed.
+    /// Creates a new folder beside `to`; the remains of a killed export are removed.
     ///
     /// # Errors
     /// [`ExportError::Occupied`], [`ExportError::NoName`], [`ExportError::Busy`],
@@ -62,13 +63,13 @@ impl Place {
         }
     }
 
-    /// Where to write.
+    /// The folder to write to.
     pub(super) fn path(&self) -> &Path {
         &self.partial
     }
 
-    /// Puts the folder in its place, on the disk and whole, and returns where it is.
-    /// The mark names the `format`.
+    /// Moves the complete and synced folder to its place, and returns its path. The mark
+    /// file names the `format`.
     ///
     /// # Errors
     /// [`ExportError::Occupied`], [`ExportError::Io`].
@@ -78,7 +79,7 @@ impl Place {
         written.map_err(IoError::at(&self.partial.join(MARK), "writing"))?;
         let synced = sync_folder(&self.partial).map_err(std::io::Error::other);
         synced.map_err(IoError::at(&self.partial, "writing to the disk"))?;
-        // Once more: it took a while.
+        // Checked again, because writing may have taken a long time.
         may_replace(&self.to)?;
         let old = beside(&self.to, "old")?;
         if is_export(&old) {
@@ -94,7 +95,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // After the end there is nothing under this name.
+        // After `finish` there is nothing under this name.
         drop(fs::remove_dir_all(&self.partial));
     }
 }
@@ -114,7 +115,7 @@ fn may_replace(to: &Path) -> Result<(), ExportError> {
     }
 }
 
-/// A name of our own in the same folder, so that renaming moves no bytes.
+/// A temporary name in the same folder, so that renaming moves no bytes.
 fn beside(to: &Path, what: &str) -> Result<PathBuf, ExportError> {
     let no_name = || ExportError::NoName(to.to_owned());
     let name = to.file_name().ok_or_else(no_name)?.to_string_lossy();

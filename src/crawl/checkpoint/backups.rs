@@ -1,14 +1,14 @@
-//! Exports of the frontier that a running crawl leaves in `checkpoints/`.
+//! Exports of the frontier that a running crawl writes to `checkpoints/`.
 //!
-//! An export is read from a snapshot of the store, on a thread of its own, so
-//! that the crawl goes on meanwhile and the file still shows one moment between
-//! two commits: each task in it is either finished with all of its effects or not
-//! begun, and the stamp says where the outputs stood then. What the crawl wrote
-//! since is beyond that stamp and cut back when the import is crawled on, so no
-//! task is lost or stands twice in the outputs.
+//! A separate thread reads the export from a snapshot of the store while the crawl goes
+//! on. The file therefore shows one moment between two commits: each task in it is either
+//! finished with all of its effects or not started, and the stamp records the lengths of
+//! the outputs at that moment. Output written later is beyond the stamp. It is cut back
+//! when a crawl resumes from the import, so no task is lost or appears twice in the
+//! outputs.
 //!
-//! A file gets its name only when all of it, and all of the outputs that it
-//! speaks of, are on the disk; a store that cannot be read whole leaves none.
+//! A file gets its final name only when it and all outputs that it refers to are synced.
+//! A store that cannot be read completely produces no file.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -25,13 +25,13 @@ use crate::crawl::frontier::store::{Readable, StoreError, Visit};
 use crate::fs::{IoError, atomic};
 use crate::outputs::{OutputError, sync_folder};
 
-/// Exports that are kept.
+/// Number of exports that are kept.
 const KEPT: usize = 2;
 
-/// Where an export lies until it is whole.
+/// The name of an export until it is complete.
 const UNFINISHED: &str = "unfinished.jsonl.gz";
 
-/// Why there is no new export; the earlier ones are kept.
+/// Why no new export was written; the earlier ones are kept.
 #[derive(Debug, thiserror::Error)]
 enum ExportError {
     #[error(transparent)]
@@ -47,8 +47,7 @@ enum ExportError {
     Ended,
 }
 
-/// Writes an export now and then; one that is under way when this is dropped is
-/// given up.
+/// Writes an export at regular intervals. Dropping this abandons an export in progress.
 #[derive(Debug)]
 pub struct Exports {
     job: PathBuf,
@@ -59,9 +58,9 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// For an open job; `now` is milliseconds since 1970. The first is due where
-    /// the last one, or without one the time spent crawling, is old enough,
-    /// whatever the number of runs.
+    /// For an open job; `now` is milliseconds since 1970. The first export is due one
+    /// interval after the last one or, if there is none, after that much time spent
+    /// crawling over all runs.
     pub fn new(config: &Config, frontier: &Frontier, now: u64) -> Self {
         let job = config.job_folder();
         let every = millis(config.checkpoint.export);
@@ -79,8 +78,9 @@ impl Exports {
         }
     }
 
-    /// Begins an export where one is due and none is under way. Failures are
-    /// warned of: the crawl does not need it, and the next is tried in its time.
+    /// Starts an export where one is due and none is in progress. A failure is logged as
+    /// a warning, because the crawl does not need exports; the next one is tried after
+    /// the usual interval.
     pub fn round(&mut self, frontier: &Frontier, now: u64) {
         if now < self.due || self.running.as_ref().is_some_and(|r| !r.is_finished()) {
             return;
@@ -96,16 +96,20 @@ impl Exports {
             match export(view, &job, now) {
                 Ok((path, urls)) => {
                     let seconds = begun.elapsed().as_secs_f64();
-                    tracing::info!(path = %path.display(), urls, seconds, "the frontier is exported");
+                    tracing::info!(path = %path.display(), urls, seconds, "exported the frontier");
                 }
                 Err(ExportError::Ended) => {}
-                Err(error) => tracing::warn!(%error, "no export of the frontier could be written"),
+                Err(error) => {
+                    tracing::warn!(%error, "the frontier could not be exported; the next export is tried later")
+                }
             }
         };
         let thread = std::thread::Builder::new().name("export".to_owned());
         match thread.spawn(work) {
             Ok(running) => self.running = Some(running),
-            Err(error) => tracing::warn!(%error, "no thread for an export of the frontier"),
+            Err(error) => {
+                tracing::warn!(%error, "no thread could be started to export the frontier")
+            }
         }
     }
 }
@@ -115,7 +119,7 @@ impl Drop for Exports {
         // The snapshot keeps the store's folder locked until the thread ends.
         self.ended.store(true, Ordering::Relaxed);
         if let Some(running) = self.running.take() {
-            // A panic there has been printed, and cost an export.
+            // A panic in the thread was printed there and only costs an export.
             running.join().ok();
         }
     }
@@ -126,8 +130,8 @@ pub(super) fn newest(job: &Path) -> Option<PathBuf> {
     exports(&job.join("checkpoints")).ok()?.pop()
 }
 
-/// The exports in a job's folder, as paths below it, oldest first, with what an
-/// interrupted one left.
+/// The exports in a job's folder, as paths below it, oldest first, followed by the
+/// remains of an interrupted one.
 pub fn within(job: &Path) -> Vec<String> {
     let folder = job.join("checkpoints");
     let mut found = exports(&folder).unwrap_or_default();
@@ -139,11 +143,11 @@ pub fn within(job: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Puts one export of the frontier as it is now in the place of all that lie in a
-/// job's folder; nothing where none does.
+/// Replaces all exports in a job's folder by one of the current frontier. Does nothing
+/// where there are none.
 ///
 /// # Errors
-/// [`DumpError`]; the earlier ones are still there where the new one is not.
+/// [`DumpError`]. The earlier exports are removed only after the new one is written.
 pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), DumpError> {
     let earlier = within(job);
     if earlier.is_empty() {
@@ -168,7 +172,7 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
     let unfinished = folder.join(UNFINISHED);
     let found = dump::write_file(&view, &unfinished)?;
     let ended = view.ended.load(Ordering::Relaxed);
-    // The snapshot is not needed any more, and costs as long as it is open.
+    // An open snapshot has a cost, and this one is no longer needed.
     drop(view);
     if ended || !found.is_whole() {
         std::fs::remove_file(&unfinished).map_err(IoError::at(&unfinished, "removing"))?;
@@ -181,7 +185,7 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
             }
         });
     }
-    // The outputs had grown to the stamp before the snapshot was taken.
+    // The outputs had reached the stamp before the snapshot was taken.
     sync_folder(job)?;
     let path = folder.join(name(now));
     atomic::rename_durably(&unfinished, &path)?;
@@ -207,14 +211,14 @@ fn exports(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Names sort by time, and any file system takes them.
+/// Names sort by time and are valid on every file system.
 fn name(now: u64) -> String {
     let time = jiff::Timestamp::from_millisecond(i64::try_from(now).unwrap_or(i64::MAX));
     let time = time.unwrap_or(jiff::Timestamp::MAX);
     format!("frontier-{}.jsonl.gz", time.strftime("%Y%m%dT%H%M%SZ"))
 }
 
-/// A view that seems to end when the crawl does.
+/// A view that reports its end when the crawl ends.
 struct Until {
     view: Box<dyn Readable>,
     ended: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! What is added to the frontier: pages, and images with the words around them.
+//! The input of the frontier: pages, and images with the words around them.
 
 use crate::address::PageUrl;
 use crate::page::{Bucket, Clues, ImageContext, LinkParts};
@@ -11,22 +11,22 @@ pub const MAX_ANCHOR: usize = 200;
 pub struct NewTask {
     /// Its address.
     pub url: PageUrl,
-    /// Its priority class; `None` where the score lies above the razor: it is
-    /// recorded and not followed.
+    /// Its priority class; `None` where the score is above the cutoff (`razor`): the link
+    /// is recorded and not followed.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.
     pub score: f64,
-    /// What the score was made of.
+    /// The parts of the score.
     pub parts: Option<LinkParts>,
-    /// The words of the anchor as the language model reads them, where it has any.
-    /// Those of a link that is not fetched yet are kept, up to [`MAX_ANCHOR`] bytes.
+    /// The words of the anchor as the language model reads them, if it has any. They are
+    /// kept until the link is fetched, up to [`MAX_ANCHOR`] bytes.
     pub anchor: Option<String>,
-    /// What a learning crawl rates it by; the score is ignored then.
+    /// The features that a learning crawl rates it by; the score is then ignored.
     pub clues: Option<Clues>,
 }
 
 impl NewTask {
-    /// A page that the operator names.
+    /// A seed of the operator.
     pub(super) fn seed(url: &PageUrl) -> Self {
         Self {
             bucket: Some(Bucket::Seed),
@@ -34,7 +34,7 @@ impl NewTask {
         }
     }
 
-    /// An address with a score but without its parts, as of images and sitemaps.
+    /// An address with a score but without its parts, such as an image or a sitemap.
     pub(super) fn rated(url: PageUrl, (score, bucket): (f64, Option<Bucket>)) -> Self {
         Self {
             url,
@@ -46,7 +46,7 @@ impl NewTask {
         }
     }
 
-    /// The words of its anchor, where they are kept.
+    /// The words of the anchor, if they are short enough to keep.
     pub(super) fn kept_anchor(&self) -> Option<String> {
         let anchor = self.anchor.as_ref();
         anchor.filter(|words| words.len() <= MAX_ANCHOR).cloned()
@@ -58,23 +58,24 @@ impl NewTask {
 pub struct NewImage {
     /// Its address.
     pub url: PageUrl,
-    /// Other addresses that the page offers for the same picture, best first. They are
-    /// tried one after the other if there is none at the first.
+    /// Other addresses of the same picture that the page offers, best first. They are
+    /// tried in order if the first one has no image.
     pub spares: Vec<PageUrl>,
     /// As for a page.
     pub bucket: Option<Bucket>,
     /// Its score, lower is better.
     pub score: f64,
-    /// The words, kept until the bytes are there.
+    /// The words around it, kept until the image is fetched.
     pub context: ImageContext,
 }
 
 /// Where an added address was found.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Origin {
-    /// Number of the page among the finished; `None` for what the operator named.
+    /// Number of the finished page that names it; `None` for addresses that the operator
+    /// named.
     pub via: Option<u64>,
-    /// Links from the nearest seed; for a sitemap, the index files above it.
+    /// Links from the nearest seed; for a sitemap, the number of index files above it.
     pub hops: u32,
     /// Redirects that led here.
     pub redirects: u8,

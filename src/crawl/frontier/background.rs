@@ -1,5 +1,6 @@
-//! What goes on beside the requests, a slice at a time: what is due returns to its queue, and what
-//! is stored is judged again after a change of the scope, the rating or robots rules.
+//! Background work between requests, a slice at a time: due URLs return to their queues,
+//! and stored URLs are judged again after a change of the scope, the rating or robots
+//! rules.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::address::PageUrl;
 use crate::web::scope::Scope;
 
 impl Frontier {
-    /// Queues what is due, and goes on with what newer robots rules allow.
+    /// Queues due URLs, and applies the next batch of changed robots rules.
     pub(super) fn wake(&mut self, now: u64) -> Result<(), StoreError> {
         self.wake_waiting(now)?;
         self.recheck(now)?;
@@ -24,7 +25,7 @@ impl Frontier {
         self.draw_control(now)
     }
 
-    /// Queues the waiting URLs whose time has come.
+    /// Queues the waiting URLs that are due.
     fn wake_waiting(&mut self, now: u64) -> Result<(), StoreError> {
         while let Some(prepared) = self.retries.wake(&self.ledger, now)? {
             self.commit(prepared, now)?;
@@ -33,7 +34,7 @@ impl Frontier {
         Ok(())
     }
 
-    /// Looks at the next batch of what former robots rules forbade, if any is left.
+    /// Checks the next batch of URLs that former robots rules forbade, if any is left.
     fn recheck(&mut self, now: u64) -> Result<(), StoreError> {
         if !self.files.is_rechecking() {
             return Ok(());
@@ -51,14 +52,13 @@ impl Frontier {
         self.refresh(slot, now)
     }
 
-    /// Gives pages a schedule of their own, each with the pause between two
-    /// visits, whatever `[recrawl]` says. They are added as seeds where they are
-    /// not known. The list replaces an earlier run's: pages that are no longer on
-    /// it follow `[recrawl]` from now on. Seeds that cannot be had are not given
-    /// up, but asked again when their time comes.
+    /// Gives pages their own schedule: a fixed interval between two visits, which
+    /// overrides `[recrawl]`. Unknown pages are added as seeds. The list replaces that of
+    /// an earlier run: pages that are no longer on it follow `[recrawl]`. Scheduled seeds
+    /// that cannot be fetched are not given up but requested again at the next interval.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; nothing is changed in it then.
+    /// [`StoreError`] where the store fails; the store is then unchanged.
     pub fn watch(&mut self, seeds: &[(PageUrl, Duration)], now: u64) -> Result<(), StoreError> {
         let mut tx = self.ledger.begin();
         let mut visits = std::mem::take(&mut self.visits);
@@ -71,7 +71,7 @@ impl Frontier {
         self.visits.look_up_next(self.ledger.store())
     }
 
-    /// Queues the pages whose next visit is due, some at a time.
+    /// Queues the next batch of pages whose visit is due.
     fn wake_visits(&mut self, now: u64) -> Result<(), StoreError> {
         if self.gate.pages_closed || self.visits.next().is_none_or(|due| due > now) {
             return Ok(());
@@ -94,7 +94,7 @@ impl Frontier {
         Ok(())
     }
 
-    /// The rules by which addresses are judged now.
+    /// The scope in force.
     pub fn scope(&self) -> &Scope {
         &self.scope
     }
@@ -103,7 +103,7 @@ impl Frontier {
     /// [`Frontier::rescope_slice`]. Returns false where nothing differs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the rules are as before then.
+    /// [`StoreError`] where the store fails; the scope is then unchanged.
     pub fn set_scope(&mut self, scope: Scope) -> Result<bool, StoreError> {
         let mut meta = self.ledger.meta().clone();
         if !rejudge::begin_where_changed(&mut meta, &scope) {
@@ -115,7 +115,7 @@ impl Frontier {
         Ok(true)
     }
 
-    /// Whether stored addresses are still to be checked against the scope.
+    /// Whether stored addresses are still being checked against the scope.
     pub fn is_rescoping(&self) -> bool {
         self.ledger.meta().rescope.is_some()
     }
@@ -148,7 +148,7 @@ impl Frontier {
     /// background by [`Frontier::rescore_slice`]. Returns false where nothing differs.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; the rating is as before then.
+    /// [`StoreError`] where the store fails; the rating is then unchanged.
     pub fn set_rating(&mut self, rating: Arc<dyn Rating>) -> Result<bool, StoreError> {
         self.ratings.replace(&mut self.ledger, rating)
     }
@@ -158,7 +158,7 @@ impl Frontier {
         self.ratings.rating()
     }
 
-    /// Whether stored links are still to be re-rated.
+    /// Whether stored links are still being re-rated.
     pub fn is_rescoring(&self) -> bool {
         self.ratings.is_rescoring()
     }
@@ -214,7 +214,7 @@ impl Frontier {
         let booked = prepared.visit.is_some();
         self.commit(prepared, now)?;
         if booked {
-            // Of several visits that were booked, only the last is told.
+            // Of several visits that were booked, only the last is reported.
             self.visits.look_up_next(self.ledger.store())?;
         }
         Ok(())

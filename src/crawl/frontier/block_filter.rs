@@ -1,30 +1,30 @@
-//! Which blocks of text the pages of a prefix have shown.
+//! The text blocks that the pages of a prefix have shown.
 
 use serde::{Deserialize, Serialize};
 
 use crate::page::BlockPrint;
 
-/// Blocks of text that were met, in two Bloom filters (Bloom 1970) of two bits a
-/// block. When the newer one is full, a greater one takes its place and the older
-/// one is forgotten; so a small site takes little room and none takes much. Of some
-/// [`MAX_BYTES`] blocks none is forgotten, and one in twenty that is new is taken
-/// for known at worst.
+/// Known text blocks, in two Bloom filters (Bloom 1970) with two bits per block. When the
+/// newer filter is full, it becomes the older one, the former older one is dropped, and a
+/// larger empty filter takes its place. A small site therefore needs little memory and a
+/// large one a bounded amount. The last [`MAX_BYTES`] blocks, roughly, are always
+/// remembered; at worst one in twenty new blocks is taken for a known one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Memory {
     older: Vec<u8>,
     newer: Vec<u8>,
-    /// Blocks in the newer one; it is full at one for each byte.
+    /// Blocks in the newer filter; it is full at one block per byte.
     entries: u64,
 }
 
-/// Bytes of the first filter of a prefix, a power of two.
+/// Size of the first filter of a prefix in bytes, a power of two.
 const MIN_BYTES: usize = 64;
-/// Bytes of a filter at most, a power of two.
+/// Greatest size of a filter in bytes, a power of two.
 const MAX_BYTES: usize = 1_024;
 
 impl Memory {
-    /// Takes the blocks of a page and returns how many words of it were new, and
-    /// how many it has.
+    /// Adds the blocks of a page. Returns the number of words in new blocks and in all
+    /// blocks.
     pub fn take(&mut self, blocks: &[BlockPrint]) -> (u64, u64) {
         let mut new = 0;
         let mut all = 0;
@@ -58,7 +58,7 @@ fn holds(filter: &[u8], hash: u32) -> bool {
     places(filter, hash).into_iter().all(set)
 }
 
-/// The byte and the bit within it of both places of a block.
+/// The two positions of a block, each as a byte and a bit mask.
 fn places(filter: &[u8], hash: u32) -> [(usize, u8); 2] {
     let bits = (filter.len() * 8).max(1);
     [hash & 0xffff, hash >> 16].map(|half| {
@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_catalogue_is_known_by_heart_and_an_archive_never_ends() {
         let mut memory = Memory::default();
-        // Forty of nine hundred things on each page.
+        // Forty out of nine hundred items on each page.
         let page = |i: u32| {
             let drawn = blocks(i * 40..i * 40 + 40);
             let things = drawn.iter().map(|print| print.hash % 900);

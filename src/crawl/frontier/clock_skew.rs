@@ -1,13 +1,12 @@
-//! A system clock that was set back between two runs.
+//! Corrects stored times after the system clock was set back between two runs.
 //!
-//! The times in the store are of the wall clock, because they must mean the same
-//! after a restart. Where the clock was ahead and has been mended since, or was set
-//! back, every host would rest for as long as that. So each flush leaves the time
-//! in a file beside the backend's, and where opening finds it in the future, all
-//! pauses that were under way move back by as much. When a page is to be visited
-//! again is a date and no pause; it stays.
+//! Stored times are wall-clock times, because they must survive a restart. If the clock
+//! was ahead and has been corrected since, every host would wait for the difference. So
+//! each flush writes the time to a file beside the backend's. If opening finds that time
+//! in the future, all running pauses move back by the difference. The date of a page's
+//! next visit is not a pause and stays.
 //!
-//! A clock that was set forward cannot be told from time that has passed.
+//! A clock that was set forward cannot be distinguished from time that has passed.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -21,15 +20,15 @@ use crate::fs::beneath;
 
 const NAME: &str = "clock";
 
-/// Less than this is how clocks are kept right, in milliseconds.
+/// Smaller differences are normal clock adjustment, in milliseconds.
 const SLIGHT: u64 = 1_000;
 
 /// A key and its value.
 type Pair = (Vec<u8>, Vec<u8>);
 
-/// Notes the time of a flush, in milliseconds since 1970, in the store's folder.
+/// Writes the time of a flush to the store's folder, in milliseconds since 1970.
 pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
-    // The mark of the flush is written next, and syncs the folder.
+    // The flush marker is written next, and syncs the folder.
     let (text, durability) = (now.to_string(), Durability::Whole);
     let written = atomic::write_through(folder, "clock.part", NAME, text.as_bytes(), durability);
     written.map_err(|error| StoreError::Io {
@@ -38,15 +37,15 @@ pub(super) fn write(folder: &Path, now: u64) -> Result<(), StoreError> {
     })
 }
 
-/// The time of the last flush; `None` where it is not known, which costs no more
-/// than the time that hosts then rest.
+/// The time of the last flush; `None` where it is unknown. Hosts then wait as long as the
+/// clock was set back, at worst.
 fn last(folder: &Path) -> Option<u64> {
     let text = beneath::read_to_string(folder, NAME).ok()?;
     text.parse().ok()
 }
 
-/// Moves what is due later than `now` back by as much as the clock was set back
-/// since the last flush. False where it was not set back.
+/// Moves due times later than `now` back by as much as the clock was set back since the
+/// last flush. False where the clock was not set back.
 pub(super) fn follow(tx: &mut Transaction<'_>, now: u64) -> Result<bool, StoreError> {
     let store = tx.store();
     let back = last(store.path()).map_or(0, |last| last.saturating_sub(now));
@@ -100,7 +99,7 @@ pub(super) fn follow(tx: &mut Transaction<'_>, now: u64) -> Result<bool, StoreEr
     Ok(true)
 }
 
-/// All pairs below a prefix, in memory: this happens once in the life of a clock.
+/// All pairs below a prefix, in memory: clock corrections are rare.
 fn all(store: &dyn Store, prefix: &[u8]) -> Result<Vec<Pair>, StoreError> {
     let mut found = Vec::new();
     store.scan(prefix, &[], &mut |key, value| {

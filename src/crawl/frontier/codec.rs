@@ -39,7 +39,7 @@ pub(super) fn get<T: DeserializeOwned>(
     read(store, key, store.get(key)?)
 }
 
-/// The address and the kind of task that a `U` key stands for.
+/// The address and the kind of task of a `U` key.
 pub(super) fn address_of(store: &dyn Store, key: &[u8]) -> Result<(PageUrl, TaskKind), StoreError> {
     let why = || corrupt(store, key, "names no address".to_owned());
     keys::url_of_key(key).ok_or_else(why)

@@ -1,5 +1,5 @@
-//! Whether what is stored holds together: every record readable, every queue
-//! entry and every state in agreement, the counters exact.
+//! Checks the consistency of the store: every record is readable, queue entries agree
+//! with states, and the counters are exact.
 
 use std::ops::ControlFlow;
 
@@ -13,26 +13,26 @@ use super::transaction::{class_of, rank_of};
 use super::{codec, flush_marker};
 use crate::progress::Step;
 
-/// Problems named at most; the rest is only counted.
+/// Most problems that are named; the rest are only counted.
 const MAX_NAMED: usize = 100;
 
 const NO_NUMBER: &str = "a score is infinite or no number at all";
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Consistency {
-    /// URLs that were read.
+    /// URLs read.
     pub urls: u64,
-    /// Hosts that were read.
+    /// Hosts read.
     pub hosts: u64,
-    /// What does not hold, in words, with the key; the first hundred.
+    /// The first hundred problems, each with its key.
     pub problems: Vec<String>,
-    /// How many problems there are.
+    /// The number of problems.
     pub count: u64,
 }
 
 impl Consistency {
-    /// True where nothing is wrong.
+    /// True where no problem was found.
     pub fn is_sound(&self) -> bool {
         self.count == 0
     }
@@ -46,11 +46,11 @@ impl Consistency {
     }
 }
 
-/// Reads everything once. Memory does not grow with the store.
+/// Reads the whole store once. Memory does not grow with the store.
 ///
 /// # Errors
-/// [`StoreError`] where the store cannot be read at all; records that cannot be
-/// decoded are problems of the audit.
+/// [`StoreError`] where the store cannot be read at all; records that cannot be decoded
+/// are reported as problems.
 pub fn check(store: &dyn Store) -> Result<Consistency, StoreError> {
     let mut audit = Consistency::default();
     let mut counts = Counts::default();
@@ -145,8 +145,8 @@ fn urls(store: &dyn Store, audit: &mut Consistency, counts: &mut Counts) -> Resu
         let rank = rank_of(&record);
         let entry = match record.state {
             State::Queued => keys::queue(&url.host_key(), class_of(kind), &rank),
-            // Each waiting entry is held against its record below, and their
-            // number against the counters.
+            // The records below are compared with their waiting entries, and the number
+            // of entries with the counters.
             _ => return Ok(()),
         };
         if store.get(&entry)?.as_deref() != Some(key) {
@@ -156,7 +156,7 @@ fn urls(store: &dyn Store, audit: &mut Consistency, counts: &mut Counts) -> Resu
     })
 }
 
-/// The list that the control sample is drawn from has as many places as it says.
+/// The list that the control sample draws from has as many entries as its length.
 fn listed(store: &dyn Store, audit: &mut Consistency) -> Result<(), StoreError> {
     let mut places = 0;
     each(store, keys::LISTED, |key, value| {

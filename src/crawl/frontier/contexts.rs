@@ -1,7 +1,7 @@
-//! The words around images that are not kept yet, as they lie in the store.
+//! The stored words around images that are not fetched yet.
 //!
-//! A context holds the same words up to six times over (an element and those
-//! around it), so it is stored deflated.
+//! A context holds the same words up to six times (an element and its ancestors and
+//! siblings), so it is stored deflated.
 
 use std::io::{Read, Write};
 use std::ops::ControlFlow;
@@ -14,15 +14,16 @@ use super::{codec, keys};
 use crate::address::PageUrl;
 use crate::page::ImageContext;
 
-/// The words around an image on one page, and where else that page says the image is.
+/// The words around an image on one page, and the other addresses that the page gives for
+/// it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Words {
     #[serde(flatten)]
     pub context: ImageContext,
-    /// Addresses that are not tried yet, best first.
+    /// Addresses that were not tried yet, best first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub spares: Vec<PageUrl>,
-    /// The address before this one, where there was no image.
+    /// The previous address, which had no image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instead_of: Option<PageUrl>,
 }
@@ -46,7 +47,7 @@ pub(super) fn words_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Words>, St
         .collect()
 }
 
-/// Their keys.
+/// Keys of the stored contexts of an image.
 pub(super) fn keys_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Vec<u8>>, StoreError> {
     let mut found = Vec::new();
     store.scan(&keys::contexts_of(image), &[], &mut |key, _| {
@@ -56,14 +57,14 @@ pub(super) fn keys_of(store: &dyn Store, image: &[u8]) -> Result<Vec<Vec<u8>>, S
     Ok(found)
 }
 
-/// Keeps words until the image's bytes are there.
+/// Stores words until the image is fetched.
 pub(super) fn put(tx: &mut Transaction<'_>, image: &[u8], words: &Words) -> Result<(), StoreError> {
     let packed = pack(tx.store(), image, words)?;
     tx.put(keys::context(image, &words.context.page), packed);
     Ok(())
 }
 
-/// Forgets the stored words around an image.
+/// Deletes the stored words around an image.
 pub(super) fn forget(tx: &mut Transaction<'_>, image: &[u8]) -> Result<(), StoreError> {
     for key in keys_of(tx.store(), image)? {
         tx.delete(key);
@@ -71,7 +72,7 @@ pub(super) fn forget(tx: &mut Transaction<'_>, image: &[u8]) -> Result<(), Store
     Ok(())
 }
 
-/// The bytes that are stored of a context of `image`.
+/// The stored form of a context of `image`.
 pub(super) fn pack(store: &dyn Store, image: &[u8], words: &Words) -> Result<Vec<u8>, StoreError> {
     let deflated = || -> std::io::Result<Vec<u8>> {
         let json = serde_json::to_vec(words)?;

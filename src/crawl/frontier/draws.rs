@@ -1,39 +1,38 @@
-//! The control sample: a small share of the fetches goes to links that are drawn by
-//! chance and not by score, so that it can be seen what the score is worth.
+//! The control sample: a small share of the fetches goes to links drawn by chance instead
+//! of by score, to measure the value of the score.
 //!
-//! # What is drawn from
+//! # The population
 //!
-//! All links of pages and sitemaps that are known and not asked yet, also those above
-//! the razor, which an unfocused crawl would follow as well; each with the same
-//! probability at every draw. Seeds, pages that are visited again, and what rules keep
-//! out are not among them. So the control sample tells what the next fetch would find
-//! if the strategy were given up now. It is not what another crawl, unfocused from its
-//! first page, has found by then: that would know other links. Those that this one
-//! knows stand on pages that it chose, and the best of them have been taken.
+//! All links from pages and sitemaps that are known and not requested yet, including
+//! those above the razor, which an unfocused crawl would follow as well. Each has the
+//! same probability at every draw. Seeds, revisited pages and links that rules keep out
+//! are excluded. The control sample thus estimates the result of the next fetch if the
+//! strategy were dropped now. It does not estimate the result of a crawl that was
+//! unfocused from its first page, which would know other links: the links known here are
+//! on pages that this crawl chose, and the best of them have been taken.
 //!
-//! # How
+//! # The method
 //!
-//! Every link that is met is put at the end of a list in the store (`N`), and a draw is
-//! a random number below its length. What it hits and is gone for good (done, dropped)
-//! gives its place to the last one and another number is taken; what is only out of
-//! reach now (leased, waiting, at a host that is given up) keeps it. So a link costs one
-//! write, a draw some reads, and both stay the same however many links there are; each
-//! number is uniform, and stays so however much was drawn before. Samples by the hash of
-//! an address would be smaller, but they wear out: the addresses below their threshold
-//! are those that are drawn, until only what was met lately is left among them. And a
-//! site cannot make itself addresses that are drawn more often.
+//! Every new link is appended to a list in the store (`N`), and a draw is a random number
+//! below its length. If the entry is gone for good (done, dropped), the last entry takes
+//! its place and another number is drawn. An entry that is only out of reach now (leased,
+//! waiting, at a host that is given up) stays. A link costs one write and a draw some
+//! reads, independent of the number of links, and every draw is uniform whatever was
+//! drawn before. A sample by hashes of addresses would be smaller but would wear out: the
+//! addresses below its threshold are drawn until only recent ones are left. A site cannot
+//! make addresses that are drawn more often.
 //!
-//! A link that is drawn stays in its queue by its score, or enters it where it lay above
-//! the razor, and is *pending*: it goes before everything else at its host as soon as
-//! the host's clock and rules permit, and holds up no other host. Which are pending is
-//! committed with the draw. Where a drawn link redirects, what stands at the end of the
-//! redirects is pending in its stead.
+//! A drawn link stays in its queue by its score, or enters the queue where it was above
+//! the razor, and is *pending*: it goes before everything else at its host as soon as the
+//! host's clock and rules permit, and delays no other host. The set of pending links is
+//! committed with the draw. If a drawn link redirects, the final target becomes pending
+//! in its place.
 //!
-//! # What is not exact
+//! # Known inaccuracies
 //!
 //! A link that robots rules or failures kept out, and that comes back after a draw hit
-//! it, is not listed again; one that the scope lets in again may be listed twice until a
-//! draw hits it. Links that were met while the sample was off are not listed at all.
+//! it, is not listed again. A link that the scope lets in again may be listed twice until
+//! a draw hits it. Links found while the sample was off are not listed at all.
 //!
 //! This module has no model: the caller of `finish` says how likely a page is on topic.
 
@@ -50,19 +49,19 @@ use super::transaction::{Transaction, rank_of};
 use crate::address::PageUrl;
 use crate::page::{Bucket, Judged, Reason, Task, TaskKind};
 
-/// Links that are drawn and not finished at most; no more are drawn until some are.
+/// Most pending links; no more are drawn until some are finished.
 const MAX_PENDING: usize = 32;
 
-/// Random numbers taken for one draw at most.
+/// Most random numbers taken for one draw.
 const MAX_TRIES: usize = 64;
 
-/// What a listed link is to a draw.
+/// Whether a listed link can be drawn.
 enum Hit {
     /// It can be drawn.
     Link(Box<(PageUrl, UrlRecord)>),
     /// It cannot be drawn now.
     Out,
-    /// It will never be a link to be drawn again.
+    /// It can never be drawn again.
     Gone,
 }
 
@@ -72,13 +71,13 @@ pub(super) fn is_due(ledger: &Ledger) -> bool {
     sample.share > 0.0 && sample.owed >= 1.0
 }
 
-/// Draws one of the links that are due.
+/// Draws one due link.
 pub(super) fn draw(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
     now: u64,
 ) -> Result<(), StoreError> {
-    // A turn without a link is lost: it is not made up for later.
+    // A draw that finds no link is lost, not made up for later.
     tx.meta.sample.owed -= 1.0;
     tidy_pending(tx, intake, now)?;
     if tx.meta.sample.pending.len() < MAX_PENDING {
@@ -140,17 +139,16 @@ fn hit(tx: &Transaction<'_>, intake: &Intake<'_>, key: &[u8], now: u64) -> Resul
     })
 }
 
-/// Whether a host is given up for now. Only those with a queue are looked at: of
-/// others none is.
+/// Whether a host is given up for now. Only hosts with a queue are looked at: no other
+/// host is given up.
 fn is_given_up(schedule: &Schedule, url: &PageUrl, now: u64) -> bool {
     let slot = schedule.slot(&url.host_key());
     let host = slot.and_then(|slot| schedule.host(slot));
     host.is_some_and(|host| host.record.parked_until.is_some_and(|until| until > now))
 }
 
-/// Forgets the pending links that ended without being asked, and those of hosts that
-/// are given up, so that dead hosts do not end the draws; what was above the razor is
-/// so again.
+/// Removes pending links that ended without a request, and those of hosts that are given
+/// up, so that dead hosts do not end the draws. Links above the razor are dropped again.
 fn tidy_pending(tx: &mut Transaction<'_>, intake: &Intake<'_>, now: u64) -> Result<(), StoreError> {
     for drawn in std::mem::take(&mut tx.meta.sample.pending) {
         let key = keys::url(&drawn.url, TaskKind::Page);
@@ -170,7 +168,7 @@ fn tidy_pending(tx: &mut Transaction<'_>, intake: &Intake<'_>, now: u64) -> Resu
     Ok(())
 }
 
-/// The first pending link of a host that can be asked for.
+/// The first pending link of a host that can be requested.
 pub(super) fn head_of(ledger: &Ledger, host: &Host) -> Result<Option<Head>, StoreError> {
     for drawn in &ledger.meta().sample.pending {
         if drawn.url.host_key() != host.key {
@@ -202,8 +200,8 @@ fn pend(tx: &mut Transaction<'_>, drawn: Drawn) {
     tx.meta.sample.pending.push(drawn);
 }
 
-/// Notes of a pending link what another rating makes of it: its score, where that is
-/// above the razor. False where the link is not pending.
+/// Stores the result of another rating for a pending link: its score, where that is above
+/// the razor. False where the link is not pending.
 pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option<f64>) -> bool {
     let pending = &mut tx.meta.sample.pending;
     if pending.is_empty() {
@@ -219,8 +217,8 @@ pub(super) fn rerate_drawn(tx: &mut Transaction<'_>, key: &[u8], razored: Option
     true
 }
 
-/// Books a page task that was leased and is settled. `first` is true where it was
-/// never fetched before, and `judged` what is said of the page, where one came.
+/// Books a leased page task that is settled. `first` is true where the page was never
+/// fetched before; `judged` is the judgement of the page, if one came.
 pub(super) fn book_fetch(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -244,7 +242,7 @@ pub(super) fn book_fetch(
     let drawn = at.filter(|_| task.kind == TaskKind::Page);
     let drawn = drawn.map(|at| pending.remove(at));
     let counted = match settled {
-        // A link that led to no page.
+        // A link without a page.
         Settled::Dropped { .. } => Some(None),
         _ => judged.map(Some),
     };
@@ -256,7 +254,7 @@ pub(super) fn book_fetch(
     Ok(())
 }
 
-/// Makes pending where a drawn link redirects to, where that was never asked.
+/// Makes the target of a drawn link's redirect pending, where it was never requested.
 fn pend_target(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -283,7 +281,7 @@ fn pend_target(
     }
     match record.state {
         State::Queued => pend(tx, Drawn { url, ..drawn }),
-        // The razor in force has judged it by the score of the link.
+        // The target was judged against the current razor with the link's score.
         State::Dropped {
             reason: Reason::Razor,
         } if intake.accepts(&url, record.hops) => {

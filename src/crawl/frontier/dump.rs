@@ -1,14 +1,14 @@
-//! A dump: the whole frontier as lines of JSON, and a store restored from one. Conversion,
-//! compaction by rewriting, and repair are made of both.
+//! A dump: the whole frontier as lines of JSON. Conversion, compaction by rewriting, and
+//! repair each write a dump and restore a store from it.
 //!
 //! A line is one fact: the counters, a host, a robots.txt, a tdmrep.json, a URL, a
-//! context, a numbered page, an errand, a prefix, a domain, an alt text, a file that
-//! was kept, which address stands for which, the account of the images, the control
-//! sample and what was drawn for it, the rating of all links.
-//! Queues, waiting lists, visits to come, the index of simhashes and the list of links to
-//! draw from are not among them, because they follow from the records of the URLs. A
-//! restore builds them and counts everything again. So the restored store is consistent
-//! whatever the dump was, and a damaged store is repaired by dumping what can still be read.
+//! context, a numbered page, an errand, a prefix, a domain, an alt text, a kept file, the
+//! addresses that stand in for others, the image ledger, the control sample and its drawn
+//! links, the rating of all links. Queues, waiting lists, coming visits, the index of
+//! simhashes and the list of links to draw from are omitted, because they follow from the
+//! records of the URLs. A restore rebuilds them and counts everything again. So the
+//! restored store is consistent whatever the dump contains, and a damaged store is
+//! repaired by dumping its readable part.
 
 mod building;
 mod salvage;
@@ -47,14 +47,14 @@ use crate::page::{Bucket, Clues, ImageContext, TaskKind};
 use crate::progress::Step;
 use crate::sanitize;
 
-/// Lines written in one batch while importing.
+/// Most lines written in one batch during a restore.
 const BATCH_LINES: usize = 2_000;
 
-/// Bytes of lines in one batch while importing, but for the last line.
+/// Most bytes of lines in one batch during a restore, the last line excluded.
 const BATCH_BYTES: usize = 16 << 20;
 
-/// The longest line that is read, in bytes. The longest that is written is what a crawl
-/// has learned, or a robots.txt of half a megabyte with all of it escaped.
+/// The longest line that is read, in bytes. The longest lines that are written hold the
+/// state of a learning crawl, or a robots.txt of half a megabyte with every byte escaped.
 const MAX_LINE: u64 = 8 << 20;
 
 /// Why a dump cannot be written or read.
@@ -63,22 +63,22 @@ pub enum DumpError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The dump's file failed.
+    /// The dump's file cannot be read or written.
     #[error("{}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// A line is no fact of a frontier.
-    #[error("{}:{line}: {why}; this is no dump of a frontier, or a damaged one", path.display())]
+    /// A line is not a fact of a frontier.
+    #[error("{}:{line}: {why}; this is not a dump of a frontier, or it is damaged", path.display())]
     Line {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The problem.
         why: String,
     },
     /// The dump was written by another version.
@@ -124,20 +124,20 @@ enum Fact {
     Context {
         image: PageUrl,
         context: Box<ImageContext>,
-        /// Other addresses of the image that are not tried yet.
+        /// Other addresses of the image that were not tried yet.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         spares: Vec<PageUrl>,
-        /// The address before this one.
+        /// The previous address.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         instead_of: Option<PageUrl>,
     },
-    /// Which address of the same picture stands for which.
+    /// The addresses of the same picture that stand in for each other.
     Instead {
         image: PageUrl,
         #[serde(flatten)]
         record: Instead,
     },
-    /// The account of the images.
+    /// The image ledger.
     Images {
         #[serde(flatten)]
         record: ImageLedger,
@@ -151,8 +151,8 @@ enum Fact {
         #[serde(flatten)]
         record: GroupRecord,
     },
-    /// Its addresses are to be held against new robots rules, from the first on:
-    /// how far that had come is not carried.
+    /// The host's addresses are to be checked against new robots rules, from the first
+    /// one: the progress of a check is not carried over.
     Recheck {
         host: HostKey,
         scheme: String,
@@ -190,55 +190,55 @@ enum Fact {
         #[serde(flatten)]
         record: Sample,
     },
-    /// A link that was drawn for it.
+    /// A link drawn for the control sample.
     Drawn {
         url: PageUrl,
     },
-    /// What a learning crawl knows of a page.
+    /// The features of a page in a learning crawl.
     Clues {
         /// Its address.
         url: PageUrl,
-        /// The clues.
+        /// The features.
         clues: Clues,
     },
-    /// What was learned, up to some example, in hexadecimal digits.
+    /// The learned state up to some example, in hexadecimal digits.
     Learned {
-        /// As the model itself writes it.
+        /// The state as the model serialises it.
         state: String,
     },
-    /// What was learned from since then.
+    /// An example since that state.
     Example {
         /// Its number.
         number: u64,
         /// The example.
         example: Example,
     },
-    /// What the judge of a learning crawl goes by.
+    /// A part of the state of a learning crawl's judge.
     Judged {
-        /// Where it is kept.
+        /// Its place.
         place: u16,
-        /// As the judge itself writes it, in hexadecimal digits.
+        /// The state as the judge serialises it, in hexadecimal digits.
         state: String,
     },
-    /// By what all links were rated, and how far that has come.
+    /// The rating of all links, and the progress of a re-rating.
     Scores {
         #[serde(flatten)]
         scores: Scores,
     },
 }
 
-/// What an export or a check found.
+/// The findings of a dump or a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// URLs that were read.
+    /// URLs read.
     pub urls: u64,
-    /// Hosts that were read.
+    /// Hosts read.
     pub hosts: u64,
-    /// Keys, printable, whose records could not be read; at most 100 of them.
+    /// Printable keys of unreadable records; at most 100 of them.
     pub damaged: Vec<String>,
-    /// How many records could not be read.
+    /// The number of unreadable records.
     pub damaged_count: u64,
-    /// Why a part of the store could not be read at all, if one could not.
+    /// Why a part of the store could not be read at all, if so.
     pub cut_short: Option<String>,
 }
 
@@ -256,8 +256,8 @@ impl Found {
     }
 }
 
-/// Writes every fact of `store` as a line to `out`; what cannot be read is left
-/// out and reported.
+/// Writes every fact of `store` as a line to `out`. Unreadable records are left out and
+/// reported.
 ///
 /// # Errors
 /// [`DumpError::Io`] where `out` fails, named by `path`.
@@ -271,7 +271,7 @@ pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<F
     };
     let counters = store.get(keys::META).ok().flatten();
     let counters = counters.and_then(|bytes| read(keys::META, &bytes));
-    // They come first, so that an importer knows the format. It counts anew and
+    // The counters come first, so that a restore knows the format. It counts again and
     // can do without.
     let counters = counters.unwrap_or_else(|| {
         found.damage(keys::META);
@@ -312,11 +312,11 @@ pub fn write(store: &dyn Readable, out: &mut dyn Write, path: &Path) -> Result<F
     Ok(found)
 }
 
-/// Writes every fact of `store` to a compressed file: under a temporary name,
-/// synced, and renamed, so that no crash leaves half of one.
+/// Writes every fact of `store` to a compressed file: under a temporary name, synced,
+/// then renamed, so that a crash leaves no incomplete file under that name.
 ///
 /// # Errors
-/// [`DumpError::Io`]; nothing is left then.
+/// [`DumpError::Io`]; no file is left then.
 pub fn write_file(store: &dyn Readable, file: &Path) -> Result<Found, DumpError> {
     let mut part = file.as_os_str().to_owned();
     part.push(".part");
@@ -344,8 +344,7 @@ pub fn read_file(store: &mut dyn Store, file: &Path) -> Result<Found, DumpError>
 /// Fills an empty store from the lines of `input`.
 ///
 /// # Errors
-/// [`DumpError`] names the line; the store is then incomplete and must be
-/// thrown away.
+/// [`DumpError`] names the line; the store is then incomplete and must be discarded.
 pub fn restore(
     store: &mut dyn Store,
     input: &mut dyn BufRead,
@@ -358,7 +357,7 @@ pub fn restore(
     loop {
         step.advance(1);
         line.clear();
-        // A compressed file of little more than a megabyte can hold a line of a gigabyte.
+        // A compressed file of about a megabyte can hold a line of a gigabyte.
         let read = (&mut *input)
             .take(MAX_LINE + 1)
             .read_until(b'\n', &mut line);
@@ -445,18 +444,18 @@ fn is_errand(key: &[u8]) -> bool {
         .is_some_and(|host| key.starts_with(&keys::queue_class(&host, class::ROBOTS)))
 }
 
-/// Whether a pair stands for a fact.
+/// Whether a pair can be decoded as a fact.
 pub(super) fn is_readable(key: &[u8], value: &[u8]) -> bool {
     read(key, value).is_some()
 }
 
-/// Whether a pair holds a number that no rating gives: one that is none, or infinite.
+/// Whether a pair holds a score that no rating gives: infinite or NaN.
 pub(super) fn holds_no_number(key: &[u8], value: &[u8]) -> bool {
     read(key, value).is_some_and(|fact| !can_be_written(&fact))
 }
 
-/// Whether a line of JSON can hold it. Damage makes numbers that are none or infinite,
-/// for which JSON has no form; a line with one could not be read back.
+/// Whether JSON can represent the fact. Damage produces infinite and NaN values, which
+/// have no form in JSON; such a line could not be read back.
 fn can_be_written(fact: &Fact) -> bool {
     match fact {
         Fact::Url { record, .. } => has_finite_scores(record) && leads_elsewhere(fact).is_none(),
@@ -468,8 +467,8 @@ fn can_be_written(fact: &Fact) -> bool {
     }
 }
 
-/// Why the file that a record names is none of a job. What is noted of an image is where
-/// it lies; of a page it is something else.
+/// Why the file named by a record cannot belong to a job. The note of an image is the
+/// path of its file; the note of a page has another meaning.
 fn leads_elsewhere(fact: &Fact) -> Option<String> {
     match fact {
         Fact::Url {
@@ -484,19 +483,19 @@ fn leads_elsewhere(fact: &Fact) -> Option<String> {
     }
 }
 
-/// Whether a line of JSON with it can be read back.
+/// Whether a value can be read back from its JSON.
 fn is_number<T: Serialize + DeserializeOwned>(value: &T) -> bool {
     serde_json::to_vec(value).is_ok_and(|line| serde_json::from_slice::<T>(&line).is_ok())
 }
 
-/// Whether the score and its parts are numbers, as every rating gives them.
+/// Whether the score and its parts are finite, as every rating gives them.
 pub(super) fn has_finite_scores(record: &UrlRecord) -> bool {
     let parts = record.parts.as_ref();
     let parts = parts.map_or([0.0; 3], |p| [p.document, p.anchor, p.keyword]);
     record.score.is_finite() && parts.iter().all(|part| part.is_finite())
 }
 
-/// The fact that a pair stands for; `None` where it cannot be read.
+/// The fact of a pair; `None` where it cannot be read.
 fn read(key: &[u8], value: &[u8]) -> Option<Fact> {
     let text = |bytes: &[u8]| std::str::from_utf8(bytes).ok().map(str::to_owned);
     Some(match key.first()? {

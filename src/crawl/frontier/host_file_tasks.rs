@@ -1,4 +1,4 @@
-//! Requests for the files that speak for a host: leasing them, and their outcomes.
+//! Requests for a host's robots.txt and tdmrep.json: leases and outcomes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::page::{Outcome, Task, TaskKind, Terms, Use};
 use crate::web::robots::{Robots, tdm_terms};
 
 impl Frontier {
-    /// Takes back a leased robots.txt; `write` as in [`Frontier::finish`].
+    /// Finishes a leased robots.txt; `write` as in [`Frontier::finish`].
     ///
     /// # Errors
     /// As [`Frontier::finish`].
@@ -104,7 +104,7 @@ impl Frontier {
         Ok(settled)
     }
 
-    /// Takes back a leased `tdmrep.json`, with the body of a 2xx; `write` as in
+    /// Finishes a leased `tdmrep.json`, with the body of a 2xx; `write` as in
     /// [`Frontier::finish_robots`].
     ///
     /// # Errors
@@ -130,7 +130,8 @@ impl Frontier {
         let body = body.unwrap_or_default();
         let mut host = self.record_of(lease.slot);
         let backs_off = if task.locate && !is_back_off(outcome) {
-            // The host was not asked, and its next request must find the same trouble.
+            // No request reached the host, and its next request must meet the same
+            // failure.
             self.policy.failed(&mut host, None, now);
             true
         } else {
@@ -195,12 +196,12 @@ impl Frontier {
             let why = "names no host".to_owned();
             return Err(codec::corrupt(self.ledger.store(), &head.queue_key, why));
         };
-        // Only one request for the rules: the host's heads are hidden while it is open.
+        // Only this request: the host's heads are hidden while it is open.
         let lease = self.grant(slot, head.value.clone(), Errand::Robots { scheme }, now)?;
         Ok(Some(file_task(TaskKind::Robots, lease, url, host, head, 0)))
     }
 
-    /// Leases a robots.txt that lies at this host for another one.
+    /// Leases a robots.txt at this host that belongs to another host.
     pub(super) fn lease_robots_errand(
         &mut self,
         slot: Slot,
@@ -220,7 +221,7 @@ impl Frontier {
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
     }
 
-    /// Leases the `tdmrep.json` of a host, where it must be asked before what is at its head.
+    /// Leases the `tdmrep.json` of a host, where it is due before the task at the head.
     pub(super) fn lease_tdmrep(
         &mut self,
         slot: Slot,
@@ -245,16 +246,16 @@ impl Frontier {
         if !self.rules_of(slot, scheme)?.allows(&url) {
             return Ok(None);
         }
-        // Only this is asked: the host's heads are hidden while it is open.
+        // Only this request: the host's heads are hidden while it is open.
         let errand = Errand::Tdmrep { scheme, redirects };
         let lease = self.grant(slot, head.value.clone(), errand, now)?;
         let kind = TaskKind::Tdmrep;
         Ok(Some(file_task(kind, lease, url, host, head, redirects)))
     }
 
-    /// What the host's files say of the use of what lies at an address, and whether
-    /// that forbids to ask for it: the bytes of an image are of no other use, while
-    /// the links of a page are followed.
+    /// The terms of use that the host's files state for an address, and whether they
+    /// forbid the request. They can forbid an image, whose bytes have no other use; a
+    /// page is fetched all the same, because its links are followed.
     pub(super) fn terms_of(
         &mut self,
         slot: Slot,
@@ -279,8 +280,8 @@ impl Frontier {
     }
 }
 
-/// The host and the scheme whose rules a lease asks for, and the redirects so far; `None` where it
-/// is not for a robots.txt.
+/// The host and the scheme of the rules that a lease asks for, and the redirects so far;
+/// `None` where the lease is not for a robots.txt.
 fn subject_of(task: &Task, lease: &Lease) -> Option<(HostKey, &'static str, u8)> {
     match &lease.errand {
         Errand::Url { .. } | Errand::Tdmrep { .. } => None,
@@ -303,7 +304,7 @@ fn is_back_off(outcome: &Outcome) -> bool {
     )
 }
 
-/// The task for a file that is asked on behalf of what stands at the head.
+/// The task for a file that must be fetched before the task at the head.
 fn file_task(
     kind: TaskKind,
     granted: Granted,

@@ -1,58 +1,58 @@
-//! What share of the requests goes to images, and what is still to be had of them.
+//! The share of requests for images, and the estimate of the images still to fetch.
 //!
-//! Images share the crawl with the pages from its beginning, as who stops early wants
-//! both. While pages and images wait, `[images] share` of the requests go to images. This
-//! is an account: a page that is fetched while images wait puts the share into it, an
-//! image that is fetched while pages wait takes the rest of one out of it, and it is the
-//! turn of an image when there is enough. What is open counts as if it were done, so the
-//! share holds among a hundred open requests as well. The account is committed with every
-//! task, so it survives any end; it never grows beyond a few requests, so images that
-//! could not be asked for do not hold up the pages afterwards.
+//! Images are fetched along with pages from the start, so that a crawl that is stopped
+//! early has both. While pages and images wait, `[images] share` of the requests go to
+//! images. An account keeps this share: a page fetched while images wait adds the share,
+//! an image fetched while pages wait subtracts one minus the share, and an image is next
+//! when the balance is high enough. Open requests count as if they were done, so the
+//! share also holds among a hundred open requests. The account is committed with every
+//! task, so it survives a crash. It is bounded to a few requests, so a time in which no
+//! image could be requested does not delay the pages afterwards.
 //!
-//! Nobody waits for a turn: where no image may be asked for now, pages go on, and the
-//! other way round. So images of hosts of their own come as fast as these hosts permit,
-//! and the share decides where both want the same: the room for open requests, and the
-//! clock of a host that has both. A host that is the best for pages has an account of its
-//! own in memory, or its images would take all its requests.
+//! Turns never block: where no image may be requested now, pages go on, and the other way
+//! round. Images on separate hosts thus arrive as fast as these hosts permit. The share
+//! decides where both compete: for open requests, and for the clock of a host that has
+//! both. The best host for pages has a separate account in memory, because otherwise its
+//! images would take all its requests.
 
 use serde::{Deserialize, Serialize};
 
 use crate::page::TaskKind;
 
-/// What an account holds at most, in requests, either way.
+/// Greatest balance of an account, in requests, in either direction.
 const MAX_OWED: f64 = 3.0;
 
-/// Sums of shares are not exact.
+/// Tolerance: sums of shares are not exact.
 const TINY: f64 = 1e-9;
 
 /// The account of the images; a record of its own, beside the counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ImageLedger {
-    /// Requests that images are owed; less than 0 where they had more than their share.
+    /// Requests owed to images; below 0 where they had more than their share.
     pub owed: f64,
-    /// Addresses that were tried because there was no image at another of the same picture.
+    /// Addresses tried because another address of the same picture had no image.
     pub tried: u64,
-    /// Images that were kept from such an address.
+    /// Images kept from such an address.
     pub stood_in: u64,
-    /// Images that were left out because they are SVGs by name.
+    /// Images left out because their names say SVG.
     pub svgs: u64,
 }
 
-/// What of the images is still to be had.
+/// The images still to fetch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ImagesLeft {
-    /// Images that are queued.
+    /// Queued images.
     pub images: u64,
-    /// Hosts that they are to be had from.
+    /// Hosts of the queued images.
     pub hosts: u64,
-    /// Those of the images whose hosts are given up for now.
+    /// Queued images whose hosts are given up for now.
     pub parked: u64,
-    /// About how long the others take at the present pauses, in milliseconds: as long as
-    /// the host that takes longest.
+    /// Estimated time for the other images at the present pauses, in milliseconds: that
+    /// of the slowest host.
     pub millis: u64,
 }
 
-/// What is owed after a request for a page or an image.
+/// The balance after a request for a page or an image.
 pub(super) fn booked(owed: f64, share: f64, is_image: bool) -> f64 {
     let owed = if is_image {
         owed - (1.0 - share)
@@ -62,14 +62,14 @@ pub(super) fn booked(owed: f64, share: f64, is_image: bool) -> f64 {
     owed.clamp(-MAX_OWED, MAX_OWED)
 }
 
-/// Whether so much is owed that an image is due.
+/// Whether the balance makes an image due.
 pub(super) fn is_due(owed: f64, share: f64) -> bool {
     share > 0.0 && owed >= 1.0 - share - TINY
 }
 
 impl ImageLedger {
-    /// Books a request that is settled, while so many pages and images are queued that may be
-    /// asked for. Images have `share` of the requests.
+    /// Books a settled request, given the numbers of queued pages and images that may be
+    /// requested. Images have `share` of the requests.
     pub(super) fn book(&mut self, kind: TaskKind, pages: u64, images: u64, share: f64) {
         let (is_image, others) = match kind {
             TaskKind::Image => (true, pages),
@@ -81,7 +81,8 @@ impl ImageLedger {
         }
     }
 
-    /// Whether the next request should be for an image, while so many are open.
+    /// Whether the next request should be for an image, given the numbers of open
+    /// requests.
     pub(super) fn is_image_turn(&self, pages: usize, images: usize, share: f64) -> bool {
         let open = share * pages as f64 - (1.0 - share) * images as f64;
         is_due(self.owed + open, share)
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What `turns` requests go to while both wait.
+    /// The number of images among `turns` requests while both wait.
     fn images_of(share: f64, turns: usize) -> usize {
         let mut owed = 0.0;
         let is_image = |_| {
@@ -126,7 +127,7 @@ mod tests {
         assert_eq!(ledger.owed, 0.0);
         ledger.book(TaskKind::Page, 5, 5, 0.5);
         assert_eq!(ledger.owed, 0.5);
-        // What is open counts as if it were done.
+        // Open requests count as if they were done.
         assert!(ledger.is_image_turn(0, 0, 0.5));
         assert!(!ledger.is_image_turn(0, 1, 0.5));
         assert!(ledger.is_image_turn(1, 1, 0.5));

@@ -1,5 +1,5 @@
-//! Adding: a URL that is met is judged by the scope, rated, and queued or dropped. What is known
-//! already is only improved.
+//! Adding: a new URL is checked against the scope, rated, and queued or dropped. A known
+//! URL is only improved.
 
 use super::added::{NewTask, Origin};
 use super::keys::{self, Rank};
@@ -13,15 +13,15 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, Reason, TaskKind};
 use crate::web::scope::Scope;
 
-/// Index files that may lie above a sitemap: by sitemaps.org an index lists no
-/// index, but some do.
+/// Most index files above a sitemap: according to sitemaps.org an index lists no index,
+/// but some do.
 const MAX_SITEMAP_DEPTH: u32 = 2;
 
-/// What URLs are judged by when they are added.
+/// The rules for added URLs.
 #[derive(Clone, Copy)]
 pub(super) struct Intake<'a> {
     pub scope: &'a Scope,
-    /// Knows what is leased out now, whose queue entry must stay as it is.
+    /// Knows the open leases, whose queue entries must not change.
     pub schedule: &'a Schedule,
     pub rating: InForce<'a>,
 }
@@ -40,7 +40,7 @@ pub(super) fn verdict(
     }
 }
 
-/// A URL that is met, as it is rated.
+/// A found URL and its rating.
 #[derive(Clone, Copy)]
 struct Met<'t> {
     key: &'t [u8],
@@ -51,22 +51,22 @@ struct Met<'t> {
 }
 
 impl Intake<'_> {
-    /// The address by which a page is known.
+    /// The canonical address of a page.
     pub fn canonical(&self, url: &PageUrl) -> PageUrl {
         self.scope.canonical(url)
     }
 
-    /// Whether the job wants a page there.
+    /// Whether the scope accepts a page at this address.
     pub fn accepts(&self, url: &PageUrl, hops: u32) -> bool {
         self.scope.page(url, hops).is_ok()
     }
 
-    /// Whether a page or image is leased out.
+    /// Whether a page or image is leased.
     pub fn is_leased(&self, host: &HostKey, key: &[u8]) -> bool {
         self.schedule.is_leased(host, key)
     }
 
-    /// Adds a page by its canonical address, or improves what is known of it.
+    /// Adds a page by its canonical address, or improves its record.
     pub fn add_page(
         &self,
         tx: &mut Transaction<'_>,
@@ -80,7 +80,7 @@ impl Intake<'_> {
         self.add_page_as_it_is(tx, &NewTask { url, ..new.clone() }, origin)
     }
 
-    /// Adds a page by the very address that is to be asked.
+    /// Adds a page by exactly this address.
     pub fn add_page_as_it_is(
         &self,
         tx: &mut Transaction<'_>,
@@ -91,8 +91,8 @@ impl Intake<'_> {
         self.add(tx, &key, TaskKind::Page, new, origin)
     }
 
-    /// Adds a sitemap; `origin.hops` is how many index files lie above it. It
-    /// goes before every link of its class, which is that of what it lists.
+    /// Adds a sitemap; `origin.hops` is the number of index files above it. It goes
+    /// before every link of its class, which is the class of the links that it lists.
     pub fn add_sitemap(
         &self,
         tx: &mut Transaction<'_>,
@@ -107,7 +107,7 @@ impl Intake<'_> {
         self.add(tx, &key, TaskKind::Sitemap, &new, origin)
     }
 
-    /// Adds a task of any kind, or improves what is known of it.
+    /// Adds a task of any kind, or improves its record.
     pub fn add(
         &self,
         tx: &mut Transaction<'_>,
@@ -136,23 +136,23 @@ impl Intake<'_> {
         }
     }
 
-    /// The bucket that a URL is queued in, or why it is not.
+    /// The bucket for a URL, or the reason to drop it.
     fn target(&self, met: &Met<'_>, known: Option<&UrlRecord>) -> Result<Bucket, Reason> {
-        // A record keeps the best of all paths, so it is judged by that.
+        // A record keeps the best of all paths, so that path is judged.
         let hops = known.map_or(met.origin.hops, |known| known.hops.min(met.origin.hops));
         let kept = known.filter(|known| {
             matches!(known.state, State::Dropped { reason }
                 if depends_on_path(reason) && reason != Reason::Razor)
         });
         let bucket = met.new.bucket.or(kept.map(|known| known.bucket));
-        // The razor goes first: what is dropped for another reason lies below it,
-        // and may be queued as soon as that reason is gone.
+        // The razor is checked first: a URL dropped for another reason is known to be
+        // below it, and may be queued as soon as that reason is gone.
         let bucket = bucket.ok_or(Reason::Razor)?;
         verdict(self.scope, &met.new.url, met.kind, hops).map(|()| bucket)
     }
 
-    /// A known address met again: a better score, fewer hops or a verdict that
-    /// the new path changes count. What is finished stays so.
+    /// A known address is found again: a better score, fewer hops, or a verdict that the
+    /// new path changes is applied. Finished URLs stay finished.
     fn improve(
         &self,
         tx: &mut Transaction<'_>,
@@ -171,8 +171,8 @@ impl Intake<'_> {
         let judged = matches!(known.state, State::Dropped { reason } if depends_on_path(reason));
         let revived = judged || put_off;
         let better = match new.clues {
-            // Every page that leads there changes what is learned of it a little. What
-            // became worse is lowered when it is its turn.
+            // Every page with a link to it changes the learned score a little. Links that
+            // became worse are lowered when they reach the head of the queue.
             Some(_) => ratings::is_lifted(&known, bucket, new.score),
             None => Rank::new(bucket, new.score, known.seq)
                 .is_better_than(&self.rank_now(tx, key, kind, &known)?),
@@ -197,8 +197,8 @@ impl Intake<'_> {
         }
     }
 
-    /// A known address that is met again and still not followed keeps the best of all
-    /// paths, for the day when the scope lets it in.
+    /// Keeps the best path of a known address that is found again and still not followed,
+    /// in case the scope accepts it later.
     fn improve_dropped(
         &self,
         tx: &mut Transaction<'_>,
@@ -224,8 +224,8 @@ impl Intake<'_> {
         tx.drop_otherwise(key, record, before, reason)
     }
 
-    /// The rank that a known record has by the rating in force. The stored rank may be by
-    /// another rating, whose scores cannot be compared with those of this one.
+    /// The rank of a known record under the current rating. The stored rank may be from
+    /// another rating, whose scores are not comparable.
     fn rank_now(
         &self,
         tx: &Transaction<'_>,
@@ -244,7 +244,7 @@ impl Intake<'_> {
     }
 }
 
-/// Writes the record of an address that was not known.
+/// Writes the record of a new address.
 fn insert(
     tx: &mut Transaction<'_>,
     met: &Met<'_>,
@@ -281,7 +281,7 @@ fn insert(
     }
 }
 
-/// Gives a record the path of a better link to it, its bucket aside.
+/// Replaces the path of a record by that of a better link, except the bucket.
 fn take_path(record: &mut UrlRecord, new: &NewTask, origin: Origin) {
     if !record.was_fetched() {
         record.text = new.kept_anchor();

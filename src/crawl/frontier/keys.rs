@@ -43,20 +43,20 @@ use super::record::GroupKey;
 use crate::address::{HostKey, PageUrl};
 use crate::page::{Bucket, TaskKind};
 
-/// Sort key of a queued task: bucket, then score, then age. Its byte form sorts
-/// the same way.
+/// Sort key of a queued task: bucket, then score, then age. Its byte form has the same
+/// order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
     pub bucket: Bucket,
-    /// Bits of a score of at least 0, which sort as the number does.
+    /// Bits of a non-negative score, which sort in the order of the numbers.
     score: u64,
     pub seq: u64,
 }
 
 impl Rank {
     pub fn new(bucket: Bucket, score: f64, seq: u64) -> Self {
-        // Negative scores and NaN cannot come from the formulas; `max` maps
-        // both to 0, and adding 0.0 turns -0.0 into +0.0.
+        // The formulas give no negative scores and no NaN; `max` maps both to 0, and
+        // adding 0.0 turns -0.0 into +0.0.
         let score = (score.max(0.0) + 0.0).to_bits();
         Self { bucket, score, seq }
     }
@@ -66,7 +66,7 @@ impl Rank {
         f64::from_bits(self.score)
     }
 
-    /// Whether this goes before `other` for a better reason than age.
+    /// Whether this goes before `other` for another reason than age.
     pub fn is_better_than(&self, other: &Rank) -> bool {
         (self.bucket, self.score) < (other.bucket, other.score)
     }
@@ -121,34 +121,35 @@ pub(super) const JUDGED: &[u8] = b"j";
 pub(super) const INSTEAD: &[u8] = b"O";
 pub(super) const IMAGES: &[u8] = b"Z";
 
-/// Every class of which a pair is a fact by itself, in the order of an export; of the
-/// queues only errands are. All else follows from these. A new class belongs here.
+/// Every class with pairs that are facts by themselves, in the order of a dump; among the
+/// queues these are only the errands. All other classes are derived. Add each new class
+/// of facts here.
 pub(super) const FACTS: [&[u8]; 22] = [
     SAMPLE, IMAGES, HOSTS, b"B", b"T", b"D", URLS, CONTEXTS, INSTEAD, GROUPS, RECHECKS, b"P", b"G",
     b"I", ALTS, DRAWN, SCORES, LEARNED, EXAMPLES, JUDGED, b"E", QUEUES,
 ];
 
-/// A group's own name stands in its key.
+/// The key of a group, which contains the group's name.
 pub(super) fn group(group: &GroupKey) -> Vec<u8> {
     stored_group(&group.to_string())
 }
 
-/// The key of a group by its name, as `address 192.0.2.1`.
+/// The key of a group by its name, such as `address 192.0.2.1`.
 pub(super) fn stored_group(name: &str) -> Vec<u8> {
     join(b'A', name.as_bytes())
 }
 
-/// The clues of the address of this key.
+/// The key of the features of the address with this `U` key.
 pub(super) fn clues(url_key: &[u8]) -> Vec<u8> {
     join(b'E', url_key)
 }
 
-/// An example by its number.
+/// The key of an example by its number.
 pub(super) fn example(number: u64) -> Vec<u8> {
     join(b'Y', &number.to_be_bytes())
 }
 
-/// What the judge keeps at this place.
+/// The key of a part of the judge's state, by its place.
 pub(super) fn judged(place: u16) -> Vec<u8> {
     join(b'j', &place.to_be_bytes())
 }
@@ -200,21 +201,21 @@ pub(super) fn url(url: &PageUrl, kind: TaskKind) -> Vec<u8> {
     key
 }
 
-/// What all `U` keys of a host begin with.
+/// The common prefix of all `U` keys of a host.
 pub(super) fn urls_of(host: &HostKey) -> Vec<u8> {
     let mut key = join(b'U', host.as_str().as_bytes());
     key.push(0);
     key
 }
 
-/// What the `U` keys of a host's sitemaps begin with.
+/// The common prefix of the `U` keys of a host's sitemaps.
 pub(super) fn sitemaps_of(host: &HostKey) -> Vec<u8> {
     let mut key = urls_of(host);
     key.push(b'm');
     key
 }
 
-/// The host, kind and address that a `U` key stands for.
+/// The address and kind of a `U` key.
 pub(super) fn url_of_key(key: &[u8]) -> Option<(PageUrl, TaskKind)> {
     let rest = key.strip_prefix(b"U")?;
     let nul = rest.iter().position(|b| *b == 0)?;
@@ -240,7 +241,7 @@ pub(super) fn kind_of_key(key: &[u8]) -> Option<TaskKind> {
     })
 }
 
-/// The scheme of this name.
+/// The static name of a scheme.
 pub(super) fn scheme_name(scheme: &str) -> &'static str {
     if scheme == "https" { "https" } else { "http" }
 }
@@ -289,7 +290,7 @@ pub(super) fn waiting(due: u64, rank: &Rank) -> Vec<u8> {
     key
 }
 
-/// What the keys of all URLs that wait until `due` begin with.
+/// The common prefix of the keys of all URLs that wait until `due`.
 pub(super) fn waiting_until(due: u64) -> Vec<u8> {
     join(b'W', &due.to_be_bytes())
 }
@@ -298,7 +299,7 @@ pub(super) fn due_of_waiting_key(key: &[u8]) -> Option<u64> {
     key.get(1..9)?.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// All visits to come of one kind.
+/// The common prefix of all coming visits of one kind.
 pub(super) fn visits(scheduled: bool) -> [u8; 2] {
     [b'V', u8::from(scheduled)]
 }
@@ -326,7 +327,7 @@ pub(super) fn context(image_key: &[u8], page: &PageUrl) -> Vec<u8> {
     key
 }
 
-/// The `U` key of the image and the page of a `C` key.
+/// The image's `U` key and the page of a `C` key.
 pub(super) fn parts_of_context_key(key: &[u8]) -> Option<(&[u8], PageUrl)> {
     let nul = key.iter().rposition(|b| *b == 0)?;
     let page = std::str::from_utf8(key.get(nul + 1..)?).ok()?;
@@ -350,8 +351,8 @@ pub(super) fn parts_of_prefix_key(key: &[u8]) -> Option<(HostKey, String)> {
     Some((HostKey::from_stored(host), prefix.to_owned()))
 }
 
-/// What the keys of all simhashes begin with that have these bits in common with
-/// `simhash`: those of one of four bands.
+/// The common prefix of the keys of all simhashes that share the bits of one of four
+/// bands with `simhash`.
 pub(super) fn simhash_band(host: &HostKey, band: u8, simhash: u64) -> Vec<u8> {
     let bits = (simhash >> (16 * u32::from(band))) as u16;
     let mut key = of_host(b'F', host);
@@ -371,7 +372,7 @@ pub(super) fn simhash_of_key(key: &[u8]) -> Option<u64> {
     key.last_chunk().map(|bytes| u64::from_be_bytes(*bytes))
 }
 
-/// `alt` is a hash of the text.
+/// The key of an alt text; `alt` is a hash of the text.
 pub(super) fn alt(host: &HostKey, alt: u64) -> Vec<u8> {
     let mut key = of_host(b'R', host);
     key.extend_from_slice(&alt.to_be_bytes());
@@ -393,7 +394,7 @@ pub(super) fn kept(sha256: &str) -> Vec<u8> {
     join(b'I', sha256.as_bytes())
 }
 
-/// The digest of an `I` key, where it is one.
+/// The digest of an `I` key; `None` where it is not one.
 pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
     let digest = std::str::from_utf8(key.strip_prefix(b"I")?).ok()?;
     let is_hex = digest
@@ -402,17 +403,17 @@ pub(super) fn sha256_of_key(key: &[u8]) -> Option<&str> {
     (digest.len() == 64 && is_hex).then_some(digest)
 }
 
-/// The place of this number in the list that the control sample is drawn from.
+/// The key of an entry in the list that the control sample draws from.
 pub(super) fn listed(number: u64) -> Vec<u8> {
     join(b'N', &number.to_be_bytes())
 }
 
-/// Which address of the same picture an image is asked for in place of, by its `U` key.
+/// The key of an image's stand-ins, by the image's `U` key.
 pub(super) fn instead(image_key: &[u8]) -> Vec<u8> {
     join(b'O', image_key)
 }
 
-/// The mark of a link that was drawn, by its `U` key.
+/// The key of the mark of a drawn link, by its `U` key.
 pub(super) fn drawn(url_key: &[u8]) -> Vec<u8> {
     join(b'K', url_key)
 }

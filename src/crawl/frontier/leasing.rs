@@ -1,4 +1,4 @@
-//! Leasing: the choice of what is asked next, and the last look before it is.
+//! Leasing: the choice of the next task, and the final checks before it is requested.
 
 use std::net::IpAddr;
 use std::time::Duration;
@@ -18,20 +18,20 @@ use crate::address::{HostKey, PageUrl};
 use crate::clock::millis;
 use crate::page::{Booking, Bucket, Reason, Task, TaskKind, Terms};
 
-/// Addresses dropped in one call of [`Frontier::lease`] at most, so that a host
-/// full of forbidden addresses does not hold up the others.
+/// Most addresses dropped in one call of [`Frontier::lease`], so that a host full of
+/// forbidden addresses does not delay the others.
 const MAX_DROPS: usize = 200;
 
 /// A lease that was granted.
 pub(super) struct Granted {
     /// Its number.
     pub lease: u64,
-    /// Whether it is only for the host's address.
+    /// Whether it is only for a lookup of the host's address.
     pub locate: bool,
     pub booking: Booking,
 }
 
-/// What stands first at a host.
+/// The task at the head of a host.
 struct Candidate {
     slot: Slot,
     host: HostKey,
@@ -44,14 +44,15 @@ struct Candidate {
 }
 
 impl Frontier {
-    /// Leases the next task, if any may be asked for now. Every lease must be
-    /// answered by [`Frontier::finish`] or, for the files that speak for a host, by
-    /// [`Frontier::finish_robots`] and [`Frontier::finish_tdmrep`].
+    /// Leases the next task, if any may be requested now. Every lease must be returned by
+    /// [`Frontier::finish`] or, for a robots.txt or tdmrep.json, by
+    /// [`Frontier::finish_robots`] or [`Frontier::finish_tdmrep`].
     ///
-    /// While pages and images wait, images have their share of the leases.
+    /// While pages and images wait, images get their share of the leases.
     ///
-    /// A learning crawl leases no page while one is to be had in a moment that is much
-    /// more likely on topic ([`Learning::patience`](crate::topic::strategy::Learning::patience)).
+    /// A learning crawl leases no page while one that is much more likely on topic will
+    /// be available shortly
+    /// ([`Learning::patience`](crate::topic::strategy::Learning::patience)).
     ///
     /// # Errors
     /// [`StoreError`] where the store fails; nothing is leased then.
@@ -59,7 +60,7 @@ impl Frontier {
         self.lease_next(now, true)
     }
 
-    /// The same without patience for a better page: to see whether any host answers.
+    /// The same without waiting for a better page: to test whether any host answers.
     ///
     /// # Errors
     /// As of [`Frontier::lease`].
@@ -133,7 +134,7 @@ impl Frontier {
         self.lease_url(first, terms, now).map(Some)
     }
 
-    /// What stands first at a host, as it is stored.
+    /// The task at the head of a host, with its stored record.
     fn candidate(&self, slot: Slot, host: HostKey, head: Head) -> Result<Candidate, StoreError> {
         let store = self.ledger.store();
         let (url, kind) = codec::address_of(store, &head.value)?;
@@ -153,9 +154,9 @@ impl Frontier {
         })
     }
 
-    /// Why the job does not want it any more: the scope or the razor may have changed since it
-    /// was queued. This comes before a request for robots.txt, so a host without any wanted page
-    /// is not asked at all.
+    /// Why the job no longer wants it: the scope or the razor may have changed since it
+    /// was queued. Checked before a request for robots.txt, so that a host without any
+    /// wanted page is not contacted at all.
     fn unwanted(&self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
         let Candidate {
             head, kind, record, ..
@@ -181,7 +182,7 @@ impl Frontier {
             record,
             control,
         } = first;
-        // What was taken down is named in no row of the log.
+        // Log rows never name a URL that was taken down.
         let named = |via: &PageUrl| self.scope.taken_down(via, TaskKind::Page).is_none();
         let via = self.document(record.via)?.filter(named);
         let validators = record.visit.map(|v| v.validators).unwrap_or_default();
@@ -231,7 +232,7 @@ impl Frontier {
             newcomer = host.is_newcomer();
             host.asked = now;
             locate = self.policy.must_locate(&host.record, now);
-            // To look up a name asks nothing of the host.
+            // A DNS lookup is not a request to the host.
             if !locate {
                 host.paced = now.saturating_add(self.policy.delay(&host.record));
             }
@@ -263,7 +264,8 @@ impl Frontier {
         }
     }
 
-    /// Where a request to a host may go, and the clocks that it shares with others.
+    /// The address for a request to a host, and the clocks that it shares with other
+    /// hosts.
     fn booking(&self, slot: Slot) -> Booking {
         let Some(host) = self.schedule.host(slot) else {
             return Booking::default();
@@ -272,7 +274,7 @@ impl Frontier {
         let of_group = |(key, _): &(GroupKey, _)| (key.to_string(), self.policy.group_delay(key));
         let mut clocks: Vec<(String, u64)> = groups.iter().map(of_group).collect();
         if self.policy.connections > 1 {
-            // With one request at a time the one before has been answered.
+            // With one request at a time the previous one has been answered.
             let delay = self.policy.delay(&host.record);
             clocks.push((format!("host {}", host.key), delay));
         }
@@ -285,8 +287,8 @@ impl Frontier {
         }
     }
 
-    /// A leased request has waited for so long at its clocks before it was sent: as many
-    /// are under way as the clocks let go, so no more are leased for that long.
+    /// A leased request waited this long at its clocks before it was sent. The clocks
+    /// permit no more requests than are open, so no more are leased for that long.
     pub fn waited(&mut self, task: &Task, wait: Duration, now: u64) {
         let Some(slot) = self.leases.of(task).map(|lease| lease.slot) else {
             return;
@@ -295,9 +297,9 @@ impl Frontier {
         self.schedule.put_off(slot, now.saturating_add(wait));
     }
 
-    /// Takes back a lease that was for the host's address: `None` where it has
-    /// none of its own. Nothing was asked of the host, so its clock is left alone,
-    /// and what was leased is queued as before.
+    /// Finishes a lease for the host's address: `None` where it has no address of its
+    /// own. No request was sent to the host, so its clock is left alone, and the leased
+    /// task is queued as before.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -313,17 +315,17 @@ impl Frontier {
         let mut record = self.record_of(lease.slot);
         let before = record.located.as_ref().and_then(|l| l.address);
         if before != address {
-            // What it has answered elsewhere says nothing about this address.
+            // Earlier answers came from another address and prove nothing about this one.
             self.schedule.prove(lease.slot, false);
         }
         record.located = Some(Located { address, at: now });
-        // At once: after a crash an older address would be taken for this one.
+        // At once: after a crash an older address would be used otherwise.
         self.commit_host(&task.host, &record)?;
         self.release(task.lease, &lease, record, now)?;
         self.join_groups(lease.slot, now)
     }
 
-    /// Why a queued address is not asked for after all, judged at the last moment.
+    /// Why a queued address is not requested after all, checked at the last moment.
     fn obstacle(&mut self, first: &Candidate) -> Result<Option<Reason>, StoreError> {
         let Candidate {
             slot,
@@ -340,7 +342,7 @@ impl Frontier {
         if kind == TaskKind::Sitemap && listing::is_spent(self.ledger.store(), &url.host_key())? {
             return Ok(Some(Reason::ListBudget));
         }
-        // Budgets count pages, and one that was had before was counted then.
+        // Budgets count pages, and a page that was fetched before was counted then.
         let counted = kind == TaskKind::Page && !record.was_fetched();
         let Some(host) = self.schedule.host(slot).filter(|_| counted) else {
             return Ok(None);
@@ -379,7 +381,7 @@ impl Frontier {
         } = first;
         let mut tx = self.ledger.begin();
         tx.dequeue(kind, &host, &record);
-        // Rules may be lifted again: a page that is known is not lost to them.
+        // The rules may be lifted again, so a known page is not lost.
         let passing = reason == Reason::Robots;
         let known = record.clone();
         self.visits
@@ -393,8 +395,8 @@ impl Frontier {
         self.commit(prepared, now)
     }
 
-    /// Whether what stands first at a host is worse than its place by what was learned
-    /// since; it is given the place that it is due then.
+    /// Whether the score of the task at a host's head has become worse than its place
+    /// through learning; if so, the task moves to its new place.
     fn lower(&mut self, first: &Candidate, now: u64) -> Result<bool, StoreError> {
         let Candidate {
             host, kind, record, ..

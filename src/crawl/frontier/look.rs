@@ -1,4 +1,4 @@
-//! What a frontier at work tells of itself, and the numbers that are set from outside.
+//! The state of a running frontier, and the settings that can be changed from outside.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -21,9 +21,9 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{ImageContext, TaskKind};
 
 impl Frontier {
-    /// Replaces pauses and numbers of attempts. A pause that a host has begun
-    /// ends as it would have. Which clocks hosts share, and whether pages are visited
-    /// again, stays as it was at opening.
+    /// Replaces pauses and numbers of attempts. A running pause of a host is not changed.
+    /// The clocks that hosts share, and whether pages are visited again, stay as they
+    /// were at opening.
     pub fn set_policy(&mut self, policy: Policy) {
         self.policy = Policy {
             address_delay: self.policy.address_delay,
@@ -35,9 +35,9 @@ impl Frontier {
             .apply_control(&mut self.ledger.meta_mut().sample);
     }
 
-    /// Sets how many requests may be open at the same time. Once any host has given
-    /// something, at most three quarters of them are for hosts that have given nothing yet or
-    /// failed last, and a quarter while such hosts keep silent.
+    /// Sets the greatest number of open requests. Once any host has returned something,
+    /// at most three quarters of them are for hosts that have returned nothing yet or
+    /// failed last, and a quarter while such hosts stay silent.
     pub fn set_most_open(&mut self, most: usize) {
         self.leases.newcomers.set_most(most);
     }
@@ -53,34 +53,33 @@ impl Frontier {
         self.ledger.meta().active
     }
 
-    /// How much of everything there is.
+    /// The counters.
     pub fn counts(&self) -> &Counts {
         &self.ledger.meta().counts
     }
 
-    /// Where the outputs stood at the last commit; empty before the first.
+    /// The lengths of the outputs at the last commit; empty before the first.
     pub fn stamp(&self) -> &[u8] {
         &self.ledger.meta().stamp
     }
 
-    /// Hosts in memory by what they wait for.
+    /// Hosts in memory by the event that they wait for.
     pub fn hosts_by_state(&self) -> HostStates {
         self.schedule.states()
     }
 
-    /// The hosts whose turn comes next, `most` of each state.
+    /// The next hosts to be asked, up to `most` of each state.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         self.schedule.turns(most)
     }
 
-    /// Hosts in memory, and how many of them are given up for now.
+    /// The number of hosts in memory, and of those given up for now.
     pub fn hosts(&self) -> (usize, usize) {
         (self.schedule.active(), self.schedule.parked())
     }
 
-    /// The pause between two requests to a host that is at work, in milliseconds:
-    /// back-offs and what `Retry-After` asks for not counted. `None` where no task of
-    /// it is queued or leased.
+    /// The pause between two requests to an active host, in milliseconds, without
+    /// back-offs and `Retry-After`. `None` where none of its tasks is queued or leased.
     pub fn delay(&self, host: &HostKey) -> Option<u64> {
         let host = self.schedule.host(self.schedule.slot(host)?)?;
         Some(self.policy.delay(&host.record))
@@ -91,17 +90,17 @@ impl Frontier {
         self.leases.len()
     }
 
-    /// Those of them that are not for images.
+    /// Open leases that are not for images.
     pub fn leased_pages(&self) -> usize {
         self.leases.pages()
     }
 
-    /// How often it was asked whether an address is known, and what answered.
+    /// Counts of the lookups of known addresses, by the source of the answer.
     pub fn questions(&self) -> &Questions {
         self.ledger.questions()
     }
 
-    /// What was found by score, and what by chance, over all runs.
+    /// The counts of pages found by score and by chance, over all runs.
     pub fn focus(&self) -> Focus {
         self.focus_curve().total()
     }
@@ -116,13 +115,12 @@ impl Frontier {
         self.ledger.meta().sample.pending.len()
     }
 
-    /// The account of the images.
+    /// The image ledger.
     pub fn images(&self) -> &ImageLedger {
         &self.ledger.meta().images
     }
 
-    /// What of the images is still to be had, and how long that takes. Every queued image
-    /// is looked at.
+    /// The images still to fetch and the estimated time. Reads every queued image.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -164,12 +162,12 @@ impl Frontier {
         Ok(images)
     }
 
-    /// This frontier, as of now.
+    /// A view of this frontier at this moment.
     pub fn view(&self) -> View<'_> {
         View::live(self.ledger.store(), &self.schedule)
     }
 
-    /// All that is known of an address, if anything is.
+    /// The record of an address, if it is known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -177,7 +175,7 @@ impl Frontier {
         self.view().url(url, kind)
     }
 
-    /// All that is known of a host, if anything is.
+    /// The record of a host, if it is known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -185,7 +183,7 @@ impl Frontier {
         self.view().host(host)
     }
 
-    /// What the prefixes that an address belongs to have spent, and what is left.
+    /// The spent and the remaining budget of the prefixes of an address.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -193,8 +191,7 @@ impl Frontier {
         budgets::budget(self.ledger.store(), url)
     }
 
-    /// Which address of the same picture an image is asked for in place of, and which are
-    /// asked for in its place.
+    /// The address that an image stands in for, and the addresses that stand in for it.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -202,7 +199,7 @@ impl Frontier {
         spares::instead(self.ledger.store(), image)
     }
 
-    /// The contexts in which an image was met so far that no sidecar holds yet.
+    /// The known contexts of an image that are not in a sidecar yet.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -210,8 +207,7 @@ impl Frontier {
         contexts::of(self.ledger.store(), &keys::url(image, TaskKind::Image))
     }
 
-    /// Where an image was sent when it was asked for: the last address of the
-    /// chain, if there is one.
+    /// The last address of an image's redirect chain, if there is one.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -219,7 +215,7 @@ impl Frontier {
         self.view().target(url, TaskKind::Image)
     }
 
-    /// The same for a page, or the address that it calls its own.
+    /// The last address of a page's redirect chain, or its canonical address.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -228,10 +224,10 @@ impl Frontier {
         self.view().target(&url, TaskKind::Page)
     }
 
-    /// The file that was first kept with these bytes, as the outputs named it;
-    /// `sha256` in lower-case hexadecimal. An entry is committed with the image that it names, so
-    /// it never names one that was taken back after a crash. Whether the file is still there is
-    /// for the outputs to find out.
+    /// The first kept file with these bytes, as the outputs named it; `sha256` is in
+    /// lower-case hexadecimal. An entry is committed with its image, so it never names
+    /// one that was cut back after a crash. The outputs must check whether the file still
+    /// exists.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -242,13 +238,13 @@ impl Frontier {
         name.map_err(|why| codec::corrupt(store, &key, why.to_string()))
     }
 
-    /// Everything as of the last commit, to be read on any thread while the crawl
-    /// goes on. To be dropped before the store is opened again.
+    /// The state of the last commit, readable on any thread while the crawl goes on. Drop
+    /// it before the store is opened again.
     pub fn snapshot(&self) -> Box<dyn Readable> {
         self.ledger.store().snapshot()
     }
 
-    /// Bytes the store takes on disk.
+    /// Size of the store on disk, in bytes.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.

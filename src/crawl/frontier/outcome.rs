@@ -1,107 +1,106 @@
-//! What the frontier is told of a finished task, and what it answers.
+//! The input and the result of finishing a task.
 
 use crate::address::PageUrl;
 use crate::page::{ImageContext, Judged, Nearness, Prints, Reason, Validators};
 
 use super::added::{NewImage, NewTask};
 
-/// What a page or a sitemap brought; empty for everything else.
+/// The contents of a page or a sitemap; empty for everything else.
 #[derive(Debug, Default)]
 pub struct Effects {
     /// Its links.
     pub links: Vec<NewTask>,
     /// Its images.
     pub images: Vec<NewImage>,
-    /// Images that were left out because they are SVGs by name.
+    /// Images left out because their names say SVG.
     pub svgs: u32,
-    /// Images that it embeds and does not allow to use.
+    /// Images that the page embeds but does not allow to use.
     pub withheld: Vec<PageUrl>,
-    /// The sitemaps that an index of them lists.
+    /// The sitemaps that a sitemap index lists.
     pub sitemaps: Vec<PageUrl>,
-    /// The perplexity that stands for an alt text of `images` that turns out to say
-    /// nothing.
+    /// The perplexity of an alt text of `images` that turns out to be meaningless.
     pub unknown: f64,
     /// Body bytes received, for the counters.
     pub bytes: u64,
-    /// Digest of a page's text: where it is that of the visit before, the page
-    /// has not changed.
+    /// Digest of a page's text: equal to that of the previous visit if the page has not
+    /// changed.
     pub digest: Option<u64>,
-    /// What the server calls this version of the page.
+    /// The server's validators for this version of the page.
     pub validators: Validators,
-    /// The address that it calls its own.
+    /// The canonical address that it declares.
     pub canonical: Option<PageUrl>,
-    /// Digest of the keyword table by which the links were rated
+    /// Digest of the keyword table that the links were rated with
     /// ([`Rating::keywords`](super::Rating::keywords)); `None` where there was none.
     pub keywords: Option<u64>,
-    /// What its text is known again by; without it no copies are looked for and no
-    /// budget is charged.
+    /// Fingerprints of its text; without them copies are not detected and no budget is
+    /// charged.
     pub prints: Option<Prints>,
-    /// How likely the page is on topic by its own text, 0 to 1; `None` where no page came.
+    /// The probability that the page is on topic by its own text, 0 to 1; `None` where no
+    /// page came.
     pub on_topic: Option<f64>,
-    /// Whether that is a guess.
+    /// Whether that probability is a guess.
     pub guessed: bool,
-    /// What its text says for a learning crawl; `None` where no page came.
+    /// The judgement of its text for a learning crawl; `None` where no page came.
     pub nearness: Option<Nearness>,
 }
 
-/// What became of a finished task.
+/// The result of a finished task.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Settled {
-    /// Done; asked again only where pages are visited again.
+    /// Done; requested again only where pages are visited again.
     Done,
-    /// Visited again, and the server says that nothing has changed.
+    /// A repeated visit, and the server says that nothing has changed.
     Unchanged,
     /// Done, and its target added.
     Redirected,
     /// To be tried again.
     Retrying {
-        /// What went wrong.
+        /// The failure.
         reason: Reason,
         /// Not before this time, in milliseconds since 1970.
         due: u64,
     },
-    /// Not to be had at this visit. What is known of the page stays, and it is
-    /// asked again at its next one.
+    /// Not available at this visit. The record of the page stays, and it is requested
+    /// again at its next visit.
     Postponed {
-        /// What went wrong.
+        /// The failure.
         reason: Reason,
     },
-    /// Not asked again, but for a seed with a schedule of its own.
+    /// Not requested again, except for a seed with a schedule of its own.
     Dropped {
         /// Why.
         reason: Reason,
     },
 }
 
-/// What the outputs may need to know before they write.
+/// The result that the outputs may need before they write.
 #[derive(Debug)]
 pub struct Finished {
-    /// What became of the task.
+    /// The result of the task.
     pub settled: Settled,
-    /// Its number among the finished, where it got one.
+    /// Its number among the finished pages, if it has one.
     pub id: Option<u64>,
-    /// Whether the text is another one than at the visit before; `None` where
-    /// there was none or no text came.
+    /// Whether the text differs from that of the previous visit; `None` where there was
+    /// no previous visit or no text came.
     pub changed: Option<bool>,
-    /// The note that was given with the page at an earlier visit.
+    /// The note that the outputs gave with the page at an earlier visit.
     pub earlier: Option<String>,
-    /// Whether the page is visited again, so that a note may be wanted then.
+    /// Whether the page will be visited again, so that a note may be needed then.
     pub comes_again: bool,
-    /// What the outputs are to change in files that they wrote before.
+    /// Changes that the outputs must make in files that they wrote before.
     pub edits: Vec<OutputEdit>,
-    /// The page that it names as its canonical address and that was fetched before:
-    /// nothing of this one was taken.
+    /// The canonical page that was fetched before: nothing of this page was taken.
     pub duplicate_of: Option<PageUrl>,
-    /// The page that its text is a near copy of: its links were not taken.
+    /// The page that has nearly the same text: the links of this page were not taken.
     pub near_copy_of: Option<PageUrl>,
-    /// How likely the page is on topic; `None` where no page came.
+    /// The judgement of the page; `None` where no page came.
     pub judged: Option<Judged>,
-    /// Why not all of a sitemap was taken.
+    /// Why a sitemap was not taken completely.
     pub said: Option<String>,
 }
 
 impl Finished {
-    /// A finished task with nothing more to tell.
+    /// A finished task without further results.
     pub(super) fn of(settled: Settled, id: Option<u64>) -> Self {
         Self {
             settled,
@@ -118,39 +117,39 @@ impl Finished {
     }
 }
 
-/// A change of something that was written before. The frontier names each file by the note
+/// A change of a file that was written before. The frontier names each file by the note
 /// that the outputs gave with it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OutputEdit {
-    /// An image that is kept already was met on another page.
+    /// A kept image was found on another page.
     AddContext {
         /// The note of the image.
         note: String,
-        /// What the page says around it.
+        /// The words around it on that page.
         context: Box<ImageContext>,
     },
-    /// The alt text that an image has on a page turned out to be boilerplate.
+    /// The alt text of an image on a page turned out to be boilerplate.
     MarkBoilerplate {
         /// The note of the image.
         note: String,
         /// The page.
         page: PageUrl,
     },
-    /// The page does not allow the use of an image any more.
+    /// The page no longer allows the use of an image.
     Withhold {
         /// The note of the image.
         note: String,
     },
 }
 
-/// What the outputs say when they have written.
+/// The result of writing the outputs.
 #[derive(Debug, Default)]
 pub struct Written {
-    /// Where they stand now.
+    /// The lengths of the outputs now.
     pub stamp: Vec<u8>,
-    /// Where they keep what the task brought, if anywhere. Stored if the task is done.
+    /// The place of the task's output, if any. Stored if the task is done.
     pub note: Option<String>,
-    /// SHA-256 in lower-case hexadecimal, where the note names the first file with
-    /// these bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).
+    /// SHA-256 in lower-case hexadecimal, where the note names the first file with these
+    /// bytes; later ones find it by [`Frontier::kept_file`](super::Frontier::kept_file).
     pub first_of: Option<String>,
 }

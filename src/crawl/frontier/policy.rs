@@ -1,12 +1,12 @@
-//! What the job says of politeness, retries and visits, in the units of the frontier.
+//! The job's settings for politeness, retries and visits, in the units of the frontier.
 
 use super::control_sample::{Control, Sample};
 use crate::clock::millis;
 use crate::config;
 use crate::page::Obeyed;
 
-/// How long after a visit the next one is due, by how often the page changes. All
-/// times are in milliseconds; `min <= after <= max`.
+/// The interval between visits, adapted to the rate of change of a page. All times are in
+/// milliseconds; `min <= after <= max`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recrawl {
     /// The pause after the first visit.
@@ -18,10 +18,9 @@ pub struct Recrawl {
 }
 
 impl Recrawl {
-    /// The pause that follows one of `interval`: half of it where the page has
-    /// changed, half as much again where it has not. A page is thus met at about
-    /// twice the rate of its changes at most, and one that never changes costs a
-    /// visit every `max`.
+    /// The interval after one of `interval`: half of it where the page has changed, half
+    /// as much again where it has not. A page is thus visited at most at about twice the
+    /// rate of its changes, and one that never changes costs a visit every `max`.
     pub(super) fn next(&self, interval: u64, changed: bool) -> u64 {
         let next = if changed {
             interval / 2
@@ -32,8 +31,8 @@ impl Recrawl {
     }
 }
 
-/// The `[politeness]` section in milliseconds, with what the frontier needs of
-/// `[network]`.
+/// The `[politeness]` section in milliseconds, with the settings of `[network]` that the
+/// frontier needs.
 #[derive(Debug, Clone)]
 pub struct Policy {
     /// Least pause between two requests to a host.
@@ -66,11 +65,11 @@ pub struct Policy {
     pub sitemaps: bool,
     /// Whether hosts are asked for their `tdmrep.json`.
     pub tdmrep: bool,
-    /// Which terms of use are obeyed.
+    /// The terms of use that are obeyed.
     pub obeyed: Obeyed,
     /// When pages are visited again; `None` where they are fetched once.
     pub recrawl: Option<Recrawl>,
-    /// How large the control sample is.
+    /// The size of the control sample.
     pub control: Control,
     /// The share of the requests that go to images while pages and images wait, 0 to 1.
     pub image_share: f64,
@@ -112,8 +111,8 @@ impl Policy {
         }
     }
 
-    /// The same, with a control sample. A crawl that prefers no link has none: it would be a
-    /// sample of what is fetched anyway.
+    /// The same, with a control sample. A crawl without preferences has none: the sample
+    /// would not differ from the other fetches.
     pub fn with_control(self, section: &config::ControlSample, kind: config::StrategyKind) -> Self {
         let share = if crate::topic::strategy::prefers(kind) {
             section.share
@@ -125,13 +124,13 @@ impl Policy {
         Self { control, ..self }
     }
 
-    /// Has the control sample follow the share and the seed in force.
+    /// Applies the share and the seed of the policy to the control sample.
     pub(super) fn apply_control(&self, sample: &mut Sample) {
         let Control { share, seed } = self.control;
         (sample.share, sample.seed) = (share, seed);
     }
 
-    /// The same, with pages visited again as `[recrawl]` says.
+    /// The same, with pages visited again according to `[recrawl]`.
     pub fn with_recrawl(self, section: &config::Recrawl) -> Self {
         let recrawl = section.after.map(|after| Recrawl {
             after: millis(after),
@@ -195,8 +194,8 @@ mod tests {
     proptest! {
         #![proptest_config(crate::tests::usual())]
 
-        /// Within its bounds whatever happens, shorter after a change and longer
-        /// after none as long as they allow it.
+        /// Always within its bounds; shorter after a change and longer after none, as far
+        /// as they allow it.
         #[test]
         fn the_pause_keeps_its_bounds(
             bounds in proptest::array::uniform3(1_u64..), visits in proptest::collection::vec(any::<bool>(), 0..100)

@@ -1,7 +1,7 @@
-//! When a host may be asked again, as pure arithmetic.
+//! When a host may be requested again, as pure arithmetic.
 //!
-//! All times are milliseconds since 1970 by the wall clock, because they must
-//! mean the same after a restart.
+//! All times are milliseconds since 1970 by the wall clock, because they must survive a
+//! restart.
 
 use std::time::Duration;
 
@@ -10,37 +10,37 @@ use super::record::HostRecord;
 use crate::clock::millis;
 use crate::page::Outcome;
 
-/// How long the address of a name is taken to be what the name service said, in
-/// milliseconds: hosts move, and then their requests would go to another host that is there now.
+/// Greatest age of a resolved IP address, in milliseconds: a host may move, and requests
+/// to its old address would then reach another host.
 const MAX_ADDRESS_AGE: u64 = 10 * 60 * 1_000;
 
-/// The time that every request has before it gives way.
+/// The shortest time that a request gets before it gives way to others.
 const LEAST_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Policy {
-    /// The pause a host gets between requests.
+    /// The pause between requests to a host.
     pub(super) fn delay(&self, record: &HostRecord) -> u64 {
-        // A host that asks for more is parked until its rules are read again, and they
-        // may ask for less then.
+        // A host that asks for more is parked until its rules are read again; they may
+        // ask for less then.
         let asked = record.crawl_delay.unwrap_or(0).min(self.max_crawl_delay);
         record.delay.max(self.min_delay).max(asked)
     }
 
-    /// Whether a host's robots.txt asks for longer pauses than are waited for.
+    /// Whether a host's robots.txt asks for longer pauses than the job accepts.
     pub(super) fn is_too_slow(&self, record: &HostRecord) -> bool {
         record.crawl_delay.is_some_and(|d| d > self.max_crawl_delay)
     }
 
-    /// How long a host's address holds, in milliseconds. Longer than its delay, or there
-    /// would be no time between lookups for anything else.
+    /// How long a host's IP address is valid, in milliseconds. Longer than its delay,
+    /// because otherwise there would be time for lookups only.
     pub(super) fn address_holds(&self, record: &HostRecord) -> u64 {
         let age = MAX_ADDRESS_AGE.min(self.robots_max_age);
         age.max(self.delay(record).saturating_mul(2))
     }
 
-    /// How long a host's robots rules hold, in milliseconds. Longer
-    /// than its delay, or there would be no time between them for anything else; but
-    /// of a host that is parked for its delay nothing else is asked.
+    /// How long a host's robots rules are valid, in milliseconds. Longer than its delay,
+    /// because otherwise there would be time for rules only. A host that is parked for
+    /// its delay gets no other requests.
     pub(super) fn holds(&self, record: &HostRecord) -> u64 {
         if self.is_too_slow(record) {
             self.robots_max_age
@@ -58,9 +58,9 @@ impl Policy {
             .min(self.max_back_off)
     }
 
-    /// How long a request may take at least before it gives way to others that wait: ten
-    /// seconds, or twice as long as the host took last where that is more, and twice as
-    /// long again after each failure. So a slow host that means well is heard in the end.
+    /// The time that a request has at least before it gives way to others that wait: ten
+    /// seconds, or twice as long as the host took last where that is more, doubled after
+    /// each failure. So a slow but working host is answered in the end.
     pub(super) fn patience(&self, record: &HostRecord) -> Duration {
         let took = if self.delay_factor > 0.0 {
             record.delay as f64 / self.delay_factor / 1000.0
@@ -73,7 +73,8 @@ impl Policy {
         Duration::try_from_secs_f64(patience).unwrap_or(Duration::MAX)
     }
 
-    /// Books the outcome of a request; whether the whole host pays for a failure.
+    /// Books the outcome of a request. Returns whether the whole host is held responsible
+    /// for a failure.
     pub(super) fn book(
         &self,
         record: &mut HostRecord,
@@ -97,8 +98,8 @@ impl Policy {
         }
     }
 
-    /// Books a request that the host answered. One that was open already when the
-    /// host wanted to be left alone ends nothing of that: the clock is never put back.
+    /// Books an answered request. A request that was open before the host asked for a
+    /// pause does not shorten that pause: the clock never moves back.
     pub(super) fn answered(&self, record: &mut HostRecord, elapsed: Duration, now: u64) {
         record.failures = 0;
         record.parked_until = record.parked_until.filter(|until| *until > now);
@@ -108,13 +109,13 @@ impl Policy {
         record.due = record.due.max(now.saturating_add(self.delay(record)));
     }
 
-    /// Books a failure that the whole host pays for. `retry_after` is what the
-    /// server asked for; without it the pauses double. A wait of nothing is no wish: a
-    /// server that fails again and again and says so is asked less often as well.
+    /// Books a failure of the whole host. `retry_after` is the pause that the server
+    /// asked for; without it the pauses double. A `Retry-After` of zero is ignored, so
+    /// that a server that fails again and again and sends it is also asked less often.
     pub(super) fn failed(&self, record: &mut HostRecord, retry_after: Option<Duration>, now: u64) {
         record.failures = record.failures.saturating_add(1);
         if let Some(located) = &mut record.located {
-            // It may have moved.
+            // The host may have moved.
             located.at = 0;
         }
         let asked = retry_after.map(millis).filter(|pause| *pause > 0);
@@ -127,10 +128,9 @@ impl Policy {
         }
     }
 
-    /// Books that a host is left alone for this many milliseconds, however many.
-    /// One that wants to be left alone for longer than any pause of ours is not waited
-    /// for. Where several requests were open, each may be told another time, and the last
-    /// of them holds.
+    /// Books a pause for a host, in milliseconds, without an upper bound. A host that
+    /// asks for more than the greatest back-off is parked. If several open requests
+    /// return different pauses, the longest one applies.
     pub(super) fn rest(&self, record: &mut HostRecord, pause: u64, now: u64) {
         record.due = record.due.max(now.saturating_add(pause));
         if pause > self.max_back_off {
@@ -246,13 +246,13 @@ mod tests {
             assert!(promised >= 90_000);
             policy.failed(&mut record, Some(Duration::from_secs(1)), 1_000);
             assert!(record.due >= promised);
-            // Less is left of it than the pause that the host had until now.
+            // The remaining pause is shorter than the host's previous one.
             policy.answered(&mut record, Duration::ZERO, 50_000);
             assert!(record.due >= promised);
             policy.answered(&mut record, Duration::ZERO, 51_000);
             assert!(record.due >= promised);
         }
-        // A host that is given up for longer is not taken up again earlier.
+        // A host that is given up for longer is not resumed earlier.
         let mut record = HostRecord::default();
         policy.failed(&mut record, Some(Duration::from_secs(200_000)), 0);
         policy.failed(&mut record, Some(Duration::from_secs(100_000)), 0);

@@ -1,4 +1,4 @@
-//! What the frontier keeps in the store, in postcard's encoding.
+//! The stored records of the frontier, in postcard's encoding.
 //!
 //! Fields are never reordered or removed within one [`FORMAT`]; a change of
 //! layout raises it, and a store of another format is refused at opening.
@@ -22,12 +22,12 @@ pub(super) const FORMAT: u32 = 4;
 /// State of one URL: always exactly one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum State {
-    /// Queued at its host, or leased (a lease leaves no mark in the store, so
-    /// that whatever was in flight at a crash is simply queued again).
+    /// Queued at its host, or leased. A lease leaves no mark in the store, so tasks in
+    /// flight at a crash are simply queued again.
     Queued,
-    /// To be tried again when its time comes, in milliseconds since 1970.
+    /// To be tried again at this time, in milliseconds since 1970.
     Waiting {
-        /// When.
+        /// The time of the next attempt.
         due: u64,
     },
     /// Fetched, and its effects committed.
@@ -35,11 +35,11 @@ pub enum State {
         /// Its number among the finished.
         id: u64,
     },
-    /// Another address stands for it: it redirected there, or it was fetched and
-    /// named that page as its canonical address, or that page named this one as its
-    /// own and so has brought what is here.
+    /// Another address stands for it: it redirected there, or it was fetched and declared
+    /// that page as its canonical address, or that page declared this address as its
+    /// canonical one and has the same contents.
     Redirected {
-        /// Its number among the finished; where it was never asked, that of the
+        /// Its number among the finished pages; where it was never requested, that of the
         /// page that stands for it.
         id: u64,
         /// The other address.
@@ -47,21 +47,21 @@ pub enum State {
     },
     /// Not followed, for this reason.
     Dropped {
-        /// Why.
+        /// The reason.
         reason: Reason,
     },
 }
 
 impl State {
-    /// Whether a sitemap waits until its host may list more.
+    /// Whether a sitemap waits until its host may list more addresses.
     pub(super) fn is_put_off(&self) -> bool {
         let reason = Reason::ListBudget;
         *self == Self::Dropped { reason }
     }
 }
 
-/// Whether a reason to drop a URL rests on the path by which it was met, so that another path
-/// may lift it.
+/// Whether a reason to drop a URL depends on the path to it, so that another path may
+/// lift it.
 pub(super) fn depends_on_path(reason: Reason) -> bool {
     matches!(
         reason,
@@ -74,12 +74,12 @@ pub(super) fn depends_on_path(reason: Reason) -> bool {
 pub struct UrlRecord {
     /// Its state.
     pub state: State,
-    /// Priority class, also of what is dropped, so that it can be queued again;
-    /// [`Bucket::Low`] where the score lies above the razor.
+    /// Priority class, also for dropped URLs, so that they can be queued again;
+    /// [`Bucket::Low`] where the score is above the razor.
     pub bucket: Bucket,
     /// Score, lower is better.
     pub score: f64,
-    /// What the score was made of.
+    /// The parts of the score.
     pub parts: Option<LinkParts>,
     /// Order of discovery over the whole crawl.
     pub seq: u64,
@@ -91,28 +91,29 @@ pub struct UrlRecord {
     pub attempts: u8,
     /// Number of the page that gave it its score; `None` for a seed.
     pub via: Option<u64>,
-    /// Of a link that is not fetched yet, the words of its [anchor](UrlRecord::anchor); then the
-    /// [note](UrlRecord::note) of the outputs. One field, as none has both.
+    /// For a link that is not fetched yet, the words of its [anchor](UrlRecord::anchor);
+    /// afterwards the [note](UrlRecord::note) of the outputs. One field, because no
+    /// record has both.
     #[serde(rename = "note")]
     pub text: Option<String>,
-    /// What is known for its next visit; `None` where there will be none.
+    /// The state for its next visit; `None` where there will be none.
     pub visit: Option<Visit>,
-    /// Simhash of its text, where it was fetched and has words enough.
+    /// Simhash of its text, where it was fetched and has enough words.
     pub simhash: Option<u64>,
-    /// How likely it is on topic, where it was fetched and judged.
+    /// The judgement of the page, where it was fetched and judged.
     pub judged: Option<Judged>,
 }
 
 impl UrlRecord {
     /// The words of the anchor that gave a link its score, as the language model reads
-    /// them. A new keyword table rates the link by them. `None` where they are not kept, as
-    /// for what was fetched and where they are too long.
+    /// them. A new keyword table re-rates the link by them. `None` where they are not
+    /// kept: for fetched pages, and for anchors that are too long.
     pub fn anchor(&self) -> Option<&str> {
         self.text.as_deref().filter(|_| self.is_unfetched_link())
     }
 
-    /// Where the outputs keep what was fetched, in their own words, which mean nothing to the
-    /// frontier; `None` where nothing was kept.
+    /// The outputs' note about the fetched content, opaque to the frontier; `None` where
+    /// nothing was kept.
     pub fn note(&self) -> Option<&str> {
         self.text.as_deref().filter(|_| !self.is_unfetched_link())
     }
@@ -121,99 +122,100 @@ impl UrlRecord {
         self.parts.is_some() && !self.was_fetched()
     }
 
-    /// Whether a page of this address was ever fetched with success: from then on
-    /// it is one of the documents, whatever becomes of it.
+    /// Whether a page at this address was ever fetched successfully. It then stays one of
+    /// the documents.
     pub(super) fn was_fetched(&self) -> bool {
         let visited = self.visit.as_ref().is_some_and(|v| v.visits > 0);
         visited || matches!(self.state, State::Done { .. })
     }
 }
 
-/// What is kept of a page so that it can be visited again.
+/// The stored state of a page that is to be visited again.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Visit {
-    /// Its number among the finished, the same after every visit.
+    /// Its number among the finished pages, the same after every visit.
     pub id: Option<u64>,
     /// When the last visit ended, in milliseconds since 1970.
     pub last: u64,
-    /// Visits that brought the page, or the news that it had not changed.
+    /// Visits that returned the page, or reported that it had not changed.
     pub visits: u32,
-    /// Visits after the first that found another text than the one before.
+    /// Visits after the first that found a different text than the visit before.
     pub changes: u32,
     /// Digest of the text as last fetched.
     pub digest: Option<u64>,
-    /// What the server calls the version that was last fetched.
+    /// The server's validators for the version that was last fetched.
     pub validators: Validators,
     /// The pause before the next visit, in milliseconds.
     pub interval: u64,
-    /// When the next visit is due, in milliseconds since 1970. Only a record that
-    /// is neither queued nor waiting has it, and then the store's index too.
+    /// When the next visit is due, in milliseconds since 1970. Set only in a record that
+    /// is neither queued nor waiting, and then in the store's index too.
     pub due: Option<u64>,
-    /// Due by a schedule of its own, not by how often it changes.
+    /// Due by a schedule of its own instead of by its rate of change.
     pub scheduled: bool,
 }
 
-/// What is known of a host's robots.txt, for one scheme.
+/// The state of a host's robots.txt, for one scheme.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub enum RobotsState {
-    /// Never asked, or to be asked again.
+    /// Never requested, or to be requested again.
     #[default]
     Unknown,
-    /// Redirected to another address that is queued; nothing else is asked of
-    /// this host until it answers.
+    /// Redirected to another address that is queued; this host gets no other requests
+    /// until that address answers.
     Awaiting,
     /// Answered; the body, if there was one, is in the store.
     Known {
-        /// When it was asked, in milliseconds since 1970.
+        /// Time of the request, in milliseconds since 1970.
         at: u64,
         /// True where none exists (4xx): everything is allowed.
         missing: bool,
     },
-    /// It could not be had: everything is forbidden until it answers.
+    /// It could not be fetched: everything is forbidden until it answers.
     Unreachable,
 }
 
-/// All that is known of one host.
+/// The stored state of one host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostRecord {
     /// No request before this time, in milliseconds since 1970.
     pub due: u64,
     /// The pause kept between requests now, in milliseconds.
     pub delay: u64,
-    /// What robots.txt asks for, in milliseconds; the greater of both schemes.
+    /// The crawl delay of robots.txt, in milliseconds; the greater of both schemes.
     pub crawl_delay: Option<u64>,
     /// Failures of the whole host in a row.
     pub failures: u32,
     /// Given up for now: not asked before this time, and the crawl does not
     /// wait for it.
     pub parked_until: Option<u64>,
-    /// Pages it has given.
+    /// Pages fetched from it.
     pub documents: u64,
     /// Robots state for http and https.
     pub robots: [RobotsState; 2],
-    /// What its name resolved to when that was last asked.
+    /// The last result of resolving its name.
     pub located: Option<Located>,
     /// Pages that brought nothing new.
     pub barren: u64,
 }
 
-/// Where a host is.
+/// The IP address of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Located {
-    /// Its address; `None` where the operator sends its requests elsewhere.
+    /// The address; `None` where the operator sends its requests elsewhere
+    /// (`network.connect_to`).
     pub address: Option<IpAddr>,
-    /// When it was asked, in milliseconds since 1970.
+    /// Time of the lookup, in milliseconds since 1970.
     pub at: u64,
 }
 
 impl HostRecord {
-    /// Whether it has ever answered, as far as is still known.
+    /// Whether it has ever answered, according to the record.
     pub fn has_answered(&self) -> bool {
         let known = |robots: &RobotsState| matches!(robots, RobotsState::Known { .. });
         self.documents > 0 || self.robots.iter().any(known)
     }
 
-    /// What is known of the robots.txt for a scheme, `http` or `https`.
+    /// The state of the robots.txt for a scheme, `http` or `https`.
     pub fn robots(&self, scheme: &str) -> &RobotsState {
         &self.robots[usize::from(scheme == "https")]
     }
@@ -223,12 +225,12 @@ impl HostRecord {
     }
 }
 
-/// What the hosts of a group share.
+/// The common property of the hosts of a group.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GroupKey {
     /// The address their names resolve to.
     Address(IpAddr),
-    /// The domain they were registered under.
+    /// Their registered domain.
     Domain(Arc<str>),
 }
 
@@ -249,24 +251,24 @@ pub struct GroupRecord {
     pub due: u64,
     /// Pause between requests, in milliseconds.
     pub delay: u64,
-    /// The first host that failed, where none has answered since.
+    /// The first host that failed since the last answer of the group.
     pub troubled: Option<HostKey>,
-    /// Pauses so far, where none has answered since.
+    /// Pauses since the last answer of the group.
     pub failures: u32,
     /// Given up until it is due: the crawl does not wait for it.
     pub parked: bool,
 }
 
-/// How a prefix of a host has spent its budget.
+/// The budget account of a prefix of a host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct PrefixRecord {
     /// Pages that were judged.
     pub fetched: u64,
-    /// Those of them that brought something new.
+    /// Judged pages that brought something new.
     pub fruitful: u64,
-    /// What fruitful pages have earned beyond what barren ones have cost.
+    /// The earnings of fruitful pages minus the costs of barren ones.
     pub balance: i64,
-    /// Which blocks of text were met; kept for wide prefixes only.
+    /// Text blocks found so far; kept for wide prefixes only.
     pub seen: Memory,
 }
 
@@ -275,7 +277,7 @@ pub(super) struct PrefixRecord {
 pub(super) struct RobotsErrand {
     /// Address to fetch.
     pub url: String,
-    /// Host whose rules it gives.
+    /// Host that the rules apply to.
     pub for_host: String,
     /// Scheme of the rules.
     pub for_scheme: String,
@@ -283,10 +285,10 @@ pub(super) struct RobotsErrand {
     pub redirects: u8,
 }
 
-/// How much of everything there is; kept exact by every commit.
+/// The counters; kept exact by every commit.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Counts {
-    /// Pages fetched with success, each counted once however often it is visited.
+    /// Pages fetched successfully, each counted once however often it is visited.
     pub documents: u64,
     /// Page requests that were answered or failed, redirects and errors included.
     pub fetches: u64,
@@ -300,7 +302,7 @@ pub struct Counts {
     pub queued_images: u64,
     /// URLs that wait to be tried again.
     pub waiting: u64,
-    /// URLs that are not followed, by reason.
+    /// Dropped URLs, by reason.
     pub dropped: BTreeMap<Reason, u64>,
     /// Sitemaps read.
     pub sitemaps: u64,
@@ -326,19 +328,19 @@ pub(super) struct Meta {
     pub counts: Counts,
     /// Time spent crawling over all runs, in milliseconds.
     pub active: u64,
-    /// Where the outputs stood at the last commit; opaque to the frontier.
+    /// The lengths of the outputs at the last commit; opaque to the frontier.
     pub stamp: Vec<u8>,
     /// Commits over all runs.
     pub commits: u64,
-    /// [`Scope::digest`](crate::web::scope::Scope::digest) of the rules that everything
-    /// stored was judged by, or is being checked against.
+    /// [`Scope::digest`](crate::web::scope::Scope::digest) of the rules that all stored
+    /// addresses were checked against, or are being checked against.
     pub scope: u64,
-    /// The first key that is not checked yet, while that is under way.
+    /// The first key that is not checked yet, while a check is in progress.
     pub rescope: Option<Vec<u8>>,
-    /// The control sample. It has a record of its own, as this layout is published.
+    /// The control sample. It has a record of its own, because this layout is published.
     #[serde(skip)]
     pub sample: Sample,
-    /// The account of the images, which has a record of its own for the same reason.
+    /// The image ledger, which has a record of its own for the same reason.
     #[serde(skip)]
     pub images: ImageLedger,
 }

@@ -1,21 +1,20 @@
 //! Visiting pages again: which ones, and when.
 //!
-//! A page is visited again where `[recrawl]` says so, sooner where it changes and
-//! later where it does not, or where the operator gave it a schedule of its own.
-//! What is known for the next visit is part of its record ([`Visit`]). While it
-//! rests in a finished state, the date lies in the index `V` of the store as well;
-//! when it has come, the address returns to its queue with its old bucket and
-//! score. From there it is a task like any other: the host's clock and robots
-//! rules hold, so that after days offline what is due comes no faster than a
-//! first visit would.
+//! A page is visited again where `[recrawl]` is on, sooner if it changes and later if it
+//! does not, or where the operator gave it a schedule. The state for the next visit is
+//! part of its record ([`Visit`]). While the record is in a finished state, the date is
+//! also in the index `V` of the store. At that date the address returns to its queue with
+//! its old bucket and score. From then on it is a task like any other: the host's clock
+//! and robots rules apply, so after days offline due visits come no faster than first
+//! visits would.
 //!
-//! Pages that were fetched while `[recrawl]` was off carry no such record: they
-//! are not visited again when it is switched on later, unless the operator gives
-//! them a schedule. To look for them would cost a walk over all URLs. Where it is
-//! switched off again, the dates stay in the store and rest until it is back.
+//! Pages fetched while `[recrawl]` was off have no such state: they are not visited again
+//! when it is switched on later, unless the operator gives them a schedule. Finding them
+//! would need a scan of all URLs. Where `[recrawl]` is switched off again, the dates stay
+//! in the store, unused.
 //!
-//! This module knows no HTTP and no text: a page is the same where its digest is,
-//! or where its server says so.
+//! This module knows no HTTP and no text: a page is unchanged if its digest is the same
+//! or its server says so.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -34,35 +33,35 @@ use crate::address::PageUrl;
 use crate::clock::millis;
 use crate::page::{Reason, TaskKind, Validators};
 
-/// Pages that return to their queues in one batch at most, so that a crawl which
-/// was away for weeks goes on at once and not after all of them.
+/// Most pages that return to their queues in one batch, so that a crawl that was stopped
+/// for weeks need not queue all of them before it goes on.
 const MAX_WAKES: usize = 200;
 
-/// How a visit ended, as far as the next one depends on it.
+/// How a visit ended, as input for the next one.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Ended<'a> {
-    /// The page came.
+    /// The page was fetched.
     Page {
         digest: Option<u64>,
         validators: &'a Validators,
     },
-    /// It is as it was.
+    /// The page has not changed.
     Unchanged { validators: &'a Validators },
-    /// It points elsewhere.
+    /// The page redirects, or has another canonical address.
     Moved,
-    /// It could not be had this time, and what is known of it stays.
+    /// The page was not available this time; its state stays.
     Missed,
-    /// It is dropped.
+    /// The page is dropped.
     Lost,
 }
 
-/// Which pages are visited again, and when the first of them is due.
+/// The rules and schedules of repeated visits, and the date of the next one.
 #[derive(Debug, Default)]
 pub(super) struct Visits {
     recrawl: Option<Recrawl>,
-    /// The pause of every page with a schedule of its own, by its `U` key.
+    /// The interval of every page with a schedule, by its `U` key.
     every: HashMap<Vec<u8>, u64>,
-    /// When the first visit to come is due.
+    /// When the next visit is due.
     next: Option<u64>,
 }
 
@@ -77,24 +76,23 @@ impl Visits {
         }
     }
 
-    /// When the first visit to come is due, in milliseconds since 1970.
+    /// When the next visit is due, in milliseconds since 1970.
     pub fn next(&self) -> Option<u64> {
         self.next
     }
 
-    /// Whether any pages are.
+    /// Whether pages are visited again at all.
     pub fn are_made(&self) -> bool {
         self.recrawl.is_some() || !self.every.is_empty()
     }
 
-    /// Whether a page that `known` tells of has a visit behind it or a schedule.
+    /// Whether the page with the state `known` has a visit behind it or a schedule.
     pub fn follows(&self, key: &[u8], known: Option<&Visit>) -> bool {
         known.is_some() || self.every.contains_key(key)
     }
 
-    /// What is to be kept of a page for its next visit, with the date of that;
-    /// and whether its text has changed, where that can be said. `id` is its
-    /// number among the finished.
+    /// The state of a page for its next visit, including the date, and whether its text
+    /// has changed, where that is known. `id` is the page's number among the finished.
     pub fn after(
         &self,
         key: &[u8],
@@ -124,7 +122,8 @@ impl Visits {
             Ended::Unchanged { validators } => {
                 changed = Some(false);
                 visit.visits = visit.visits.saturating_add(1);
-                // What a 304 names replaces what was known (RFC 9110 section 15.4.5).
+                // The validators in a 304 replace the earlier ones (RFC 9110 section
+                // 15.4.5).
                 for (new, old) in [
                     (&validators.etag, &mut visit.validators.etag),
                     (
@@ -143,7 +142,7 @@ impl Visits {
         let interval = match (every, &self.recrawl) {
             (Some(every), _) => Some(*every),
             (None, _) if !stays => None,
-            // The first pause by this rule, also where a schedule has ended.
+            // The first interval of the rule, also where a schedule has ended.
             (None, Some(rule)) if first || visit.scheduled => Some(rule.after),
             (None, Some(rule)) => Some(rule.next(visit.interval, changed == Some(true))),
             (None, None) => Some(visit.interval).filter(|i| *i > 0),
@@ -156,9 +155,9 @@ impl Visits {
         (Some(visit), changed)
     }
 
-    /// Ends a record that just left its queue without its page. Where the failure
-    /// is a `passing` one and the page was had before, it is only postponed: an
-    /// hour of downtime must not cost a page that is watched.
+    /// Ends a record that just left its queue without its page. Where the failure is
+    /// `passing` and the page was fetched before, the visit is only postponed: an hour of
+    /// downtime must not end the visits of a page.
     pub fn fail(
         &self,
         tx: &mut Transaction<'_>,
@@ -181,12 +180,12 @@ impl Visits {
         Ok(Settled::Dropped { reason })
     }
 
-    /// Whether visits of this kind are made at all now.
+    /// Whether visits of this kind are currently made.
     fn awake(&self, scheduled: bool) -> bool {
         scheduled || self.recrawl.is_some()
     }
 
-    /// Takes note of a visit that was booked.
+    /// Notes a booked visit.
     pub fn expect(&mut self, visit: Option<Booked>) {
         if let Some(Booked { due, scheduled }) = visit
             && self.awake(scheduled)
@@ -195,7 +194,7 @@ impl Visits {
         }
     }
 
-    /// Finds in the store when the first visit to come is due.
+    /// Looks up in the store when the next visit is due.
     pub fn look_up_next(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         let mut first: Option<u64> = None;
         for scheduled in [true, false] {
@@ -209,8 +208,9 @@ impl Visits {
         Ok(())
     }
 
-    /// Gives pages a schedule of their own, each with the pause between two visits. The list
-    /// replaces an earlier run's: pages that are no longer on it follow the rule from now on.
+    /// Gives pages their own schedule, each with the interval between two visits. The
+    /// list replaces that of an earlier run: pages that are no longer on it follow the
+    /// general rule.
     pub fn set_schedules(
         &mut self,
         tx: &mut Transaction<'_>,
@@ -243,7 +243,7 @@ impl Visits {
         Ok(())
     }
 
-    /// Queues the pages whose next visit is due, some at a time.
+    /// Queues the next batch of pages whose visit is due.
     pub fn wake(&self, tx: &mut Transaction<'_>, now: u64) -> Result<(), StoreError> {
         let mut due = self.due_by(tx.store(), true, now, MAX_WAKES)?;
         due.extend(self.due_by(tx.store(), false, now, MAX_WAKES)?);
@@ -267,8 +267,8 @@ impl Visits {
         Ok(())
     }
 
-    /// The visits of one kind that are due by `until`, at most `limit`, earliest
-    /// first. None where that kind rests.
+    /// The visits of one kind that are due by `until`, at most `limit`, earliest first.
+    /// Empty where that kind is not visited now.
     fn due_by(
         &self,
         store: &dyn Store,
@@ -295,8 +295,8 @@ impl Visits {
     }
 }
 
-/// Carries a visit over to where its page points: a page that was fetched
-/// before is asked again, or a schedule would only ever see the redirect.
+/// Transfers a visit to the redirect target: a target that was fetched before is
+/// requested again, because otherwise a schedule would only ever fetch the redirect.
 pub(super) fn visit_target(
     tx: &mut Transaction<'_>,
     url: &PageUrl,
@@ -324,7 +324,7 @@ pub(super) fn visit_target(
     }
 }
 
-/// Books the next visit of a page by its schedule, where it rests.
+/// Books the next visit of a scheduled page that is finished.
 fn put_on_schedule(
     tx: &mut Transaction<'_>,
     key: &[u8],

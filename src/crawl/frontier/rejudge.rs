@@ -1,17 +1,15 @@
-//! Judging again what is stored: another scope or another rating is applied to everything that is
-//! known.
+//! Re-judging stored records: applies another scope or another rating to all of them.
 //!
 //! # Another scope
 //!
-//! New rules hold from the moment they are set: every link is added and every
-//! task leased by them. What is stored is gone through in slices, so that the
-//! crawl goes on meanwhile; the place reached lies in the store with each slice's
-//! effects, so a crash costs nothing. What the rules now keep out leaves its queue
-//! with the reason; what rules alone had kept out, and no longer do, is queued by
-//! the score it was met with. What is finished stays so, and what is leased is
-//! judged when it would be leased again.
+//! New rules apply as soon as they are set, to every added link and every leased task.
+//! Stored records are checked in slices while the crawl goes on. The position is stored
+//! together with each slice's effects, so a crash costs nothing. A URL that the new rules
+//! exclude leaves its queue with the reason. A URL that only the old rules excluded is
+//! queued by its stored score. Finished URLs stay finished, and leased ones are judged
+//! before their next lease.
 //!
-//! Robots rules and fetches that failed are no matter of the scope.
+//! Robots rules and failed fetches are independent of the scope.
 //!
 //! # Another rating
 //!
@@ -36,24 +34,24 @@ use crate::address::PageUrl;
 use crate::page::{Reason, TaskKind};
 use crate::web::scope::Scope;
 
-/// Records that are read in one slice: a few milliseconds.
+/// Records read in one slice: a few milliseconds.
 const SLICE: usize = if cfg!(test) { 7 } else { 1_000 };
 
-/// Records with their keys, and the key at which to go on.
+/// Records with their keys, and the key to continue at.
 type Slice = (Vec<(Vec<u8>, UrlRecord)>, Option<Vec<u8>>);
 
 /// Totals of a re-scoping.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rescoped {
-    /// Addresses that were gone through.
+    /// Addresses read.
     pub seen: u64,
-    /// Addresses that were queued or waiting, and are not any more.
+    /// Addresses that were queued or waiting, and no longer are.
     pub dropped: u64,
     /// Addresses that are queued again.
     pub revived: u64,
 }
 
-/// What stored records are judged by.
+/// The current rules for stored records.
 pub(super) struct Rejudge<'a> {
     pub scope: &'a Scope,
     pub schedule: &'a Schedule,
@@ -101,10 +99,10 @@ impl Rejudge<'_> {
         }
     }
 
-    /// Gives a record the worth that it has by another rating.
+    /// Gives a record its value under another rating.
     ///
-    /// The lease of a record stays good when its place in the queue changes: it is
-    /// found by its key, and its queue entry by its rank when it ends.
+    /// The lease of a record remains valid when its place in the queue changes: the
+    /// record is found by its key, and its queue entry by its rank when the lease ends.
     pub fn rescore(
         &self,
         tx: &mut Transaction<'_>,
@@ -130,7 +128,7 @@ impl Rejudge<'_> {
                     came.razored += 1;
                     return self.drop_pending(tx, key, &stored, record, Reason::Razor);
                 }
-                // It is dropped when it would be leased again.
+                // It is dropped before its next lease.
                 tx.move_in_queue(key, kind, &host, &stored, &record)
             }
             State::Dropped { reason } if above && depends_on_path(reason) => match (reason, same) {
@@ -161,7 +159,8 @@ impl Rejudge<'_> {
                 tx.put_record(key, &record)
             }
             State::Dropped { .. } => tx.put_record(key, &record),
-            // What was asked keeps the score by which it was, but where it will be again.
+            // Fetched pages keep the score that they were fetched with, except where a
+            // visit follows.
             State::Done { .. } | State::Redirected { .. } => match stored.visit {
                 Some(_) => tx.put_record(key, &record),
                 None => Ok(()),
@@ -169,8 +168,8 @@ impl Rejudge<'_> {
         }
     }
 
-    /// Drops what is queued and not leased, or waits; the record may be told by other
-    /// words than the one that is stored, but for its place in the queue.
+    /// Drops a record that is queued and not leased, or waiting. `record` may differ from
+    /// the stored one, except for its place in the queue.
     fn drop_pending(
         &self,
         tx: &mut Transaction<'_>,
@@ -190,7 +189,7 @@ impl Rejudge<'_> {
         Ok(())
     }
 
-    /// Whether what the scope no longer keeps out is worth asking for.
+    /// Whether a URL that the scope no longer excludes should be requested.
     fn may_return(
         &self,
         store: &dyn Store,
@@ -200,8 +199,8 @@ impl Rejudge<'_> {
         before: Reason,
     ) -> Result<bool, StoreError> {
         if kind == TaskKind::Image {
-            // Without the words around it an image is of no use. Where it was kept
-            // out from the first they were not kept; when it is met again they are.
+            // An image without words around it is useless. Where it was excluded from the
+            // start, none were kept; the next page that embeds it brings them.
             return Ok(!contexts::keys_of(store, key)?.is_empty());
         }
         let host = url.host_key();
@@ -221,7 +220,7 @@ impl Rejudge<'_> {
     }
 }
 
-/// The next records from a key on, and the key at which to go on; `None` at the end.
+/// The next records from a key on, and the key to continue at; `None` at the end.
 pub(super) fn slice_from(store: &dyn Store, from: &[u8]) -> Result<Slice, StoreError> {
     let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::with_capacity(SLICE);
     store.scan(keys::URLS, from, &mut |key, value| {
@@ -241,8 +240,8 @@ pub(super) fn slice_from(store: &dyn Store, from: &[u8]) -> Result<Slice, StoreE
     Ok((records.collect::<Result<_, StoreError>>()?, next))
 }
 
-/// Begins to check everything that is stored against `scope`, where it was judged by another one.
-/// Returns whether it was.
+/// Starts checking all stored records against `scope`, where they were checked against
+/// another one. Returns whether they were.
 pub(super) fn begin_where_changed(meta: &mut Meta, scope: &Scope) -> bool {
     let digest = scope.digest();
     if meta.scope == digest {

@@ -1,5 +1,5 @@
-//! What was finished returns to its queue: for another visit, because a rule was lifted, or
-//! because it was drawn.
+//! The return of finished URLs to their queues: for another visit, because a rule was
+//! lifted, or because of a control-sample draw.
 
 use super::keys;
 use super::record::{State, UrlRecord, depends_on_path};
@@ -8,7 +8,7 @@ use super::transaction::Transaction;
 use crate::address::HostKey;
 use crate::page::{Reason, TaskKind};
 
-/// Puts a finished record back into its queue. All attempts are before it again.
+/// Puts a finished record back into its queue, with all attempts available again.
 pub(super) fn requeue(
     tx: &mut Transaction<'_>,
     key: &[u8],
@@ -19,7 +19,7 @@ pub(super) fn requeue(
     tx.cancel_visit(&mut record);
     if let State::Dropped { reason } = record.state {
         tx.uncount_dropped(reason);
-        // Above the razor it was listed when it was met.
+        // A link above the razor was listed when it was found.
         if depends_on_path(reason) && reason != Reason::Razor {
             tx.list(key, kind, Some(record.bucket));
         }
@@ -33,8 +33,8 @@ pub(super) fn requeue(
     tx.enqueue(key, kind, host, &record)
 }
 
-/// The number of an address in this state, if it was ever asked: one that
-/// another page stands for has that page's.
+/// The number of an address in this state, if it was ever requested. Where another page
+/// stands for the address, the number is that page's.
 pub(super) fn own_number(
     tx: &Transaction<'_>,
     key: &[u8],

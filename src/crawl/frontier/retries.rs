@@ -8,7 +8,7 @@ use super::record::{State, UrlRecord};
 use super::store::{Store, StoreError};
 use super::transaction::Prepared;
 
-/// When the first waiting URL is due.
+/// The due time of the first waiting URL.
 #[derive(Debug, Default)]
 pub(super) struct Retries {
     next: Option<u64>,
@@ -20,18 +20,18 @@ impl Retries {
         self.next
     }
 
-    /// Takes note of a URL that waits until `due`.
+    /// Notes a URL that waits until `due`.
     pub fn expect(&mut self, due: u64) {
         self.next = Some(self.next.map_or(due, |first| first.min(due)));
     }
 
-    /// Finds in the store when the first waiting URL is due.
+    /// Looks up in the store when the first waiting URL is due.
     pub fn look_up_next(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.next = first(store)?.map(|(due, _)| due);
         Ok(())
     }
 
-    /// The return of the first waiting URL to its queue, to be committed; `None` where no URL is
+    /// Prepares the return of the first waiting URL to its queue; `None` where no URL is
     /// due by `now`.
     pub fn wake(&mut self, ledger: &Ledger, now: u64) -> Result<Option<Prepared>, StoreError> {
         if self.next.is_none_or(|due| due > now) {

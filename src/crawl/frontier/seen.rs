@@ -1,14 +1,14 @@
 //! The seen set in memory, in front of the store.
 //!
-//! Most links of a page are either new or have just been met. For the new ones a
-//! Bloom filter over all keys of the seen set says *certainly absent*; for the
-//! others the records met last are kept. Neither is ever the last word on what
-//! is there: a "perhaps" of the filter is always looked up in the store, so a
-//! false "seen" is impossible; and while the filter does not know every key yet,
-//! after a restart, its "absent" is looked up as well, so nothing is forgotten.
+//! Most links of a page are either new or were found recently. For new ones a Bloom
+//! filter over all keys of the seen set reports *certainly absent*; for the others the
+//! recent records are cached. Neither decides alone that a key exists: a possible hit of
+//! the filter is always looked up in the store, so a false "seen" is impossible. While
+//! the filter is still being filled after a restart, its "absent" is looked up as well,
+//! so no key is missed.
 //!
-//! This is a [`Store`] over a store. It knows one prefix of keys and nothing of
-//! what they mean.
+//! This is a [`Store`] over a store. It knows one prefix of keys and nothing of their
+//! meaning.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::ops::ControlFlow;
@@ -22,20 +22,20 @@ use quick_cache::sync::Cache;
 
 use super::store::{Batch, Readable, Store, StoreError, Visit};
 
-/// Keys the first layer of the filter holds; every further one holds four times
-/// as many as the one before, so that ten million keys need five.
+/// Keys in the first layer of the filter; each further layer holds four times as many as
+/// the previous one, so ten million keys need five layers.
 const FIRST_LAYER: usize = 100_000;
 
-/// Share of absent keys that a full layer takes for present, at most.
+/// Greatest share of absent keys that a full layer reports as present.
 const FALSE_POSITIVES: f64 = 0.002;
 
-/// What the records met last may take, in bytes with their keys.
+/// Size of the cache of recent records, in bytes including keys.
 const RECENT_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What an entry takes beside its bytes, roughly.
+/// Approximate overhead of an entry, in bytes.
 const ENTRY_OVERHEAD: u64 = 100;
 
-/// How many questions were asked, and by whom they were answered.
+/// Counts of lookups, by the source of the answer.
 #[derive(Debug, Default)]
 pub struct Questions {
     asked: AtomicU64,
@@ -43,7 +43,7 @@ pub struct Questions {
 }
 
 impl Questions {
-    /// All questions since the store was opened, and how many of them needed the
+    /// All lookups since the store was opened, and the number of those that needed the
     /// store itself.
     pub fn asked_and_stored(&self) -> (u64, u64) {
         let asked = self.asked.load(Ordering::Relaxed);
@@ -51,12 +51,12 @@ impl Questions {
     }
 }
 
-/// A store whose keys with one prefix are remembered.
+/// A store with a cache for the keys with one prefix.
 pub(super) struct Seen {
     store: Box<dyn Store>,
     prefix: &'static [u8],
     filter: Filter,
-    /// Where the reading of what was there before goes on; `None` when all is read.
+    /// Where the reading of earlier keys continues; `None` when all are read.
     unread: Option<Vec<u8>>,
     recent: Cache<Box<[u8]>, Box<[u8]>, Bytes>,
     questions: Arc<Questions>,
@@ -112,8 +112,8 @@ impl Readable for Seen {
 impl Store for Seen {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
         for (key, value) in batch.writes_of(self.prefix) {
-            // Before it is written: an address that the filter names in vain is
-            // only looked up, one that it lacked would be forgotten.
+            // Before the write: a key that is only in the filter costs a lookup, but one
+            // that is missing there would be overlooked.
             self.filter.insert(key);
             match value {
                 Some(value) => self.recent.insert(key.into(), value.into()),
@@ -122,7 +122,7 @@ impl Store for Seen {
                 }
             }
         }
-        // What is remembered of a batch that failed may not be true.
+        // After a failed batch the cache may be wrong.
         self.store.apply(batch).inspect_err(|_| self.recent.clear())
     }
 
@@ -163,12 +163,12 @@ impl Store for Seen {
     }
 }
 
-/// A Bloom filter that grows by layers (Almeida et al. 2007, *Scalable Bloom
-/// Filters*): about two bytes a key.
+/// A Bloom filter that grows by layers (Almeida et al. 2007, *Scalable Bloom Filters*):
+/// about two bytes per key.
 #[derive(Default)]
 struct Filter {
     layers: Vec<BloomFilter>,
-    /// Keys the last layer still has room for, and had at first.
+    /// Number of keys that the last layer can still take, and could take at first.
     room: usize,
     capacity: usize,
 }
@@ -206,7 +206,7 @@ fn hash(key: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Weighs an entry of the cache by what it takes in memory.
+/// The weight of a cache entry: its size in memory.
 #[derive(Clone)]
 struct Bytes;
 
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// A store in memory that counts the questions it is asked.
+    /// A store in memory that counts its lookups.
     #[derive(Default)]
     struct Counting {
         pairs: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -304,7 +304,7 @@ mod tests {
         for n in 1_000..1_500 {
             write(&mut seen, n, &[2]);
         }
-        // While reading what was there, and after.
+        // During and after the reading of earlier keys.
         for slice in 0..25 {
             for n in (0..1_000).step_by(37) {
                 assert_eq!(seen.get(&key(n)).unwrap(), Some(vec![1]), "{slice} {n}");
@@ -339,7 +339,7 @@ mod tests {
         assert!(touched < 20_000 / 100, "{touched} of 21,000");
         let (all, stored) = seen.questions().asked_and_stored();
         assert_eq!((all, stored), (21_000, touched as u64));
-        // Other keys are none of its business.
+        // Other keys are not cached.
         seen.get(b"Hhost").unwrap();
         assert_eq!(asked.lock().unwrap().len(), touched + 1);
     }

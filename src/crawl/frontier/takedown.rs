@@ -1,10 +1,9 @@
-//! Taking down: what is known of addresses that no crawl may ask for again leaves
-//! the store, but for the addresses themselves and the reason.
+//! Takedowns: deletes the records of addresses that may never be crawled again, except
+//! the addresses themselves and the reason.
 //!
-//! Which addresses these are, the scope says; that it keeps them out from then on
-//! is its own affair. Here are the records of them, wherever they stand, and the
-//! words of pages among them that wait for an image. An image that is left without
-//! words is forgotten, as if it had never been met.
+//! The scope says which addresses these are, and keeps them out afterwards. This module
+//! edits their records, wherever they are, and the words of such pages that wait for an
+//! image. An image that is left without words is deleted, as if it had never been found.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -23,21 +22,21 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{Reason, TaskKind};
 use crate::web::scope::{HostRange, Scope, Target};
 
-/// Records that are changed in one commit.
+/// Records changed in one commit.
 const SLICE: usize = if cfg!(test) { 3 } else { 1_000 };
 
-/// What taking down changed in the frontier.
+/// The changes of a takedown in the frontier.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakenDown {
-    /// Addresses that are dropped for good now and were not before.
+    /// Addresses newly dropped for good.
     pub addresses: u64,
-    /// Contexts of images that were not kept yet.
+    /// Contexts of images that were not fetched yet.
     pub contexts: u64,
-    /// Images that are not known any more, because no words are left around them.
+    /// Images that were deleted because no words are left around them.
     pub forgotten: u64,
 }
 
-/// What a step of the work is for.
+/// One change of a takedown.
 enum Step {
     Drop(Vec<u8>),
     Forget(Vec<u8>),
@@ -49,13 +48,13 @@ enum Step {
 }
 
 impl Frontier {
-    /// Applies everything that was taken down in `scope`. `images` are dropped as
-    /// well, those whose bytes were taken down; `bare` are forgotten, those that
-    /// were kept and have no words left. With `dry` nothing is changed and only
-    /// counted. Doing it again is harmless. Nothing may be leased.
+    /// Applies all takedowns in `scope`. `images`, whose bytes were taken down, are
+    /// dropped as well; `bare`, kept images without words left, are deleted. With `dry`
+    /// nothing is changed, only counted. Repeating it is harmless. There must be no open
+    /// leases.
     ///
     /// # Errors
-    /// [`StoreError`] where the store fails; what was done before stays done.
+    /// [`StoreError`] where the store fails; earlier commits of this call stay.
     pub fn take_down(
         &mut self,
         scope: &Scope,
@@ -89,9 +88,9 @@ impl Frontier {
         Ok(done)
     }
 
-    /// Applies what was taken down already to a frontier that was not judged by it:
-    /// one that was imported from an earlier dump still has the words of pages. What
-    /// was taken down by its bytes is only known when they come.
+    /// Applies earlier takedowns to a frontier that they were not applied to: one that
+    /// was restored from an earlier dump still has the words of pages. Takedowns by bytes
+    /// can only be applied when the bytes are fetched.
     ///
     /// # Errors
     /// As [`Frontier::take_down`].
@@ -103,8 +102,8 @@ impl Frontier {
         Ok(())
     }
 
-    /// Forgets the files that were first kept with these bytes: the next image that
-    /// has them is the first again. Flushed at once, as the files may be removed next.
+    /// Deletes the index entries of files with these bytes: the next image with the same
+    /// bytes is the first again. Flushed at once, because the files may be removed next.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -122,7 +121,7 @@ impl Frontier {
     }
 }
 
-/// What is to be taken down in a store.
+/// The records of a store that are to be taken down.
 struct Search<'a> {
     store: &'a dyn Store,
     scope: &'a Scope,
@@ -131,7 +130,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// All steps of the work. `bare` are images without words left.
+    /// All changes. `bare` are images without words left.
     fn steps(&self, bare: &[PageUrl]) -> Result<Vec<Step>, StoreError> {
         let key = |url| keys::url(url, TaskKind::Image);
         let mut steps: Vec<Step> = Vec::new();
@@ -146,7 +145,7 @@ impl Search<'_> {
         Ok(steps)
     }
 
-    /// The keys of all records that were taken down by their address.
+    /// The keys of all records whose address was taken down.
     fn addresses(&self) -> Result<BTreeSet<Vec<u8>>, StoreError> {
         let mut found = BTreeSet::new();
         for order in self.scope.takedowns().orders() {
@@ -170,7 +169,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// Those of one address in all its roles, with either scheme.
+    /// The keys of one address in all its roles, with either scheme.
     fn keys_of_address(
         &self,
         url: &PageUrl,
@@ -201,7 +200,7 @@ impl Search<'_> {
         Ok(found)
     }
 
-    /// All hosts with an address, by skipping from each to the next.
+    /// All hosts with an address, found by skipping from each to the next.
     fn known_hosts(&self) -> Result<Vec<HostKey>, StoreError> {
         let mut hosts = Vec::new();
         let mut from = keys::URLS.to_vec();
@@ -221,11 +220,11 @@ impl Search<'_> {
         }
     }
 
-    /// The contexts that wait on pages that were taken down; where an image has no
-    /// others, the image instead. Those of images in `dropped` go with these.
+    /// The contexts from pages that were taken down; where an image has no others, the
+    /// image instead. Contexts of images in `dropped` are removed with the image.
     fn contexts(&self, dropped: &BTreeSet<Vec<u8>>) -> Result<Vec<Step>, StoreError> {
         let mut steps = Vec::new();
-        // The image at hand, its contexts that go, and whether another one stays.
+        // The current image, its contexts to remove, and whether another context stays.
         let mut image = Vec::new();
         let mut going = Vec::new();
         let mut stays = false;
@@ -262,13 +261,12 @@ impl Search<'_> {
             return Err(codec::corrupt(self.store, &key, why));
         }
         end(image, going, stays);
-        // What is dropped below takes its words with it.
+        // The removal of a dropped image below removes its words.
         rewritten.append(&mut steps);
         Ok(rewritten)
     }
 
-    /// What says which address of a picture stands for which, without those that were
-    /// taken down.
+    /// The stand-in records of pictures, without the addresses that were taken down.
     fn stand_ins(&self) -> Result<Vec<Step>, StoreError> {
         let is_gone = |url: &PageUrl| {
             self.scope.taken_down(url, TaskKind::Image).is_some() || self.images.contains(url)
@@ -307,8 +305,8 @@ impl Search<'_> {
         failed.map_or(Ok(steps), Err)
     }
 
-    /// The alt texts that were seen at images or on pages that were taken down, without
-    /// these sights.
+    /// The alt texts found at images or on pages that were taken down, without these
+    /// occurrences.
     fn alts(&self) -> Result<Vec<Step>, StoreError> {
         let mut steps = Vec::new();
         let mut failed = None;
@@ -338,7 +336,7 @@ impl Search<'_> {
     }
 }
 
-/// Does one step of the work.
+/// Applies one change.
 fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(), StoreError> {
     let (key, keep) = match step {
         Step::Context(key) => {
@@ -382,8 +380,8 @@ fn take(tx: &mut Transaction<'_>, step: &Step, done: &mut TakenDown) -> Result<(
     }
 }
 
-/// Takes a record out of every list and count that it is in. What is left of
-/// it says nothing of what was fetched.
+/// Removes a record from every list and counter. The rest of it contains nothing of the
+/// fetched content.
 fn withdraw(
     tx: &mut Transaction<'_>,
     key: &[u8],
@@ -436,7 +434,7 @@ fn forget_simhash(
     Ok(())
 }
 
-/// Words without the addresses that were taken down; `None` where they have none.
+/// Words without the addresses that were taken down; `None` where there are none.
 fn without(scope: &Scope, mut words: Words) -> Option<Words> {
     let is_gone = |url: &PageUrl| scope.taken_down(url, TaskKind::Image).is_some();
     let before = words.spares.len();

@@ -1,7 +1,7 @@
 //! The frontier's promises.
 //!
-//! They are held over a store in memory, as the frontier asks of any store only what the
-//! conformance suite in `store` holds over each. What depends on the one on the disk runs
+//! Most tests use a store in memory, because the frontier needs from a store only what
+//! the conformance suite in `store` tests for each. Tests that depend on the disk run
 //! over both backends: restarts and crashes, damage, exports and one long history.
 
 use std::cell::Cell;
@@ -188,7 +188,7 @@ fn lease(f: &mut Frontier, now: &mut u64) -> Option<Task> {
     }
 }
 
-/// What must hold of the stored state at any time.
+/// Invariants of the stored state.
 fn check(f: &Frontier) {
     let mut states: BTreeMap<Vec<u8>, UrlRecord> = BTreeMap::new();
     let mut queued = BTreeSet::new();
@@ -251,7 +251,7 @@ fn check(f: &Frontier) {
     });
 }
 
-/// The lines of an export, without the counters' own.
+/// The lines of an export, except the counters.
 fn exported(store: &dyn Store) -> (Vec<String>, dump::Found) {
     let mut out = Vec::new();
     let found = dump::write(store, &mut out, Path::new("test.jsonl")).unwrap();
@@ -267,7 +267,7 @@ fn imported(lines: &[String], path: &Path) -> Box<dyn Store> {
     store
 }
 
-/// A frontier with something in every state.
+/// A frontier with tasks in every state.
 fn busy(path: &Path) -> Frontier {
     let mut f = open(path, 0);
     let mut now = 0;
@@ -331,7 +331,7 @@ fn an_export_holds_everything() {
     let file = Path::new("broken.jsonl");
     let error = dump::restore(&mut *third, &mut broken.as_bytes(), file).unwrap_err();
     assert!(error.to_string().starts_with("broken.jsonl:2:"), "{error}");
-    // A line without an end is not read to its end.
+    // A line without an end is not read completely.
     let endless = std::io::Read::chain(
         std::io::Cursor::new(format!("{}\n\"", lines[0])),
         std::io::repeat(b'x'),
@@ -953,8 +953,8 @@ fn address(n: usize) -> PageUrl {
 
 proptest! {
     #![proptest_config(crate::tests::cases(48))]
-    /// Any sequence of events leaves every URL in one state, the counters exact,
-    /// one request a host, and the hosts' delays kept, over restarts too.
+    /// Any sequence of events leaves every URL in one state, the counters exact, one
+    /// request per host, and the hosts' delays kept, also over restarts.
     #[test]
     fn whatever_happens_the_promises_hold(moves in moves(), control: bool) {
         SHARE.set(if control { 0.5 } else { 0.0 });

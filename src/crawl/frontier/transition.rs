@@ -1,4 +1,4 @@
-//! One task's transition from leased to its next state, with all that follows from it.
+//! One task's transition from leased to its next state, with all of its effects.
 
 use super::added::{NewTask, Origin};
 use super::contexts;
@@ -17,16 +17,16 @@ use super::traps::listing;
 use crate::address::PageUrl;
 use crate::page::{Bucket, Judged, Outcome, Reason, Task, TaskKind};
 
-/// A task that was leased and is finished.
+/// A leased task that is finished.
 pub(super) struct Transition<'a> {
     pub task: &'a Task,
     pub key: &'a [u8],
     pub record: UrlRecord,
-    /// How likely its page is on topic; `None` where no page came.
+    /// The judgement of its page; `None` where no page came.
     pub judged: Option<Judged>,
-    /// The number of a sitemap of which a part was added before.
+    /// The number of a sitemap that was partly added before.
     pub number: Option<u64>,
-    /// What of a sitemap was passed over before.
+    /// The addresses of a sitemap that were skipped before.
     pub beyond: u64,
     pub policy: &'a Policy,
     pub visits: &'a Visits,
@@ -35,7 +35,7 @@ pub(super) struct Transition<'a> {
 }
 
 impl Transition<'_> {
-    /// Makes the transition, and returns what became of the task.
+    /// Makes the transition, and returns the result of the task.
     pub fn make(
         self,
         tx: &mut Transaction<'_>,
@@ -109,9 +109,9 @@ impl Transition<'_> {
         id: u64,
     ) -> Result<Finished, StoreError> {
         let url = &self.task.url;
-        // What was had before was counted and judged then.
+        // A page that was fetched before was counted and judged then.
         let again = self.record.was_fetched();
-        // So was a copy, which comes again only where it has a schedule.
+        // So was a copy, which is fetched again only where it has a schedule.
         let numbered = self.record.visit.as_ref().is_some_and(|v| v.id.is_some());
         let counted = again || numbered;
         if !counted {
@@ -120,7 +120,7 @@ impl Transition<'_> {
         let simhash = effects.prints.as_ref().and_then(|prints| prints.simhash);
         self.record.simhash = simhash;
         self.record.judged = self.judged;
-        // The words of the anchor have served.
+        // The words of the anchor are no longer needed.
         let earlier = self.record.text.take().filter(|_| again);
         self.record.state = State::Done { id };
         if let Some(named) = effects.canonical.as_ref().filter(|_| !again) {
@@ -172,7 +172,8 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// Ends as the copy of a page that it names as its canonical address: nothing of it is taken.
+    /// Ends as the copy of the page that it declares as its canonical address; its
+    /// content is discarded.
     fn copy_of(
         mut self,
         tx: &mut Transaction<'_>,
@@ -194,8 +195,8 @@ impl Transition<'_> {
         })
     }
 
-    /// Adds the links and images of a page, and charges its budgets by what it brought. `copied`
-    /// is the page that it is a near copy of, and whether their simhashes are the same.
+    /// Adds the links and images of a page, and charges its budgets. `copied` is the page
+    /// that it is a near copy of, and whether their simhashes are equal.
     fn add_found(
         &self,
         tx: &mut Transaction<'_>,
@@ -217,14 +218,14 @@ impl Transition<'_> {
             }
         }
         tx.meta.images.svgs += u64::from(effects.svgs);
-        // What is inserted takes a number.
+        // Every inserted record takes a number.
         let before = tx.meta.next_seq;
         let (found, unknown) = (&mut effects.images, effects.unknown);
         alts::mark(tx, url, found, host.documents, !again, unknown)?;
         for image in &effects.images {
             spares::add_image(tx, &self.intake, image, origin)?;
         }
-        // At a first visit there is nothing to take back.
+        // At a first visit there is nothing to withdraw.
         for image in effects.withheld.iter().filter(|_| again) {
             images::withhold(tx, &self.intake, image, url)?;
         }
@@ -237,7 +238,7 @@ impl Transition<'_> {
         Ok(())
     }
 
-    /// The server says that nothing has changed: only the next visit is booked.
+    /// The server says that the page has not changed: only the next visit is booked.
     fn unchanged(
         mut self,
         tx: &mut Transaction<'_>,
@@ -245,7 +246,7 @@ impl Transition<'_> {
     ) -> Result<Finished, StoreError> {
         let known = self.record.visit.as_ref();
         let Some(id) = known.filter(|v| v.visits > 0).and_then(|v| v.id) else {
-            // It was not asked whether anything had.
+            // The request had no condition, so 304 is not a valid answer.
             return self.retry(tx, Reason::Protocol, None);
         };
         self.leave_queue(tx);
@@ -266,8 +267,8 @@ impl Transition<'_> {
         host: &mut HostRecord,
     ) -> Result<Finished, StoreError> {
         let url = &self.task.url;
-        // A site that gives every visitor a session redirects to the same page with
-        // a number; without the number it would lead back here.
+        // A site that gives every visitor a session redirects to the same page with a
+        // session number; without the number the redirect would lead back here.
         let canonical = self.intake.canonical(&to);
         let to = if self.task.kind == TaskKind::Page && canonical != *url {
             canonical
@@ -315,7 +316,7 @@ impl Transition<'_> {
         Ok(Finished::of(Settled::Redirected, Some(id)))
     }
 
-    /// Adds the page that a redirect leads to. `again` is whether the redirecting address is
+    /// Adds the target of a redirect. `again` is whether the redirecting address is
     /// visited again.
     fn add_target(
         &self,
@@ -331,8 +332,8 @@ impl Transition<'_> {
         if again {
             recrawl::visit_target(tx, &page.url, origin.redirects)
         } else if tx.meta.next_seq == before && url.query().is_some() {
-            // As a login that knows the way back, one for every page. Without a
-            // query it is another name of the target, and those are few.
+            // Such as login pages that know the way back, one for every page. Without a
+            // query the address is another name of the target, and those are few.
             budgets::charge(tx, url, Worth::Barren, host)
         } else {
             Ok(())
@@ -357,8 +358,8 @@ impl Transition<'_> {
         Ok(Finished::of(settled, None))
     }
 
-    /// `host_due` is set where the whole host pauses: then the address keeps its
-    /// place in the queue. Otherwise it waits alone.
+    /// `host_due` is set where the whole host pauses: the address then keeps its place in
+    /// the queue. Otherwise only the address waits.
     fn retry(
         mut self,
         tx: &mut Transaction<'_>,
@@ -389,7 +390,7 @@ impl Transition<'_> {
         tx.dequeue(self.task.kind, &self.task.host, &self.record);
     }
 
-    /// Its number among the finished: that of an earlier visit or of its first
+    /// Its number among the finished pages: that of an earlier visit or of its first
     /// part, or a new one.
     fn number(&self, tx: &mut Transaction<'_>) -> u64 {
         let known = self.record.visit.as_ref().and_then(|v| v.id);
@@ -397,7 +398,7 @@ impl Transition<'_> {
         taken.unwrap_or_else(|| tx.number(&self.task.url))
     }
 
-    /// Books the next visit in the record; whether the text has changed.
+    /// Books the next visit in the record. Returns whether the text has changed.
     fn book_visit(&mut self, id: Option<u64>, ended: Ended<'_>) -> Option<bool> {
         let known = self.record.visit.take();
         let (visit, changed) = self.visits.after(self.key, known, id, ended, self.now);

@@ -1,4 +1,4 @@
-//! Whose turn it is: the host that is asked next, pages or images, and when to look again.
+//! The choice of the next host, between pages and images, and the time of the next check.
 
 use super::image_ledger;
 use super::keys::class;
@@ -8,19 +8,19 @@ use super::store::StoreError;
 use crate::page::Bucket;
 
 impl Frontier {
-    /// Whether [`Frontier::lease`] gave nothing last though something may be asked for,
-    /// because something better is to be had in a moment.
+    /// Whether the last [`Frontier::lease`] returned nothing although a request was
+    /// possible, because a better one will be possible shortly.
     pub fn is_patient(&self) -> bool {
         self.gate.is_patient
     }
 
-    /// Whether a host that has given nothing yet could be asked, were not enough of these
-    /// asked already.
+    /// Whether a host that has returned nothing yet could be requested if fewer requests
+    /// to such hosts were open.
     pub fn keeps_back(&self) -> bool {
         self.schedule.keeps_back()
     }
 
-    /// The host to ask next, and whether it is to be asked for an image.
+    /// The host of the next request, and whether the request is for an image.
     pub(super) fn choose(&mut self, patient: bool, now: u64) -> Option<(Slot, bool)> {
         let connections = self.policy.connections;
         let share = self.policy.image_share;
@@ -42,7 +42,7 @@ impl Frontier {
         if let Some(slot) = page.filter(|slot| !patient || self.is_worth_it(*slot, now)) {
             return Some((slot, false));
         }
-        // While no page is to be asked for, an image may be.
+        // While no page may be requested, an image may be.
         if let Some(slot) = self.schedule.best_image(false, is_due, now, connections) {
             return Some((slot, true));
         }
@@ -50,9 +50,9 @@ impl Frontier {
         None
     }
 
-    /// When [`Frontier::lease`] may have something to give again, if nothing is
-    /// finished before. `None` where only finishing, or the return of a parked
-    /// host that is not waited for, can bring more.
+    /// When [`Frontier::lease`] may return a task again if nothing is finished before.
+    /// `None` where only a finished task, or the return of a parked host that is not
+    /// waited for, can change that.
     pub fn next_event(&self) -> Option<u64> {
         let rejudging = self.files.is_rechecking() || self.is_rescoping() || self.is_rescoring();
         let images = self.schedule.is_ready_for_images();
@@ -62,29 +62,29 @@ impl Frontier {
             return Some(0);
         }
         let (mut visit, mut parked) = (self.visits.next(), self.schedule.next_parked());
-        // Once the budget of pages is spent no visit is made, and none waited for.
+        // Once the page budget is spent, no visit is made or waited for.
         if self.gate.pages_closed {
             visit = None;
         }
-        // A crawl that watches pages outlives the downtime of their hosts.
+        // A crawl that revisits pages waits while their hosts are down.
         if self.gate.pages_closed || !self.visits.are_made() {
             parked = None;
         }
         let events = [self.schedule.next_due(), self.retries.next(), visit, parked];
-        // Those that were waited for may be gone meanwhile.
+        // The tasks that were waited for may be gone meanwhile.
         let otherwise = is_ready.then_some(0).filter(|_| self.leases.is_empty());
         events.into_iter().flatten().min().or(otherwise)
     }
 
-    /// True where nothing is leased and nothing will be due but what is parked. A
-    /// frontier whose pages are visited again waits for both, and is exhausted
+    /// True where nothing is leased and only parked hosts are left. A frontier whose
+    /// pages are visited again waits for both parked hosts and visits, and is exhausted
     /// only where no page is left to visit.
     pub fn is_exhausted(&self) -> bool {
         self.leases.is_empty() && self.next_event().is_none()
     }
 
-    /// From now on only images and robots.txt are leased: the budget of pages is
-    /// spent. Queued pages stay queued.
+    /// Stops leasing pages, because the page budget is spent; images and robots.txt are
+    /// still leased. Queued pages stay queued.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -98,32 +98,32 @@ impl Frontier {
         Ok(())
     }
 
-    /// Whether only images are fetched any more, as the budget of pages is spent.
+    /// Whether only images are still fetched, because the page budget is spent.
     pub fn pages_are_closed(&self) -> bool {
         self.gate.pages_closed
     }
 
-    /// While this is set only images and robots.txt are leased, as what is open may be all
-    /// that the budget of pages permits.
+    /// While this is set only images and robots.txt are leased, because the open requests
+    /// may use up the page budget.
     pub fn hold_pages(&mut self, held: bool) {
         self.gate.pages_held = held;
     }
 
-    /// Takes [`Frontier::close_pages`] back.
+    /// Reverts [`Frontier::close_pages`].
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
     pub fn open_pages(&mut self, now: u64) -> Result<(), StoreError> {
         if self.gate.pages_closed {
             self.gate.pages_closed = false;
-            // Hosts with only pages left were forgotten.
+            // Hosts with only pages left were removed from memory.
             self.load_hosts(now)?;
         }
         Ok(())
     }
 
-    /// Whether the page that a host is to be asked for is not much less likely on topic
-    /// than the best one whose host only rests for a moment.
+    /// Whether the next page of a host is not much less likely on topic than the best one
+    /// whose host is in a short delay.
     fn is_worth_it(&self, slot: Slot, now: u64) -> bool {
         let learning = self.ratings.learning();
         let host = self.schedule.host(slot);
@@ -141,7 +141,8 @@ impl Frontier {
         learning.chance(head.rank.score()) >= worth
     }
 
-    /// Whether the next page is one to explore by, with a number drawn for it.
+    /// A random number if the next page is to be chosen by chance (exploration); `None`
+    /// otherwise.
     fn explores(&self) -> Option<u64> {
         let learning = self.ratings.learning()?;
         let open = u64::try_from(self.leases.len()).unwrap_or(u64::MAX);

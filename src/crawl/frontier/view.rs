@@ -1,5 +1,5 @@
-//! Looking into a frontier without changing it: a stored one, not even its mark
-//! of a clean end, or one that is at work.
+//! Read-only access to a frontier: a stored one, without even changing its mark of a
+//! clean end, or a running one.
 
 use std::ops::ControlFlow;
 
@@ -16,51 +16,51 @@ use crate::address::{HostKey, PageUrl};
 use crate::page::{Clues, TaskKind, Terms};
 use crate::web::robots::{Robots, tdm_terms};
 
-/// Pages between an address and its seed that are shown at most; scores and
-/// redirects could otherwise make a chain turn back on itself.
+/// Most pages that are shown between an address and its seed; scores and redirects could
+/// otherwise form a cycle.
 const MAX_CHAIN: usize = 100;
 
-/// Redirects that are followed at most, as stored records may form a ring.
+/// Most redirects that are followed, because stored records may form a cycle.
 const MAX_REDIRECTS: usize = 20;
 
-/// Queue entries that are counted at most; a long queue is as good as endless.
+/// Most queue entries that are counted; a longer queue is reported as this many.
 pub const MAX_AHEAD: u64 = 1_000;
 
-/// What a learning crawl has learned.
+/// The learned state of a learning crawl.
 #[derive(Debug, Clone, Default)]
 pub struct Learned {
-    /// All up to some example, as the model itself writes it.
+    /// The state up to some example, as the model serialises it.
     pub snapshot: Option<Vec<u8>>,
-    /// What it has learned from since, in order.
+    /// The examples since then, in order.
     pub examples: Vec<Example>,
 }
 
-/// A frontier that is only read.
+/// A read-only frontier.
 pub struct View<'a> {
     store: &'a dyn Store,
-    /// Of a frontier at work: what is leased, and clocks not written yet.
+    /// For a running frontier: open leases, and clocks that are not written yet.
     schedule: Option<&'a Schedule>,
 }
 
 impl<'a> View<'a> {
-    /// The frontier in a store on which no crawl works.
+    /// The frontier in a store that no crawl is using.
     pub fn new(store: &'a dyn Store) -> Self {
         let schedule = None;
         Self { store, schedule }
     }
 
-    /// A frontier at work.
+    /// A running frontier.
     pub(super) fn live(store: &'a dyn Store, schedule: &'a Schedule) -> Self {
         let schedule = Some(schedule);
         Self { store, schedule }
     }
 
-    /// Whether a crawl is at work on it.
+    /// Whether a crawl is running on it.
     pub fn is_live(&self) -> bool {
         self.schedule.is_some()
     }
 
-    /// All that is known of an address, if anything is.
+    /// The record of an address, if it is known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
@@ -69,7 +69,7 @@ impl<'a> View<'a> {
         codec::get(self.store, &key)
     }
 
-    /// All that is known of a host, if anything is.
+    /// The record of a host, if it is known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
@@ -86,8 +86,8 @@ impl<'a> View<'a> {
         codec::get(self.store, &key)
     }
 
-    /// The clocks that a host shares with others, each by the name of what they
-    /// have in common. Of a frontier that is not at work only those that back off.
+    /// The clocks that a host shares with others, each with the name of its group. For a
+    /// frontier that is not running, only those in a back-off.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -111,14 +111,14 @@ impl<'a> View<'a> {
         Ok(found)
     }
 
-    /// Whether an address is being asked for at this moment.
+    /// Whether an address is being requested at this moment.
     pub fn is_leased(&self, url: &PageUrl, kind: TaskKind) -> bool {
         let key = keys::url(url, kind);
         self.schedule
             .is_some_and(|s| s.is_leased(&url.host_key(), &key))
     }
 
-    /// What a learning crawl knows of an address.
+    /// The features of an address in a learning crawl.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
@@ -129,7 +129,7 @@ impl<'a> View<'a> {
         clues::stored(self.store, &keys::url(url, kind))
     }
 
-    /// What a learning crawl has learned.
+    /// The learned state of a learning crawl.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or an example is damaged.
@@ -149,14 +149,14 @@ impl<'a> View<'a> {
         Ok(kind == TaskKind::Page && self.store.get(&mark)?.is_some())
     }
 
-    /// Requests that are open at a host.
+    /// Open requests to a host.
     pub fn open_requests(&self, host: &HostKey) -> usize {
         let schedule = self.schedule;
         let active = schedule.and_then(|s| s.slot(host).and_then(|slot| s.host(slot)));
         active.map_or(0, |host| host.leased.len())
     }
 
-    /// How many of its kind stand before a queued address at its host, at most
+    /// The number of tasks of the same kind before a queued address at its host, at most
     /// [`MAX_AHEAD`].
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl<'a> View<'a> {
         Ok(ahead)
     }
 
-    /// How many pages gave words to an image that is not kept yet.
+    /// The number of pages with words around an image that is not fetched yet.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.
@@ -191,8 +191,7 @@ impl<'a> View<'a> {
         Ok(contexts::keys_of(self.store, &key)?.len())
     }
 
-    /// Which address of the same picture an image is asked for in place of, and which are
-    /// asked for in its place.
+    /// The address that an image stands in for, and the addresses that stand in for it.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
@@ -200,7 +199,7 @@ impl<'a> View<'a> {
         spares::instead(self.store, image)
     }
 
-    /// What the prefixes that an address belongs to have spent, and what is left.
+    /// The spent and the remaining budget of the prefixes of an address.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -208,7 +207,7 @@ impl<'a> View<'a> {
         budgets::budget(self.store, url)
     }
 
-    /// What the sitemaps of a host have listed, or those of its domain if it has less left.
+    /// The sitemap account of a host, or of its domain if that has less left.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -216,7 +215,7 @@ impl<'a> View<'a> {
         listing::of(self.store, host)
     }
 
-    /// How many pages the registered domain of a host has given.
+    /// The number of pages fetched from the registered domain of a host.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or the record is damaged.
@@ -224,8 +223,7 @@ impl<'a> View<'a> {
         budgets::domain_documents(self.store, host)
     }
 
-    /// The pages through which an address was reached, nearest first, the seed
-    /// last.
+    /// The pages on the path to an address, nearest first, the seed last.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -244,7 +242,7 @@ impl<'a> View<'a> {
             };
             let numbered = |r: &UrlRecord| match r.state {
                 State::Done { id: own } | State::Redirected { id: own, .. } => own == id,
-                // Queued for another visit, or lost at one.
+                // Queued for another visit, or dropped at one.
                 _ => r.visit.as_ref().and_then(|v| v.id) == Some(id),
             };
             via = None;
@@ -258,8 +256,7 @@ impl<'a> View<'a> {
         Ok(chain)
     }
 
-    /// Where an image was sent when it was asked for: the last address of the
-    /// chain, if there is one.
+    /// The last address of the redirect chain of an address, if there is one.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -280,8 +277,8 @@ impl<'a> View<'a> {
         Ok(last.filter(|to| to != url))
     }
 
-    /// What the robots.txt and the tdmrep.json of its host say of the use of what lies
-    /// at an address, for the product token `agent`, as far as they are known.
+    /// The terms of use for an address in the robots.txt and the tdmrep.json of its host,
+    /// for the product token `agent`, as far as they are known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or a record is damaged.
@@ -295,8 +292,8 @@ impl<'a> View<'a> {
         Ok(terms)
     }
 
-    /// The robots rules that govern an address, for the product token `agent`:
-    /// `None` where they are not known.
+    /// The robots rules for an address, for the product token `agent`; `None` where they
+    /// are not known.
     ///
     /// # Errors
     /// [`StoreError`] where the store fails.

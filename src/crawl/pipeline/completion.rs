@@ -29,7 +29,7 @@ pub struct Completion<P> {
     /// The crawl delay of the host at that time, in milliseconds; set when the task is
     /// completed.
     pub delay: Option<u64>,
-    /// What the server calls this version of the page.
+    /// The server's validators for this version of the page.
     pub validators: Validators,
     /// The error in words.
     pub error: Option<String>,

@@ -228,7 +228,8 @@ impl<H: Handler> Drive<'_, H> {
             return Ok(self.give_back(held, now)?);
         }
         let only_held = self.frontier.leased() == self.outage.held();
-        // A patient frontier leases in a moment what it now keeps back for a better one.
+        // A patient frontier will shortly lease the tasks that it holds back for a better
+        // one.
         let may_lease = self.outage.has_unsent() || self.frontier.is_patient();
         if admission == Admission::Lease && only_held && !may_lease {
             let released = self.outage.none_in_flight(now);
@@ -247,7 +248,7 @@ impl<H: Handler> Drive<'_, H> {
             let places = self.options.concurrency.div_ceil(PLACES_PER_SLOW);
             let told = self.fetcher.give_way(places);
             if told > 0 {
-                tracing::debug!(told, "requests that take long give way to others");
+                tracing::debug!(told, "slow requests give way to others");
             }
         }
     }

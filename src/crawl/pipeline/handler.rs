@@ -36,7 +36,7 @@ pub type Processor<P> = Arc<dyn Fn(&Task, Fetched) -> (Outcome, Option<P>) + Sen
 
 /// The callbacks of [`drive()`](super::drive()).
 pub trait Handler {
-    /// What the processor makes of a body.
+    /// The result of the processor.
     type Product: Send + 'static;
     /// The error that ends the run.
     type Error: From<StoreError>;

@@ -70,7 +70,7 @@ impl<P> Clone for Inbox<P> {
     }
 }
 
-/// What every line of the log contains that is written on behalf of a task.
+/// The fields that every log line of a task contains.
 pub(super) fn span_of(task: &Task) -> Span {
     tracing::error_span!("task", id = %task.url.id(), url = %task.url)
 }

@@ -21,8 +21,7 @@
 //!   `documents`) and `log_row`;
 //! - `replay`: the same over stored answers; `fd_limit`: what the system permits.
 //!
-//! No stage imports another one, and none reads the network or the clock behind
-//! the pipeline's back.
+//! No stage imports another one. Only the pipeline reads the network and the clock.
 
 mod completion;
 mod concurrency;

@@ -1,4 +1,4 @@
-//! Outages: when the network is gone, not one host.
+//! Outages: detects that the network is down, not a single host.
 //!
 //! A host that fails is backed off, and after some tries the address is given up. Without a
 //! network that would happen to host after host, though nothing is wrong with any of them. So
@@ -32,7 +32,7 @@ const HOSTS: usize = 3;
 const PROBE: Duration = Duration::from_secs(1);
 const MAX_PROBE: Duration = Duration::from_secs(60);
 
-/// After this time without an answer the hosts are taken to be down, not the network.
+/// After this time without an answer the hosts are assumed to be down, not the network.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// The tasks that are held back, and what is known of the network. All times are
@@ -187,7 +187,7 @@ impl<P> Outage<P> {
                 Released::GiveBack(std::mem::take(&mut self.held))
             }
             Some(_) => {
-                tracing::warn!("no host has answered for a day; the hosts are taken to be down");
+                tracing::warn!("no host has answered for a day; the hosts are assumed to be down");
                 self.since = None;
                 self.names = Names::default();
                 self.end(now)

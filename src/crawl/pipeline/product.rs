@@ -10,7 +10,7 @@ use crate::outputs::Document;
 use crate::page::{DocumentScore, Nearness, Prints, Terms, TextShare};
 use crate::picture::ImageInfo;
 
-/// What the processing made of a body.
+/// The product of a body.
 #[derive(Debug)]
 pub enum Product {
     /// A page, rated.
@@ -19,106 +19,106 @@ pub enum Product {
     Image {
         /// The bytes as served.
         bytes: Bytes,
-        /// Its format, size and look.
+        /// Its format, size and appearance.
         info: Box<ImageInfo>,
         /// The `Content-Type` as sent.
         content_type: Option<String>,
         /// Its terms of use, by its host and the answer.
         terms: Terms,
     },
-    /// Nothing, for a reason that the log gives in words.
+    /// Nothing is kept, for a reason that is written to the log.
     Refused {
-        /// The words.
+        /// The reason in words.
         why: String,
     },
     /// An image that is not kept because its terms of use forbid it.
     Forbidden {
         /// All its terms of use.
         terms: Terms,
-        /// Those that forbid to keep it.
+        /// The terms that forbid keeping it.
         by: Vec<&'static str>,
     },
     /// The body of a robots.txt.
     Robots(Bytes),
     /// The body of a tdmrep.json.
     Tdmrep(Bytes),
-    /// What a sitemap lists.
+    /// The contents of a sitemap.
     Sitemap(SitemapProduct),
 }
 
-/// What a sitemap lists.
+/// The contents of a sitemap.
 #[derive(Debug)]
 pub struct SitemapProduct {
-    /// Pages, the last changed ones first.
+    /// Pages, the most recently changed ones first.
     pub pages: Vec<NewTask>,
     /// Further sitemaps, if it is an index.
     pub sitemaps: Vec<PageUrl>,
-    /// Why it was not read to its end; `None` if it was.
+    /// Why it was not read completely; `None` if it was.
     pub trouble: Option<String>,
 }
 
-/// What is kept of a page.
+/// The contents of a page that are kept.
 #[derive(Debug)]
 pub struct PageProduct {
     /// Its own rating.
     pub document: DocumentScore,
-    /// How likely it is on topic by its own text, 0 to 1: by the contrast of its words
-    /// where the model has one, and otherwise by its perplexity. 0 where it is in a language
-    /// that the job does not permit. `None` where the scorer has no judge.
+    /// The probability that it is on topic, 0 to 1, by its own text: by the contrast of
+    /// its words where the model has one, and otherwise by its perplexity. 0 where it is
+    /// in a language that the job does not permit. `None` where the scorer has no judge.
     pub on_topic: Option<f64>,
-    /// Whether that is a guess.
+    /// Whether that probability is a guess.
     pub guessed: bool,
-    /// What its text says for a learning crawl.
+    /// The judgement of its text for a learning crawl.
     pub nearness: Option<Nearness>,
     /// Its links, each address once, with the best of its scores.
     pub links: Vec<NewTask>,
     /// Its images, each address once.
     pub images: Vec<NewImage>,
-    /// Images that were left out because they are SVGs by name.
+    /// Images left out because their names say SVG.
     pub svgs: u32,
     /// The perplexity of a run of unknown words.
     pub unknown: f64,
-    /// Digest of the keyword table that its links are rated by.
+    /// Digest of the keyword table that its links were rated with.
     pub keywords: u64,
-    /// Its normalised sentences, a line each.
+    /// Its normalised sentences, one per line.
     pub sentences: String,
-    /// Its document, as far as it is known before the task is settled; `None` where none
-    /// is kept.
+    /// Its document, as far as it is known before the task is settled; `None` where no
+    /// document is kept.
     pub kept: Option<Box<Document>>,
     /// Its title.
     pub title: Option<String>,
-    /// Which part of its text was rated and kept.
+    /// The part of its text that was rated and kept.
     pub text: TextShare,
     /// The language it declares.
     pub language: Option<String>,
-    /// The language its text is in, where that is certain.
+    /// The detected language of its text, where that is certain.
     pub recognised: Option<Language>,
-    /// That is another one than the model's.
+    /// Whether the detected language differs from the model's.
     pub foreign: bool,
-    /// That is none of those that the job permits, so nothing of the page is kept.
+    /// Whether the detected language is not permitted by the job, so that nothing of the
+    /// page is kept.
     pub off_language: bool,
     /// Name of the encoding it was decoded with.
     pub charset: String,
-    /// What its host, the answer and the page itself say of its use.
+    /// The terms of use from its host, the answer and the page itself.
     pub terms: Terms,
-    /// What of it forbade to keep something that the job keeps: its text, its images or
-    /// both.
+    /// The terms that forbade keeping its text, its images or both, where the job keeps
+    /// these.
     pub forbidden: Vec<&'static str>,
     /// Its images, where it forbids their use.
     pub withheld: Vec<PageUrl>,
-    /// True where the body was longer than the cap.
+    /// True where the body was longer than the limit.
     pub truncated: bool,
-    /// Digest of the letters of its text, by which a later visit sees whether the
-    /// page has changed.
+    /// Digest of the letters of its text, to detect changes at a later visit.
     pub digest: u64,
-    /// The address that it calls its own.
+    /// The canonical address that it declares.
     pub canonical: Option<PageUrl>,
-    /// What its text is known again by.
+    /// Fingerprints of its text.
     pub prints: Prints,
 }
 
 impl PageProduct {
-    /// Gives the frontier what it is to know of the page.
+    /// Moves the frontier's share of the page into `effects`.
     pub fn give(&mut self, effects: &mut Effects) {
         effects.links = std::mem::take(&mut self.links);
         effects.images = std::mem::take(&mut self.images);

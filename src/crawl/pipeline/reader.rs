@@ -1,5 +1,5 @@
-//! What bodies are read with: how pages are taken apart, what is wanted of them, and how
-//! their links are rated. `work` is the reading.
+//! The settings for reading bodies: how pages are parsed, which content is wanted, and
+//! how links are rated. The reading itself is in `work`.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::topic::score::Scorer;
 use crate::topic::strategy::{Learning, Score, Strategy};
 use crate::web::extract;
 
-/// Which languages are expected, and which are wanted.
+/// The expected and the wanted languages.
 #[derive(Debug, Clone, Default)]
 pub struct Languages {
-    /// That of the model, where it is known.
+    /// The model's language, where it is known.
     pub model: Option<Language>,
-    /// Those of the pages that are kept; empty for any.
+    /// The languages of pages that are kept; empty for any.
     pub permitted: Vec<Language>,
-    /// Whether the links of other pages are followed.
+    /// Whether links of pages in other languages are followed.
     pub follow_foreign: bool,
 }
 
 impl Languages {
-    /// What is not certain is neither foreign nor off.
+    /// An uncertain language is neither foreign nor unwanted.
     pub(super) fn is_foreign(&self, recognised: Option<Language>) -> bool {
         let known = recognised.zip(self.model);
         known.is_some_and(|(found, model)| found != model)
@@ -35,16 +35,16 @@ impl Languages {
     }
 }
 
-/// Which images are wanted.
+/// The wanted images.
 #[derive(Debug, Clone)]
 pub struct ImageRules {
-    /// Whether any are.
+    /// Whether any images are wanted.
     pub enabled: bool,
     /// Least width and height in pixels.
     pub min: (u32, u32),
     /// Greatest width and height in pixels.
     pub max: (u32, u32),
-    /// How many times as long as the shorter side the longer one may be, 1 or more.
+    /// The greatest ratio of the longer side to the shorter one, 1 or more.
     pub max_aspect: f64,
     /// Size of the smallest file in bytes.
     pub min_bytes: usize,
@@ -63,7 +63,7 @@ impl ImageRules {
         f64::from(width.max(height)) <= self.max_aspect * f64::from(width.min(height))
     }
 
-    /// Declared sizes are trusted only where they speak against an image.
+    /// Declared sizes are trusted only where they rule out an image.
     pub(super) fn may_take(&self, image: &ImageCandidate) -> bool {
         let (width, height) = (image.width, image.height);
         let fits = self.fits(
@@ -78,27 +78,27 @@ impl ImageRules {
 /// Reads bodies. Cheap to clone.
 #[derive(Clone)]
 pub struct Reader {
-    /// How pages are taken apart.
+    /// How pages are parsed.
     pub extract: extract::Options,
-    /// Rates what they contain.
+    /// Rates the contents of pages.
     pub scorer: Scorer,
-    /// Decides in which order links are followed.
+    /// Decides the order of links.
     pub strategy: Arc<dyn Strategy>,
     /// The digest of the strategy and its terms ([`Rating::digest`]).
     pub rating: u64,
-    /// The perplexity below which the model was trained on a page's very text.
+    /// The perplexity below which a page's own text was part of the training text.
     pub trained: f64,
-    /// Which images are wanted.
+    /// The wanted images.
     pub images: ImageRules,
     /// Whether sentences are kept.
     pub sentences: bool,
     /// Whether documents are kept.
     pub documents: bool,
-    /// Which languages are expected and wanted.
+    /// The expected and the wanted languages.
     pub languages: Languages,
-    /// Which terms of use are obeyed.
+    /// The terms of use that are obeyed.
     pub obeyed: Obeyed,
-    /// Where it is counted how long each step takes.
+    /// Measures the time of each step.
     pub metrics: Metrics,
 }
 

@@ -1,14 +1,15 @@
-//! The reader in force, which another one may replace while the crawl runs.
+//! The current reader, which may be replaced while the crawl runs.
 //!
-//! A body is read by the reader that is in force when it has arrived. What a page in work
-//! brings was rated by the former one where that was replaced meanwhile; the frontier
-//! rates it by the new one when it is added, so no score stays behind.
+//! A body is read by the reader that is current when the body has arrived. If the reader
+//! is replaced while a page is processed, the links of the page carry ratings of the
+//! former reader; the frontier re-rates them when they are added, so no old score
+//! remains.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
 use super::reader::Reader;
 
-/// The reader in force. Clones share it.
+/// The current reader. Clones share it.
 #[derive(Clone)]
 pub struct Reading(Arc<RwLock<Arc<Reader>>>);
 
@@ -19,15 +20,15 @@ impl From<Reader> for Reading {
 }
 
 impl Reading {
-    /// The reader in force now.
+    /// The current reader.
     pub fn now(&self) -> Arc<Reader> {
         let reader = self.0.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&reader)
     }
 
-    /// Puts another one in force. The frontier is to be told as well
-    /// ([`Frontier::set_rating`](crate::crawl::frontier::Frontier::set_rating)), on the thread
-    /// that owns it.
+    /// Replaces the reader. The frontier must be informed as well
+    /// ([`Frontier::set_rating`](crate::crawl::frontier::Frontier::set_rating)), on the
+    /// thread that owns it.
     pub fn replace(&self, reader: Arc<Reader>) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = reader;
     }

@@ -36,8 +36,8 @@ pub(super) fn refuse_bytes(frontier: &Frontier, completion: &mut Completion<Prod
     }
 }
 
-/// Drops an image without words. Since it was leased, every page that embeds it was visited
-/// again and does not permit its use any more.
+/// Drops an image without words: since it was leased, every page that embeds it was
+/// visited again and no longer permits its use.
 pub(super) fn refuse_without_context(
     completion: &mut Completion<Product>,
     contexts: &[ImageContext],

@@ -25,7 +25,7 @@ pub struct Steering<'a> {
     pub limits: Option<&'a mut Limits>,
     /// Whether it runs, pauses or stops.
     pub phase: &'a mut Phase,
-    /// Since when the network is taken to be gone, in milliseconds since 1970.
+    /// Since when the network is assumed to be down, in milliseconds since 1970.
     pub outage: Option<u64>,
     /// The greatest number of leased tasks: [`LoopOptions::concurrency`], or fewer if more would
     /// only be chosen earlier than necessary.
@@ -52,7 +52,7 @@ pub struct Standing {
     pub paused: Option<u64>,
     /// Since when and why the run is ending.
     pub stopping: Option<(u64, Stop)>,
-    /// Since when the network is taken to be gone.
+    /// Since when the network is assumed to be down.
     pub outage: Option<u64>,
     /// When the run ends by itself, by its present settings.
     pub limits: Limits,

@@ -1,5 +1,5 @@
-//! What happens to a body between its arrival and its commit: extract, score,
-//! and the choice of what is followed. Pure: the same bytes give the same result.
+//! The processing of a body between its arrival and its commit: extraction, scoring and
+//! the choice of links. Pure: the same bytes give the same result.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -22,20 +22,20 @@ use crate::picture::{self, BadImage};
 use crate::topic::strategy::Strategy;
 use crate::web::{extract, sitemap};
 
-/// Bytes from which on a page is large: its tree takes up to thirty times as much.
+/// Size of a large page in bytes: its tree takes up to thirty times as much memory.
 const LARGE_PAGE: usize = 256 << 10;
 
-/// Large work is done one after the other, however many threads there are: a few
-/// kilobytes may unfold to all that is allowed.
+/// Large bodies are processed one after the other, on any number of threads: a few
+/// kilobytes may unfold to the greatest permitted size.
 static LARGE: Mutex<()> = Mutex::new(());
 
 impl Reader {
-    /// Everything between the bytes and the commit.
+    /// All processing between the bytes and the commit.
     pub fn read(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let large = match task.kind {
             TaskKind::Page => fetched.body.len() > LARGE_PAGE,
             TaskKind::Sitemap => true,
-            // Of an image the pixels count, which are not known yet.
+            // Images are bounded by their pixels, whose number is not known yet.
             TaskKind::Image | TaskKind::Robots | TaskKind::Tdmrep => false,
         };
         let _turn = turn(large);
@@ -48,10 +48,10 @@ impl Reader {
         }
     }
 
-    /// Nothing is known of what a sitemap lists but its address: no anchor, and
-    /// no page whose topic it might share. So it goes behind every link of the
-    /// class `normal` that was rated, and before the class `low`; a link that is
-    /// met later and rated better lifts it.
+    /// Only the addresses in a sitemap are known: there is no anchor, and no page that
+    /// might share their topic. So they rank behind every rated link of the class
+    /// `normal`, and before the class `low`. A better link to one of them, found later,
+    /// lifts it.
     fn sitemap(&self, url: &PageUrl, fetched: &Fetched) -> (Outcome, Option<Product>) {
         let mut read = sitemap::read(url, &fetched.body);
         if read.pages.is_empty()
@@ -150,7 +150,8 @@ impl Reader {
         (Outcome::Done, Some(Product::Page(Box::new(page))))
     }
 
-    /// The links of a page as tasks, each address once. `clues` are those of the first links.
+    /// The links of a page as tasks, each address once. `clues` are the features of the
+    /// first links.
     fn tasks(
         &self,
         links: Vec<ScoredLink>,
@@ -162,7 +163,8 @@ impl Reader {
         let links = links.into_iter().zip(&extracted.links).zip(clues);
         let tasks = links.map(|((mut link, found), clues)| {
             if off_language {
-                // Names and numbers are alike in every language, and say nothing there.
+                // Names and numbers are alike in every language, and are no evidence of
+                // the topic there.
                 link.parts.document = link.parts.document.max(self.scorer.unknown());
             }
             let (score, bucket) = match (&clues, self.learning()) {
@@ -198,7 +200,7 @@ impl Reader {
         perplexity < self.trained
     }
 
-    /// Leaves out what the page forbids and what is not wanted, before anything is rated.
+    /// Removes forbidden and unwanted content, before anything is rated.
     fn sort_out(&self, page: &mut Extracted) -> Wanted {
         if page.terms.directives.nofollow {
             page.links.clear();
@@ -219,10 +221,10 @@ impl Reader {
         let text = keeps(self.sentences || self.documents, Use::Text);
         let mut withheld = Vec::new();
         if !keeps(self.images.enabled, Use::Images) {
-            // Its words may have moved on to another address.
+            // The words of the image may have moved to another address.
             let left_out = page.images.drain(..);
             let left_out = left_out.flat_map(|i| std::iter::once(i.url).chain(i.spares));
-            // Where none are wanted nobody has forbidden any.
+            // If no images are wanted, none were forbidden.
             withheld.extend(left_out.filter(|_| self.images.enabled));
         }
         let off_language = self.languages.is_off(page.recognised);
@@ -240,7 +242,7 @@ impl Reader {
         }
     }
 
-    /// What is not wanted is found out before the pixels are decoded.
+    /// Unwanted images are rejected before their pixels are decoded.
     fn picture(&self, task: &Task, fetched: Fetched) -> (Outcome, Option<Product>) {
         let of_answer = extract::header_terms(&task.url, &fetched.terms);
         let terms = task.terms.clone().then(of_answer);
@@ -280,13 +282,13 @@ impl Reader {
     }
 }
 
-/// What of a page is wanted.
+/// The wanted part of a page.
 struct Wanted {
     /// Whether its text may be kept.
     keeps_text: bool,
-    /// What forbade anything.
+    /// The terms that forbade anything.
     forbidden: Vec<&'static str>,
-    /// The images that it forbade to use.
+    /// The images whose use the page forbids.
     withheld: Vec<PageUrl>,
     /// Whether it is in a language whose pages are not kept.
     off_language: bool,
@@ -309,7 +311,7 @@ impl Judged {
             return Self::default();
         };
         let (on_topic, nearness) = if wanted.off_language {
-            // Words of another language are unknown, and unknown words say nothing.
+            // Words of another language are unknown, and unknown words are no evidence.
             (0.0, Nearness::Likely(0.0))
         } else {
             let nearness = match seed {
@@ -328,8 +330,8 @@ impl Judged {
     }
 }
 
-/// The turn of large work. Nothing lies behind the lock that a panic could leave half
-/// done.
+/// The lock for large bodies. It protects no data, so a panic cannot leave any
+/// inconsistent.
 fn turn(large: bool) -> Option<MutexGuard<'static, ()>> {
     large.then(|| LARGE.lock().unwrap_or_else(PoisonError::into_inner))
 }
@@ -347,9 +349,9 @@ fn refused(reason: Reason, why: String) -> (Outcome, Option<Product>) {
     (Outcome::Drop { reason }, Some(Product::Refused { why }))
 }
 
-/// What of a text must stay for it to count as the same: its letters. Clocks and
-/// counters change with every request, white space and block structure with the
-/// site's template, and none of them are words of the corpus.
+/// The part of a text that identifies it: its letters. Clocks and counters change with
+/// every request, white space and block structure with the site's template, and none of
+/// these are words of the corpus.
 fn digest(blocks: &[String]) -> u64 {
     let mut sha = Sha256::new();
     let mut letters = String::new();
@@ -364,12 +366,12 @@ fn digest(blocks: &[String]) -> u64 {
         sha.update(&letters);
     }
     let digest = sha.finalize();
-    // A hash of this crate's own would have to stay the same over its versions.
+    // The digest is stored, so the hash must not change between versions of this crate.
     let first: [u8; 8] = std::array::from_fn(|i| digest.get(i).copied().unwrap_or_default());
     u64::from_be_bytes(first)
 }
 
-/// Keeps each address once, where it was first, with the better of its entries.
+/// Keeps each address once, at its first position, with the better of its entries.
 fn best_of_each<T>(
     items: impl Iterator<Item = T>,
     url: impl Fn(&T) -> &PageUrl,
@@ -406,7 +408,7 @@ mod tests {
             digest(&blocks)
         };
         let text = of(&["The lamp burns.", "Straße 7, 12:03"]);
-        // Kept in the store: a later version must find the same.
+        // The digest is stored: a later version must compute the same.
         assert_eq!(text, 3_322_891_365_021_491_860);
         assert_eq!(text, of(&["The lamp", "burns", "Straße 8", "23:59"]));
         for other in [

@@ -8,7 +8,7 @@ use crate::outputs::{Kept, NewImageFile, OutputError, Outputs, TextPlace, VisitK
 use crate::page::ImageContext;
 use crate::picture::ImageInfo;
 
-/// What the frontier knows of a fetched image.
+/// The frontier's data about a fetched image.
 pub(super) struct KnownImage<'a> {
     /// The words around it on the pages that embed it.
     pub contexts: Vec<ImageContext>,
@@ -27,8 +27,8 @@ pub(super) struct Places {
     pub note: Option<String>,
 }
 
-/// Writes the product of a task. Returns where it is, and the digest of an image whose bytes
-/// were not met before.
+/// Writes the product of a task. Returns where it is, and the digest of an image whose
+/// bytes are new.
 pub(super) fn write(
     outputs: &mut Outputs,
     completion: &Completion<Product>,
@@ -36,8 +36,8 @@ pub(super) fn write(
     time: &str,
     finished: &Finished,
 ) -> Result<(Places, Option<String>), OutputError> {
-    // The visit before has written the same text. Alt texts, images and terms of use may
-    // have changed all the same.
+    // The previous visit has written the same text. Alt texts, images and terms of use
+    // may have changed all the same.
     let is_written = finished.changed == Some(false);
     for edit in &finished.edits {
         apply(outputs, completion, edit, finished.changed)?;
@@ -90,8 +90,8 @@ pub(super) fn write(
     }
 }
 
-/// Changes what was written before. `changed` is whether the page of the task has another text
-/// than at the visit before.
+/// Changes what was written before. `changed` is whether the text of the task's page
+/// differs from that of the previous visit.
 fn apply(
     outputs: &mut Outputs,
     completion: &Completion<Product>,
@@ -113,7 +113,7 @@ fn apply(
         (OutputEdit::Withhold { note }, Some(Product::Page(page))) => {
             outputs.restate_terms(note, &completion.task.url, &page.terms)
         }
-        // Only a page changes what is said of other images.
+        // Only a page can change the records of other images.
         (OutputEdit::MarkBoilerplate { .. } | OutputEdit::Withhold { .. }, _) => Ok(()),
     }
 }

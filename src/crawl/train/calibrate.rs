@@ -1,5 +1,5 @@
-//! Calibration: bucket boundaries, razor, anchor threshold and the likelihood of being on
-//! topic, from what a fresh model measures.
+//! Calibration: derives bucket boundaries, razor, anchor threshold and the probability of
+//! being on topic from measurements of a new model.
 //!
 //! Two kinds of text are measured, each about the topic and about anything else:
 //!
@@ -19,7 +19,7 @@ use crate::topic::lm::{LanguageModel, Sentence, perplexity};
 use crate::topic::score::Boundaries;
 use crate::topic::score::calibration::{Calibration, MIN_WIDTH, Measured, Method, OnTopic, Spread};
 
-/// What a fresh model measured, and what follows.
+/// The measurements of a new model, and the values derived from them.
 #[derive(Debug, Clone)]
 pub(super) struct Outcome {
     /// Perplexity over all held-out sentences.
@@ -29,26 +29,26 @@ pub(super) struct Outcome {
     pub calibration: Calibration,
 }
 
-/// Distance between the thesis's boundaries, 600 : 2,000 : 10,000 : 30,000, for
-/// a model without neutral text to measure the far end by.
+/// Ratios of the thesis's boundaries, 600 : 2,000 : 10,000 : 30,000, for a model without
+/// neutral text to measure the upper end.
 const THESIS_STEPS: [f64; 3] = [2_000.0 / 600.0, 10_000.0 / 600.0, 30_000.0 / 600.0];
 
 /// The words of the longest short text; most anchors have no more.
 const LONGEST_SHORT: usize = 5;
 
-/// Short texts of each kind, at most; taken evenly from all there are.
+/// Most short texts of each kind; taken evenly from all of them.
 const MAX_SHORT: usize = 10_000;
 
-/// Tokens of a piece where there is no neutral document to go by.
+/// Tokens of a piece where there is no neutral document.
 pub(super) const PIECE: usize = 250;
 
 /// The ridge on the slope per unit of ln perplexity, for a log-likelihood that is a mean
-/// over texts. It is felt only where the kinds do not overlap.
+/// over texts. It matters only where the kinds do not overlap.
 const RIDGE: f64 = 1e-3;
 
-/// Measures a fresh model by the held-out sentences of each document and by neutral
-/// documents, whose perplexities are multiplied with `easier`. With nothing held out, the
-/// unit of everything is the perplexity 1.
+/// Measures a new model with the held-out sentences of each document and with neutral
+/// documents, whose perplexities are multiplied by `easier`. With nothing held out, the
+/// unit of all values is the perplexity 1.
 pub(super) fn calibrate<D: AsRef<[Sentence]>>(
     lm: &dyn LanguageModel,
     held_out: &[Vec<&Sentence>],
@@ -95,9 +95,9 @@ pub(super) fn calibrate<D: AsRef<[Sentence]>>(
     }
 }
 
-/// `high` is the topic's own middle; `medium` the cut between on and off topic; `normal`
-/// the middle of everything else; and the razor lies above nearly all text of the
-/// language, three times beyond `normal` at least, as the thesis set it.
+/// `high` is the median of the topic; `medium` the cut between on and off topic; `normal`
+/// the median of other text; and the razor is above nearly all text of the language, at
+/// least three times `normal`, as in the thesis.
 fn propose(documents: &Measured) -> Boundaries {
     let medium = documents.cut.max(1.0);
     let high = documents.positive.p50.clamp(1.0, medium);
@@ -122,12 +122,13 @@ fn of_topic_alone(held_out: f64) -> Boundaries {
     }
 }
 
-/// Up to a whole number: more digits would claim more than was measured.
+/// Rounded up to a whole number: more digits would exceed the precision of the
+/// measurement.
 fn rounded(x: f64) -> f64 {
     x.ceil().clamp(1.0, f64::MAX)
 }
 
-/// The two kinds side by side; `None` where either is missing. Both ascend.
+/// Both kinds together; `None` where either is missing. Both lists ascend.
 fn measured(positive: &[f64], neutral: &[f64]) -> Option<Measured> {
     let (cut, missed, mistaken) = youden(positive, neutral)?;
     Some(Measured {
@@ -139,9 +140,9 @@ fn measured(positive: &[f64], neutral: &[f64]) -> Option<Measured> {
     })
 }
 
-/// The cut with the largest J, the share of positive texts above it and that of neutral
-/// ones up to it. Where a whole stretch is equally good, its geometric middle; where
-/// several are, the one that leaves most neutral text out. Both lists ascend.
+/// The cut with the largest J, the share of positive texts above it, and the share of
+/// neutral texts up to it. For an interval of equally good cuts, its geometric middle;
+/// for several intervals, the one that excludes most neutral text. Both lists ascend.
 fn youden(positive: &[f64], neutral: &[f64]) -> Option<(f64, f64, f64)> {
     if positive.is_empty() || neutral.is_empty() {
         return None;
@@ -155,7 +156,7 @@ fn youden(positive: &[f64], neutral: &[f64]) -> Option<(f64, f64, f64)> {
         let next = values.get(at + 1).copied().unwrap_or(low);
         let (found, mistaken) = (share(positive, low), share(neutral, low));
         if found - mistaken > best.0 {
-            // Everything from `low` up to the next value is as good.
+            // Every cut from `low` up to the next value is as good.
             let middle = (low.sqrt() * next.sqrt()).clamp(low, next);
             best = (found - mistaken, middle, 1.0 - found, mistaken);
         }
@@ -163,15 +164,15 @@ fn youden(positive: &[f64], neutral: &[f64]) -> Option<(f64, f64, f64)> {
     Some((best.1, best.2, best.3))
 }
 
-/// The curve by penalised logistic regression: Newton's method on two coefficients, from
-/// the middle between both kinds, halving a step that does not improve.
+/// The curve by penalised logistic regression: Newton's method on two coefficients,
+/// starting at the middle between both kinds and halving each step that does not improve.
 fn fit(positive: &[f64], neutral: &[f64]) -> OnTopic {
     let logs = |list: &[f64]| -> Vec<f64> { list.iter().map(|pp| pp.max(1.0).ln()).collect() };
     let (positive, neutral) = (logs(positive), logs(neutral));
     let mean = |list: &[f64]| list.iter().sum::<f64>() / list.len().max(1) as f64;
     let centre = (mean(&positive) + mean(&neutral)) / 2.0;
-    // Platt's targets, with the doubt that the rarer kind leaves: so many texts say that
-    // the next one of a kind lies on its side of the cut.
+    // Platt's targets, with the uncertainty of the rarer kind: this number of texts
+    // supports the assumption that the next text of a kind is on its side of the cut.
     let rarer = positive.len().min(neutral.len()) as f64;
     let sure = (rarer + 1.0) / (rarer + 2.0);
     let data: Vec<(f64, f64, f64)> = [(&positive, sure), (&neutral, 1.0 - sure)]
@@ -232,8 +233,8 @@ fn fit(positive: &[f64], neutral: &[f64]) -> OnTopic {
             None => break,
         }
     }
-    // A curve that rises, or hardly falls, would come of a model that cannot tell the
-    // kinds apart; then the widest stands, around their middle.
+    // A curve that rises, or hardly falls, would come from a model that cannot separate
+    // the kinds; the widest curve around their middle is used then.
     let width = (1.0 / a.max(0.1)).max(MIN_WIDTH);
     let middle = if a > 0.1 { centre - b / a } else { centre };
     OnTopic {
@@ -286,14 +287,14 @@ pub(super) fn pieces<'a, 's>(
     pieces
 }
 
-/// The words of sentences in runs of 1 to [`LONGEST_SHORT`], as many of each length;
-/// evenly thinned out to [`MAX_SHORT`].
+/// The words of sentences in runs of 1 to [`LONGEST_SHORT`], equally many of each length;
+/// evenly thinned to [`MAX_SHORT`].
 fn short_texts(sentences: &[&Sentence]) -> Vec<Sentence> {
     let mut texts = Vec::new();
     for sentence in sentences {
         let words: Vec<&str> = sentence.tokens().collect();
         let mut rest = words.as_slice();
-        // Goes on where the sentence before ended, so that no length is favoured.
+        // Continues with the next length across sentences, so that no length is favoured.
         while let Some((run, behind)) = rest.split_at_checked(texts.len() % LONGEST_SHORT + 1) {
             texts.push(run.join(" "));
             rest = behind;
@@ -328,7 +329,7 @@ mod tests {
             youden(&[1.0, 2.0, 3.0, 50.0], &[2.5, 10.0, 20.0, 30.0, 40.0]).unwrap();
         assert!((3.0..10.0).contains(&cut));
         assert_eq!((missed, mistaken), (0.25, 0.2));
-        // Nothing to tell apart: still a number.
+        // Nothing to separate: the result is still a number.
         assert!(youden(&[5.0], &[5.0]).is_some());
         assert!(youden(&[9.0], &[5.0]).is_some());
         assert_eq!(youden(&[], &[5.0]), None);

@@ -34,7 +34,7 @@ impl Document {
     }
 }
 
-/// Reads sources.
+/// Reads training sources.
 pub(super) struct Gatherer<'a, F> {
     config: &'a Config,
     runtime: &'a Handle,
@@ -132,8 +132,8 @@ impl<'a, F: FnOnce() -> Result<Fetcher, TrainError>> Gatherer<'a, F> {
         Ok(())
     }
 
-    /// A saved page goes through the same extraction as a fetched one, charset
-    /// detection and extractor included.
+    /// A saved page goes through the same extraction as a fetched one, including charset
+    /// detection and the extractor.
     fn html_blocks(&self, path: &Path, bytes: Vec<u8>) -> Result<Vec<String>, TrainError> {
         let invalid = |why: String| {
             IoError::at(path, "reading as HTML")(std::io::Error::new(

@@ -1,18 +1,18 @@
-//! Growing a model: the best pages of a crawl are added to what it was trained on
+//! Growing a model: the best pages of a crawl are added to its training text
 //! (self-training, in the outlook of Werner 2015).
 //!
-//! A model that learns from what it chose itself can drift away from its topic, each time
-//! surer of its own errors. So the texts that people gave stay in whole and are four fifths
-//! unless asked otherwise; pages are taken best first, and only with enough
-//! text to judge them by; a sentence that stands on several, as menus do, counts once;
-//! and held-out text of the *given* kind alone, of which no sentence is trained on,
-//! measures the model before and after, and calibrates it: pages that a cut has chosen
-//! would only confirm the cut.
+//! A model that learns from its own choices can drift away from its topic and become
+//! surer of its own errors. So all given texts stay, and make up four fifths of the
+//! training text unless configured otherwise. Pages are taken best first, and only with
+//! enough text to judge them. A sentence that is on several pages, such as a menu, counts
+//! once. Held-out text of the *given* kind alone, none of which is trained on, measures
+//! the model before and after, and calibrates it: pages chosen by a cut would only
+//! confirm the cut.
 //!
-//! So are the words of the given texts alone counted for the contrast of a page. Crawled
-//! pages have words that all of the web has (of menus, notes and links), and no curve that
-//! was measured on given texts fits these: with them crawls by grown models found a sixth
-//! less than by the old ones.
+//! Likewise only the words of the given texts are counted for the contrast of a page.
+//! Crawled pages have words that are common on the web (menus, notes and links), and no
+//! curve that was measured on given texts fits these: with them, crawls by grown models
+//! found a sixth less than by the old ones.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -25,7 +25,7 @@ use crate::topic::lm::{MIN_TOKENS, Sentence, normalise, perplexity};
 use crate::topic::model::{Grown, Model};
 use crate::topic::score::Boundaries;
 
-/// Up to which perplexity a page is among the best.
+/// The perplexity up to which a page is among the best.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Cut {
     /// The boundary `high` of the model that is grown.
@@ -46,16 +46,16 @@ impl Cut {
     }
 }
 
-/// How a model is grown.
+/// The settings for growing a model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Growth {
-    /// Up to which perplexity a page is among the best.
+    /// The perplexity up to which a page is among the best.
     pub cut: Cut,
     /// The fewest sentences of such a page.
     pub min_sentences: usize,
     /// The largest share of crawled sentences among those trained on, from 0 to below 1.
     pub share: f64,
-    /// The name of the new model; without it, that of the old one with `-grown` behind.
+    /// The name of the new model; without it, the old name with the suffix `-grown`.
     pub name: Option<Name>,
     /// Whether a model of that name is replaced.
     pub replace: bool,
@@ -73,17 +73,17 @@ impl Default for Growth {
     }
 }
 
-/// The pages that are added, and what is known of the choice so far.
+/// The pages to add, and the statistics of the choice.
 pub(super) struct Harvest {
     pub documents: Vec<Document>,
     pub grown: Grown,
 }
 
-/// Chooses the pages of a job that are added to `given`, what people gave.
+/// Chooses the pages of a job that are added to the `given` texts.
 ///
 /// # Errors
-/// [`TrainError`] where the job has not crawled, its rows do not say where sentences lie,
-/// or no page is good enough.
+/// [`TrainError`] where the job has not crawled, its log rows do not locate sentences, or
+/// no page is good enough.
 pub(super) fn harvest(
     config: &Config,
     old: &Model,
@@ -126,7 +126,7 @@ pub(super) fn harvest(
         let by = a.perplexity.total_cmp(&b.perplexity);
         by.then_with(|| a.page.url.as_str().cmp(b.page.url.as_str()))
     });
-    // A share of 1 would leave no room for what was given.
+    // A share of 1 would leave no room for the given texts.
     let share = growth.share.clamp(0.0, 0.99);
     let room = (trained as f64 * share / (1.0 - share)) as usize;
     let (documents, reached) = take(&folder, judged, given, room)?;
@@ -160,8 +160,8 @@ pub(super) fn harvest(
     })
 }
 
-/// The text of the best pages, as many as have `room`, each sentence once and none that was
-/// given; and the perplexity of the last of them.
+/// The text of the best pages, up to `room` sentences, each once and none of them among
+/// the given ones; and the perplexity of the last page.
 fn take(
     folder: &Path,
     judged: Vec<Judged<'_>>,
@@ -175,8 +175,8 @@ fn take(
     for page in judged {
         let mut sentences = text_of(folder, page.page)?;
         sentences.retain(|s| seen.insert(s.as_str().to_owned()));
-        // The first page that has no room ends it: to go on with shorter ones would
-        // favour these.
+        // The first page that does not fit ends the choice: continuing with shorter ones
+        // would favour these.
         if sentences.len() > room {
             break;
         }
@@ -189,7 +189,7 @@ fn take(
     Ok((documents, reached))
 }
 
-/// A page with its perplexity by the model that is grown.
+/// A page with its perplexity under the model that is grown.
 struct Judged<'a> {
     page: &'a PageText,
     perplexity: f64,
@@ -202,8 +202,8 @@ fn text_of(folder: &Path, page: &PageText) -> Result<Vec<Sentence>, TrainError> 
     Ok(sentences)
 }
 
-/// Rates the pages by the model as it is now: the log's perplexities are of another scale
-/// where it was trained anew since.
+/// Rates the pages with the current model: the perplexities in the log are on another
+/// scale where the model was trained again since.
 fn judge<'a>(
     old: &Model,
     folder: &Path,
@@ -230,7 +230,7 @@ fn judge<'a>(
     Ok(judged)
 }
 
-/// Whether two perplexities are the same but for what writing them down costs.
+/// Whether two perplexities are equal up to rounding in the log.
 pub(super) fn is_near(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-3 * a.max(b)
 }

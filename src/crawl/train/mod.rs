@@ -6,15 +6,15 @@
 //!                          --------> keyword table --> keywords.tsv
 //! ```
 //!
-//! Text goes through the same extraction, sentences and tokens as a crawled
-//! page. Pages of the web are fetched by the same frontier, politeness and
-//! address guard as a crawl. The folder appears whole: it is written beside its
-//! place and renamed.
+//! Text goes through the same extraction, sentence splitting and tokenisation as a
+//! crawled page. Pages of the web are fetched with the same frontier, politeness and
+//! address guard as in a crawl. The folder is written under a temporary name beside its
+//! place and renamed, so it is always complete.
 //!
-//! Reading order: this file, `corpus` (sources to documents), `pages` (fetching),
-//! `split` (what is held out), `calibrate` (what follows from the perplexities
-//! measured), `topicality` (how far a document is on topic), `grow` (the best pages of a
-//! crawl), `model` (the folder, written and read).
+//! Reading order: this file, `corpus` (sources to documents), `pages` (fetching), `split`
+//! (held-out text), `calibrate` (boundaries from the measured perplexities), `topicality`
+//! (how far a document is on topic), `grow` (the best pages of a crawl), `model` (the
+//! folder, written and read).
 
 mod calibrate;
 mod corpus;
@@ -49,23 +49,23 @@ pub use grow::{Cut, Growth};
 use neutral::Neutral;
 use split::Split;
 
-/// Why no model could be made or read.
+/// Why a model cannot be made or read.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
     /// The job names no positive text.
     #[error("train.positive names no text about the topic; list pages, files or folders there")]
     NoSources,
-    /// What is named holds no sentence to train on.
+    /// The sources have no sentence to train on.
     #[error(
         "the positive texts hold no sentence of {} words or more ({}); name pages with running text",
         lm::MIN_TOKENS,
         .sources.join(", ")
     )]
     EmptyCorpus {
-        /// The sources, as named.
+        /// The sources, as configured.
         sources: Vec<String>,
     },
-    /// What is named holds too few sentences for a model that says anything.
+    /// The sources have too few sentences for a usable model.
     #[error(
         "the texts about the topic hold {sentences} sentences of {} words or more, and a model \
          needs {needed}; name more texts under train.positive, or add --force to make one of so \
@@ -73,18 +73,18 @@ pub enum TrainError {
         lm::MIN_TOKENS
     )]
     TooLittle {
-        /// How many there are.
+        /// The number of sentences.
         sentences: usize,
-        /// How many are needed.
+        /// The required number.
         needed: usize,
     },
     /// A file or folder cannot be read or written.
     #[error(transparent)]
     Io(#[from] IoError),
     /// A training page could not be fetched.
-    #[error("training pages could not be had:\n  {}\nmend or remove them under [train]", .0.join("\n  "))]
+    #[error("training pages could not be fetched:\n  {}\ncorrect or remove them under [train]", .0.join("\n  "))]
     Pages(Vec<String>),
-    /// The job names nobody who answers for its requests.
+    /// The job names no contact for its requests.
     #[error(transparent)]
     Contact(#[from] ContactMissing),
     /// The client for fetching training pages cannot be built.
@@ -113,7 +113,7 @@ pub enum TrainError {
         /// What is missing.
         why: String,
     },
-    /// The place of a grown model is taken.
+    /// The folder of the grown model exists already.
     #[error(
         "{}: {what} lies here already; name another one with --name, or replace it with --replace",
         place.display()
@@ -121,16 +121,16 @@ pub enum TrainError {
     Exists {
         /// The model's folder.
         place: PathBuf,
-        /// What lies there.
+        /// The existing content.
         what: &'static str,
     },
 }
 
-/// Trains the model that a job names and returns it loaded. `say` is told of
-/// each step, for people. Must be called on a thread that may block.
+/// Trains the model of a job and returns it loaded. `say` receives a message for each
+/// step. Call it on a thread that may block.
 ///
 /// # Errors
-/// [`TrainError`]; a model that was there before stays as it was.
+/// [`TrainError`]; an earlier model is then unchanged.
 pub fn train(
     config: &Config,
     runtime: &Handle,
@@ -142,12 +142,12 @@ pub fn train(
     given.make(config, &config.model_folder(), &split, None, say)
 }
 
-/// Trains a new model from what a job's own was trained on and the best pages that the job
-/// has crawled, and returns it loaded. The job's own model stays, unless the new one is to
-/// have its name and to replace it.
+/// Trains a new model from the training text of a job's own model and the best pages that
+/// the job has crawled, and returns it loaded. The job's own model stays, unless the new
+/// one is to replace it under the same name.
 ///
 /// # Errors
-/// [`TrainError`]; a model that was there before stays as it was.
+/// [`TrainError`]; an earlier model is then unchanged.
 pub fn train_from_job(
     config: &Config,
     growth: &Growth,
@@ -195,7 +195,7 @@ pub fn train_from_job(
     given.make(config, &place, &split, Some(harvest), say)
 }
 
-/// What people gave to train on.
+/// The given training texts.
 struct Given {
     positive: Vec<Document>,
     neutral: Neutral,
@@ -276,7 +276,7 @@ impl Given {
         Ok(split)
     }
 
-    /// Makes the model and puts it into `place`.
+    /// Makes the model and moves it to `place`.
     fn make(
         &self,
         config: &Config,
@@ -338,7 +338,7 @@ impl Given {
     }
 }
 
-/// Estimates the language model, and says what came of it.
+/// Estimates the language model, and reports the result.
 fn estimate(
     training: &[&Sentence],
     order: usize,
@@ -362,7 +362,7 @@ fn estimate(
     Ok(estimate)
 }
 
-/// Says how good a model is, as far as that was measured.
+/// Reports the quality of a model, as far as it was measured.
 fn tell(facts: &ModelFacts) {
     match facts.topicality {
         None => tracing::warn!(
@@ -387,7 +387,7 @@ fn tell(facts: &ModelFacts) {
     );
 }
 
-/// SHA-256 over every sentence, a line each, neutral after positive.
+/// SHA-256 over every sentence, one per line, positive text before neutral text.
 fn corpus_hash(positive: &[&Document], neutral: &[Document]) -> String {
     let mut hash = Sha256::new();
     let neutral: Vec<&Document> = neutral.iter().collect();

@@ -1,11 +1,11 @@
-//! The neutral side of training: texts that people gave, or the built-in words of the
-//! topic's language.
+//! The neutral side of training: given texts, or the built-in words of the topic's
+//! language.
 //!
-//! Of the words alone follow the keyword table and the counts of the contrast. Where whole
-//! neutral texts are measured, documents are drawn from the words one by one. Such documents
-//! surprise any model more than texts that somebody wrote, whose words follow one another,
-//! and they are more alike. Both is measured, and made good ([`EASIER`], [`SPREAD`],
-//! [`Neutral::as_written`]).
+//! The keyword table and the counts of the contrast need only the words. Where whole
+//! neutral texts are measured, documents are drawn from the words one by one. Such
+//! documents have a higher perplexity under any model than written texts, whose words
+//! follow one another, and they are more alike. Both effects were measured, and are
+//! corrected ([`EASIER`], [`SPREAD`], [`Neutral::as_written`]).
 
 use super::corpus::Document;
 use crate::language::{self, Language};
@@ -13,39 +13,40 @@ use crate::topic::keywords::{self, KeywordTable, Stopword};
 use crate::topic::neutral::Words;
 use crate::topic::score::topicality::Lump;
 
-/// Documents that are drawn of words, and the tokens of each.
+/// Number of documents drawn from words, and the tokens of each.
 const DRAWN: usize = 400;
 const DRAWN_TOKENS: usize = 260;
 
-/// What the median document that somebody wrote is to the median drawn one: 0.62 to 0.83, by
-/// models of four topics made of much text, of five pages and of one page.
+/// The ratio of the median written document's perplexity to that of the median drawn one:
+/// 0.62 to 0.83, for models of four topics from much text, from five pages and from one
+/// page.
 const EASIER: f64 = 0.73;
 
-/// How much more documents that somebody wrote differ from one another, on a logistic curve
-/// of ln perplexity, measured with the same models.
+/// How much more the perplexities of written documents vary, on a logistic curve of ln
+/// perplexity, measured with the same models.
 const SPREAD: f64 = 0.24;
 
-/// How much more the contrasts of documents that somebody wrote differ from one another than
-/// those of drawn ones, for so many tokens about the topic: 1.7 times for 217 of them, 2.9 for
-/// 3,400, 4.4 for 45,000 (four topics of the lab in six sizes, and 2,343 written documents).
+/// The ratio of the scatter of contrasts of written documents to that of drawn ones, by
+/// the number of tokens about the topic: 1.7 for 217 tokens, 2.9 for 3,400, 4.4 for
+/// 45,000 (four topics of the lab in six sizes, and 2,343 written documents).
 fn scatter_of_written(tokens: f64) -> f64 {
     0.645 * tokens.powf(0.18)
 }
 
-/// How far their mean lies above that of drawn ones, in deviations of these, measured with the
-/// same texts.
+/// The distance of their mean above that of drawn ones, in standard deviations of these,
+/// measured with the same texts.
 fn lift_of_written(tokens: f64) -> f64 {
     (0.463 * tokens.ln() - 2.06).clamp(0.0, 1.75)
 }
 
-/// What a topic is told apart from.
+/// The neutral text or words that a topic is compared with.
 pub(super) struct Neutral {
     documents: Vec<Document>,
     words: Option<Words>,
 }
 
 impl Neutral {
-    /// Texts that people gave; there may be none.
+    /// Given texts; there may be none.
     pub fn of_texts(documents: Vec<Document>) -> Self {
         Self {
             documents,
@@ -53,10 +54,10 @@ impl Neutral {
         }
     }
 
-    /// The built-in words of the language of the texts about the topic.
+    /// The built-in words in the language of the texts about the topic.
     ///
     /// # Errors
-    /// The language without a table; `None` where it is not certain which one it is.
+    /// The language without a table; `None` where the language is uncertain.
     pub fn builtin(positive: &[Document], seed: u64) -> Result<Self, Option<Language>> {
         let sentences = positive.iter().flat_map(AsRef::as_ref);
         let language = language::recognise(sentences.map(|s| s.as_str())).ok_or(None)?;
@@ -73,7 +74,7 @@ impl Neutral {
         &self.documents
     }
 
-    /// How many texts were given.
+    /// The number of given texts.
     pub fn given(&self) -> usize {
         match self.words {
             Some(_) => 0,
@@ -81,13 +82,13 @@ impl Neutral {
         }
     }
 
-    /// The built-in words, where they serve.
+    /// The built-in words, where they are used.
     pub fn words(&self) -> Option<&Words> {
         self.words.as_ref()
     }
 
-    /// What the perplexity of each of its documents is multiplied with, to be as that of a
-    /// document that somebody wrote.
+    /// Factors for the perplexities of its documents, which make them comparable with
+    /// those of written documents.
     pub fn easier(&self) -> Vec<f64> {
         let count = self.documents.len();
         let easier = |at: usize| {
@@ -100,8 +101,8 @@ impl Neutral {
         }
     }
 
-    /// The contrasts of its documents with so many tokens about the topic, as if somebody had
-    /// written them.
+    /// The contrasts of its documents, for a topic with this many tokens, corrected to
+    /// those of written documents.
     pub fn as_written(&self, contrasts: Vec<f64>, tokens: u64) -> Vec<f64> {
         let (Some(_), Some(drawn)) = (&self.words, Lump::of(&contrasts)) else {
             return contrasts;
@@ -113,7 +114,7 @@ impl Neutral {
         contrasts.into_iter().map(written).collect()
     }
 
-    /// The keyword table of the topic against it.
+    /// The keyword table of the topic, compared with the neutral side.
     pub fn keywords(&self, positive: &[&Document], size: usize) -> KeywordTable {
         match &self.words {
             Some(words) => {
@@ -124,7 +125,7 @@ impl Neutral {
         }
     }
 
-    /// The stopword candidates of the topic and it.
+    /// The stopword candidates of the topic and the neutral side.
     pub fn stopwords(&self, positive: &[&Document]) -> Vec<Stopword> {
         match &self.words {
             Some(words) => {

@@ -1,8 +1,8 @@
 //! Training pages from the web: a crawl that follows no link.
 //!
-//! The same frontier, robots rules, host clocks, retries, redirects and address
-//! guard as in a real crawl; its store lies in a temporary folder inside the
-//! model's and is removed in the end.
+//! Frontier, robots rules, host clocks, retries, redirects and address guard are those of
+//! a real crawl. The store is in a temporary folder inside the model's and is removed at
+//! the end.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::web::extract;
 use crate::web::fetch::Fetcher;
 use crate::web::scope::Scope;
 
-/// What was fetched, by the address that was asked for.
+/// The fetched documents, by the requested address.
 #[derive(Debug, Default)]
 pub(super) struct Pages {
     documents: HashMap<PageUrl, Document>,
@@ -34,10 +34,10 @@ pub(super) struct Pages {
 }
 
 impl Pages {
-    /// The document that `url` led to.
+    /// The document at `url`, after redirects.
     pub fn document(&self, url: &PageUrl) -> Option<Document> {
         let mut url = url;
-        // More than any chain the frontier follows, and an end for a loop.
+        // More than any chain that the frontier follows, and a bound for cycles.
         for _ in 0..32 {
             if let Some(document) = self.documents.get(url) {
                 return Some(document.clone());
@@ -51,7 +51,7 @@ impl Pages {
 /// Fetches all of `urls`.
 ///
 /// # Errors
-/// [`TrainError::Pages`] lists every address that could not be had, and why.
+/// [`TrainError::Pages`] lists every address that could not be fetched, and why.
 pub(super) fn fetch(
     config: &Config,
     runtime: &Handle,
@@ -71,8 +71,8 @@ pub(super) fn fetch(
     let crawl = || -> Result<Pages, TrainError> {
         let store = Box::new(SledStore::open(&folder)?);
         let policy = Policy::new(&config.politeness, &config.network);
-        // The operator chose these pages by name, so no scope rule applies, and they
-        // are known by the very names that were given.
+        // The operator chose these pages, so no scope rule applies, and they are stored
+        // under exactly the given addresses.
         let scope = Scope::new(crate::config::Scope {
             drop_parameters: Vec::new(),
             ..crate::config::Scope::default()
@@ -111,7 +111,7 @@ pub(super) fn fetch(
     pages
 }
 
-/// Training waits for its pages, so whoever waits for training must hear why.
+/// Reports a delay to the operator, because training waits for its pages.
 fn tell(task: &Task, settled: &Settled, error: Option<&str>, now: u64) {
     if let Settled::Retrying { reason, due } = settled {
         let error = error.unwrap_or(reason.name());
@@ -141,7 +141,7 @@ impl Fetching {
                         reason.name().to_owned()
                     }
                     Some(crate::crawl::frontier::State::Redirected { to, .. }) => {
-                        format!("redirected to {to}, which could not be had")
+                        format!("redirected to {to}, which could not be fetched")
                     }
                     _ => "its host does not answer".to_owned(),
                 },

@@ -1,4 +1,4 @@
-//! What a model is trained on, and what is held out to measure it.
+//! The division of a corpus into training text and held-out text.
 
 use std::collections::HashSet;
 
@@ -9,18 +9,18 @@ use rand_chacha::ChaCha8Rng;
 use super::corpus::Document;
 use crate::topic::lm::Sentence;
 
-/// The fewest documents that are held out whole. With fewer, what one of them happens to
-/// be about would decide every boundary.
+/// The fewest documents that are held out whole. With fewer, the subject of a single one
+/// would decide every boundary.
 const MIN_WHOLE: usize = 5;
 
 /// The sentences of a corpus, divided. No sentence is in both parts.
 #[derive(Debug, Clone)]
 pub(super) struct Split<'a> {
-    /// What the model is estimated from.
+    /// The sentences that the model is estimated from.
     pub training: Vec<&'a Sentence>,
-    /// What was held out, document by document; none is empty.
+    /// The held-out sentences by document; no document is empty.
     pub held_out: Vec<Vec<&'a Sentence>>,
-    /// Whether these are whole documents.
+    /// Whether the held-out documents are whole.
     pub whole: bool,
 }
 
@@ -28,9 +28,9 @@ impl<'a> Split<'a> {
     /// Holds out a share of the sentences, the same ones for the same seed, and leaves at
     /// least one to train on.
     ///
-    /// Whole documents are held out where at least five can be, because a crawled page is
-    /// rated without a sentence of it having been trained on; of fewer documents sentences
-    /// are, from each.
+    /// Whole documents are held out where there are at least five for that, because a
+    /// crawled page is rated without any of its sentences in the training text. With
+    /// fewer documents, sentences are held out from each.
     pub fn of(documents: &'a [Document], share: f64, seed: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         documents_held_out(documents, share, &mut rng.clone())
@@ -43,8 +43,8 @@ impl<'a> Split<'a> {
     }
 }
 
-/// Draws documents as long as they fit into the share. A sentence of theirs that stands
-/// in a document to train on as well, as a menu or a quotation, is not measured.
+/// Draws documents as long as they fit into the share. A sentence that is also in a
+/// training document, such as a menu or a quotation, is not measured.
 fn documents_held_out<'a>(
     documents: &'a [Document],
     share: f64,
@@ -83,8 +83,8 @@ fn documents_held_out<'a>(
     })
 }
 
-/// Draws sentences. Copies of one stay together, as it would otherwise be trained on and
-/// then measured.
+/// Draws sentences. Copies of a sentence stay together, because otherwise it would be
+/// trained on and then measured.
 fn sentences_held_out<'a>(
     documents: &'a [Document],
     share: f64,
@@ -98,7 +98,7 @@ fn sentences_held_out<'a>(
         .filter(|text| seen.insert(*text))
         .collect();
     distinct.shuffle(rng);
-    // The share is at most 0.9, so the cut lies within.
+    // The share is at most 0.9, so the cut is within the list.
     distinct.truncate((distinct.len() as f64 * share) as usize);
     let drawn: HashSet<&str> = distinct.into_iter().collect();
     let mut training = Vec::new();

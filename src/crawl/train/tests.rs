@@ -81,7 +81,7 @@ impl Desk {
         train(config, self.runtime.handle(), no_fetcher, &mut |_| {})
     }
 
-    /// What training reads of some sources, as text.
+    /// The text that training reads from some sources.
     fn read(&self, names: &[&str], more: &str) -> Result<Vec<Vec<String>>, TrainError> {
         let config = self.config(names, &[], more);
         let no_fetcher = || -> Result<Fetcher, TrainError> { panic!("nothing is to be fetched") };

@@ -1,9 +1,10 @@
-//! From the contrast of documents of either kind to how far any document is on topic.
+//! From the contrasts of positive and neutral documents to the topicality of any
+//! document.
 //!
-//! The words of a document must not have been counted where it is measured, nor its
-//! sentences trained on. So of the documents about the topic only what was held out is
-//! measured, with the words of all else, and the neutral ones are parted into folds, each
-//! measured with the words of the others.
+//! A document is only measured with word counts that exclude it and a model that was not
+//! trained on its sentences. So from the documents about the topic only held-out
+//! sentences are measured, with the words of everything else. The neutral documents are
+//! divided into folds, each measured with the words of the others.
 
 use std::collections::HashSet;
 
@@ -16,29 +17,29 @@ use crate::topic::score::contrast::{Adopted, Measured as Contrasts};
 use crate::topic::score::topicality::Lump;
 use crate::topic::score::{Contrast, Counts, Topicality};
 
-/// Parts that each are measured with the words of the others.
+/// Number of folds.
 const FOLDS: usize = 4;
 /// Tokens of the shortest document that is measured.
 const MIN_TOKENS: usize = 30;
 
-/// Documents about the topic from which on they are measured whole.
+/// Fewest documents about the topic that are measured whole.
 const WHOLE: usize = 5;
 
-/// Sentences about the topic, without those held out, below which a judge only guesses. The
-/// contrast of texts that few others are compared with is higher than that of any page of a
-/// crawl. On the lab judges of 31 to 650 sentences took the topic's own pages for something
-/// else in 63 of 64 cases; with 829 and more they did not.
+/// Sentences about the topic, without those held out, below which a judge only guesses.
+/// The contrast of texts that are compared with few others is higher than that of any
+/// page of a crawl. On the lab, judges of 31 to 650 sentences took the topic's own pages
+/// for something else in 63 of 64 cases; with 829 and more they did not.
 pub(super) const ENOUGH: usize = 700;
 
-/// The words of all documents, and where the two kinds of documents lie.
+/// The words of all documents, and the measurements of both kinds.
 pub(super) struct Measured {
     pub counts: Counts,
     /// `None` where there are too few neutral documents.
     pub topicality: Option<Topicality>,
 }
 
-/// Measures the texts that people gave; `split` says what of them the model was not trained
-/// on.
+/// Measures the given texts; `split` separates the sentences that the model was trained
+/// on from the others.
 pub(super) fn measure(
     lm: &dyn LanguageModel,
     positive: &[Document],
@@ -70,8 +71,8 @@ pub(super) fn measure(
     }
 }
 
-/// The contrasts of what was held out of the documents about the topic, and of the neutral
-/// documents, each by the words of other documents. `seen` says which sentences the model was
+/// The contrasts of the held-out text about the topic and of the neutral documents, each
+/// with the words of other documents. `seen` marks the sentences that the model was
 /// trained on.
 fn in_folds(
     lm: &dyn LanguageModel,
@@ -81,7 +82,7 @@ fn in_folds(
     seen: &impl Fn(&Sentence) -> bool,
 ) -> (Vec<Contrasts>, Vec<Contrasts>) {
     let easier = neutral.easier();
-    // A few pages are few documents, but their pieces are enough to see how they scatter.
+    // A few pages are few documents, but their pieces are enough to measure the scatter.
     let held_out = &split.held_out;
     let held_out: Vec<&[&Sentence]> = if held_out.len() < WHOLE {
         held_out.iter().flat_map(|d| pieces(d, PIECE)).collect()
@@ -121,14 +122,14 @@ fn of_words(all: &[Contrasts]) -> Vec<f64> {
     all.iter().map(|c| c.of_words).collect()
 }
 
-/// The mean by the language model; `None` where they are too few.
+/// The mean contrast by the language model; `None` where there are too few documents.
 fn by_model(all: &[Contrasts]) -> Option<f64> {
     let all: Vec<f64> = all.iter().map(|c| c.by_model).collect();
     Lump::of(&all).map(|lump| lump.mean)
 }
 
-/// Counts the words of the sentences that `takes` and of the neutral documents whose number
-/// `counts_in` takes.
+/// Counts the words of the sentences that `takes` accepts and of the neutral documents
+/// whose number `counts_in` accepts.
 fn count(
     positive: &[Document],
     neutral: &Neutral,
@@ -143,8 +144,8 @@ fn count(
     counts
 }
 
-/// Adds the neutral words: the built-in ones, or those of the documents whose number `counts_in`
-/// takes.
+/// Adds the neutral words: the built-in ones, or those of the documents whose number
+/// `counts_in` accepts.
 fn add_neutral(counts: &mut Counts, neutral: &Neutral, counts_in: impl Fn(usize) -> bool) {
     match neutral.words() {
         Some(words) => counts.add_neutral_words(words.counts()),

@@ -1,5 +1,5 @@
-//! How much focusing gains: counts of what was found by score and by chance, as pure
-//! arithmetic. It knows no store and no model; how likely a page is on topic, others say.
+//! The gain of focusing: counts of pages found by score and by chance, as pure arithmetic
+//! without a store or a model. The caller says how likely a page is on topic.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,50 +8,50 @@ use crate::page::{Judged, Likelihood};
 /// The normal quantile of a two-sided interval of 95 %.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// How far the judge's line between pages on topic and others may be off, as log-odds.
-/// Training sees texts, not the pages that a crawl will meet, so it only knows that the line
-/// is somewhere between the two kinds. This moves it half way to the mean text of the topic,
-/// or as far the other way. On the lab web the true share was in that range in 42 of the 46
-/// cases where one was given, and never more than 6 points outside of it; only with seed
-/// pages as texts and long neutral texts is the judge further off (see the topic
-/// `headline` of the guide).
+/// Uncertainty of the judge's boundary between on-topic and other pages, as log-odds.
+/// Training sees texts, not the pages that a crawl will meet, so the boundary is only
+/// known to lie somewhere between the two kinds. This moves it half way to the mean text
+/// of the topic, or as far in the other direction. On the lab web the true share was in
+/// that range in 42 of the 46 cases with a range, and never more than 6 points outside of
+/// it. The error is larger only with seed pages as texts and long neutral texts (see the
+/// topic `headline` of the guide).
 const DOUBT: f64 = 1.6;
 
-/// Points of a curve at most; where there would be more, each two become one.
+/// Greatest number of points in a curve; beyond it, each two points become one.
 const MAX_POINTS: usize = 64;
 
-/// Fetches that a point spans at first.
+/// Fetches per point at first.
 const FIRST_SPAN: u64 = 50;
 
-/// Links that were followed, and how many pages on topic they brought.
+/// Counts of followed links and of the on-topic pages behind them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tally {
-    /// Links that were fetched for the first time, to their end: a page that came, or
-    /// one that could not be had. A redirect is counted by what stands at its end.
+    /// Links fetched for the first time, whether or not a page came. A redirect is
+    /// counted by its final target.
     pub fetches: u64,
-    /// Those that brought a page.
+    /// Fetches that returned a page.
     pub pages: u64,
-    /// Those pages that are on topic rather than not.
+    /// Pages that are more likely on topic than not.
     pub on_topic: u64,
-    /// The sum over the pages of how likely each is on topic, in thousandths.
+    /// The sum over the pages of the probability of being on topic, in thousandths.
     pub thousandths: u64,
-    /// Those pages of which that is a guess.
+    /// Pages whose probability is a guess.
     pub guessed: u64,
-    /// The same sum of a judge that draws the line as strictly as it may lie.
+    /// The same sum by a judge with the strictest plausible boundary.
     pub strict: u64,
-    /// The same of a judge that draws it as laxly as it may lie.
+    /// The same sum by a judge with the laxest plausible boundary.
     pub lax: u64,
 }
 
 impl Tally {
-    /// The share of the pages that are on topic, 0 to 1: the mean of how likely each is.
-    /// `None` without a page.
+    /// The share of pages on topic, 0 to 1: the mean of their probabilities. `None`
+    /// without a page.
     pub fn share(&self) -> Option<f64> {
         self.mean(self.thousandths)
     }
 
-    /// The range of the true share, as far as the judge can tell: from what a strict judge
-    /// would count to what a lax one would. `None` without a page.
+    /// The range of the true share, given the uncertainty of the judge: from the strict
+    /// count to the lax count. `None` without a page.
     pub fn range(&self) -> Option<(f64, f64)> {
         self.mean(self.strict).zip(self.mean(self.lax))
     }
@@ -61,14 +61,15 @@ impl Tally {
         (self.pages > 0).then(|| thousandths as f64 / all)
     }
 
-    /// The 95 % confidence interval of the share (Wilson 1927), which holds for few
-    /// pages and for shares near 0 too; `None` without a page.
+    /// The 95 % confidence interval of the share (Wilson 1927), which is also valid for
+    /// few pages and for shares near 0; `None` without a page.
     pub fn interval(&self) -> Option<(f64, f64)> {
         self.around(self.share()?)
     }
 
-    /// The range of the share of all links from which these were drawn: from the lower end of
-    /// the interval around the strict count to the upper end of the one around the lax count.
+    /// The range of the share of all links in the population of this sample: from the
+    /// lower end of the interval around the strict count to the upper end of the one
+    /// around the lax count.
     pub fn drawn_range(&self) -> Option<(f64, f64)> {
         let (strict, lax) = self.range()?;
         Some((self.around(strict)?.0, self.around(lax)?.1))
@@ -79,7 +80,7 @@ impl Tally {
         let middle = share + Z * Z / (2.0 * n);
         let half = Z * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
         let scale = 1.0 + Z * Z / n;
-        // At the ends rounding may miss the exact 0 and 1.
+        // At the ends rounding may miss 0 and 1.
         let low = if share <= 0.0 {
             0.0
         } else {
@@ -116,7 +117,7 @@ impl Tally {
     }
 }
 
-/// What was found by score, and what by chance. Seeds are in neither, since every
+/// Counts of pages found by score and by chance. Seeds are in neither count, since every
 /// strategy is given them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Focus {
@@ -127,9 +128,9 @@ pub struct Focus {
 }
 
 impl Focus {
-    /// How many times as often a fetch is on topic where the strategy chooses it;
-    /// `None` while the control sample has found nothing on topic, as the gain has no
-    /// upper bound then.
+    /// The ratio of the on-topic share of fetches that the strategy chose to that of the
+    /// control sample; `None` while the control sample has found nothing on topic,
+    /// because the gain then has no upper bound.
     pub fn gain(&self) -> Option<f64> {
         let control = self.control.share().filter(|share| *share > 0.0)?;
         Some(self.focused.share()? / control)
@@ -146,14 +147,14 @@ impl Focus {
             let inner = (p * q).powi(2) - own * other * (2.0 * p - own) * (2.0 * q - other);
             inner.max(0.0).sqrt()
         };
-        // Both are solutions of a quadratic equation, written so that nothing is
-        // divided by a difference of nearly equal numbers.
+        // Both are solutions of a quadratic equation, in a form that never divides by a
+        // difference of nearly equal numbers.
         let low = p_low * (2.0 * p - p_low) / (p * q + root(p_low, q_high)).max(f64::MIN_POSITIVE);
         let high = (p * q + root(p_high, q_low)) / (q_low * (2.0 * q - q_low));
         Some((low.max(0.0), if q_low > 0.0 { high } else { f64::INFINITY }))
     }
 
-    /// Counts one more link, and what is said of the page where it brought one.
+    /// Counts one more link, and the judgement of its page if one came.
     pub(crate) fn count(&mut self, control: bool, page: Option<Judged>) {
         if control {
             self.control.count(page)
@@ -172,9 +173,9 @@ impl Focus {
 /// few enough to be written with every commit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Curve {
-    /// Fetches that a point spans.
+    /// Fetches per point.
     span: u64,
-    /// The points, the oldest first; the last one may be incomplete.
+    /// The points, oldest first; the last one may be incomplete.
     points: Vec<Focus>,
 }
 
@@ -188,22 +189,22 @@ impl Default for Curve {
 }
 
 impl Curve {
-    /// Fetches, of both kinds together, that a point spans.
+    /// Fetches per point, of both kinds together.
     pub fn span(&self) -> u64 {
         self.span
     }
 
-    /// The points, the oldest first; the last one may be incomplete.
+    /// The points, oldest first; the last one may be incomplete.
     pub fn points(&self) -> &[Focus] {
         &self.points
     }
 
-    /// Everything together.
+    /// The sum of all points.
     pub fn total(&self) -> Focus {
         self.sum(self.points.len())
     }
 
-    /// The last `points` points together.
+    /// The sum of the last `points` points.
     pub fn recent(&self, points: usize) -> Focus {
         self.sum(points)
     }
@@ -216,7 +217,7 @@ impl Curve {
         sum
     }
 
-    /// Counts one more link, and what is said of the page where it brought one.
+    /// Counts one more link, and the judgement of its page if one came.
     pub fn count(&mut self, control: bool, page: Option<Judged>) {
         let fetches = |p: &Focus| p.focused.fetches + p.control.fetches;
         if self.points.last().is_none_or(|p| fetches(p) >= self.span) {
@@ -311,7 +312,8 @@ mod tests {
     proptest! {
         #![proptest_config(crate::tests::usual())]
 
-        /// The gain lies in its interval, and that of the inverse is its inverse.
+        /// The gain is in its interval, and the interval of the inverse is the inverse
+        /// interval.
         #[test]
         fn the_interval_of_a_gain_is_that_of_a_ratio(
             a in 1..500_u64, b in 1..500_u64, more in 0..500_u64, rest in 0..500_u64
@@ -327,8 +329,8 @@ mod tests {
             prop_assert!((high * other_low - 1.0).abs() < 1e-6, "{high} {other_low}");
         }
 
-        /// However long a crawl is: every fetch is in the curve once, all points but
-        /// the last are complete, and there are few.
+        /// For a crawl of any length, the curve counts every fetch once, has few points,
+        /// and all points but the last are complete.
         #[test]
         fn a_curve_is_bounded_and_loses_nothing(
             fetches in proptest::collection::vec((any::<bool>(), any::<Option<f64>>()), 0..9_000)

@@ -1,5 +1,5 @@
-//! What a crawl found, in one sentence for somebody who has never read of a language
-//! model, and the same as data.
+//! The result of a crawl in one sentence for readers who do not know language models, and
+//! the same as data.
 
 use std::fmt;
 
@@ -7,68 +7,70 @@ use serde::Serialize;
 
 use super::harvest::{Focus, Tally};
 
-/// Pages from which on a share is told: of fewer, one page more or less moves it too far.
+/// Fewest pages for which a share is reported; with fewer, one page more or less changes
+/// it too much.
 pub const MIN_PAGES: u64 = 30;
 
-/// Pages drawn by chance from which on their share is told, whatever it is.
+/// Fewest pages drawn by chance for which their share is always reported.
 const MIN_DRAWN: u64 = 30;
 
-/// The share of pages that look on topic above which a crawl has seen too few that do not:
-/// a judge that takes a whole field for the topic says the same. On the lab one did so for
-/// 90 % of the pages and more, where a third to two thirds were on topic.
+/// Share of pages that look on topic above which too few other pages were seen: a judge
+/// that takes a whole field for the topic gives the same result. On the lab web one did
+/// so for 90 % of the pages and more, where a third to two thirds were on topic.
 const ALIKE: f64 = 0.86;
 
-/// Pages drawn by chance from which on it shows that the judge does refuse pages.
+/// Fewest pages drawn by chance that can show that the judge does refuse pages.
 const MIN_REFUSED: u64 = 20;
 
-/// The first line of every summary: how many of the pages are about the topic, and how
-/// many of those that chance draws from the same links. [`Display`](fmt::Display) gives it
+/// The first line of every summary: how many of the chosen pages are on topic, and how
+/// many of those drawn by chance from the same links. [`Display`](fmt::Display) gives it
 /// in words.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Headline {
-    /// What the crawl is about, as it stands in the sentence.
+    /// The topic, as it is named in the sentence.
     pub topic: String,
     /// Pages that the crawl chose.
     pub pages: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
+    /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
     pub share: Option<f64>,
-    /// The range of the true share, as far as the judge can tell.
+    /// The range of the true share, given the uncertainty of the judge.
     pub share_range: Option<(f64, f64)>,
-    /// Why it cannot be told.
+    /// Why the share is unknown.
     pub doubt: Option<Doubt>,
-    /// Pages that were drawn by chance from the same links.
+    /// Pages drawn by chance from the same links.
     pub drawn: u64,
-    /// The share of them that are on topic, 0 to 1; `None` where that cannot be told.
+    /// The share of them that are on topic, 0 to 1; `None` where it is unknown.
     pub drawn_share: Option<f64>,
-    /// The range of the share of all these links. It allows for what the judge cannot tell
-    /// and for how few pages were drawn (95 %).
+    /// The range of the share of all these links. It allows for the uncertainty of the
+    /// judge and for the small number of drawn pages (95 %).
     pub drawn_range: Option<(f64, f64)>,
-    /// How many times as large `share` is as `drawn_share`.
+    /// The ratio of `share` to `drawn_share`.
     pub gain: Option<f64>,
-    /// The 95 % interval of `gain`; its upper end is `None` where it has none.
+    /// The 95 % interval of `gain`; its upper end is `None` where it is infinite.
     pub gain_interval: Option<(f64, Option<f64>)>,
 }
 
-/// Why a crawl cannot tell how many of its pages are on topic.
+/// Why the share of on-topic pages is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 #[serde(tag = "why", rename_all = "snake_case")]
 pub enum Doubt {
-    /// There are too few pages yet.
+    /// Too few pages were fetched so far.
     Early,
     /// Nearly all pages look on topic. Either they are, or the judge takes a whole field
-    /// for the topic; it has seen too few others to tell.
+    /// for the topic; it has seen too few others to decide.
     Alike,
-    /// The model knows too little text to judge by: no neutral text to compare the topic with,
-    /// or too few sentences about the topic. What the judge says is a guess.
+    /// The model has too little text: no neutral text to compare the topic with, or too
+    /// few sentences about the topic. The judgements are guesses.
     Guessed {
-        /// The share of the pages that it takes for the topic, 0 to 1.
+        /// The share of the pages that the judge takes for the topic, 0 to 1.
         familiar: f64,
     },
 }
 
 impl Focus {
-    /// What the crawl found, in plain words, as "Of 100 pages it chose, about 54 (41 to 66)
-    /// are about lighthouses; of 100 drawn by chance from the same links, about 9 (3 to 17)."
+    /// The result of the crawl in plain words, such as "Of 100 pages it chose, about 54
+    /// (41 to 66) are about lighthouses; of 100 drawn by chance from the same links,
+    /// about 9 (3 to 17)."
     pub fn sentence(&self, topic: &str) -> String {
         self.headline(topic).to_string()
     }
@@ -183,7 +185,7 @@ fn of_hundred(share: f64) -> u32 {
     (share * 100.0).round() as u32
 }
 
-/// A share of a hundred with the range in which the true one lies, as "about 54 (41 to 66)".
+/// A percentage with the range of the true one, such as "about 54 (41 to 66)".
 fn with_range(share: f64, range: Option<(f64, f64)>) -> String {
     let many = in_words(share);
     let range = range.map(|(low, high)| (of_hundred(low), of_hundred(high)));
@@ -196,7 +198,7 @@ fn with_range(share: f64, range: Option<(f64, f64)>) -> String {
     }
 }
 
-/// Whole numbers, but 0 and 100 only where that is exactly so.
+/// Whole numbers; "none" and "all" only where that is exact.
 fn in_words(share: f64) -> String {
     match of_hundred(share) {
         0 if share <= 0.0 => "none".to_owned(),
@@ -253,7 +255,7 @@ mod tests {
                  (5 pages drawn so far)."
                     .to_owned(),
             ),
-            // Few, but enough that the gain is above 1 for certain.
+            // Few pages, but enough for a gain that is certainly above 1.
             (
                 (80, 100),
                 (1, 14),
@@ -261,7 +263,7 @@ mod tests {
                  same links, about 7 (1 to 31)."
                     .to_owned(),
             ),
-            // No gain is certain, but many were drawn.
+            // No certain gain, but many pages were drawn.
             (
                 (10, 100),
                 (3, 30),
@@ -276,7 +278,7 @@ mod tests {
                  links, none (0 to 11)."
                     .to_owned(),
             ),
-            // Nearly all look alike, and nothing shows that others would not.
+            // Nearly all look alike, and nothing shows that the judge refuses any.
             (
                 (94, 100),
                 (5, 19),
@@ -353,7 +355,7 @@ mod tests {
             serde_json::to_value(headline.doubt).unwrap(),
             serde_json::json!({"why": "guessed", "familiar": 0.54})
         );
-        // A few, from before the model was trained with neutral text.
+        // Few pages, from before the model was trained with neutral text.
         guessed.focused.guessed = 50;
         assert_eq!(guessed.headline("bees").share, Some(0.54));
     }
@@ -364,7 +366,7 @@ mod tests {
         assert_eq!((early.gain, early.gain_interval), (None, None));
         let told = focus((54, 100), (10, 100)).headline("bees");
         assert!(told.gain.is_some_and(|gain| (gain - 5.4).abs() < 1e-9));
-        // Nothing was found by chance: the gain has no upper end, and JSON no infinity.
+        // Chance found nothing: the gain has no upper end, and JSON has no infinity.
         let endless = focus((54, 100), (0, 100)).headline("bees");
         assert_eq!(endless.gain, None);
         assert!(matches!(endless.gain_interval, Some((low, None)) if low > 1.0));

@@ -1,7 +1,8 @@
-//! The state of the control sample, and what it has found: plain values without a store.
+//! The state and the results of the control sample: plain values without a store.
 //!
-//! [`draws`](super::draws) says what the sample is and how links are drawn. Here are `sample` (its
-//! state), `harvest` (what was found by score and by chance) and `headline` (that in words).
+//! [`draws`](super::draws) explains the sample and draws the links. Here are `sample`
+//! (its state), `harvest` (counts of pages found by score and by chance) and `headline`
+//! (those in words).
 
 mod harvest;
 mod headline;

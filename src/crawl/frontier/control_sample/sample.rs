@@ -6,12 +6,12 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::harvest::Curve;
 use crate::address::PageUrl;
 
-/// How large the control sample is.
+/// The size of the control sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Control {
-    /// The share of link fetches that go to it, 0 to 0.5; none at 0.
+    /// The share of link fetches for it, 0 to 0.5; 0 switches it off.
     pub share: f64,
-    /// What its random numbers follow from.
+    /// The seed of its random numbers.
     pub seed: u64,
 }
 
@@ -19,11 +19,12 @@ pub struct Control {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Drawn {
     pub url: PageUrl,
-    /// Its score, where it lay above the razor: it is not followed for that score.
+    /// Its score, where that is above the razor and would keep the link from being
+    /// followed.
     pub razored: Option<f64>,
 }
 
-/// All that is kept of the control sample; a record of its own, beside the counters.
+/// The stored state of the control sample; a record of its own, beside the counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// The share in force, see [`Control`].
@@ -34,21 +35,21 @@ pub struct Sample {
     pub listed: u64,
     /// Random numbers taken.
     pub taken: u64,
-    /// Draws that are due, in parts of one.
+    /// Draws that are due; the fraction is carried over.
     pub owed: f64,
-    /// In the order of the draws.
+    /// Drawn links that are not finished, in the order of the draws.
     pub pending: Vec<Drawn>,
-    /// What was found.
+    /// The counts so far.
     pub curve: Curve,
 }
 
 impl Sample {
-    /// A number below the length of the list; `None` where it is empty.
+    /// A random number below the length of the list; `None` where the list is empty.
     pub fn random(&mut self) -> Option<u64> {
         let number = xxh3_64_with_seed(&self.taken.to_le_bytes(), self.seed);
         self.taken = self.taken.wrapping_add(1);
-        // The high half of the product: as uniform as the number, but for 1 in 2^64 of
-        // the length.
+        // The high half of the product: uniform up to a bias of the length divided by
+        // 2^64.
         let scaled = (u128::from(number) * u128::from(self.listed)) >> 64;
         (self.listed > 0).then_some(scaled as u64)
     }

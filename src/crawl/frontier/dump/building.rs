@@ -1,5 +1,5 @@
-//! A store built anew from facts: each becomes its record, and what follows from it
-//! (queues, waiting lists, visits, simhashes, the counters) is derived.
+//! Rebuilds a store from facts: each fact becomes its record, and everything derived
+//! (queues, waiting lists, visits, simhashes, the counters) is computed.
 
 use super::{DumpError, Fact, Found};
 use crate::address::PageUrl;
@@ -13,7 +13,7 @@ use crate::crawl::frontier::transaction::visit_entry;
 use crate::crawl::frontier::transaction::{class_of, rank_of};
 use crate::page::{Bucket, Reason, TaskKind};
 
-/// A store in the making; `batch` is what is not written yet.
+/// A store in the making; `batch` holds the pairs that are not written yet.
 #[derive(Default)]
 pub(super) struct Building {
     pub batch: Batch,
@@ -195,7 +195,7 @@ impl Building {
 
     pub fn finish(mut self, store: &mut dyn Store) -> Result<Found, DumpError> {
         let counts = Counts {
-            // What no URL tells.
+            // Not derivable from the URLs.
             fetches: self.meta.counts.fetches,
             bytes: self.meta.counts.bytes,
             ..self.counts
@@ -219,7 +219,7 @@ impl Building {
     }
 }
 
-/// Counts a URL by its state, and by what was fetched of it.
+/// Counts a URL by its state and its fetches.
 pub(in crate::crawl::frontier) fn tally(counts: &mut Counts, record: &UrlRecord, kind: TaskKind) {
     if record.was_fetched() {
         match kind {
@@ -238,7 +238,7 @@ pub(in crate::crawl::frontier) fn tally(counts: &mut Counts, record: &UrlRecord,
     }
 }
 
-/// Whether the control sample may draw a link of this record, now or later.
+/// Whether the control sample may draw the link of this record, now or later.
 fn may_be_drawn(record: &UrlRecord) -> bool {
     let open = match record.state {
         State::Queued | State::Waiting { .. } => true,
@@ -248,7 +248,7 @@ fn may_be_drawn(record: &UrlRecord) -> bool {
     open && record.bucket != Bucket::Seed && !record.was_fetched()
 }
 
-/// The bytes of a state that is written in hexadecimal digits.
+/// The bytes of a state in hexadecimal digits.
 fn bytes_of(store: &dyn Store, key: &[u8], state: &str) -> Result<Vec<u8>, StoreError> {
     base16ct::lower::decode_vec(state)
         .map_err(|why| codec::corrupt(store, key, format!("no hexadecimal digits: {why}")))

@@ -1,21 +1,21 @@
-//! Reading a store around what is damaged in it.
+//! Reads a store around damaged parts.
 //!
-//! A damaged block fails every scan that meets it; what lies beyond is found by asking
-//! ever farther keys and then halving the distance. Knows nothing of what is stored.
+//! A damaged block fails every scan that meets it. The data beyond it is found by trying
+//! ever farther keys and then halving the distance. The meaning of the pairs is unknown
+//! here.
 
 use std::ops::ControlFlow;
 
 use crate::crawl::frontier::store::{Readable, Visit};
 
-/// Damaged places of a store beyond which is read on, for each kind of record.
+/// Most damaged places of a store that are skipped, for each kind of record.
 const MAX_STUMBLES: usize = 1_000;
 
-/// Halvings by which the end of a damaged place is sought; eight are one byte of
-/// a key.
+/// Most halvings to find the end of a damaged place; eight resolve one byte of a key.
 const MAX_HALVINGS: usize = 512;
 
-/// Visits all pairs under a prefix that can be read, around what is damaged.
-/// Returns why the backend first stumbled, if it did.
+/// Visits all readable pairs under a prefix, around damaged places. Returns the first
+/// error of the backend, if any.
 pub(super) fn scan_around_damage(
     store: &dyn Readable,
     prefix: &[u8],
@@ -41,9 +41,9 @@ pub(super) fn scan_around_damage(
     first
 }
 
-/// The nearest key after `at`, as far as that can be found, from which the store
-/// can be read again; one that does not begin with `prefix` where there is none.
-/// What is readable between two damaged places close together may be passed over.
+/// The nearest key after `at`, as far as it can be found, where the store is readable
+/// again; a key without `prefix` if there is none. Readable pairs between two damaged
+/// places close together may be skipped.
 fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
     let readable = |from: &[u8]| {
         let mut stop = |_: &[u8], _: &[u8]| ControlFlow::Break(());
@@ -51,7 +51,8 @@ fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
     };
     let mut low = at.clone();
     let mut high = prefix.to_vec();
-    // Ever longer steps: the next key after all that share ever less with it.
+    // Ever longer steps: the next key after all keys that share an ever shorter prefix
+    // with it.
     for length in (1..=at.len()).rev() {
         let mut next = at.get(..length).unwrap_or_default().to_vec();
         match next.last_mut() {
@@ -77,10 +78,10 @@ fn beyond(store: &dyn Readable, prefix: &[u8], at: Vec<u8>) -> Vec<u8> {
     high
 }
 
-/// A key about half-way between two.
+/// A key about half-way between two keys.
 fn between(low: &[u8], high: &[u8]) -> Option<Vec<u8>> {
     let shared = low.iter().zip(high).take_while(|(l, h)| l == h).count();
-    // As many bytes behind what they share as a number takes, with one to spare.
+    // As many bytes behind the common prefix as a number holds, with one to spare.
     let number = |key: &[u8]| {
         let tail = key.iter().skip(shared).chain(std::iter::repeat(&0));
         tail.take(15).fold(0, |n: u128, b| n << 8 | u128::from(*b))

@@ -1,7 +1,7 @@
-//! The files that speak for a host: its robots.txt, and its tdmrep.json.
+//! The files with a host's rules: its robots.txt and its tdmrep.json.
 //!
-//! `robots` (what an answer means), `robots_recheck` (what newer rules allow again), `tdmrep`. Here
-//! are the parsed rules in memory.
+//! `robots` (the meaning of each answer), `robots_recheck` (URLs that newer rules allow),
+//! `tdmrep`. Here is the cache of parsed rules.
 
 pub mod robots;
 pub mod robots_recheck;
@@ -20,8 +20,8 @@ pub use robots::{RobotsAnswer, RobotsTask};
 pub use robots_recheck::Recheck;
 pub use tdmrep::{TdmRecord, obeyed};
 
-/// Robots rules kept in memory at most, in bytes: a farm of hosts may serve each
-/// as long a robots.txt as is read.
+/// Most bytes of robots rules in memory: many hosts may each serve a robots.txt of the
+/// greatest accepted length.
 const MAX_CACHED_RULES: usize = if cfg!(test) {
     1024 * 1024
 } else {
@@ -32,7 +32,7 @@ const MAX_CACHED_RULES: usize = if cfg!(test) {
 #[derive(Default)]
 pub struct HostFiles {
     rules: HashMap<(HostKey, &'static str), Arc<Robots>>,
-    /// What `rules` takes in memory.
+    /// Size of `rules` in memory, in bytes.
     bytes: usize,
     /// Whether some host's addresses are to be compared with its new robots rules.
     rechecking: bool,
@@ -44,12 +44,12 @@ impl HostFiles {
         self.rechecking
     }
 
-    /// Takes note that the rules of a host have changed.
+    /// Notes that the rules of a host have changed.
     pub fn expect_recheck(&mut self) {
         self.rechecking = true;
     }
 
-    /// Finds in the store whether any host's rules have changed.
+    /// Looks up in the store whether any host's rules have changed.
     pub fn look_up_rechecks(&mut self, store: &dyn Store) -> Result<(), StoreError> {
         self.rechecking = Recheck::first(store)?.is_some();
         Ok(())
@@ -74,7 +74,7 @@ impl HostFiles {
         Ok(rules)
     }
 
-    /// What the rules of the host's other scheme ask for: both share one clock.
+    /// The crawl delay of the host's other scheme: both share one clock.
     pub fn other_delay(
         &mut self,
         store: &dyn Store,
@@ -89,14 +89,14 @@ impl HostFiles {
         }
     }
 
-    /// Whether what is held is counted right, and within its bound.
+    /// Whether the byte count is right and within its bound.
     #[cfg(test)]
     pub fn is_within_bound(&self) -> bool {
         let held: usize = self.rules.values().map(|rules| rules.size()).sum();
         held == self.bytes && held <= MAX_CACHED_RULES
     }
 
-    /// Replaces the rules of a host in memory, or forgets them.
+    /// Replaces or removes the cached rules of a host.
     pub fn replace(&mut self, host: &HostKey, scheme: &'static str, rules: Option<Arc<Robots>>) {
         let key = (host.clone(), scheme);
         if let Some(old) = self.rules.remove(&key) {

@@ -1,5 +1,5 @@
-//! robots.txt as a matter of the frontier: when it is asked, what each answer
-//! means for the host, and the parsed rules in memory (RFC 9309 section 2.3).
+//! robots.txt in the frontier: when it is requested, the effect of each answer on the
+//! host, and the parsed rules in memory (RFC 9309 section 2.3).
 //!
 //! | answer | means |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! Where the RFC leaves a choice, the stricter way is taken:
 //! - A sixth redirect makes the rules unreachable (it might make them missing), and
 //!   so does a redirect that cannot be followed (section 2.3.1.2).
-//! - 429 is no word about rules but a plea for patience, so it makes them
-//!   unreachable though it is a 4xx. 408, 421 and 425 were not answers either and are
-//!   asked again (`web/fetch/outcome.rs`). `Retry-After` is obeyed whatever the status.
-//! - Rules that are older than a day are not used while new ones cannot be had, and
-//!   a host that stays unreachable is never taken for one without rules (sections
-//!   2.3.1.4 and 2.4). It is parked, and asked again when that ends.
+//! - 429 asks for patience and says nothing about rules, so it makes them unreachable
+//!   although it is a 4xx. 408, 421 and 425 are not answers either, and the request is
+//!   repeated (`web/fetch/outcome.rs`). `Retry-After` is obeyed for every status.
+//! - Rules older than a day are not used while new ones cannot be fetched, and a host
+//!   that stays unreachable is never treated as one without rules (sections 2.3.1.4 and
+//!   2.4). It is parked, and asked again when the parking ends.
 
 use std::time::Duration;
 
@@ -36,10 +36,10 @@ use crate::crawl::frontier::transaction::Transaction;
 use crate::page::{Bucket, Outcome, Reason};
 use crate::web::robots::{MAX_ROBOTS_BYTES, Robots};
 
-/// Redirects in a row that a robots.txt may take (RFC 9309 section 2.3.1.2).
+/// Most redirects in a row for a robots.txt (RFC 9309 section 2.3.1.2).
 const MAX_REDIRECTS: u8 = 5;
 
-/// What came back when a robots.txt was asked for.
+/// The answer to a request for a robots.txt.
 #[derive(Debug, Clone)]
 pub enum RobotsAnswer {
     /// Status 2xx: the rules.
@@ -51,22 +51,21 @@ pub enum RobotsAnswer {
     /// Status 5xx, a timeout, no connection, no such name: everything is
     /// forbidden until it answers.
     Unreachable {
-        /// What went wrong.
+        /// The failure.
         reason: Reason,
-        /// What the server asked for.
+        /// The pause that the server asked for.
         retry_after: Option<Duration>,
     },
 }
 
 impl RobotsAnswer {
-    /// The answer that the outcome of a fetch amounts to; `body` is what a 2xx
-    /// brought.
+    /// The answer of a fetch with this outcome; `body` is that of a 2xx.
     pub fn of(outcome: &Outcome, body: Option<Bytes>) -> Self {
         match (outcome, body) {
             (Outcome::Redirect { to }, _) => Self::Redirect(to.clone()),
             (Outcome::Done, Some(body)) => Self::Rules(body),
             (Outcome::Done, None) => Self::Missing,
-            // Rules are asked for without a condition, so this is no answer.
+            // The request had no condition, so 304 is not a valid answer.
             (Outcome::Unchanged, _) => Self::Unreachable {
                 reason: Reason::Protocol,
                 retry_after: None,
@@ -91,7 +90,7 @@ impl RobotsAnswer {
 }
 
 impl RobotsAnswer {
-    /// What it says of the machine behind the host.
+    /// The effect of the answer on the health of the host.
     pub fn news(&self, elapsed: Duration) -> News {
         match self {
             Self::Unreachable { reason, .. } if is_trouble(*reason) => News::Troubled,
@@ -101,16 +100,16 @@ impl RobotsAnswer {
     }
 }
 
-/// A robots.txt that was asked for.
+/// A leased robots.txt.
 pub struct RobotsTask<'a> {
-    /// Where it was asked.
+    /// The requested address.
     pub url: &'a PageUrl,
-    /// The host whose rules it gives.
+    /// The host that the rules apply to.
     pub owner: &'a HostKey,
     pub scheme: &'static str,
     /// Redirects so far.
     pub redirects: u8,
-    /// What the rules of the owner's other scheme ask for: both share one clock.
+    /// The crawl delay of the owner's other scheme: both share one clock.
     pub other_delay: Option<Duration>,
     pub policy: &'a Policy,
     pub intake: Intake<'a>,
@@ -118,8 +117,8 @@ pub struct RobotsTask<'a> {
 }
 
 impl RobotsTask<'_> {
-    /// Books an answer at the host that gave it. The host that owns the rules books its own
-    /// failure when the answer is settled.
+    /// Books an answer at the host that gave it. The failure of the owner of the rules is
+    /// booked when the answer is settled.
     pub fn book(
         &self,
         asked: &mut HostRecord,
@@ -146,8 +145,8 @@ impl RobotsTask<'_> {
         }
     }
 
-    /// Takes an answer into the record of the owner. Returns what became of the task, and the
-    /// rules if they are known now.
+    /// Applies an answer to the owner's record. Returns the state of the task, and the
+    /// rules if they are now known.
     pub fn settle(
         &self,
         tx: &mut Transaction<'_>,
@@ -194,7 +193,7 @@ impl RobotsTask<'_> {
         tx.meta.counts.bytes += body.len() as u64;
         if self.policy.sitemaps {
             for text in rules.sitemaps() {
-                // What is no address names nothing that could be read.
+                // A malformed sitemap address is ignored.
                 if let Ok(url) = self.url.join(text) {
                     self.intake.add_sitemap(tx, url, Origin::default())?;
                 }
@@ -203,7 +202,7 @@ impl RobotsTask<'_> {
         Ok(rules)
     }
 
-    /// Queues the address that the rules lie at, at its host.
+    /// Queues the redirect target of the rules, at its own host.
     fn redirect(&self, tx: &mut Transaction<'_>, to: &PageUrl) -> Result<(), StoreError> {
         let errand = RobotsErrand {
             url: to.as_str().to_owned(),

@@ -1,8 +1,8 @@
-//! Looking again at what former robots rules forbade, when a host's new ones
-//! differ.
+//! Checks again the addresses that former robots rules forbade, when a host's rules have
+//! changed.
 //!
-//! A host may have millions of addresses, so the look goes on in batches, one for
-//! each call of [`Frontier::lease`](crate::crawl::frontier::Frontier::lease), and where it stands
+//! A host may have millions of addresses, so the check goes on in batches, one for each
+//! call of [`Frontier::lease`](crate::crawl::frontier::Frontier::lease), and its position
 //! is in the store.
 
 use std::ops::ControlFlow;
@@ -20,18 +20,18 @@ use crate::web::robots::Robots;
 /// Records read in one batch.
 const MAX_LOOKS: usize = if cfg!(test) { 10 } else { 1_000 };
 
-/// A host that is to be looked at.
+/// A host that is to be checked.
 pub struct Recheck {
     pub host: HostKey,
     pub scheme: &'static str,
-    /// The key that says so.
+    /// The key of the pending check.
     errand: Vec<u8>,
-    /// The `U` key to begin at; empty for the first.
+    /// The `U` key to continue at; empty for the first.
     from: Vec<u8>,
 }
 
 impl Recheck {
-    /// The first host to be looked at.
+    /// The first host that is to be checked.
     pub fn first(store: &dyn Store) -> Result<Option<Self>, StoreError> {
         let mut found = None;
         store.scan(keys::RECHECKS, &[], &mut |key, value| {
@@ -53,7 +53,7 @@ impl Recheck {
         }))
     }
 
-    /// Queues what the rules allow now among the next addresses.
+    /// Queues the allowed addresses among the next ones.
     pub fn look(self, tx: &mut Transaction<'_>, rules: &Robots) -> Result<(), StoreError> {
         let mut found: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
         let mut next = None;
@@ -79,8 +79,8 @@ impl Recheck {
                 continue;
             }
             match kind {
-                // Its words were forgotten when it was dropped. The next page that
-                // embeds it adds it again, with its words.
+                // Its words were deleted when it was dropped. The next page that embeds
+                // it adds it again, with its words.
                 TaskKind::Image => tx.forget(key, Reason::Robots),
                 _ => requeue(tx, &key, kind, &self.host, record)?,
             }

@@ -1,9 +1,9 @@
-//! `/.well-known/tdmrep.json` as a matter of the frontier: when it is asked, and what
-//! is kept of it (TDM Reservation Protocol, W3C Community Group).
+//! `/.well-known/tdmrep.json` in the frontier: when it is requested, and which part of it
+//! is stored (TDM Reservation Protocol, W3C Community Group).
 //!
-//! It is asked before a host's first page or image, for each scheme by itself, and
-//! again when it is as old as robots rules may become. It stands under the host's
-//! clock like everything else, and where robots.txt forbids it, it is not asked.
+//! It is requested before a host's first page or image, separately for each scheme, and
+//! again when it has reached the maximum age of robots rules. The host's clock applies to
+//! it as to any request, and it is not requested where robots.txt forbids it.
 //!
 //! | answer | means |
 //! |---|---|
@@ -12,10 +12,10 @@
 //! | none, or trouble that may pass (5xx, 429) | what was known holds on; at first nothing |
 //! | all else | nothing is said |
 //!
-//! A redirect to another host is not followed: what lies there has a file of its own,
-//! and pages that moved there are asked there. The protocol fails open, so unlike
-//! robots.txt no host ever waits for this file longer than for one answer. Only where
-//! the host's very address could not be found nothing was asked, and it will be.
+//! A redirect to another host is not followed: that host has a file of its own, which
+//! covers pages that moved there. The protocol fails open, so unlike for robots.txt no
+//! host waits for this file longer than for one answer. Only if the name of the host
+//! could not be resolved, nothing was requested, and the request is still due.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,16 +29,15 @@ use crate::crawl::frontier::store::{Store, StoreError};
 use crate::page::{Obeyed, Outcome, Reason};
 use crate::web::robots::{TDMREP_PATH, TdmRule, parse_tdmrep};
 
-/// Redirects in a row that are followed; the protocol names no number, so it is that
-/// of robots.txt.
+/// Most redirects in a row; the protocol names no number, so it is that of robots.txt.
 const MAX_REDIRECTS: u8 = 5;
 
-/// What is known of a host's file, for one scheme.
+/// The stored state of a host's file, for one scheme.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TdmRecord {
-    /// When it was asked, in milliseconds since 1970.
+    /// Time of the request, in milliseconds since 1970.
     pub at: u64,
-    /// Where on the host it lies instead, while that is still to be asked.
+    /// Redirect target on the same host that is still to be requested.
     pub moved: Option<String>,
     /// Redirects so far.
     pub redirects: u8,
@@ -47,8 +46,8 @@ pub struct TdmRecord {
 }
 
 impl Policy {
-    /// The same, with the signals obeyed that `section` says. `keeps` is whether the
-    /// job keeps anything that a reservation could speak of.
+    /// The same, with the signals that `section` obeys. `keeps` is whether the job keeps
+    /// anything that a reservation could apply to.
     pub fn with_consent(self, section: &config::Consent, keeps: bool) -> Self {
         Self {
             tdmrep: section.tdmrep && keeps,
@@ -58,7 +57,7 @@ impl Policy {
     }
 }
 
-/// Which terms of use the section says to obey.
+/// The terms of use that the section obeys.
 pub fn obeyed(section: &config::Consent) -> Obeyed {
     let obeys = |signal| section.obey.contains(&signal);
     Obeyed {
@@ -69,14 +68,14 @@ pub fn obeyed(section: &config::Consent) -> Obeyed {
 }
 
 impl TdmRecord {
-    /// What is stored of a host's file. Read with every page and image: most hosts have no file,
-    /// and its record is of a few bytes.
+    /// The stored state of a host's file. Read for every page and image: most hosts have
+    /// no file, and their records have a few bytes.
     pub fn of(store: &dyn Store, host: &HostKey, scheme: &str) -> Result<Option<Self>, StoreError> {
         codec::get(store, &keys::tdmrep(host, scheme))
     }
 
-    /// The file after an outcome, and what becomes of the task. `self` is what was known,
-    /// `asked` where it was asked and after how many redirects.
+    /// The state after an outcome, and the result of the task. `self` is the previous
+    /// state, `asked` the requested address and the number of redirects.
     pub fn after(
         self,
         (host, scheme, redirects): (&HostKey, &str, u8),
@@ -84,7 +83,7 @@ impl TdmRecord {
         body: &[u8],
         now: u64,
     ) -> (Settled, Self) {
-        // A reservation is not lifted by a server that is down for an hour.
+        // A server that is down for an hour does not lift a reservation.
         let earlier = self.rules;
         let known = Self {
             at: now,
@@ -116,8 +115,8 @@ impl TdmRecord {
         }
     }
 
-    /// Where the file is to be asked next, with the redirects so far; `None` while what is known
-    /// holds. `known` is what is stored.
+    /// The next request for the file, with the redirects so far; `None` while the stored
+    /// state is valid. `known` is the stored state.
     pub fn next_request(
         known: Option<Self>,
         host: &HostKey,
@@ -203,7 +202,7 @@ mod tests {
         let reason = Reason::BadRedirect;
         assert_eq!(settled, Settled::Dropped { reason });
         assert_eq!(known.moved, None);
-        // Asked again when it is as old as robots rules may become.
+        // Requested again at the maximum age of robots rules.
         let policy = test_policy();
         let at = |now| TdmRecord::next_request(Some(known.clone()), &host, "http", &policy, now);
         assert_eq!(at(7), None);

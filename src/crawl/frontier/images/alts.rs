@@ -1,10 +1,10 @@
-//! Alt texts that stand on page after page of a host, at one image after the other:
-//! a template wrote them, not a person.
+//! Alt texts that appear on page after page of a host at different images: template
+//! boilerplate.
 //!
-//! The first sights of a text are kept with their images, so that they can be marked
-//! as well once there are enough. A text at one image on every page is none of these:
-//! it may well describe that image. Whether a single text says anything is not asked
-//! here; that is seen without knowing the host.
+//! The first occurrences of a text are stored with their images, so that these can be
+//! marked as well once there are enough. A text at the same image on every page is not
+//! boilerplate: it may well describe that image. Whether a single text is meaningful is
+//! judged elsewhere; that needs no knowledge of the host.
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
@@ -19,36 +19,36 @@ use crate::crawl::frontier::transaction::Transaction;
 use crate::crawl::frontier::{codec, contexts, keys};
 use crate::page::{AltKind, TaskKind};
 
-/// Different images on different pages that make a text suspicious; as many are
-/// remembered.
+/// Number of different images on different pages that makes a text suspicious; as many
+/// occurrences are stored.
 const MANY: usize = 5;
 
-/// One of so many pages of the host must have the text as well: five pictures of
-/// "a cat" among a thousand pages are five pictures of a cat.
+/// At least one in this number of the host's pages must have the text as well: five
+/// pictures of "a cat" among a thousand pages are five pictures of a cat.
 const ONE_OF: u64 = 4;
 
-/// What is known of one alt text on the pages of one host.
+/// The stored occurrences of one alt text on the pages of one host.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct AltRecord {
-    /// The first sights, no image and no page twice; at most [`MANY`].
+    /// The first occurrences, without repeated images or pages; at most [`MANY`].
     pub sights: Vec<Sight>,
-    /// Pages that have it: the sights, and once these are full, those that have it at
-    /// yet another image.
+    /// Pages with the text: the stored occurrences, and once these are full, pages that
+    /// have the text at yet another image.
     pub pages: u64,
-    /// It is boilerplate, and stays so.
+    /// Whether the text is boilerplate; once true, it stays true.
     pub boilerplate: bool,
 }
 
-/// An image with the text, and the page on which it has it.
+/// An image with the text, and the page that embeds it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sight {
     pub image: PageUrl,
     pub page: PageUrl,
 }
 
-/// Marks the alt texts of a page's images that its host repeats. `documents` is
-/// how many pages of the host are known, `first` whether this one is new among
-/// them, `unknown` the perplexity that stands for a text that says nothing.
+/// Marks the alt texts of a page's images that its host repeats. `documents` is the
+/// number of known pages of the host, `first` whether this page is new among them,
+/// `unknown` the perplexity of a text without meaning.
 pub fn mark(
     tx: &mut Transaction<'_>,
     page: &PageUrl,
@@ -86,8 +86,8 @@ pub fn mark(
     Ok(())
 }
 
-/// Marks the text where it was seen before it was known for what it is: at the image
-/// of that address, or at what is there in its place.
+/// Marks an earlier occurrence of the text: at the image of that address, or at the image
+/// that stands in for it.
 fn mark_earlier(tx: &mut Transaction<'_>, sight: &Sight, unknown: f64) -> Result<(), StoreError> {
     for image in spares::stand_ins(tx, &sight.image)? {
         let Some((url, known)) = super::follow(tx, &image)? else {
@@ -114,7 +114,7 @@ fn mark_earlier(tx: &mut Transaction<'_>, sight: &Sight, unknown: f64) -> Result
 }
 
 impl AltRecord {
-    /// Takes note of a sight; whether it changes anything.
+    /// Adds an occurrence. Returns whether that changes anything.
     fn see(&mut self, image: &PageUrl, page: &PageUrl) -> bool {
         let known = |s: &Sight| s.image == *image || s.page == *page;
         if self.sights.iter().any(known) {

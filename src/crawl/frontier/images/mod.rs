@@ -1,5 +1,5 @@
-//! Images and the words around them: adding, other addresses of the same picture, and texts that a
-//! host repeats.
+//! Images and the words around them: adding, other addresses of the same picture, and
+//! texts that a host repeats.
 
 pub mod alts;
 pub mod spares;
@@ -15,13 +15,13 @@ use crate::address::PageUrl;
 use crate::page::TaskKind;
 pub use spares::Instead;
 
-/// Redirects of images that words are carried along at most.
+/// Most redirects of images along which words are carried.
 const MAX_CONTEXT_HOPS: usize = 20;
 
-/// Takes back what a page said around an image, as it does not allow its use any
-/// more. An image that waits to be fetched is forgotten where it has no other
-/// words, as if it had never been met; one that is leased out is judged when it
-/// arrives, and of one that is kept the note is taken.
+/// Withdraws a page's words around an image, because the page no longer allows its use. A
+/// queued image without other words is deleted, as if it had never been found. A leased
+/// image is judged when it arrives. For an image that is already kept, the transaction
+/// receives an edit of the output.
 pub fn withhold(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -57,8 +57,8 @@ pub fn withhold(
     Ok(())
 }
 
-/// Where the redirects of an image lead that are known, and what is known there;
-/// `None` where they lead nowhere.
+/// The end of the known redirects of an image, and its record; `None` where they lead
+/// nowhere.
 pub fn follow(
     tx: &Transaction<'_>,
     image: &PageUrl,

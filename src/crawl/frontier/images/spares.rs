@@ -1,21 +1,21 @@
-//! Other addresses of the same picture: which one is asked for when there is no image at
-//! the best.
+//! Other addresses of the same picture, requested in order when the best one has no
+//! image.
 //!
-//! A page offers a picture in several sizes. The best of them is queued as an image like
-//! any other, and the rest lies beside the words that the page has around it. Where the
-//! server says that there is nothing at that address (404 or 410), the words move on to
-//! the next one in the same batch, which is queued in its turn: under the clock of its own
-//! host, and judged by scope, robots rules and terms of use like everything else. So
-//! whatever kills the process, the words lie at exactly one address.
+//! A page offers a picture in several sizes. The best address is queued as an image like
+//! any other, and the rest is stored beside the words that the page has around it. If the
+//! server has nothing at that address (404 or 410), the words move to the next address in
+//! the same batch. That address is queued in turn, under the clock of its own host, and
+//! checked against scope, robots rules and terms of use like any other. So the words are
+//! at exactly one address even after a crash.
 //!
-//! Each page's words follow what that page offers. An address that is known already is
-//! never asked for twice: the words are given to the image that came from there, or go on
-//! to the next address where none did.
+//! The words of each page follow the addresses of that page. A known address is never
+//! requested twice: its image, if it has one, receives the words; otherwise they move to
+//! the next address.
 //!
-//! Only an address that is gone is replaced. One that rules keep out, or that brings
-//! something else than a picture, ends the search, as the operator or the server has
-//! spoken about this picture; but while a replacement is looked for, an address that
-//! robots rules or the scope keep out is passed over.
+//! Only a missing image is replaced. An address that rules exclude, or that returns
+//! something else than a picture, ends the search, because the operator or the server has
+//! decided about this picture. During the search for a replacement, however, an address
+//! that robots rules or the scope exclude is skipped.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,28 +31,29 @@ use crate::crawl::frontier::{codec, keys};
 use crate::page::{Reason, TaskKind};
 use crate::topic::strategy::Score;
 
-/// Addresses that are named as those in the place of another at most: every page may
-/// offer others.
+/// Most addresses that are recorded as stand-ins for another: every page may offer
+/// different ones.
 const MAX_NAMED: usize = 8;
 
-/// Which address of the same picture stands for which.
+/// Which addresses of the same picture stand in for each other.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instead {
-    /// It was asked for because there was no image at this one.
+    /// The address that had no image, so that this one was requested in its place.
     pub of: Option<PageUrl>,
-    /// There was no image at it, so these were asked for, or had come already.
+    /// The addresses requested, or already fetched, in place of this one, which had no
+    /// image.
     pub by: Vec<PageUrl>,
 }
 
-/// What is known of an image in this respect.
+/// The stand-ins of an image.
 pub fn instead(store: &dyn Store, image: &PageUrl) -> Result<Instead, StoreError> {
     let key = keys::instead(&keys::url(image, TaskKind::Image));
     let stored = codec::get(store, &key)?;
     Ok(stored.unwrap_or_default())
 }
 
-/// Whether another address is tried where one was dropped for `reason`; `is_spare` where
-/// it was itself tried in place of another.
+/// Whether the next address is tried after this one was dropped for `reason`; `is_spare`
+/// where this one was itself tried in place of another.
 fn passes_on(reason: Reason, is_spare: bool) -> bool {
     match reason {
         Reason::Gone => true,
@@ -61,7 +62,7 @@ fn passes_on(reason: Reason, is_spare: bool) -> bool {
     }
 }
 
-/// Adds an image with one context, or adds the context to what is known.
+/// Adds an image with one context, or adds the context to a known image.
 pub fn add_image(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -76,8 +77,8 @@ pub fn add_image(
     add_words(tx, intake, &new.url, words, (new.score, new.bucket), origin)
 }
 
-/// Adds words to the image at an address, or to the first of their other addresses
-/// where there is none.
+/// Adds words to the image at an address or, where it has none, to the first of the other
+/// addresses.
 pub fn add_words(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -92,8 +93,8 @@ pub fn add_words(
     }
 }
 
-/// Gives the words around an image that was dropped for `reason` to the next of their
-/// addresses, where that reason permits it, and forgets them here.
+/// Moves the words around an image that was dropped for `reason` to their next address,
+/// where the reason permits it, and deletes them here.
 pub fn pass_on(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -117,13 +118,13 @@ pub fn pass_on(
     Ok(())
 }
 
-/// What is known of an image in this respect, what is pending included.
+/// The stand-ins of an image, including pending changes.
 pub fn instead_of(tx: &Transaction<'_>, image: &PageUrl) -> Result<Instead, StoreError> {
     let key = keys::instead(&keys::url(image, TaskKind::Image));
     Ok(tx.read(&key)?.unwrap_or_default())
 }
 
-/// An image and all that stand in its place, in no order.
+/// An image and all of its stand-ins, in no order.
 pub fn stand_ins(tx: &Transaction<'_>, image: &PageUrl) -> Result<Vec<PageUrl>, StoreError> {
     let mut found = vec![image.clone()];
     let mut next = 0;
@@ -159,8 +160,8 @@ fn try_next(
     Ok(())
 }
 
-/// Adds words to the image at this very address. They come back where there is none,
-/// so that another address may be tried.
+/// Adds words to the image at exactly this address. The words are returned where there is
+/// no image, so that another address can be tried.
 fn add_at(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
@@ -188,7 +189,7 @@ fn add_at(
             tx.edits.extend(edit);
             return Ok(None);
         }
-        // What only the scope kept out is judged by the one in force.
+        // An address that only the scope excluded is judged by the current scope.
         Some(State::Dropped { reason })
             if *reason != Reason::Scope && passes_on(*reason, is_spare) =>
         {
@@ -200,7 +201,7 @@ fn add_at(
         _ => {}
     }
     let key = keys::url(&url, TaskKind::Image);
-    // What is refused for good needs no words kept.
+    // No words are kept for an image that is refused for good.
     if verdict.is_ok() && !has_better(tx, &key, &words)? {
         contexts::put(tx, &key, &words)?;
     }
@@ -214,8 +215,8 @@ fn add_at(
     Ok(None)
 }
 
-/// Whether the page of words that were moved here has better ones around this very
-/// address.
+/// Whether the page of words that were moved here has better ones around this address
+/// itself.
 fn has_better(tx: &Transaction<'_>, key: &[u8], words: &Words) -> Result<bool, StoreError> {
     if words.instead_of.is_none() {
         return Ok(false);
@@ -228,8 +229,7 @@ fn has_better(tx: &Transaction<'_>, key: &[u8], words: &Words) -> Result<bool, S
     Ok(known.context.rank <= words.context.rank)
 }
 
-/// Notes which address stands for which. One that was met for its own sake is not
-/// asked for in the place of another.
+/// Records a stand-in. An address that was found independently is not recorded as one.
 fn name_instead(
     tx: &mut Transaction<'_>,
     words: &Words,

@@ -1,5 +1,5 @@
-//! What a learning crawl has stored: the clues of links, what it learned from, and the pages that
-//! its judge goes by.
+//! The stored state of a learning crawl: the features of links, the examples, and the
+//! pages that its judge uses.
 
 use std::ops::ControlFlow;
 
@@ -12,21 +12,21 @@ use crate::crawl::frontier::store::{Store, StoreError};
 use crate::page::{Bucket, Clues, Heard};
 use crate::topic::strategy::{Score, Strategy};
 
-/// How much worse a stored score may have become before it is lowered instead of leased,
-/// and how much better before it is lifted: hardly a page fails to change the scores of
-/// all its links by a little.
+/// How much worse a stored score may become before the link is lowered instead of leased,
+/// and how much better before it is lifted: nearly every page changes the scores of all
+/// its links a little.
 const TOLERANCE: f64 = 1.05;
 
-/// What a page taught.
+/// A training example from one page.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Example {
-    /// What was known of the link.
+    /// The features of the link.
     pub clues: Clues,
-    /// How far on topic it turned out to be, 0 to 1.
+    /// How far on topic the page turned out to be, 0 to 1.
     pub reward: f64,
 }
 
-/// What is stored of the address of this key.
+/// The stored features of the address with this key.
 pub fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<Clues>, StoreError> {
     let key = keys::clues(key);
     codec::get(store, &key)
@@ -52,7 +52,7 @@ pub fn examples(store: &dyn Store) -> Result<Vec<Example>, StoreError> {
     examples
 }
 
-/// All that the judge of pages has kept.
+/// All parts of the judge's state.
 pub fn judged(store: &dyn Store) -> Result<Vec<Heard>, StoreError> {
     let mut kept = Vec::new();
     let mut broken = None;
@@ -70,14 +70,14 @@ pub fn judged(store: &dyn Store) -> Result<Vec<Heard>, StoreError> {
     broken.map_or(Ok(kept), Err)
 }
 
-/// Whether a link that is met again goes so far before its place that it is given another.
+/// Whether a link that is found again has improved enough to move in its queue.
 pub fn is_lifted(known: &UrlRecord, bucket: Bucket, score: f64) -> bool {
     let place = Rank::new(bucket, score, known.seq);
     place.is_better_than(&Rank::new(known.bucket, known.score / TOLERANCE, known.seq))
 }
 
-/// The learned score of a link that waits to be fetched; `None` for seeds, for links without
-/// clues, and where the rating does not learn.
+/// The learned score of a link that waits to be fetched; `None` for seeds, for links
+/// without features, and where the rating does not learn.
 pub fn score_of(
     rating: &dyn Strategy,
     store: &dyn Store,
@@ -91,8 +91,8 @@ pub fn score_of(
     Ok(clues.map(|clues| learning.rate(&clues, record.parts.as_ref())))
 }
 
-/// The record of a queued link whose learned score has become worse than its place; `None` where
-/// its place is about right.
+/// The record of a queued link whose learned score has become worse than its place;
+/// `None` where its place is about right.
 pub fn lowered(
     rating: &dyn Strategy,
     store: &dyn Store,

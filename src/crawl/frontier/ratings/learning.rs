@@ -1,20 +1,21 @@
-//! Ratings that change with every page: what a learning crawl keeps, and when it re-rates.
+//! Ratings that change with every page: the stored state of a learning crawl, and when it
+//! re-rates.
 //!
-//! A link is known by its clues ([`Clues`]), which every page that leads to it adds to.
-//! When a page is finished, what it turned out to be becomes an example: it teaches the
-//! [`Learning`], and lies in the same batch as the page's other effects. Every
-//! [`EXAMPLES_KEPT`] examples what was learned is written as a whole and they are
-//! forgotten. So whatever kills the process, what was learned is what a crawl without a
-//! break would have learned of the same pages.
+//! A link has features ([`Clues`]), and every page with a link to it adds to them. The
+//! result of a finished page becomes an example: it trains the [`Learning`], and is in
+//! the same batch as the page's other effects. Every [`EXAMPLES_KEPT`] examples the whole
+//! learned state is written and the examples are deleted. So after a crash the learned
+//! state is the same as that of an uninterrupted crawl of the same pages.
 //!
-//! Scores that are stored were right when they were written. Those that became too good
-//! are lowered when it is their turn ([`lowered`](super::clues::lowered)). Those that became too
-//! bad rise when another page leads there, and when all are re-rated, each time the number
-//! of examples has doubled: over a whole crawl that is about one rating more a link.
+//! Stored scores were right when they were written. Scores that are now too good are
+//! lowered when the link reaches the head ([`lowered`](super::clues::lowered)). Scores
+//! that are now too bad rise when another page links there, and when all links are
+//! re-rated, each time the number of examples has doubled: over a whole crawl that is
+//! about one more rating per link.
 //!
-//! A page that is the topic's leads to pages that are, and a page that only sounds like it
-//! does not. So what a page is taken for is corrected by what those of its targets turned
-//! out to be that were fetched (relaxation labelling; Chakrabarti, Dom & Indyk 1998).
+//! A page on the topic links to other pages on the topic; a page with merely similar
+//! words does not. So the judgement of a page is corrected by the results of its fetched
+//! targets (relaxation labelling; Chakrabarti, Dom & Indyk 1998).
 //!
 //! This module does not know how links are rated: a [`Learning`] does.
 
@@ -30,22 +31,22 @@ use crate::page::{Bucket, Clues, Heard, Outcome, Reason, Task, TaskKind};
 use crate::topic::strategy::Learning;
 use crate::web::scope::Scope;
 
-/// Examples after which what was learned is written as a whole.
+/// Examples after which the whole learned state is written.
 const EXAMPLES_KEPT: u64 = if cfg!(test) { 4 } else { 1_024 };
 /// The number of examples at which all links are re-rated for the first time.
 const FIRST_RERATING: u64 = 16;
-/// How strongly the targets of a page speak; what share of them on topic says nothing
-/// either way, which is more than half as only what seemed likely was fetched; and how many
-/// targets of that share are added to those that were, so that a few say little.
+/// The weight of a page's targets; the neutral share of on-topic targets, which is more
+/// than half because only promising links were fetched; and the number of targets with
+/// that share that are added as a prior, so that few targets have little effect.
 const TARGETS_WEIGH: f64 = 1.6;
 const TARGETS_EXPECTED: f64 = 0.6;
-/// How strongly they speak where pages are counted. Much less: they are judged by the same
-/// words as the page, so they err where it errs, and what is added up is not evened out by
-/// what is learned later.
+/// Their weight where pages are counted. Much less: targets are judged by the same words
+/// as the page, so the errors are correlated, and later learning does not correct a
+/// count.
 const TARGETS_COUNT: f64 = 0.16;
 const TARGETS_ADDED: f64 = 3.0;
 
-/// A task that is finished, as a learning crawl learns from it.
+/// A finished task, as input for learning.
 pub struct Lesson<'t> {
     pub task: &'t Task,
     /// The `U` key of the task.
@@ -53,13 +54,13 @@ pub struct Lesson<'t> {
     /// Its record as it was leased.
     pub record: &'t UrlRecord,
     pub outcome: &'t Outcome,
-    /// Names the targets of its links.
+    /// Gives the canonical addresses of the targets of its links.
     pub scope: &'t Scope,
 }
 
 impl Lesson<'_> {
-    /// Learns from a page, and passes on to its links what it turned out to be. Returns whether
-    /// all links are to be re-rated from here on.
+    /// Learns from a page, and updates the features of its links with the result. Returns
+    /// whether all links are to be re-rated now.
     pub fn teach(
         &self,
         learning: &dyn Learning,
@@ -74,7 +75,7 @@ impl Lesson<'_> {
             Outcome::Done => self.pass_on(tx, effects, own, known.as_ref())?,
             _ => own,
         };
-        // What was visited before has taught then; a seed has no clues.
+        // A page that was visited before is already an example; a seed has no features.
         let clues = known.filter(|c| c.reward.is_none() && !self.record.was_fetched());
         let Some(clues) = clues else {
             return Ok(false);
@@ -88,8 +89,8 @@ impl Lesson<'_> {
         Ok(examples >= FIRST_RERATING && examples.is_power_of_two())
     }
 
-    /// How far on topic the page turned out to be by itself, 0 to 1; `None` where the outcome
-    /// says nothing of it.
+    /// How far on topic the page turned out to be by itself, 0 to 1; `None` where the
+    /// outcome does not show it.
     fn reward(
         &self,
         learning: &dyn Learning,
@@ -98,7 +99,7 @@ impl Lesson<'_> {
     ) -> Option<f64> {
         match self.outcome {
             Outcome::Done => effects.nearness.as_ref().map(|nearness| {
-                // A seed whose text was given to the model says nothing more.
+                // A seed whose text the model was trained on gives no new information.
                 let told = self.task.bucket == Bucket::Seed && !nearness.is_of_seed();
                 if !told
                     && !self.record.was_fetched()
@@ -108,15 +109,15 @@ impl Lesson<'_> {
                 }
                 learning.judge(nearness)
             }),
-            // A fetch that brings no page is a fetch lost.
+            // A fetch that returns no page is wasted.
             Outcome::Redirect { .. } => Some(0.0),
             Outcome::Drop { reason } if is_of_the_page(*reason) => Some(0.0),
             Outcome::Drop { .. } | Outcome::Unchanged | Outcome::Retry { .. } => None,
         }
     }
 
-    /// Corrects what a page is taken for by its targets that were fetched, and has its links
-    /// carry that. Returns the corrected reward.
+    /// Corrects the judgement of a page by its fetched targets, and updates the features
+    /// of its links. Returns the corrected reward.
     fn pass_on(
         &self,
         tx: &mut Transaction<'_>,
@@ -144,7 +145,7 @@ impl Lesson<'_> {
     }
 }
 
-/// Keeps an example, or all that was learned in place of the examples.
+/// Stores an example, or the whole learned state in place of the examples.
 fn remember(
     tx: &mut Transaction<'_>,
     learning: &dyn Learning,
@@ -161,7 +162,7 @@ fn remember(
     Ok(())
 }
 
-/// Teaches a rating that knows nothing yet what this crawl has learned.
+/// Restores the learned state of this crawl into a new rating.
 pub fn restore(learning: &dyn Learning, store: &dyn Store) -> Result<(), StoreError> {
     if learning.examples() > 0 {
         return Ok(());
@@ -182,12 +183,12 @@ pub fn restore(learning: &dyn Learning, store: &dyn Store) -> Result<(), StoreEr
     Ok(())
 }
 
-/// What a learning crawl knows of the address of this key, what is pending included.
+/// The features of the address with this key, including pending changes.
 fn clues_of(tx: &Transaction<'_>, key: &[u8]) -> Result<Option<Clues>, StoreError> {
     tx.read(&keys::clues(key))
 }
 
-/// The same, and forgets it.
+/// The same, and deletes them.
 pub fn take_clues(tx: &mut Transaction<'_>, key: &[u8]) -> Result<Option<Clues>, StoreError> {
     let clues = clues_of(tx, key)?;
     if clues.is_some() {
@@ -196,8 +197,8 @@ pub fn take_clues(tx: &mut Transaction<'_>, key: &[u8]) -> Result<Option<Clues>,
     Ok(clues)
 }
 
-/// A link that is met, as it is rated by all that is known of its address, which is
-/// kept. `None` where the rating does not learn, and where the address was fetched already.
+/// The rating of a found link by all known features of its address, which are stored.
+/// `None` where the rating does not learn, and where the address was fetched already.
 pub fn meet(
     learning: &dyn Learning,
     tx: &mut Transaction<'_>,
@@ -212,14 +213,14 @@ pub fn meet(
         return Ok(None);
     }
     let mut task = new.clone();
-    // What was never met has none.
+    // A new address has no features.
     let before = match known {
         Some(_) => clues_of(tx, key)?,
         None => None,
     };
     let clues = match before {
         Some(before) if learning.link_value(&before) > learning.link_value(met) => {
-            // The path that is kept is that of the better link.
+            // The stored path is that of the better link.
             task.parts = known.and_then(|known| known.parts).or(task.parts);
             let anchor = known.and_then(|known| known.anchor().map(str::to_owned));
             task.anchor = anchor.or(task.anchor);
@@ -234,7 +235,7 @@ pub fn meet(
     Ok(Some(task))
 }
 
-/// Whether no link changes any more what becomes of an address.
+/// Whether further links cannot change the state of an address.
 fn is_over(known: &UrlRecord) -> bool {
     known.bucket == Bucket::Seed
         || known.was_fetched()
@@ -246,8 +247,8 @@ fn is_over(known: &UrlRecord) -> bool {
         }
 }
 
-/// Whether a failure says something of the page, and not of the network, the host or the
-/// operator's rules.
+/// Whether a failure is evidence about the page, and not about the network, the host or
+/// the operator's rules.
 fn is_of_the_page(reason: Reason) -> bool {
     matches!(
         reason,
@@ -261,7 +262,8 @@ fn is_of_the_page(reason: Reason) -> bool {
     )
 }
 
-/// What those targets of a page say of it that were fetched, as log-odds; 0 where none was.
+/// The evidence of a page's fetched targets about the page, as log-odds; 0 where none was
+/// fetched.
 fn hindsight(tx: &Transaction<'_>, scope: &Scope, links: &[NewTask]) -> Result<f64, StoreError> {
     let (mut good, mut count) = (0.0, 0.0);
     for link in links {
@@ -278,7 +280,7 @@ fn hindsight(tx: &Transaction<'_>, scope: &Scope, links: &[NewTask]) -> Result<f
     Ok(log_odds(share) - log_odds(TARGETS_EXPECTED))
 }
 
-/// A probability whose log-odds are raised by this; as it is where nothing is known.
+/// A probability with its log-odds raised by `by`; unchanged where `by` is 0.
 fn corrected(probability: f64, by: f64) -> f64 {
     if by == 0.0 {
         probability
@@ -287,7 +289,7 @@ fn corrected(probability: f64, by: f64) -> f64 {
     }
 }
 
-/// `ln(p / (1 - p))` of a probability, which is taken for neither 0 nor 1.
+/// `ln(p / (1 - p))` of a probability, clamped away from 0 and 1.
 fn log_odds(probability: f64) -> f64 {
     let p = probability.clamp(1e-4, 1.0 - 1e-4);
     (p / (1.0 - p)).ln()

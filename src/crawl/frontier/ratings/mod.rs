@@ -43,10 +43,10 @@ pub use clues::is_lifted;
 use learning::Lesson;
 pub use worth::{Rating, Worth, worth};
 
-/// What a re-rating came to.
+/// The result of a re-rating.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rescored {
-    /// Addresses that were gone through.
+    /// Addresses that were read.
     pub seen: u64,
     /// Links that are queued or waiting with another score than before.
     pub rescored: u64,
@@ -72,7 +72,7 @@ pub struct Scores {
 }
 
 impl Scores {
-    /// Whether the re-rating has not come to its end.
+    /// Whether the re-rating is not finished.
     pub fn is_under_way(&self) -> bool {
         self.next.is_some()
     }
@@ -82,7 +82,7 @@ impl Scores {
         self.is_under_way() && self.anchors
     }
 
-    /// The same, with the re-rating come to this key; `None` where it is done.
+    /// The same, with the re-rating at this key; `None` where it is finished.
     pub fn reached(&self, next: Option<Vec<u8>>) -> Self {
         Self {
             next,
@@ -110,29 +110,30 @@ impl Rescored {
 /// The rating in force, and how far stored links are rated by it.
 #[derive(Default)]
 pub struct Ratings {
-    /// What links are rated by, where one was set.
+    /// The rating in force, if one was set.
     rating: Option<Arc<dyn Rating>>,
-    /// What all stored links were rated by, and how far a re-rating has come.
+    /// The rating of all stored links, and the position of a re-rating.
     scores: Option<Scores>,
     /// Progress of the current re-rating.
     progress: Rescored,
 }
 
-/// How what is added is rated.
+/// How added links are rated.
 #[derive(Clone, Copy, Default)]
 pub struct InForce<'a> {
     rating: Option<&'a dyn Rating>,
-    /// Whether anchors may have been rated by another keyword table.
+    /// Whether anchors may have been rated with another keyword table.
     other_keywords: bool,
 }
 
 impl<'a> InForce<'a> {
-    /// The rating, where one was set.
+    /// The rating, if one was set.
     pub fn rating(&self) -> Option<&'a dyn Rating> {
         self.rating
     }
 
-    /// A task that is met, as this rates it. What a learning crawl knows of its address is kept.
+    /// The rating of a found task. The features of its address in a learning crawl are
+    /// stored.
     pub fn rate<'n>(
         &self,
         tx: &mut Transaction<'_>,
@@ -159,12 +160,12 @@ impl Ratings {
         self.rating.as_ref()
     }
 
-    /// What learns, if the rating does.
+    /// The learning part of the rating, if it has one.
     pub fn learning(&self) -> Option<&dyn strategy::Learning> {
         self.rating.as_ref().and_then(|rating| rating.learning())
     }
 
-    /// How links are rated that were rated before with the keyword table of this digest.
+    /// How links are rated whose last rating used the keyword table with this digest.
     pub fn in_force(&self, keywords: Option<u64>) -> InForce<'_> {
         let rating = self.rating.as_deref();
         let other = |keywords| rating.is_some_and(|rating| rating.keywords() != keywords);
@@ -174,7 +175,7 @@ impl Ratings {
         }
     }
 
-    /// How an image is rated, whose score needs no keywords.
+    /// How an image is rated; its score needs no keywords.
     pub fn of_images(&self) -> InForce<'_> {
         InForce {
             rating: self.rating.as_deref(),
@@ -234,25 +235,25 @@ impl Ratings {
         self.progress
     }
 
-    /// Where the re-rating goes on; `None` where none is under way.
+    /// Where the re-rating continues; `None` where none is under way.
     pub fn next(&self) -> Option<(&dyn Rating, &Scores, &[u8])> {
         let scores = self.scores.as_ref()?;
         Some((self.rating.as_deref()?, scores, scores.next.as_deref()?))
     }
 
-    /// Takes over how far the re-rating has come, once that is committed.
+    /// Sets the position of the re-rating, once it is committed.
     pub fn came_to(&mut self, scores: Scores, progress: Rescored) {
         self.scores = Some(scores);
         self.progress = progress;
     }
 
-    /// Has all links re-rated from the first, once that is committed.
+    /// Restarts the re-rating of all links, once that is committed.
     pub fn set_scores(&mut self, scores: Scores) {
         self.came_to(scores, Rescored::default());
     }
 
-    /// Learns from a finished task. Where all links are to be re-rated from here on, returns
-    /// the state of that, which is in the transaction as well.
+    /// Learns from a finished task. Where all links are to be re-rated, returns the state
+    /// of that re-rating, which is in the transaction as well.
     pub fn learn(
         &self,
         tx: &mut Transaction<'_>,
@@ -273,7 +274,7 @@ impl Ratings {
         Ok(scores)
     }
 
-    /// Whether a queued record lies above the razor now, and was not fetched before.
+    /// Whether a queued record is above the razor now, and was not fetched before.
     pub fn is_above_razor(
         &self,
         store: &dyn Store,
@@ -288,8 +289,8 @@ impl Ratings {
         Ok(worth.is_some_and(|worth| worth.bucket.is_none()))
     }
 
-    /// The record of a queued link with the score that it is due, where it has become worse than
-    /// its place by what was learned since.
+    /// The record of a queued link with its new score, where learning has made it worse
+    /// than its place.
     pub fn lowered(
         &self,
         store: &dyn Store,

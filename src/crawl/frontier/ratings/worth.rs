@@ -1,4 +1,4 @@
-//! What a stored or new URL is worth by a rating.
+//! The value of a stored or new URL under a rating.
 
 use std::borrow::Cow;
 
@@ -15,18 +15,18 @@ use super::clues;
 
 /// The strategy of a crawl with its keyword table.
 pub trait Rating: Strategy {
-    /// A number that is the same for ratings that give equal scores and buckets to
-    /// equal parts, in every process.
+    /// A number that is equal, in every process, for ratings that give equal scores and
+    /// buckets to equal parts.
     fn digest(&self) -> u64;
 
-    /// The same for their keyword tables.
+    /// The same for the keyword table.
     fn keywords(&self) -> u64;
 
     /// The keyword score of an anchor of these words, as in [`LinkParts::keyword`].
     fn keyword(&self, anchor: &str) -> f64;
 }
 
-/// What a record is worth.
+/// The value of a record.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Worth {
     pub score: f64,
@@ -43,14 +43,14 @@ impl Worth {
         }
     }
 
-    /// The bucket that a record of this worth keeps.
+    /// The bucket for a record of this value.
     pub fn bucket_or_low(&self) -> Bucket {
         self.bucket.unwrap_or(Bucket::Low)
     }
 }
 
-/// What a record is worth by a rating; `None` where it has no score. `anchors` where its
-/// anchor may have been rated with another keyword table.
+/// The value of a record under a rating; `None` where it has no score. `anchors` where
+/// its anchor may have been rated with another keyword table.
 pub fn worth(
     rating: &dyn Rating,
     store: &dyn Store,
@@ -71,9 +71,9 @@ pub fn worth(
         TaskKind::Image => {
             let document = match record.score > 0.0 {
                 true => Some(record.score),
-                // Where nothing is preferred all images are equal.
+                // A strategy without preferences treats all images alike.
                 false if !rating.prefers() => Some(1.0),
-                // A crawl without focus gave it no score; its pages had theirs.
+                // An unfocused crawl gave it no score, but scored its pages.
                 false => contexts::of(store, key)?
                     .iter()
                     .map(|context| context.document_perplexity)
@@ -85,7 +85,7 @@ pub fn worth(
     })
 }
 
-/// What a page is worth by the parts of its score.
+/// The value of a page by the parts of its score.
 fn worth_of_page(
     rating: &dyn Rating,
     target: &PageUrl,
@@ -105,8 +105,8 @@ fn worth_of_page(
     }
 }
 
-/// A page to be added as a rating has it. `anchors` where its anchor may have been rated with
-/// another keyword table.
+/// A page to be added, with its score under a rating. `anchors` where its anchor may have
+/// been rated with another keyword table.
 pub fn rate_new<'n>(rating: &dyn Rating, new: &'n NewTask, anchors: bool) -> Cow<'n, NewTask> {
     let anchor = new.anchor.as_deref().filter(|_| anchors);
     match worth_of_page(rating, &new.url, new.bucket, new.parts, anchor) {

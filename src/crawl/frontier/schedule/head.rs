@@ -1,13 +1,13 @@
-//! What a host is asked for next, and the number of a host in memory.
+//! The next task of a host, and the number of a host in memory.
 
 use crate::crawl::frontier::keys::Rank;
 
-/// The next thing to ask a host for.
+/// The next task of a host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Head {
     /// Its place among all hosts' heads.
     pub rank: Rank,
-    /// The queue that it stands in.
+    /// Class of its queue.
     pub class: u8,
     /// Key of the queue entry.
     pub queue_key: Vec<u8>,

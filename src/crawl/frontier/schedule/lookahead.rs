@@ -1,12 +1,12 @@
-//! The hosts that rest for a moment, by the page that they will be asked for next.
+//! The hosts in a short crawl delay, ordered by their next page.
 //!
-//! A host may be asked for one page at a time and then rests, and what is about the topic
-//! stands on few hosts. Leasing every host that is ready spends fetches on poor
-//! links only because the hosts of the good ones rest. So a link is held against the best one that
-//! waits for its host (best-first, as for one host alone: Cho, Garcia-Molina & Page 1998).
+//! A host gets one request at a time and then rests, and the pages on a topic are on few
+//! hosts. Leasing every ready host at once spends fetches on weak links while the strong
+//! ones wait out their crawl delay. So a link is compared with the best one that waits
+//! for its host (best-first, as on a single host: Cho, Garcia-Molina & Page 1998).
 //!
-//! Only a short rest is waited for, so one slow host does not hold up the others. Nor is a
-//! seed waited for: it is asked for whatever it promises.
+//! Only short delays are waited for, so one slow host does not hold up the others. Seeds
+//! are never waited for and never made to wait.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,22 +14,22 @@ use super::head::{Head, Slot};
 use crate::crawl::frontier::keys::{Rank, class};
 use crate::page::Bucket;
 
-/// The longest rest that is waited for, in milliseconds.
+/// The longest delay that is waited for, in milliseconds.
 pub const MAX_REST: u64 = 5_000;
-/// Hosts that are looked at for one whose rest is still waited for.
+/// Most hosts that are examined to find one whose delay is still waited for.
 const MAX_LOOKED: usize = 100;
 
-/// The hosts that rest.
+/// The hosts in a short delay.
 #[derive(Debug, Default)]
 pub struct Resting {
-    /// Until when each is waited for, in milliseconds since 1970.
+    /// The end of each wait, in milliseconds since 1970.
     by_rank: BTreeMap<(Rank, Slot), u64>,
     of: HashMap<Slot, Rank>,
 }
 
 impl Resting {
-    /// A host rests that is asked next for what `head` says, until the time `due` where
-    /// that is known. Only pages other than seeds are waited for.
+    /// Adds a host in its delay, which ends at `due` where that is known. `head` is its
+    /// next task. Only pages other than seeds are waited for.
     pub fn insert(&mut self, slot: Slot, head: &Head, due: Option<u64>, now: u64) {
         self.remove(slot);
         let last = now.saturating_add(MAX_REST);
@@ -41,7 +41,7 @@ impl Resting {
         }
     }
 
-    /// A host does not rest, or not any more.
+    /// Removes a host that is not, or no longer, in its delay.
     pub fn remove(&mut self, slot: Slot) {
         if let Some(rank) = self.of.remove(&slot) {
             self.by_rank.remove(&(rank, slot));
@@ -86,7 +86,7 @@ mod tests {
         resting.insert(2, &page(7.0), Some(1_500), 1_000);
         resting.insert(3, &page(6.0), None, 1_000);
         assert_eq!(resting.best(1_000), Some(rank(6.0)));
-        // One that answers slowly is not waited for longer either.
+        // A host that answers slowly is not waited for longer either.
         resting.insert(2, &page(7.0), Some(9_000), 8_000);
         assert_eq!(resting.best(8_000), Some(rank(7.0)));
         resting.remove(2);

@@ -1,9 +1,9 @@
 //! The hosts in memory and the order in which they are asked.
 //!
-//! `head` (what a host is asked for next), `shared_limits` (clocks that hosts share), `lookahead`
-//! (hosts in their delay, by their best link), `newcomers` (how many requests may be open at hosts
-//! that have given nothing yet), `order` (all hosts, by what they wait for). None of these reads
-//! the store.
+//! `head` (the next task of a host), `shared_limits` (clocks that hosts share),
+//! `lookahead` (hosts in their delay, by their best link), `newcomers` (the limit of open
+//! requests to hosts that have returned nothing yet), `order` (all hosts, by the event
+//! that they wait for). None of these reads the store.
 
 mod head;
 mod lookahead;

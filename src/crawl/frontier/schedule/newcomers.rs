@@ -1,39 +1,38 @@
-//! How many requests may be open at hosts that are not known to answer.
+//! The limit of open requests to hosts that are not known to answer.
 //!
-//! A host may take the connection and say nothing, or a byte now and then: names and
-//! addresses for such hosts cost nothing, and each holds a request for as long as the job
-//! waits for an answer. So those that have given nothing yet, and those that failed last,
-//! are *newcomers*, and the requests that are open at them are bounded. The bound follows
-//! what they are found to be: three quarters of all requests while newcomers answer
-//! promptly, as in a broad crawl that meets ever new hosts, and a quarter where they keep
-//! silent. There is no bound before any host has given something, so a crawl begins as fast
-//! as it may.
+//! A host may accept a connection and send nothing, or a byte now and then. Names and
+//! addresses for such hosts cost nothing, and each holds a request until the job's
+//! timeout. So hosts that have returned nothing yet, and those that failed last, are
+//! *newcomers*, and the number of open requests to them is limited. The limit adapts:
+//! three quarters of all requests while newcomers answer promptly, as in a broad crawl
+//! that keeps finding new hosts, and a quarter while they stay silent. There is no limit
+//! before the first host has returned something, so a crawl starts at full speed.
 //!
 //! This module reads no store and no clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A newcomer that takes longer is silent, in milliseconds.
+/// A newcomer that takes longer counts as silent, in milliseconds.
 const PROMPT: u64 = 3_000;
 
-/// By how much one that is silent lowers the bound; a prompt one raises it by one.
+/// A silent newcomer lowers the limit by this much; a prompt one raises it by one.
 const LOWERED: usize = 4;
 
-/// The requests that are open at newcomers.
+/// The open requests to newcomers.
 #[derive(Debug)]
 pub struct Newcomers {
-    /// Requests that may be open at all.
+    /// The greatest number of open requests overall.
     most: usize,
     bound: usize,
-    /// Leases that are not silent yet, in the order in which they were given, with when.
+    /// Leases that are not silent yet, in the order of granting, with their times.
     young: BTreeMap<u64, u64>,
     silent: BTreeSet<u64>,
-    /// Whether a host has given anything since this process began.
+    /// Whether any host has returned something since this process started.
     any_gave: bool,
 }
 
 impl Default for Newcomers {
-    /// Without a bound until it is known how many requests may be open.
+    /// Without a limit until the number of open requests is set.
     fn default() -> Self {
         Self {
             most: usize::MAX,
@@ -46,7 +45,7 @@ impl Default for Newcomers {
 }
 
 impl Newcomers {
-    /// So many requests may be open at the same time.
+    /// Sets the greatest number of open requests.
     pub fn set_most(&mut self, most: usize) {
         if most != self.most {
             self.most = most;
@@ -54,7 +53,7 @@ impl Newcomers {
         }
     }
 
-    /// How many more may be opened.
+    /// The number of further requests that may be opened.
     pub fn room(&self) -> usize {
         if self.any_gave {
             self.bound.saturating_sub(self.open())
@@ -63,7 +62,7 @@ impl Newcomers {
         }
     }
 
-    /// Sees who has become silent by `now`.
+    /// Notes the newcomers that have become silent by `now`.
     pub fn look(&mut self, now: u64) {
         while let Some(first) = self.young.first_entry()
             && now >= first.get().saturating_add(PROMPT)
@@ -75,13 +74,13 @@ impl Newcomers {
         }
     }
 
-    /// A newcomer is asked.
+    /// Books a request to a newcomer.
     pub fn asked(&mut self, lease: u64, now: u64) {
         self.young.insert(lease, now);
     }
 
-    /// A lease at any host has ended. `answered` is whether the host failed last, `gave` whether it
-    /// has ever given something.
+    /// Books the end of a lease at any host. `answered` is whether the host has no
+    /// failure now, `gave` whether it has ever returned something and did not fail last.
     pub fn ended(&mut self, lease: u64, answered: bool, gave: bool) {
         self.silent.remove(&lease);
         if self.young.remove(&lease).is_some() && answered {
@@ -119,7 +118,7 @@ mod tests {
         (0..64).for_each(|lease| newcomers.asked(lease, 0));
         newcomers.look(60_000);
         assert_eq!(newcomers.room(), usize::MAX);
-        // Rules alone say nothing of what a host gives.
+        // Robots rules alone do not count as content.
         newcomers.ended(0, true, false);
         assert_eq!(newcomers.room(), usize::MAX);
         newcomers.ended(1, true, true);
@@ -136,7 +135,7 @@ mod tests {
         assert_eq!(newcomers.room(), 40);
         newcomers.look(1_000 + PROMPT);
         assert_eq!(newcomers.room(), 16 - 8);
-        // What comes late after all makes nothing better.
+        // A late answer does not raise the limit.
         (1..=8).for_each(|lease| newcomers.ended(lease, true, true));
         assert_eq!(newcomers.room(), 16);
         for lease in 9..100 {

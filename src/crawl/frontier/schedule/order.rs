@@ -1,17 +1,15 @@
-//! The hosts in memory: who may be asked now, who later, and in which order.
+//! The hosts in memory: which ones may be requested now, which later, and in which order.
 //!
-//! Every host that has something queued or leased has an entry, and stands in at
-//! most one of five ordered sets: *ready* by the rank of its head (and of its next image, in
-//! a set of its own), *due* by the
-//! time it may be asked again, *parked* by the time it is tried again after it
-//! was given up, *held* by its rank at a group whose clock runs, or *kept back* by its rank
-//! while enough requests are open at hosts that have given nothing yet. Leasing is the
-//! first of the ready set, so priorities hold across hosts. All operations cost
-//! the logarithm of the number of active hosts. This module reads no store and no
-//! clock.
+//! Every host with queued or leased tasks has an entry, and is in at most one of five
+//! ordered sets: *ready* by the rank of its head (and of its next image, in a separate
+//! set), *due* by the time of its next request, *parked* by the time of the next attempt
+//! after it was given up, *held* by its rank at a group whose clock runs, or *kept back*
+//! by its rank while enough requests to newcomers are open. Leasing takes the first of
+//! the ready set, so priorities hold across hosts. All operations cost the logarithm of
+//! the number of active hosts. This module reads no store and no clock.
 //!
-//! Where hosts are held at a group, one host of that group is ready, or the group
-//! stands in the due set itself; so none is held for ever.
+//! Where hosts are held at a group, one host of that group is ready, or the group itself
+//! is in the due set, so no host is held for ever.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,13 +20,13 @@ use crate::address::HostKey;
 use crate::crawl::frontier::keys::Rank;
 use crate::crawl::frontier::record::{GroupKey, GroupRecord, HostRecord};
 
-/// Hosts that are looked at for one that may be asked, where any will do.
+/// Most hosts that are examined to find one that may be requested, where any will do.
 const MAX_LOOKED: usize = 1_000;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Idle,
-    /// By the rank of the page that comes next, and by that of the image.
+    /// By the rank of the next page, and by that of the next image.
     Ready(Option<Rank>, Option<Rank>),
     Due(u64),
     Parked(u64),
@@ -36,7 +34,7 @@ enum Place {
     KeptBack(Rank),
 }
 
-/// Who is looked at again at a time.
+/// A host or a group to be examined at some time.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Waiter {
     Host(Slot),
@@ -48,75 +46,74 @@ enum Waiter {
 pub struct Host {
     pub key: HostKey,
     pub record: HostRecord,
-    /// What comes next but for images.
+    /// The next task that is not an image.
     pub head: Option<Head>,
-    /// The image that comes next.
+    /// The next image.
     pub image: Option<Head>,
-    /// What images are owed of its requests.
+    /// The balance of its image account, in requests.
     pub image_owed: f64,
-    /// Queue values that are leased out, one for each open request.
+    /// Queue values that are leased, one for each open request.
     pub leased: Vec<Vec<u8>>,
-    /// The scheme whose robots.txt is being asked for, if one is.
+    /// The scheme whose robots.txt is being requested, if any.
     pub asking: Option<&'static str>,
-    /// Not asked before then, in milliseconds since 1970, because a request was sent and
-    /// none has been answered since. Apart from the record's clock, which holds what
-    /// answers have set and is never put back.
+    /// No request before this time, in milliseconds since 1970, because a request was
+    /// sent and none has been answered since. Separate from the record's clock, which is
+    /// set by answers and never moves back.
     pub paced: u64,
-    /// Whether it has answered where it is.
+    /// Whether it has answered at its current IP address.
     proven: bool,
-    /// When it was asked last, in milliseconds since 1970.
+    /// Time of the last request, in milliseconds since 1970.
     pub asked: u64,
-    /// Whether it has given something since it is in memory.
+    /// Whether it has returned content since it is in memory.
     pub gave: bool,
-    /// Those it shares a clock with.
+    /// The groups that it shares a clock with.
     groups: Vec<GroupKey>,
     place: Place,
 }
 
 impl Host {
-    /// The better of what comes next.
+    /// The better rank of its next tasks.
     fn rank(&self) -> Option<Rank> {
         let heads = self.head.iter().chain(&self.image);
         heads.map(|head| head.rank).min()
     }
 
-    /// Whether it is not known to answer: it has given nothing yet, or failed last.
+    /// Whether it is not known to answer: it has returned no content yet, or failed last.
     pub fn is_newcomer(&self) -> bool {
         self.record.failures > 0 || !(self.gave || self.record.documents > 0)
     }
 
-    /// When it may be asked again, in milliseconds since 1970.
+    /// When its next request is allowed, in milliseconds since 1970.
     pub fn due(&self) -> u64 {
         self.record.due.max(self.paced)
     }
 }
 
-/// How many hosts there are in memory, by what they wait for.
+/// Counts of the hosts in memory, by the event that they wait for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostStates {
-    /// All of them: they have something queued or open.
+    /// All hosts in memory: they have queued or open tasks.
     pub active: usize,
-    /// They may be asked now.
+    /// Hosts that may be requested now.
     pub ready: usize,
-    /// Their clock or their back-off runs.
+    /// Hosts in their delay or back-off.
     pub due: usize,
-    /// The clock that they share with others runs, or enough are asked that have given
-    /// nothing yet.
+    /// Hosts that wait for a shared clock, or until fewer requests to newcomers are open.
     pub held: usize,
-    /// They are given up for now.
+    /// Hosts that are given up for now.
     pub parked: usize,
-    /// They have a request open.
+    /// Hosts with an open request.
     pub open: usize,
 }
 
-/// When a host is asked again.
+/// The next request to a host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostTurn {
     /// The host.
     pub host: HostKey,
     /// `ready`, `due` (its own clock or back-off runs) or `parked` (given up for now).
     pub state: &'static str,
-    /// Not before then, in milliseconds since 1970; 0 where it may be asked now.
+    /// The earliest time of the request, in milliseconds since 1970; 0 for now.
     pub due: u64,
 }
 
@@ -128,17 +125,17 @@ pub struct Schedule {
     by_key: HashMap<HostKey, Slot>,
     groups: Groups,
     ready: BTreeSet<(Rank, Slot)>,
-    /// Those that may be asked for an image, some of which stand in `ready` as well.
+    /// Hosts that may be requested for an image; some are in `ready` as well.
     ready_images: BTreeSet<(Rank, Slot)>,
     due: BTreeSet<(u64, Waiter)>,
     /// Groups without hosts, by the end of their clocks.
     empty: BTreeSet<(u64, GroupKey)>,
     parked: BTreeSet<(u64, Slot)>,
-    /// Newcomers that wait until fewer of them are asked.
+    /// Newcomers that wait until fewer newcomers have open requests.
     kept_back: BTreeSet<(Rank, Slot)>,
-    /// Whether no further newcomer may be asked.
+    /// Whether the limit of newcomers is reached.
     full: bool,
-    /// Those of which a page is asked next, and that may not be asked for a moment.
+    /// Hosts whose next task is a page and whose short delay runs.
     resting: Resting,
 }
 
@@ -155,13 +152,13 @@ impl Schedule {
         self.slots.get_mut(slot).and_then(Option::as_mut)
     }
 
-    /// Whether the queue entry with this value is leased out.
+    /// Whether the queue entry with this value is leased.
     pub fn is_leased(&self, key: &HostKey, value: &[u8]) -> bool {
         let host = self.slot(key).and_then(|slot| self.host(slot));
         host.is_some_and(|host| host.leased.iter().any(|leased| leased == value))
     }
 
-    /// Adds a host that has no entry yet.
+    /// Adds a host without an entry.
     pub fn insert(&mut self, key: HostKey, record: HostRecord) -> Slot {
         let slot = self.free.pop().unwrap_or(self.slots.len());
         let host = Host {
@@ -188,11 +185,11 @@ impl Schedule {
         slot
     }
 
-    /// Puts a host into its groups; `record` gives the clock of those that are not
-    /// in memory.
+    /// Adds a host to its groups; `record` gives the clock of groups that are not in
+    /// memory.
     ///
     /// # Errors
-    /// Those of `record`; the host stays in the groups it was in.
+    /// Those of `record`; the host then stays in its former groups.
     pub fn join<E>(
         &mut self,
         slot: Slot,
@@ -218,7 +215,7 @@ impl Schedule {
         if let Some(host) = self.host_mut(slot) {
             host.groups = groups;
         }
-        // One that is only being read in has no head yet.
+        // A host that is just being loaded has no head yet.
         if stood {
             self.settle(slot, now, connections);
         }
@@ -232,7 +229,7 @@ impl Schedule {
         keys.unwrap_or_default().iter().filter_map(record).collect()
     }
 
-    /// What a host shares with others, and whether it has answered where it is.
+    /// The groups of a host, and whether it has answered at its current IP address.
     pub fn shared(&self, slot: Slot) -> (Vec<(&GroupKey, &Group)>, bool) {
         let Some(host) = self.host(slot) else {
             return (Vec::new(), false);
@@ -241,7 +238,7 @@ impl Schedule {
         (host.groups.iter().filter_map(group).collect(), host.proven)
     }
 
-    /// A host has answered where it is, or is somewhere else now.
+    /// Sets whether a host has answered at its current IP address.
     pub fn prove(&mut self, slot: Slot, proven: bool) {
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
             return;
@@ -260,7 +257,7 @@ impl Schedule {
         }
     }
 
-    /// Sets what the answer of `host` has made of a group.
+    /// Stores the state of a group after an answer of `host`.
     pub fn set_group(&mut self, host: &HostKey, booked: Booked, now: u64, connections: usize) {
         let Booked {
             key,
@@ -281,7 +278,7 @@ impl Schedule {
         if due >= before.due && group.record.parked >= before.parked {
             return;
         }
-        // It is due earlier than those that wait for it were told.
+        // The group is due earlier than it was planned for.
         let planned = group.wake.take_if(|at| *at > due);
         if let Some(at) = planned {
             self.due.remove(&(at, Waiter::Group(key.clone())));
@@ -313,7 +310,7 @@ impl Schedule {
         }
     }
 
-    /// Puts the clocks of a host's groups off.
+    /// Postpones the clocks of a host's groups.
     pub fn put_off(&mut self, slot: Slot, until: u64) {
         let keys = self.host(slot).map(|h| h.groups.clone());
         for key in keys.unwrap_or_default() {
@@ -323,8 +320,8 @@ impl Schedule {
         }
     }
 
-    /// Puts a host where its head, clock and open requests say it belongs, or
-    /// forgets it where it has neither; its record is in the store.
+    /// Moves a host to the set that its head, clock and open requests require, or removes
+    /// it where it has no tasks; its record is in the store.
     pub fn settle(&mut self, slot: Slot, now: u64, connections: usize) {
         let was_ready = self.take_out(slot);
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
@@ -341,7 +338,7 @@ impl Schedule {
             }
         } else if host.leased.len() >= connections {
             if let Some(head) = &host.head {
-                // However often it gets other work meanwhile.
+                // Independent of other work that it gets meanwhile.
                 let until = host.asked.saturating_add(MAX_REST);
                 self.resting.insert(slot, head, Some(until), now);
             }
@@ -375,7 +372,7 @@ impl Schedule {
         }
     }
 
-    /// Settles the hosts and groups whose time has come by `now`.
+    /// Settles the hosts and groups that are due by `now`.
     pub fn wake(&mut self, now: u64, connections: usize) {
         while let Some((at, _)) = self.due.first()
             && *at <= now
@@ -388,7 +385,7 @@ impl Schedule {
                         let due = group.record.due <= now;
                         group.held.first().filter(|_| due).map(|(_, slot)| *slot)
                     });
-                    // The best one may go before one that is ready already.
+                    // The best one may rank before a host that is ready already.
                     if let Some(slot) = first {
                         self.settle(slot, now, connections);
                     }
@@ -411,8 +408,8 @@ impl Schedule {
         }
     }
 
-    /// The host to ask next for anything but an image; those whose groups may not be asked
-    /// yet are held.
+    /// The host for the next request other than for an image. Hosts whose groups are not
+    /// due yet become held.
     pub fn best(&mut self, now: u64, connections: usize) -> Option<Slot> {
         loop {
             let (_, slot) = *self.ready.first()?;
@@ -422,9 +419,9 @@ impl Schedule {
         }
     }
 
-    /// The host to ask next for an image. Where it is only the `turn` of an image, the host
-    /// that is the best for pages is passed over unless `is_due` says of what its images
-    /// are owed that they are: its pages would never be asked for else.
+    /// The host for the next image. Where it is only the `turn` of an image, the best
+    /// host for pages is skipped unless `is_due` is true for the balance of its images:
+    /// its pages would never be requested otherwise.
     pub fn best_image(
         &mut self,
         turn: bool,
@@ -445,8 +442,8 @@ impl Schedule {
         }
     }
 
-    /// Says whether a newcomer may be asked now. Where one may, the best of those that are
-    /// kept back stands with the others again.
+    /// Sets whether a newcomer may be requested now. If so, the best newcomer that was
+    /// kept back joins the other hosts again.
     pub fn let_in(&mut self, one: bool, now: u64, connections: usize) {
         self.full = !one;
         if let Some((_, slot)) = self.kept_back.first().copied().filter(|_| one) {
@@ -454,7 +451,7 @@ impl Schedule {
         }
     }
 
-    /// Whether a newcomer waits until fewer of them are asked.
+    /// Whether a newcomer waits until fewer newcomers have open requests.
     pub fn keeps_back(&self) -> bool {
         !self.kept_back.is_empty()
     }
@@ -472,8 +469,8 @@ impl Schedule {
         }
     }
 
-    /// Whether a host may be asked as well as far as newcomers and its groups are
-    /// concerned; where not, it is kept back or held.
+    /// Whether the newcomer limit and its groups permit a request to a host; if not, the
+    /// host becomes kept back or held.
     fn is_free(&mut self, slot: Slot, now: u64, connections: usize) -> bool {
         let host = self.host(slot);
         let rank = host.and_then(Host::rank);
@@ -505,14 +502,14 @@ impl Schedule {
                 }
             }
         }
-        // Those held at the same group are parked with this one.
+        // Hosts held at the same group are parked with this one.
         for other in groups.iter().filter(|other| parked || *other != key) {
             self.release(other, now, connections);
         }
         false
     }
 
-    /// Parks a host that stands in no set.
+    /// Parks a host that is in no set.
     fn park(&mut self, slot: Slot, until: u64) {
         if let Some(host) = self.host_mut(slot) {
             host.place = Place::Parked(until);
@@ -520,7 +517,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a host out of the set it stands in; returns whether it was ready.
+    /// Removes a host from its set. Returns whether it was ready.
     fn take_out(&mut self, slot: Slot) -> bool {
         self.resting.remove(slot);
         let Some(host) = self.slots.get_mut(slot).and_then(Option::as_mut) else {
@@ -560,9 +557,9 @@ impl Schedule {
         false
     }
 
-    /// Where no host of a group is ready, makes the best one that is held so, or
-    /// looks at the group again when it is due. A group that is given up is not
-    /// waited for, so its hosts are not either.
+    /// Where no host of a group is ready, makes the best held one ready, or plans the
+    /// group's wake-up at its due time. A group that is given up is not waited for, and
+    /// neither are its hosts.
     fn release(&mut self, key: &GroupKey, now: u64, connections: usize) {
         while let Some(group) = self.groups.get(key)
             && group.ready == 0
@@ -580,7 +577,7 @@ impl Schedule {
         }
     }
 
-    /// Sees to it that a group is looked at when it is due.
+    /// Plans the wake-up of a group at its due time.
     fn plan(&mut self, key: &GroupKey) {
         if let Some(group) = self.groups.get_mut(key)
             && group.wake.is_none()
@@ -599,7 +596,7 @@ impl Schedule {
         }
     }
 
-    /// Takes a host that stands in no set out of its groups; returns these.
+    /// Removes a host that is in no set from its groups, and returns them.
     fn leave_groups(&mut self, slot: Slot, now: u64) -> Vec<GroupKey> {
         let host = self.host_mut(slot);
         let left = host.map(|h| (std::mem::take(&mut h.groups), h.proven));
@@ -614,8 +611,8 @@ impl Schedule {
         groups
     }
 
-    /// Forgets a group without hosts as soon as its clock has run out: until then
-    /// a host that is read in must find it. A longer back-off is in the store.
+    /// Removes a group without hosts as soon as its clock has run out: until then a host
+    /// that is loaded must find it. A longer back-off is in the store.
     fn tidy(&mut self, key: &GroupKey, now: u64) {
         let Some(group) = self.groups.get(key).filter(|g| g.members == 0) else {
             return;
@@ -627,7 +624,7 @@ impl Schedule {
         }
     }
 
-    /// The best rank of a page whose host may be asked in a moment, but not now.
+    /// The best rank of a page whose host is in a short delay.
     pub fn best_resting(&self, now: u64) -> Option<Rank> {
         self.resting.best(now)
     }
@@ -651,7 +648,7 @@ impl Schedule {
         self.by_key.len()
     }
 
-    /// Looks at every host.
+    /// Counts the hosts by state. Visits every host.
     pub fn states(&self) -> HostStates {
         let mut states = HostStates {
             active: self.active(),
@@ -670,8 +667,8 @@ impl Schedule {
         states
     }
 
-    /// The hosts whose turn comes next: those that may be asked by rank, then those whose
-    /// clock runs by its end, then those that are given up; `most` of each.
+    /// The next hosts to be requested: ready ones by rank, then those in a delay by its
+    /// end, then those that are given up; `most` of each.
     pub fn turns(&self, most: usize) -> Vec<HostTurn> {
         let mut ready: Vec<(Rank, Slot)> = self.ready.iter().copied().take(most).collect();
         let images = self.ready_images.iter().copied();
@@ -708,8 +705,8 @@ impl Schedule {
         !self.ready_images.is_empty()
     }
 
-    /// One of the hosts that may be asked for a page now, by a drawn number; `None` where there is
-    /// none among those that are looked at.
+    /// One of the hosts that may be requested for a page now, chosen by a random number;
+    /// `None` where none of the examined hosts may.
     pub fn any_ready(&self, number: u64, now: u64) -> Option<Slot> {
         let count = self.slots.len();
         let first = usize::try_from(number % u64::try_from(count.max(1)).ok()?).ok()?;

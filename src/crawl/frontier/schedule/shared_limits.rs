@@ -1,21 +1,20 @@
-//! Hosts that share a machine or an owner, and the clock they share.
+//! Groups of hosts that share a machine or an owner, and their shared clocks.
 //!
-//! A thousand hosts may stand on one IP address; each asked politely, the machine
-//! is not. So hosts of one address, and with an option those of one registered
-//! domain, form a group with a clock of its own: between two requests to a group
-//! lies its delay, which grows towards what its answers take.
+//! A thousand hosts may share one IP address: even if the requests to each are polite,
+//! the load of the machine is not. So the hosts of one address, and optionally those of
+//! one registered domain, form a group with a clock of its own. Requests to a group are
+//! separated by its delay, which follows the duration of its answers.
 //!
-//! Ten thousand sites of strangers may share an address, so what one host says binds
-//! only that host. A group backs off by a rule of its own: when a quarter of its hosts, and
-//! at least three, fail one after the other before any of them answers. Only hosts that have
-//! answered there before count, because the owner of a name can point it at any
-//! machine. The pauses double with each further host that fails, up to
-//! [`MAX_PAUSE`], and any answer ends them.
+//! Ten thousand unrelated sites may share an address, so the wish of one host binds only
+//! that host. A group backs off by a separate rule: when a quarter of its hosts, and at
+//! least three, fail one after the other before any of them answers. Only hosts that have
+//! answered at that address count, because the owner of a name can point it at any
+//! machine. The pauses double with each further failing host, up to [`MAX_PAUSE`], and
+//! any answer ends them.
 //!
-//! A host whose turn it is while its group's clock runs is *held* at the group,
-//! by rank; the group releases the best one when it is due. So a group of many
-//! hosts costs no more than its requests do. This module reads no store and no
-//! clock.
+//! A host that is next while its group's clock runs is *held* at the group, by rank; the
+//! group releases the best one when it is due. So a group of many hosts costs no more
+//! than its requests. This module reads no store and no clock.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -28,33 +27,33 @@ use crate::crawl::frontier::policy::Policy;
 use crate::crawl::frontier::record::{GroupKey, GroupRecord, HostRecord};
 use crate::page::{Outcome, Reason};
 
-/// The longest pause of a group that backs off, in milliseconds: some minutes are a
-/// rest for a machine, and cost little where it was not the machine.
+/// The longest back-off of a group, in milliseconds: some minutes relieve a machine, and
+/// cost little if the machine was not the cause.
 const MAX_PAUSE: u64 = 10 * 60 * 1_000;
 
-/// Hosts in a row that must fail before a group backs off, at least.
+/// Fewest hosts in a row that must fail before a group backs off.
 const MIN_FAILING: usize = 3;
 
-/// And at least one of so many of those that have answered.
+/// In addition, at least one of this many of the hosts that have answered must fail.
 const FAILING_SHARE: usize = 4;
 
-/// What an answer, or its absence, says about the machine behind a host.
+/// The evidence of an answer, or of its absence, about the machine of a host.
 #[derive(Debug, Clone, Copy)]
 pub enum News {
-    /// It answered, and took so long.
+    /// It answered within this time.
     Answered(Duration),
-    /// It is overloaded or not there.
+    /// It is overloaded or unreachable.
     Troubled,
-    /// Nothing.
+    /// No evidence.
     None,
 }
 
 impl News {
-    /// What an outcome says.
+    /// The evidence of an outcome.
     pub fn of(outcome: &Outcome, elapsed: Duration) -> Self {
         match outcome {
             Outcome::Retry { reason, .. } if is_trouble(*reason) => Self::Troubled,
-            // Of the last nothing was asked.
+            // In the last case no request was sent.
             Outcome::Retry { .. }
             | Outcome::Drop {
                 reason: Reason::PrivateAddress,
@@ -64,7 +63,7 @@ impl News {
     }
 }
 
-/// Whether a failure may be that of the machine.
+/// Whether the machine may be the cause of a failure.
 pub fn is_trouble(reason: Reason) -> bool {
     matches!(
         reason,
@@ -72,20 +71,20 @@ pub fn is_trouble(reason: Reason) -> bool {
     )
 }
 
-/// What becomes of the hosts of a group that failed in a row.
+/// The change of a group's row of failing hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Failing {
-    /// They stay.
+    /// Unchanged.
     Same,
-    /// There is one more.
+    /// One more host.
     More,
-    /// There is one: those before it failed long ago.
+    /// Reset to one host: the earlier failures were long ago.
     Anew,
-    /// There is none any more.
+    /// Emptied.
     Nobody,
 }
 
-/// What an answer makes of a group, to be set once it is committed.
+/// The effect of an answer on a group, to be applied once it is committed.
 #[derive(Debug)]
 pub struct Booked {
     pub key: GroupKey,
@@ -94,7 +93,7 @@ pub struct Booked {
 }
 
 impl Policy {
-    /// The least pause of a group; 0 where such groups are not kept.
+    /// The least delay of a group; 0 where such groups are switched off.
     pub(in crate::crawl::frontier) fn group_delay(&self, key: &GroupKey) -> u64 {
         match key {
             GroupKey::Address(_) => self.address_delay,
@@ -119,15 +118,15 @@ impl Policy {
         groups
     }
 
-    /// Whether the address of a host must be found out before it is asked: its requests
-    /// go there and nowhere else.
+    /// Whether the IP address of a host must be resolved before a request: its requests
+    /// go only there.
     pub(in crate::crawl::frontier) fn must_locate(&self, record: &HostRecord, now: u64) -> bool {
         let known = record.located.as_ref();
         self.address_delay > 0
             && known.is_none_or(|l| now >= l.at.saturating_add(self.address_holds(record)))
     }
 
-    /// No group is due later than so many milliseconds from now.
+    /// The latest time at which any group is due, in milliseconds from now.
     pub(in crate::crawl::frontier) fn longest_group_pause(&self) -> u64 {
         let delays = self
             .max_delay
@@ -136,15 +135,15 @@ impl Policy {
         self.max_back_off.min(MAX_PAUSE).max(delays)
     }
 
-    /// What is left of a clock that was stored: older versions set it to whatever a host
-    /// asked for, which is nothing for its neighbours.
+    /// Whether a stored clock is plausible: older versions set it to the pause that one
+    /// host asked for, which does not apply to its neighbours.
     pub(in crate::crawl::frontier) fn is_sound(&self, stored: &GroupRecord, now: u64) -> bool {
         let latest = now.saturating_add(self.longest_group_pause());
         stored.due <= latest
     }
 
-    /// What one host's answer says about its group. `proven` is whether it has answered
-    /// there before.
+    /// Books the answer of one host at its group. `proven` is whether the host has
+    /// answered at that address before.
     pub(in crate::crawl::frontier) fn book_group(
         &self,
         key: &GroupKey,
@@ -158,7 +157,7 @@ impl Policy {
             News::None => Failing::Same,
             News::Answered(elapsed) => {
                 let least = self.group_delay(key);
-                // One slow host does not hold up all others; a slow machine does so in a
+                // One slow host does not delay all others; a slow machine does so after a
                 // few answers.
                 let most = record.delay.max(least).max(1).saturating_mul(2);
                 record.delay = millis(elapsed).min(self.max_delay).min(most).max(least);
@@ -203,19 +202,19 @@ pub struct Group {
     pub record: GroupRecord,
     /// Hosts in memory that belong to it.
     pub members: usize,
-    /// Those of them that have answered there.
+    /// Members that have answered at that address.
     pub proven: usize,
-    /// Those that had answered there and failed since any of the group did.
+    /// Proven hosts that failed since the last answer of the group.
     pub failing: BTreeSet<HostKey>,
-    /// Hosts of it that are ready.
+    /// Its hosts that are ready.
     pub ready: usize,
-    /// Hosts that are held, best first.
+    /// Its hosts that are held, best first.
     pub held: BTreeSet<(Rank, Slot)>,
-    /// When it is looked at again, if that is planned.
+    /// The planned wake-up, if any.
     pub wake: Option<u64>,
 }
 
-/// All groups that have hosts in memory.
+/// All groups with hosts in memory.
 #[derive(Debug, Default)]
 pub struct Groups(HashMap<GroupKey, Group>);
 
@@ -228,8 +227,7 @@ impl Groups {
         self.0.get_mut(key)
     }
 
-    /// Counts a host in; `record` is what the store knows, used where the group
-    /// is not in memory.
+    /// Adds a host; `record` is the stored clock, used where the group is not in memory.
     pub fn join(&mut self, key: &GroupKey, proven: bool, record: GroupRecord) {
         let group = self.0.entry(key.clone()).or_insert_with(|| Group {
             record,
@@ -239,8 +237,8 @@ impl Groups {
         group.proven += usize::from(proven);
     }
 
-    /// Forgets a group whose hosts are all gone and whose clock has run out.
-    /// Returns when it was to be looked at.
+    /// Removes a group without hosts whose clock has run out. Returns its planned
+    /// wake-up.
     pub fn forget(&mut self, key: &GroupKey) -> Option<u64> {
         self.0.remove(key).and_then(|group| group.wake)
     }

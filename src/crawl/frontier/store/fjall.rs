@@ -1,10 +1,9 @@
 //! fjall 3 behind [`Store`]: an LSM tree, one keyspace, one write batch.
 //!
-//! It reports damage as errors (every block has a checksum; where it panics
-//! instead, the panic becomes an error here) and was safe across power cuts where
-//! sled was not. A batch reaches the operating system when it is applied, so a
-//! SIGKILL costs nothing that was committed; [`Store::flush`] also syncs it to the
-//! disk.
+//! It reports damage as errors (every block has a checksum; a panic becomes an error
+//! here) and was safe across power cuts, unlike sled. An applied batch reaches the
+//! operating system, so a SIGKILL loses nothing that was committed; [`Store::flush`] also
+//! syncs it to disk.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
@@ -13,13 +12,13 @@ use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapsh
 
 use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
 
-/// The one keyspace that everything lives in.
+/// The single keyspace of the store.
 const KEYSPACE: &str = "frontier";
 
-/// Block cache, in bytes: what of the store is kept in memory when read.
+/// Block cache for reads, in bytes.
 const CACHE_BYTES: u64 = 128 * 1024 * 1024;
 
-/// Writes gathered in memory before they are sorted into a table, in bytes.
+/// Size of the memtable, in bytes, before it is written as a sorted table.
 const MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 
 /// Threads that write and merge tables. With more than one, fjall 3.1 keeps its
@@ -27,8 +26,8 @@ const MEMTABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// which takes a whole core for as long as another one merges.
 const WORKERS: usize = 1;
 
-/// Journals kept until their writes are in tables, in bytes; the least fjall
-/// takes. They are read again at opening, so they bound its time.
+/// Journals kept until their writes are in tables, in bytes; the minimum of fjall. They
+/// are replayed at opening, so they bound its time.
 const JOURNAL_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A store in a folder, by fjall.

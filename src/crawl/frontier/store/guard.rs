@@ -1,7 +1,7 @@
-//! Calls into a backend: one that panics has found its files damaged.
+//! Guarded calls into a backend: a panic there means damaged files.
 //!
-//! The program's panic hook asks [`is_guarded`] whether a panic will become an error that says
-//! what to do; its backtrace would only frighten then. Any other panic speaks.
+//! The program's panic hook asks [`is_guarded`] whether a panic will become an error with
+//! advice; a backtrace would only confuse then. All other panics are printed.
 
 use std::cell::Cell;
 use std::ops::Deref;
@@ -15,21 +15,21 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic on this thread would become an error of the store.
+/// Whether a panic on this thread becomes an error of the store.
 pub fn is_guarded() -> bool {
-    // A thread that is ending has none any more.
+    // The thread-local is gone while a thread ends.
     GUARDED.try_with(Cell::get).unwrap_or(false)
 }
 
-/// Whether this thread is one that a backend started for itself. A panic there ends no
-/// process: the next call into the backend fails, and says so.
+/// Whether this thread was started by a backend. A panic there does not end the process:
+/// the next call into the backend fails with an error.
 pub fn is_of_backend(thread: &std::thread::Thread) -> bool {
     let names = ["sled-io-", "log flusher", "fjall:"];
     let name = thread.name().unwrap_or_default();
     names.iter().any(|own| name.starts_with(own))
 }
 
-/// Says for as long as it lives whether this thread is inside a guarded call.
+/// Marks the thread as inside or outside a guarded call until it is dropped.
 struct Mark {
     before: bool,
 }
@@ -45,12 +45,12 @@ impl Mark {
 
 impl Drop for Mark {
     fn drop(&mut self) {
-        // A thread that is ending asks no more.
+        // A thread that is ending has no mark any more.
         GUARDED.try_with(|mark| mark.set(self.before)).ok();
     }
 }
 
-/// Runs a call into a backend; one that panics found its files damaged.
+/// Runs a call into a backend; a panic becomes an error about damaged files.
 pub(super) fn guarded<T>(
     path: &Path,
     call: impl FnOnce() -> Result<T, StoreError>,
@@ -63,7 +63,7 @@ pub(super) fn guarded<T>(
     })
 }
 
-/// Runs code of spoor's own inside a guarded call. Its panic speaks.
+/// Runs spoor's own code inside a guarded call. Its panics are printed.
 pub(super) fn unguarded<T>(call: impl FnOnce() -> T) -> T {
     let _mark = Mark::set(false);
     call()
@@ -85,9 +85,9 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     line.chars().take(200).collect()
 }
 
-/// A handle of a backend that is let go of behind the same guard. sled syncs its file when
-/// its last handle goes, and panics where the disk refuses: the panic would replace the error
-/// that a crawl ends with.
+/// A backend's handle that is dropped inside the same guard. sled syncs its file when its
+/// last handle is dropped, and panics if the disk refuses: that panic would hide the
+/// error that a crawl ends with.
 pub(super) struct Held<T>(Option<T>);
 
 impl<T> Held<T> {
@@ -111,7 +111,7 @@ impl<T> Drop for Held<T> {
     fn drop(&mut self) {
         let handle = self.0.take();
         if let Err(why) = caught(|| drop(handle)) {
-            // All that was committed has been flushed by then, or an error said why not.
+            // Everything committed has been flushed by then, or an error was reported.
             tracing::debug!("closing the store failed: {why}");
         }
     }

@@ -1,7 +1,7 @@
-//! A store in memory, for tests: no option of a job asks for it.
+//! A store in memory, for tests: no option of a job selects it.
 //!
-//! It does all that a backend must do within one process, and takes a hundredth of the
-//! time of one on a disk. What survives the process is for the others.
+//! It does everything that a backend must do within one process, in a hundredth of the
+//! time of one on disk. It does not outlive the process.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,14 +16,14 @@ type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     path: PathBuf,
-    /// Shared with all that were opened on the same pairs; copied only where something
-    /// is written while a snapshot is read.
+    /// Shared by all stores that were opened on the same pairs; copied only for a write
+    /// while a snapshot is open.
     pairs: Arc<RwLock<Arc<Pairs>>>,
 }
 
 impl MemoryStore {
-    /// An empty store. The frontier keeps files of its own in `folder`, which the caller makes
-    /// if it wants them.
+    /// An empty store. The frontier keeps files of its own in `folder`, which the caller
+    /// creates if it wants them.
     pub fn new(folder: &Path) -> Self {
         Self::holding(folder, Pairs::new())
     }
@@ -36,7 +36,7 @@ impl MemoryStore {
         }
     }
 
-    /// The same pairs once more, as a folder that is opened again.
+    /// The same pairs again, as if the folder were reopened.
     pub fn reopened(&self) -> Self {
         Self {
             path: self.path.clone(),

@@ -1,10 +1,10 @@
 //! The key-value store under the frontier: one small trait, and its backends.
 //!
-//! The trait asks for little on purpose, so that any ordered embedded store can
-//! stand here: get, ordered scan, one atomic batch, flush, snapshot. All of a crawl
-//! lives in **one** key space, because writes to several trees of one store are
-//! not atomic together. A backend knows nothing of URLs, hosts or queues; only
-//! the frontier and the backends in this folder use a store crate at all.
+//! The trait is small on purpose, so that any ordered embedded store can implement it:
+//! get, ordered scan, one atomic batch, flush, snapshot. All of a crawl is in **one** key
+//! space, because writes to several trees of one store are not atomic together. A backend
+//! knows nothing of URLs, hosts or queues. Only the frontier and the backends in this
+//! folder use a store crate.
 
 mod fjall;
 mod guard;
@@ -22,12 +22,12 @@ pub use self::memory::MemoryStore;
 pub use self::sled::SledStore;
 use crate::config;
 
-/// What to do about damaged files, in every message that tells of them.
+/// Advice for damaged files, part of every message about them.
 const WAY_OUT: &str = "`spoor frontier check JOB.toml --repair` keeps what can be read; where nothing \
     can, move that folder away and `spoor frontier import` the newest file in the job's checkpoints \
     folder, or start again: pages and images already saved are kept";
 
-/// Why the store cannot go on.
+/// Why the store cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The folder cannot be opened as a store.
@@ -40,7 +40,7 @@ pub enum StoreError {
     Open {
         /// The store's folder.
         path: PathBuf,
-        /// What the backend said.
+        /// The backend's message.
         why: String,
     },
     /// Reading or writing failed.
@@ -48,7 +48,7 @@ pub enum StoreError {
     Io {
         /// The store's folder.
         path: PathBuf,
-        /// What the backend said.
+        /// The backend's message.
         why: String,
     },
     /// The backend found its files damaged.
@@ -56,7 +56,7 @@ pub enum StoreError {
     Damaged {
         /// The store's folder.
         path: PathBuf,
-        /// What the backend said.
+        /// The backend's message.
         why: String,
     },
     /// A record does not decode.
@@ -70,10 +70,10 @@ pub enum StoreError {
         path: PathBuf,
         /// The key, printable.
         key: String,
-        /// What is wrong with it.
+        /// The problem.
         why: String,
     },
-    /// The store is older than what had been flushed to it.
+    /// The store is older than its last flush.
     #[error(
         "the frontier in {} has come back at commit {found}, though commit {flushed} had been \
          flushed: files were damaged, lost or exchanged; {}",
@@ -104,7 +104,7 @@ pub enum StoreError {
     },
 }
 
-/// What a scan calls for each pair; `Break` ends the scan.
+/// Callback of a scan for each pair; `Break` ends the scan.
 pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// An ordered map of bytes to bytes, for reading. Keys are not empty.
@@ -131,10 +131,11 @@ pub trait Store: Readable {
     /// Applies all writes of the batch or none of them, also across a crash.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; at the next opening all of the writes are there or none.
+    /// [`StoreError::Io`]; at the next opening either all of the writes are there or
+    /// none.
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError>;
 
-    /// Returns when every batch applied so far survives the death of the process.
+    /// Returns when every batch applied so far is safe on disk.
     ///
     /// # Errors
     /// [`StoreError::Io`] where the backend fails.
@@ -146,20 +147,20 @@ pub trait Store: Readable {
     /// [`StoreError::Io`] where the backend fails.
     fn size(&self) -> Result<u64, StoreError>;
 
-    /// Gives back the space of what was deleted or replaced. False where the
-    /// backend cannot: then only copying into a fresh store does.
+    /// Frees the space of deleted and replaced pairs. False where the backend cannot:
+    /// then only a copy into a new store helps.
     ///
     /// # Errors
     /// [`StoreError::Io`] where the backend fails.
     fn compact(&mut self) -> Result<bool, StoreError>;
 
-    /// Everything as it is now, to be read on any thread while later batches are
-    /// applied; none of them shows. It keeps the folder locked, so it must be
-    /// dropped before the folder can be opened again.
+    /// The current state, readable on any thread while later batches are applied; later
+    /// batches are not visible. It keeps the folder locked, so it must be dropped before
+    /// the folder can be opened again.
     fn snapshot(&self) -> Box<dyn Readable>;
 
-    /// Reads at most `keys` keys ahead, where something is kept in memory that a
-    /// restart emptied; otherwise does nothing.
+    /// Reads at most `keys` keys ahead, to refill an in-memory cache after a restart;
+    /// does nothing where there is no such cache.
     ///
     /// # Errors
     /// [`StoreError::Io`] where the backend fails.
@@ -168,7 +169,7 @@ pub trait Store: Readable {
     }
 }
 
-/// Whether the system's error speaks of what is in a file and not of the disk.
+/// Whether a system error is about the contents of a file and not about the disk.
 fn tells_of_damage(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{
         AlreadyExists, InvalidData, InvalidInput, IsADirectory, NotADirectory, NotFound,
@@ -186,7 +187,7 @@ fn tells_of_damage(error: &std::io::Error) -> bool {
     )
 }
 
-/// Opens the store in `folder` with the backend that a job asks for, or makes an
+/// Opens the store in `folder` with the backend that a job configures, or creates an
 /// empty one.
 ///
 /// # Errors
@@ -213,7 +214,7 @@ pub fn open(kind: config::StoreKind, folder: &Path) -> Result<Box<dyn Store>, St
     })
 }
 
-/// Which backend wrote the store in `folder`, if one is there.
+/// The backend that wrote the store in `folder`, if there is a store.
 pub fn backend_in(folder: &Path) -> Option<config::StoreKind> {
     if folder.join("db").is_file() && folder.join("conf").is_file() {
         Some(config::StoreKind::Sled)
@@ -224,7 +225,7 @@ pub fn backend_in(folder: &Path) -> Option<config::StoreKind> {
     }
 }
 
-/// Writes that happen together. A later write to a key replaces an earlier one.
+/// Writes that are applied together. A later write to a key replaces an earlier one.
 #[derive(Debug, Default, Clone)]
 pub struct Batch {
     writes: std::collections::BTreeMap<Vec<u8>, Option<Vec<u8>>>,
@@ -241,8 +242,8 @@ impl Batch {
         self.writes.insert(key, None);
     }
 
-    /// What this batch will make of `key`: `None` where it does not touch it,
-    /// `Some(None)` where it removes it.
+    /// The effect of this batch on `key`: `None` where there is none, `Some(None)` where
+    /// it removes the key.
     pub fn peek(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.writes.get(key).map(|v| v.as_deref())
     }

@@ -1,21 +1,21 @@
-//! sled 0.34.7 behind [`Store`]: one tree, and another for a batch that is large.
+//! sled 0.34.7 behind [`Store`]: one tree, and another for large batches.
 //!
-//! sled panics on damaged files instead of returning an error, so every call is
-//! run behind `catch_unwind` and a panic becomes a [`StoreError`]. What it
-//! promises was measured: atomic and ordered across SIGKILL, with at most the
-//! last half second of batches missing (its background flush); not safe across
-//! a power cut, and its file never shrinks.
+//! sled panics on damaged files instead of returning an error, so every call runs behind
+//! `catch_unwind` and a panic becomes a [`StoreError`]. Its guarantees were measured:
+//! atomic and ordered across SIGKILL, with at most the last half second of batches
+//! missing (its background flush); not safe across a power cut, and its file never
+//! shrinks.
 //!
 //! # Memory
 //!
-//! Every write replaces a node of the tree, and sled keeps the old one until nobody can be
-//! reading it (by epochs, Fraser 2004). It looks for such nodes at every 128th call and
-//! frees 512 at most, so batches of many writes outrun it: 1.5 million keys in batches of
-//! 2,000, one after the other, took 6 GB. So it is made to look as often as is written. And
-//! as all nodes that a batch replaces stay until its end, a large batch is applied in slices:
-//! first it is written down whole in a tree of its own, and it is taken out of there after
-//! the last slice. What an interruption leaves there is applied at the next opening, before
-//! anything is read.
+//! Every write replaces a node of the tree, and sled keeps the old one until no reader
+//! can hold it (by epochs, Fraser 2004). It looks for such nodes at every 128th call and
+//! frees at most 512, so batches of many writes outrun it: 1.5 million keys in successive
+//! batches of 2,000 took 6 GB. So it is made to look as often as there are writes.
+//! Because all nodes that a batch replaces stay until its end, a large batch is applied
+//! in slices: the whole batch is first written to a separate tree, and removed from there
+//! after the last slice. The remains of an interrupted batch are applied at the next
+//! opening, before anything is read.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -26,30 +26,30 @@ use std::time::Duration;
 
 use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
 
-/// How often sled writes its log in the background, in milliseconds: what a
-/// SIGKILL can cost in work that must be done again.
+/// Interval of sled's background log writes, in milliseconds: the work that a SIGKILL can
+/// cost.
 const FLUSH_EVERY_MS: u64 = 500;
 
-/// sled's page cache, in bytes as they are stored; in memory they take several times as
-/// much: a crawl with a million queued addresses took 750 MB and more with 256 MiB, and 390
-/// MB with this, when what was replaced was freed later than now. What is met often lies in
-/// front of the store anyway.
+/// sled's page cache, in bytes as stored; in memory the pages take several times as much:
+/// a crawl with a million queued addresses took 750 MB and more with 256 MiB, and 390 MB
+/// with this size, when replaced nodes were freed later than now. Frequent records are
+/// cached in front of the store anyway.
 const CACHE_BYTES: u64 = 32 * 1024 * 1024;
 
-/// Writes that sled is given at once at most; it keeps some 8 KB for each until the last.
+/// Most writes given to sled at once; it keeps about 8 KB for each until the last one.
 const SLICE: usize = 4_000;
 
 /// The tree that holds a batch until all its slices are applied.
 const PROMISED: &[u8] = b"promised";
 
-/// Bytes of a promised batch under one key. A node of sled's, some 16 keys, goes into its
-/// log; one that is larger than half a megabyte would become a file.
+/// Bytes of a stored batch under one key. A node of sled, about 16 keys, goes into its
+/// log; a node above half a megabyte would become a file.
 const PROMISED_BYTES: usize = 16 * 1024;
 
-/// Writes after which sled is made to look for what can be freed.
+/// Writes after which sled is made to look for nodes to free.
 const WRITES_PER_SWEEP: usize = 128;
 
-/// How often, and how long apart, the lock of a store is tried.
+/// Attempts to take the lock of a store, and the time between them.
 const LOCK_TRIES: u32 = 50;
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
@@ -59,22 +59,22 @@ const PIECE: usize = if cfg!(test) { 3 } else { 1_000 };
 /// A store in a folder, by sled.
 pub struct SledStore {
     db: Held<sled::Db>,
-    /// Pieces of the batch that is applied in slices, in its order.
+    /// Pieces of the batch that is applied in slices, in order.
     promised: Held<sled::Tree>,
     /// Whether there may be such a batch.
     is_promised: bool,
-    /// [`SLICE`], but for tests.
+    /// [`SLICE`], except in tests.
     slice: usize,
     path: PathBuf,
-    /// The notes of the open snapshots.
+    /// The recorded changes of the open snapshots.
     snapshots: RefCell<Vec<Weak<Before>>>,
 }
 
-/// A key, and its value or that it is removed.
+/// A key, and its value or `None` where it is removed.
 pub(super) type Write = (Vec<u8>, Option<Vec<u8>>);
 
 impl SledStore {
-    /// Opens the store in `path`, or makes an empty one there.
+    /// Opens the store in `path`, or creates an empty one there.
     ///
     /// # Errors
     /// [`StoreError::Open`] where the folder is locked or damaged,
@@ -122,7 +122,7 @@ impl SledStore {
         }
     }
 
-    /// Writes a batch down that is to be applied in slices.
+    /// Stores a batch that is to be applied in slices.
     pub(super) fn promise(&mut self, writes: &[Write]) -> Result<(), StoreError> {
         let mut batch = sled::Batch::default();
         let (mut piece, mut pieces) = (Vec::new(), 0_u32);
@@ -137,8 +137,8 @@ impl SledStore {
         self.guarded(|| self.promised.apply_batch(batch))
     }
 
-    /// Applies the batch that was promised, if there is one. What was applied of it before
-    /// is applied again: nothing else was since.
+    /// Applies the stored batch, if there is one. Slices that were applied before are
+    /// applied again, which is harmless because nothing else was written since.
     fn keep_promise(&mut self) -> Result<(), StoreError> {
         let (mut slice, mut kept) = (Vec::new(), sled::Batch::default());
         let mut pieces = 0;
@@ -191,7 +191,8 @@ impl SledStore {
         guarded(&self.path, || call().map_err(failed(&self.path)))
     }
 
-    /// Notes for every open snapshot what these keys hold before they change.
+    /// Records the current values of these keys for every open snapshot before they
+    /// change.
     fn keep_for_snapshots<'a>(
         &self,
         keys: impl Iterator<Item = &'a Vec<u8>> + Clone,
@@ -239,7 +240,7 @@ impl Readable for SledStore {
 
 impl Store for SledStore {
     fn apply(&mut self, batch: Batch) -> Result<(), StoreError> {
-        // One that an error of the disk interrupted.
+        // A batch that a disk error interrupted.
         if self.is_promised {
             self.keep_promise()?;
         }
@@ -276,13 +277,13 @@ impl Store for SledStore {
     }
 }
 
-/// What keys held when a snapshot was taken, for those that changed since.
+/// The values at the time of a snapshot, for the keys that changed since.
 type Before = Mutex<BTreeMap<Vec<u8>, Option<Vec<u8>>>>;
 
-/// sled has no snapshots, so the store tells each open one what it is about to
-/// change. A batch is noted before it is applied, and the notes are read after
-/// the tree is: whatever the tree shows by then of a later batch is noted.
-/// Memory grows with what is changed while the snapshot is open.
+/// sled has no snapshots, so the store informs each open one of coming changes. The old
+/// values are recorded before a batch is applied, and read after the tree: so every later
+/// change that the tree already shows is recorded. Memory grows with the changes made
+/// while the snapshot is open.
 struct SledSnapshot {
     db: Held<sled::Db>,
     path: PathBuf,
@@ -311,7 +312,7 @@ impl Readable for SledSnapshot {
                 }
                 Ok(())
             })?;
-            // Up to the last key of a full piece; to the end after the last one.
+            // Up to the last key of a full piece; to the end after the last piece.
             let until = last.filter(|_| pairs.len() == PIECE);
             let upper = until.as_ref().map_or(Bound::Unbounded, Bound::Included);
             let noted = (Bound::Included(&from), upper);
@@ -341,7 +342,7 @@ impl Readable for SledSnapshot {
     }
 }
 
-/// Frees nodes that so many writes have replaced, where nobody can be reading them.
+/// Frees the nodes replaced by this many writes, where no reader can hold them.
 fn sweep(writes: usize) {
     for _ in 0..=writes / WRITES_PER_SWEEP {
         crossbeam_epoch::pin().flush();
@@ -349,7 +350,8 @@ fn sweep(writes: usize) {
 }
 
 fn locked(before: &Before) -> MutexGuard<'_, BTreeMap<Vec<u8>, Option<Vec<u8>>>> {
-    // A map whose writer panicked is whole; the batch it noted was not applied.
+    // After a panic of a writer the map is still consistent; the recorded batch was not
+    // applied.
     before.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -357,7 +359,7 @@ fn failed(path: &Path) -> impl FnOnce(sled::Error) -> StoreError {
     let path = path.to_owned();
     move |error| {
         let why = match &error {
-            // Its own words for it end in an empty backtrace.
+            // sled's own message for it ends in an empty backtrace.
             sled::Error::Corruption { .. } => "sled read corrupted data".to_owned(),
             other => other.to_string(),
         };
@@ -369,7 +371,7 @@ fn failed(path: &Path) -> impl FnOnce(sled::Error) -> StoreError {
     }
 }
 
-/// sled has no kind of its own for a lock that another holds.
+/// sled has no error kind for a lock held by another process.
 fn is_lock(error: &sled::Error) -> bool {
     matches!(error, sled::Error::Io(e) if e.to_string().contains("could not acquire lock"))
 }

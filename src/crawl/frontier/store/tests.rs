@@ -1,4 +1,4 @@
-//! What every backend must do, run over each of them.
+//! The contract of every backend, tested with each of them.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use super::sled::Write;
 use super::*;
 use crate::config::StoreKind;
 
-/// What a test keeps its frontier in.
+/// The store under a test's frontier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Backend {
-    /// For all that would be the same on a disk.
+    /// For tests that do not depend on the disk.
     Memory,
-    /// For what must survive the process.
+    /// For tests of data that must survive the process.
     Disk(StoreKind),
 }
 
@@ -24,8 +24,8 @@ thread_local! {
 }
 
 impl Backend {
-    /// Opens the store in a folder, or makes an empty one. One in memory is found again
-    /// by its folder until the test ends.
+    /// Opens the store in a folder, or creates an empty one. A store in memory is found
+    /// again by its folder until the test ends.
     pub fn open(self, folder: &Path) -> Result<Box<dyn Store>, StoreError> {
         let kind = match self {
             Self::Memory => {
@@ -45,7 +45,7 @@ impl Backend {
 const SLED: Backend = Backend::Disk(StoreKind::Sled);
 const FJALL: Backend = Backend::Disk(StoreKind::Fjall);
 
-/// Runs a check once for each backend on a disk, as two tests.
+/// Runs a check once for each backend on disk, as two tests.
 macro_rules! over_all {
     ($($name:ident)*) => {$(
         mod $name {
@@ -58,14 +58,14 @@ macro_rules! over_all {
     )*};
 }
 
-// What is about files and their locks.
+// Tests of files and their locks.
 over_all! {
     a_second_opening_is_refused_with_advice
     damaged_files_are_an_error_and_no_panic
     the_other_backend_is_refused_by_name
 }
 
-/// Runs a check once for each backend, that in memory too, as three tests.
+/// Runs a check once for each backend, including the one in memory, as three tests.
 macro_rules! over_all_and_memory {
     ($($name:ident)*) => {$(
         mod $name {
@@ -168,8 +168,8 @@ fn compacting_loses_nothing(backend: Backend) {
     assert_eq!(pairs(&*store, b"", b""), before);
 }
 
-/// While one thread writes, another reads snapshots: each must show the store as
-/// it was between two batches, with all that was removed or replaced since.
+/// While one thread writes, another reads snapshots: each must show the store between two
+/// batches, including everything that was removed or replaced since.
 fn a_snapshot_shows_one_moment(backend: Backend) {
     let folder = tempfile::tempdir().unwrap();
     let mut store = backend.open(folder.path()).unwrap();
@@ -367,7 +367,7 @@ fn a_batch_that_was_interrupted_is_completed() {
     };
     writes.remove(7);
     assert_eq!(found(), writes);
-    // It is not applied once more over what came later.
+    // It is not applied a second time over later writes.
     let store = SledStore::open(folder.path()).unwrap();
     writes[3].1 = Some(b"later".to_vec());
     store.apply_slice(vec![writes[3].clone()]).unwrap();

@@ -1,4 +1,4 @@
-//! Alt texts that a host repeats, seen through what the frontier hands to the outputs.
+//! Alt texts that a host repeats, observed in the edits for the outputs.
 
 use super::*;
 use crate::page::{AltKind, TextScore};
@@ -49,7 +49,7 @@ impl Site {
     }
 
     fn fetch(&mut self, kind: TaskKind, effects: Effects) {
-        // What else is due is put back.
+        // Other due tasks are put back.
         let mut others = Vec::new();
         let task = loop {
             match lease(&mut self.f, &mut self.now).unwrap() {
@@ -81,7 +81,7 @@ impl Site {
         self.marked.extend(marked);
     }
 
-    /// What stands in the stored context of an image that is not fetched yet.
+    /// The stored context of an image that is not fetched yet.
     fn alt_kind(&self, image: &str) -> Vec<(Option<AltKind>, f64)> {
         let contexts = self.f.contexts(&url(image)).unwrap();
         let kinds = contexts.iter().map(|c| {
@@ -123,7 +123,7 @@ fn what_a_host_repeats_is_marked_also_where_it_was_met_before() {
     assert_eq!(site.marked, [first]);
     let other = site.alt_kind("http://i.org/other2");
     assert_eq!(other, [(Some(AltKind::Written), 400.0)]);
-    // And from now on at once, though not for other hosts.
+    // Later occurrences are marked at once, but not on other hosts.
     site.page("a.org", 6, &[("http://i.org/6", "photo of the day")]);
     site.page("b.org", 7, &[("http://i.org/7", "photo of the day")]);
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The system's clock set back between two runs.
+//! The system's clock is set back between two runs.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn at_rest(folder: &Path, mut now: u64, clean: bool) {
     }
 }
 
-/// By their hosts, the seconds after which the two are given out.
+/// The seconds after which the two tasks are leased, by host.
 fn given_out(f: &mut Frontier, opened: u64) -> Vec<(String, u64)> {
     let mut found = Vec::new();
     for second in 0..600 {

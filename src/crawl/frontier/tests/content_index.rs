@@ -1,4 +1,4 @@
-//! Which file was the first with certain bytes.
+//! The index of the first file with given bytes.
 
 use super::*;
 use crate::crawl::frontier::{consistency, dump};
@@ -114,7 +114,7 @@ fn an_export_and_a_copy_hold_the_kept_files() {
         drop(store);
     }
 
-    // What is no digest or no name is damage, and told.
+    // Invalid digests and names are reported as damage.
     let mut batch = store::Batch::default();
     batch.put(keys::kept("no digest"), b"x".to_vec());
     batch.put(keys::kept(&sha256(8)), vec![0xff]);

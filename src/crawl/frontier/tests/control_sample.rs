@@ -1,4 +1,4 @@
-//! The control sample: links that are drawn by chance.
+//! The control sample: links drawn by chance.
 
 use super::*;
 use crate::crawl::frontier::control_sample::Drawn;
@@ -21,7 +21,7 @@ pub(super) fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
     Frontier::open(store, policy, scope, now).unwrap()
 }
 
-/// So many links on four hosts, from good ones to ones above the razor.
+/// This many links on four hosts, from good ones to ones above the razor.
 fn links(range: std::ops::Range<usize>) -> Vec<NewTask> {
     let link = |n: usize| {
         page(
@@ -62,8 +62,8 @@ fn keys_of(f: &Frontier, prefix: &[u8]) -> usize {
     n
 }
 
-/// Chi-square over these counts, by standard deviations above what is expected of
-/// draws that are uniform (Wilson and Hilferty 1931).
+/// Chi-square of these counts, in standard deviations above the expectation for uniform
+/// draws (Wilson and Hilferty 1931).
 fn deviation(counts: &[u64]) -> f64 {
     let expected = counts.iter().sum::<u64>() as f64 / counts.len() as f64;
     let chi: f64 = counts
@@ -74,7 +74,7 @@ fn deviation(counts: &[u64]) -> f64 {
     ((chi / df).cbrt() - (1.0 - ninth / df)) / (ninth / df).sqrt()
 }
 
-/// How often each link that is known is drawn, by so many seeds. Nothing is changed.
+/// How often each known link is drawn, over this many seeds. Nothing is changed.
 fn frequencies(f: &Frontier, draws: u64, now: u64) -> BTreeMap<String, u64> {
     let mut counts = BTreeMap::new();
     for seed in 0..draws {
@@ -131,7 +131,7 @@ fn what_is_drawn_is_asked_first_and_marked() {
 fn draws_are_uniform_and_stay_so() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = knowing(folder.path(), 0.5, links(0..60));
-    // Half of them are fetched, by score and by chance, and others are met meanwhile.
+    // Half of them are fetched, by score and by chance, and others are found meanwhile.
     for n in 0..30 {
         let task = lease(&mut f, &mut now).unwrap();
         let effects = Effects {
@@ -164,7 +164,7 @@ fn draws_are_uniform_and_stay_so() {
         "{} of {all:?}",
         deviation(&all)
     );
-    // Nor is there a difference between what was met early and late, or good and bad.
+    // Early and late links, and good and bad ones, are drawn equally often.
     let number = |url: &str| url.rsplit('/').next().unwrap().parse::<usize>().unwrap();
     for half in [
         |n: usize| n < 60,
@@ -192,7 +192,7 @@ fn a_draw_outlives_the_process() {
         let (task, same) = (task.unwrap(), same.unwrap());
         assert_eq!((&task.url, task.control), (&same.url, same.control), "{n}");
         if n % 3 == 0 {
-            // Killed with the lease open, which is given again.
+            // Killed with the lease open; the task is leased again.
             let (drawn, focus) = (f.ledger.meta().sample.clone(), f.focus());
             drop(f);
             f = sampling(one.path(), 0.1, now);
@@ -319,14 +319,14 @@ fn an_export_carries_the_sample() {
     let g = sampling(&folder.path().join("b"), 0.5, now);
     check(&g);
     let mut expected = f.ledger.meta().sample.clone();
-    // What is done is not listed anew; what is pending still is.
+    // Finished links are not listed again; pending ones are still listed.
     expected.listed = 31;
     assert_eq!(g.ledger.meta().sample, expected);
     assert_eq!(keys_of(&g, keys::DRAWN), keys_of(&f, keys::DRAWN));
     let [ours, theirs] = [&f, &g].map(|f| frequencies(f, 2_000, now));
     assert!(ours.keys().eq(theirs.keys()), "the same links can be drawn");
 
-    // A list that does not hold together is found.
+    // An inconsistent list is detected.
     let mut batch = store::Batch::default();
     batch.delete(keys::listed(3));
     f.ledger.store_mut().apply(batch).unwrap();
@@ -352,7 +352,7 @@ fn nothing_is_written_where_it_is_off() {
         "what is on topic is counted all the same"
     );
     drop(f);
-    // Switched on later it draws from what is met from then on.
+    // Switched on later, it draws from links found after that.
     let mut f = sampling(folder.path(), 0.5, now);
     now += 10_000;
     let task = lease(&mut f, &mut now).unwrap();

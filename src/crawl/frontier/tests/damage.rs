@@ -1,4 +1,4 @@
-//! What is found, told and kept of a damaged store.
+//! Damaged stores: detection, messages and salvage.
 
 use super::*;
 use crate::crawl::frontier::store::{Readable, Visit};
@@ -24,7 +24,7 @@ fn a_store_older_than_its_last_flush_is_refused_and_repaired() {
     let old = f.ledger.store().get(keys::META).unwrap().unwrap();
     f.add_seeds(&[url("http://late.org/")], 9).unwrap();
     f.flush().unwrap();
-    // What sled does where the end of its log was lost.
+    // sled's behaviour where the end of its log was lost.
     let mut batch = store::Batch::default();
     batch.put(keys::META.to_vec(), old);
     f.ledger.store_mut().apply(batch).unwrap();
@@ -127,8 +127,7 @@ fn records_of_every_kind_are_read_by_the_audit() {
     assert_eq!(exported(f.ledger.store()).0, lines);
 }
 
-/// A store of which some ranges of keys cannot be read, as where blocks of an
-/// LSM tree are damaged.
+/// A store with unreadable ranges of keys, as with damaged blocks of an LSM tree.
 struct Holed {
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
     holes: Vec<std::ops::Range<Vec<u8>>>,
@@ -163,8 +162,7 @@ impl Readable for Holed {
 proptest! {
     #![proptest_config(crate::tests::cases(24))]
 
-    /// Whatever lies before and behind the holes is exported, and nothing of what
-    /// lies in them.
+    /// Everything before and behind the holes is exported, and nothing from inside them.
     #[test]
     fn what_lies_around_holes_is_exported(
         holes in proptest::collection::vec((0..400_usize, 1..60_usize), 1..4)

@@ -1,4 +1,4 @@
-//! Other addresses of the same picture, and the share of the requests that images have.
+//! Other addresses of the same picture, and the share of requests for images.
 
 use super::*;
 use crate::crawl::frontier::Instead;
@@ -64,7 +64,7 @@ fn words_move_on_to_the_next_size_also_after_a_kill() {
     assert_eq!(instead(&f, 2), named(Some(of[1]), &[]));
     assert_eq!((f.images().tried, f.images().stood_in), (2, 1));
     assert!(f.is_exhausted());
-    // Another page with the same picture gives its words to the one that came.
+    // Another page with the same picture gives its words to the fetched image.
     f.add_seeds(&[url("http://b.org/")], now).unwrap();
     let task = lease(&mut f, &mut now).unwrap();
     let effects = Effects {
@@ -169,7 +169,7 @@ fn other_sizes_survive_an_export() {
     check(&f);
 }
 
-/// What is leased of so many hosts with pages and images, one task at a time.
+/// The leased tasks of this many hosts with pages and images, one task at a time.
 fn kinds(f: &mut Frontier, now: &mut u64, leases: usize) -> Vec<TaskKind> {
     let next = |_| {
         let task = lease(f, now).unwrap();
@@ -211,7 +211,7 @@ fn images_have_their_share_of_many_hosts_and_of_one() {
         let (images, pages) = both(&pages, &images);
         begin(&mut f, &mut now, images, pages);
         let first = kinds(&mut f, &mut now, 45);
-        // The account outlives a kill.
+        // The account survives a kill.
         drop(f);
         let mut f = open(folder.path(), now);
         let then = kinds(&mut f, &mut now, 45);
@@ -243,7 +243,7 @@ fn neither_waits_for_the_other() {
         }
     }
     assert_eq!(now, begun);
-    // No robots.txt was waited for yet, so nothing but those has been asked.
+    // No robots.txt was waited for yet, so only those requests were made.
     now += 60_000;
     while let Some(task) = f.lease(now).unwrap() {
         open_tasks.push(task);

@@ -1,4 +1,4 @@
-//! Links that are rated by what was learned so far.
+//! Links that are rated by a learned rating.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +11,8 @@ over_all! {
     what_was_learned_is_there_after_a_restart
 }
 
-/// Links are the better the more pages of the topic lead to them, less what was lost at
-/// links of the same traits.
+/// Links are better the more on-topic pages link to them, minus the losses at links with
+/// the same features.
 #[derive(Default)]
 struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
@@ -20,7 +20,7 @@ struct Taught {
     patience: f64,
 }
 
-/// Links of this trait are poor from the beginning.
+/// Links with this feature are poor from the start.
 const POOR: u32 = 99;
 
 impl Taught {
@@ -157,7 +157,7 @@ fn link(address: &str, kind: u32) -> NewTask {
     }
 }
 
-/// Finishes the next page, which must be this one, as so far on topic.
+/// Finishes the next page, which must be this one, with this share on topic.
 fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now: &mut u64) {
     let task = lease(f, now).unwrap();
     assert_eq!(task.url.as_str(), address);
@@ -171,7 +171,7 @@ fn fetch(f: &mut Frontier, address: &str, reward: f64, links: Vec<NewTask>, now:
     check(f);
 }
 
-/// The next fetch brings no page.
+/// The next fetch returns no page.
 fn lose(f: &mut Frontier, outcome: Outcome, now: &mut u64) {
     let task = lease(f, now).unwrap();
     finish(f, &task, outcome, Effects::default(), *now);
@@ -218,7 +218,7 @@ fn what_was_learned_is_there_after_a_restart() {
         let links = (0..6).map(|n| link(&format!("http://{n}.org/"), n));
         fetch(&mut f, "http://s.org/", 0.9, links.collect(), &mut now);
         fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
-        // The last snapshot, and examples behind it.
+        // The last snapshot, and the examples after it.
         for n in 0..6 {
             fetch(&mut f, &format!("http://{n}.org/"), 0.25, vec![], &mut now);
         }
@@ -227,7 +227,7 @@ fn what_was_learned_is_there_after_a_restart() {
     };
     let (f, after) = taught_at(path, now);
     assert_eq!(after.examples_so_far(), before.0);
-    // Of seeds only those are heard that bring their words.
+    // Only seeds with their own text are used.
     assert_eq!(
         (after.heard_so_far().len(), after.heard_so_far()),
         (6, before.1)
@@ -272,7 +272,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
         &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
-    // That the network fails says nothing of the link.
+    // A network failure is no evidence about the link.
     lose(
         &mut f,
         Outcome::Drop {
@@ -281,7 +281,7 @@ fn a_fetch_that_brings_no_page_teaches_that_it_was_lost() {
         &mut now,
     );
     assert_eq!(taught.rewards(), [0.0]);
-    // Who leads to what is gone is no clue any more.
+    // Links to missing pages no longer count as features.
     let again = vec![link("http://gone.org/", 1)];
     fetch(&mut f, "http://more.org/", 0.9, again, &mut now);
     let gone = keys::url(&url("http://gone.org/"), TaskKind::Page);
@@ -327,7 +327,7 @@ fn what_became_worse_is_lowered_before_it_is_asked() {
     fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
     fetch(&mut f, "http://t.org/", 0.9, vec![], &mut now);
     fetch(&mut f, "http://a.org/", 0.0, vec![], &mut now);
-    // Found before the third, but what is like it was lost.
+    // Found before the third, but a similar link was lost.
     fetch(&mut f, "http://c.org/", 0.9, vec![], &mut now);
     fetch(&mut f, "http://b.org/", 0.9, vec![], &mut now);
 }
@@ -356,7 +356,7 @@ fn a_page_is_corrected_by_what_its_targets_turned_out_to_be() {
     for n in 0..5 {
         fetch(&mut f, &format!("http://{n}.org/"), 0.0, vec![], &mut now);
     }
-    // By its text it is of the topic, but nothing that it leads to was.
+    // On topic by its text, but none of its targets was.
     fetch(&mut f, "http://hub.org/", 0.6, many.collect(), &mut now);
     let last = taught.rewards().pop().unwrap();
     assert!(last < 0.15, "{last}");
@@ -374,7 +374,7 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
             link("http://a.org/2", 1),
             link("http://poor.org/", POOR),
         ];
-        // Of the good ones six of ten are taken to be on topic, of the poor ones two.
+        // Of the good ones six of ten are taken for on topic, of the poor ones two.
         fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
         let asked = lease(&mut f, &mut now).unwrap();
         assert_eq!(asked.url.as_str(), "http://a.org/1");
@@ -386,7 +386,7 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
             continue;
         }
         assert!(f.is_patient());
-        // Only the answer can bring more.
+        // Only the answer can change that.
         assert_eq!(f.next_event(), None);
         assert!(!f.is_exhausted());
         finish(&mut f, &asked, Outcome::Done, Effects::default(), now);
@@ -400,7 +400,7 @@ fn a_poor_link_waits_while_the_host_of_a_good_one_rests() {
         let asked = f.lease(due).unwrap().unwrap();
         assert_eq!(asked.url.as_str(), "http://a.org/2");
         finish(&mut f, &asked, Outcome::Done, Effects::default(), due);
-        // Nothing better is left to wait for.
+        // No better link is left to wait for.
         fetch(&mut f, "http://poor.org/", 0.1, vec![], &mut now);
         assert!(f.is_exhausted());
     }

@@ -1,4 +1,5 @@
-//! A host that asked to be left alone is, whatever else was open when it did.
+//! A host's request for a pause is obeyed, whatever other requests were open at that
+//! time.
 
 use super::state_machine::{open_by, overloaded};
 use super::*;
@@ -29,7 +30,7 @@ fn two_pages(f: &mut Frontier, now: &mut u64) -> [Task; 2] {
     pages
 }
 
-/// Nothing is asked before `until`, and then something is.
+/// Nothing is requested before `until`, and then something is.
 fn rests(f: &mut Frontier, now: u64, until: u64) {
     for at in (now..until).step_by(500).chain([until - 1]) {
         assert_eq!(f.lease(at).unwrap(), None, "at {at}, asked to wait");
@@ -118,11 +119,11 @@ fn a_quick_answer_does_not_shorten_the_wait_of_a_slow_host() {
     let effects = Effects::default();
     f.finish(&first, Outcome::Done, effects, slow, now, written)
         .unwrap();
-    // Five times as long.
+    // Five times as long as before.
     now += MINUTE;
     let third = f.lease(now).unwrap().unwrap();
     finish(&mut f, &third, overloaded(60), Effects::default(), now);
-    // Less is left of the wait than the pause of the host, which is one second now.
+    // The remaining wait is shorter than the host's pause, which is one second now.
     let later = now + 5_000;
     finish(&mut f, &second, Outcome::Done, Effects::default(), later);
     f.add_seeds(&[url("http://a.org/4")], later).unwrap();
@@ -170,7 +171,7 @@ fn a_host_that_asks_for_endless_pauses_is_parked_until_its_rules_are_read_again(
         let task = f.lease(day).unwrap().unwrap();
         assert_eq!(task.kind, TaskKind::Robots, "{delay}");
         robots(&mut f, &task, rules("2"), day);
-        // The pause that was begun by the old rules ends as it would have.
+        // The pause that began under the old rules ends as planned.
         let then = day + test_policy().max_crawl_delay;
         assert_eq!(f.next_event(), Some(then));
         let task = f.lease(then).unwrap().unwrap();

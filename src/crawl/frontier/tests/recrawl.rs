@@ -72,7 +72,7 @@ fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
     assert!(task.validators.is_empty());
     assert_eq!(text(&mut f, &task, 1, now), None);
     let first = record(&f, page);
-    // The digest at each visit, and what the pause is after it, in hours.
+    // The digest at each visit, and the pause after it, in hours.
     for (digest, changed, hours) in [
         (1, false, 12),
         (2, true, 6),
@@ -86,7 +86,7 @@ fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
         assert_eq!(f.next_event(), Some(due));
         assert!(f.lease(due - 1).unwrap().is_none());
         now = due;
-        // Its robots.txt is asked first where it is a day old.
+        // Its robots.txt is requested first when it is a day old.
         let task = lease(&mut f, &mut now).unwrap();
         let known = visit(&f, page);
         assert_eq!(task.validators, known.validators);
@@ -98,7 +98,7 @@ fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
         assert_eq!(visit(&f, page).due, Some(now + interval));
         assert_eq!(visit(&f, page).last, now);
     }
-    // A 304 counts as unchanged, and renames the version where it says so.
+    // A 304 counts as unchanged, and replaces the validators that it contains.
     now = f.next_event().unwrap();
     let task = lease(&mut f, &mut now).unwrap();
     let before = visit(&f, page);
@@ -119,7 +119,7 @@ fn a_page_that_changes_is_visited_sooner_and_one_that_does_not_later() {
     assert_eq!(after.validators.etag, Some("\"5\"".to_owned()));
     assert_eq!(after.validators.last_modified, Some("today".to_owned()));
     assert_eq!((after.visits, after.changes), (8, 4));
-    // One page, whatever its visits, under the number it got at first.
+    // One page with its first number, independent of its visits.
     assert_eq!(record(&f, page).state, first.state);
     assert_eq!(finished.id, after.id);
     let counts = f.counts();
@@ -174,7 +174,7 @@ fn downtime_does_not_cost_a_page_and_its_end_does() {
         .unwrap();
     let task = lease(&mut f, &mut now).unwrap();
     text(&mut f, &task, 1, now);
-    // What was never had is given up as ever.
+    // A page that was never fetched is given up as usual.
     let settled = loop {
         let task = lease(&mut f, &mut now).unwrap();
         assert_eq!(task.url.as_str(), "http://b.org/never");
@@ -276,7 +276,7 @@ fn rules_that_forbid_a_visit_postpone_it() {
     assert_eq!(f.next_event(), known.visit.unwrap().due);
     assert_eq!(f.counts().fetches, 1);
     check(&f);
-    // Once they are lifted it is asked again.
+    // Once the rules are lifted it is requested again.
     now += 25 * HOUR;
     assert!(lease(&mut f, &mut now).is_some());
 }
@@ -402,7 +402,7 @@ fn schedules_come_and_go_with_the_list() {
     let (a, b) = (url("http://a.org/"), url("http://b.org/"));
     let mut f = open(folder.path(), 0);
     let mut now = 0;
-    // One was fetched before anybody watched it.
+    // One was fetched before it had a schedule.
     f.add_seeds(std::slice::from_ref(&a), 0).unwrap();
     let task = lease(&mut f, &mut now).unwrap();
     text(&mut f, &task, 1, now);
@@ -418,7 +418,7 @@ fn schedules_come_and_go_with_the_list() {
     let last = visit(&f, a.as_str()).last;
     assert_eq!(visit(&f, a.as_str()).due, Some(last + 2 * HOUR));
     f.close().unwrap();
-    // Another pause counts from the last visit; what is not listed rests.
+    // Another interval counts from the last visit; pages that are no longer listed rest.
     let mut f = open(folder.path(), now);
     f.watch(&[(a.clone(), hours(3))], now).unwrap();
     check(&f);
@@ -460,7 +460,7 @@ fn dates_survive_and_rest_while_recrawl_is_off() {
     assert_eq!(f.lease(due + HOUR).unwrap(), None);
     check(&f);
     drop(f);
-    // One is under way when it is switched off: it goes back to rest.
+    // One is in progress when visits are switched off: it returns to rest.
     now = due + HOUR;
     let mut f = watching(folder.path(), now);
     let task = lease(&mut f, &mut now).unwrap();
@@ -520,7 +520,7 @@ fn what_is_due_after_weeks_comes_at_the_pace_of_its_host() {
         }
     }
     assert!(now - begin >= 200 * 1_000, "{}", now - begin);
-    // No call of `lease` woke them all.
+    // No single call of `lease` queued them all.
     assert_eq!(woken[..3], [200, 400, 600]);
     check(&f);
 }
@@ -595,7 +595,8 @@ fn visits_are_exported_audited_and_repaired() {
 #[derive(Debug, Clone)]
 enum Move {
     Lease,
-    /// An answer to an open lease: a text, nothing new, elsewhere, not now, never.
+    /// An answer to an open lease: a text, unchanged, a redirect, a temporary failure, a
+    /// permanent one.
     Answer(usize, u8),
     Pass(u64),
     Reopen {
@@ -616,9 +617,9 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 
 proptest! {
     #![proptest_config(crate::tests::cases(48))]
-    /// Whatever pages do and however the job is set: pauses within their bounds,
-    /// an entry in the index exactly where a record says so (which `check` holds),
-    /// documents never fewer, and no host asked too soon.
+    /// For any behaviour of pages and any settings of the job: pauses are within their
+    /// bounds, the index has an entry exactly where a record has a date (checked by
+    /// `check`), the number of documents never falls, and no host is requested too early.
     #[test]
     fn visits_keep_their_bounds_and_their_index(moves in moves()) {
         let folder = tempfile::tempdir().unwrap();
@@ -762,7 +763,7 @@ fn words_are_taken_back_from_images_of_a_page_that_forbids_them_later() {
     assert_eq!(state(&f, "shared"), Some(State::Queued));
     assert_eq!(pages(&f, "shared"), [two]);
     assert!(matches!(state(&f, "kept"), Some(State::Done { .. })));
-    // Whoever has it finds no words when it arrives.
+    // Its words are gone when the image arrives.
     assert_eq!(state(&f, "leased"), Some(State::Queued));
     assert_eq!(pages(&f, "leased"), [""; 0]);
     let reason = Reason::Forbidden;

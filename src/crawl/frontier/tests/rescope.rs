@@ -1,4 +1,4 @@
-//! What a changed scope makes of what is known.
+//! The effect of a changed scope on stored records.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn scope(section: &str) -> Scope {
     Scope::new(Config::parse(&text, "test.toml").unwrap().scope)
 }
 
-/// Judges all anew; the store must hold together after every slice.
+/// Checks all records again; the store must be consistent after every slice.
 fn rescope_all(f: &mut Frontier, now: u64) -> Rescoped {
     loop {
         assert!(f.is_rescoping());
@@ -25,7 +25,7 @@ fn rescope_all(f: &mut Frontier, now: u64) -> Rescoped {
     }
 }
 
-/// A frontier that has fetched one seed, which gave these links.
+/// A frontier that has fetched one seed with these links.
 fn with_links(path: &Path, section: &str, links: Vec<NewTask>) -> (Frontier, u64) {
     let mut f = open_with(path, section, 0);
     let mut now = 0;
@@ -40,7 +40,7 @@ fn state(f: &Frontier, address: &str) -> State {
     known.unwrap().state
 }
 
-/// Every page there is to fetch, in order, each done without links.
+/// All pages to fetch, in order, each finished without links.
 fn rest(f: &mut Frontier, now: &mut u64) -> Vec<String> {
     let mut order = Vec::new();
     while let Some(task) = lease(f, now) {
@@ -63,7 +63,7 @@ fn a_narrower_scope_drops_and_a_wider_one_brings_back() {
     assert!(!f.set_scope(scope("")).unwrap(), "the same rules");
     assert!(f.set_scope(scope("reject = ['host:b.org']")).unwrap());
     assert!(!f.is_exhausted());
-    // Links go on coming in while all is judged anew.
+    // Links are still added while all records are checked.
     assert_eq!(f.rescope_slice(now).unwrap(), None);
     let task = f.lease(now + 100_000).unwrap().unwrap();
     robots(&mut f, &task, RobotsAnswer::Missing, now + 100_000);
@@ -97,7 +97,7 @@ fn new_rules_hold_before_anything_is_judged_anew() {
     let (mut f, mut now) = with_links(folder.path(), "", two_hosts());
     f.set_scope(scope("reject = ['host:a.org']")).unwrap();
     for _ in 0..20 {
-        // While all is judged anew there is always something to do at once.
+        // While records are checked there is always work to do at once.
         assert_eq!(f.next_event(), Some(0));
         now += 60_000;
         match f.lease(now).unwrap() {
@@ -113,7 +113,7 @@ fn new_rules_hold_before_anything_is_judged_anew() {
         }
     }
     assert_eq!(f.counts().documents, 11);
-    // Not even the rules of a host were asked of which nothing is wanted.
+    // Not even the robots.txt of a host without any wanted page was requested.
     let host = url("http://a.org/").host_key();
     assert_eq!(f.look_up_host(&host).unwrap(), None);
     let came = rescope_all(&mut f, now);
@@ -132,7 +132,7 @@ fn a_changed_scope_is_judged_at_opening_and_goes_on_after_a_crash() {
     let mut f = open_with(folder.path(), narrow, now);
     assert_eq!(f.rescope_slice(now).unwrap(), None);
     assert_eq!(f.counts().dropped[&Reason::Scope], 7);
-    // A crash, as it were: nothing says goodbye.
+    // A simulated crash: nothing is closed cleanly.
     drop(f);
     let mut f = open_with(folder.path(), narrow, now);
     let came = rescope_all(&mut f, now);
@@ -296,7 +296,7 @@ fn images_come_back_with_their_words_only() {
     let reason = Reason::Scope;
     let of = |f: &Frontier, name: &str| f.look_up(&url(name), TaskKind::Image).unwrap().unwrap();
     assert_eq!(of(&f, old).state, State::Dropped { reason });
-    // Met again, it has words.
+    // Found again, it has words.
     give(&mut f, &mut now, &[old]);
     check(&f);
     assert_eq!(of(&f, old).state, State::Queued);
@@ -329,9 +329,9 @@ const SCOPES: [&str; 4] = [
 
 proptest! {
     #![proptest_config(crate::tests::cases(32))]
-    /// However changes of the scope, slices, leases, links and crashes follow each
-    /// other: at the end nothing is queued that the scope keeps out, and nothing is
-    /// kept out by a scope that permits it.
+    /// For any sequence of scope changes, slices, leases, links and crashes: at the end
+    /// nothing is queued that the scope excludes, and nothing is excluded by a scope that
+    /// permits it.
     #[test]
     fn at_the_end_all_is_as_the_scope_has_it(
         moves in proptest::collection::vec(

@@ -1,4 +1,4 @@
-//! What another rating makes of what is known.
+//! The effect of another rating on stored records.
 
 mod drawn;
 
@@ -88,7 +88,7 @@ impl Rating for Rated {
     }
 }
 
-/// A link as a page gives it whose words were rated by `rated`.
+/// A link from a page whose words were rated by `rated`.
 fn link(rated: &Rated, address: &str, document: f64, anchor: &str) -> NewTask {
     let parts = LinkParts {
         document,
@@ -115,8 +115,8 @@ fn effects(rated: &Rated, links: Vec<NewTask>) -> Effects {
     }
 }
 
-/// A frontier that is rated by [`FIRST`] and has fetched one seed, which gave these
-/// links: an address each, with the perplexity of its page, which no anchor changes.
+/// A frontier that is rated by [`FIRST`] and has fetched one seed with these links: an
+/// address each, with the perplexity of its page, which no anchor changes.
 fn with_links(path: &Path, links: &[(&str, f64)]) -> (Frontier, u64) {
     let mut f = open(path, 0);
     assert!(!f.set_rating(Arc::new(FIRST)).unwrap(), "nothing to rate");
@@ -200,7 +200,7 @@ fn other_boundaries_move_raze_and_bring_back() {
     assert_eq!(f.counts().queued, [0, 5, 0, 0, 15]);
     assert_eq!(f.counts().dropped[&Reason::Razor], 10);
 
-    // Half the weight: the ranks change, and what lay above the razor is back.
+    // Half the weight: the ranks change, and links above the razor return.
     let light = Rated {
         weight: 0.5,
         ..narrow
@@ -270,7 +270,7 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     let before = f.rescored();
     assert_eq!(before.seen, 14);
     assert!(before.razored > 0);
-    // A crash, as it were: nothing says goodbye.
+    // A simulated crash: nothing is closed cleanly.
     drop(f);
     let mut f = open(folder.path(), now);
     assert!(!f.set_rating(Arc::new(narrow)).unwrap(), "begun already");
@@ -280,14 +280,14 @@ fn a_changed_rating_is_taken_at_opening_and_goes_on_after_a_crash() {
     let mut f = open(folder.path(), now);
     f.set_rating(Arc::new(narrow)).unwrap();
     assert!(!f.is_rescoring());
-    // Changed once more half-way, it begins again.
+    // A further change half-way restarts it.
     f.set_rating(Arc::new(FIRST)).unwrap();
     assert_eq!(f.rescore_slice(now).unwrap(), None);
     f.set_rating(Arc::new(narrow)).unwrap();
     assert_eq!(rescore_all(&mut f, now).seen, 31);
     assert_eq!(f.counts().dropped[&Reason::Razor], 20);
 
-    // A store without a note of its rating is re-rated at once.
+    // A store without a record of its rating is re-rated at once.
     let mut batch = store::Batch::default();
     batch.delete(keys::SCORES.to_vec());
     f.ledger.store_mut().apply(batch).unwrap();
@@ -336,7 +336,7 @@ fn links_of_pages_in_work_are_rated_by_the_rating_in_force() {
     };
     f.set_rating(Arc::new(other)).unwrap();
     rescore_all(&mut f, now);
-    // Rated while the first one held; the long anchor is rated in full.
+    // Rated under the first rating; the long anchor is rated in full.
     let long = "dog ".repeat(MAX_ANCHOR).trim_end().to_owned();
     let links = vec![
         link(&FIRST, "http://b.org/cat", 90.0, "cat dog"),
@@ -389,7 +389,7 @@ fn new_keywords_rate_the_anchors_that_are_kept() {
     assert_eq!((dog.score, dog.parts.unwrap().keyword), (0.0, 1.0));
     assert_eq!(known(&f, "http://a.org/cat").score, 157.0);
     assert_eq!(known(&f, "http://a.org/long"), before, "as it was met");
-    // Met again by a better link, it has the words of that.
+    // Found again through a better link, it has that link's words.
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.url.as_str(), "http://a.org/dog");
     let better = link(&dogs, "http://a.org/cat", 1.0, "a dog");
@@ -401,7 +401,7 @@ fn new_keywords_rate_the_anchors_that_are_kept() {
         now,
     );
     assert_eq!(known(&f, "http://a.org/cat").anchor(), Some("a dog"));
-    // A redirect takes the words along, and what is done needs none.
+    // A redirect carries the words along, and finished pages need none.
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.url.as_str(), "http://a.org/razored");
     let to = url("http://b.org/");
@@ -445,7 +445,7 @@ fn what_is_leased_moves_and_is_razored_when_it_would_be_leased_again() {
     assert_eq!(lease(&mut f, &mut now), None);
     assert_eq!(known(&f, "http://a.org/1").state, RAZORED);
     check(&f);
-    // Finished after it moved, it leaves the queue where it stands now.
+    // Finished after it moved, it leaves the queue at its present place.
     f.set_rating(Arc::new(FIRST)).unwrap();
     assert_eq!(rescore_all(&mut f, now).revived, 2);
     now += 1_000_000;
@@ -556,7 +556,7 @@ fn the_scope_goes_before_what_the_razor_gives_back() {
     assert_eq!(rescore_all(&mut f, now).revived, 1);
     let reason = Reason::Scope;
     assert_eq!(known(&f, "http://b.org/2").state, State::Dropped { reason });
-    // And back: what lies above the razor says so first.
+    // And back: links above the razor are marked first.
     f.set_rating(Arc::new(FIRST)).unwrap();
     assert_eq!(rescore_all(&mut f, now).razored, 1);
     assert_eq!(known(&f, "http://b.org/2").state, RAZORED);
@@ -618,10 +618,10 @@ const ANCHORS: [&str; 5] = ["", "cat", "dog", "a cat and a dog", "neither"];
 
 proptest! {
     #![proptest_config(crate::tests::cases(48))]
-    /// However other ratings, slices, leases, pages of former ratings and crashes follow
-    /// each other: at the end every link has the score and the bucket that the rating in
-    /// force gives its parts, these have the keyword score of its words, and it is queued
-    /// where it lies below the razor.
+    /// For any sequence of other ratings, slices, leases, pages of former ratings and
+    /// crashes: at the end every link has the score and the bucket of the current rating
+    /// for its parts, these have the keyword score of its words, and it is queued where
+    /// it is below the razor.
     #[test]
     fn at_the_end_all_is_as_the_rating_has_it(
         moves in proptest::collection::vec(
@@ -721,7 +721,7 @@ proptest! {
                 && record.parts == worth.parts;
             let right = match record.state {
                 State::Queued | State::Waiting { .. } => {
-                    // It is dropped when it would be leased again, whatever ended the lease.
+                    // It is dropped before its next lease, however the lease ended.
                     let leased = f.schedule.is_leased(&url.host_key(), &key);
                     let kept = leased || open_at_rerating.contains(&url);
                     as_rated && (worth.bucket.is_some() || kept)
@@ -735,7 +735,7 @@ proptest! {
             }
         }
         prop_assert!(wrong.is_empty(), "{:?}", wrong);
-        // None of what was kept so far is asked for.
+        // None of the images kept so far is requested.
         for _ in 0..100 {
             now += 40_000;
             let Some(task) = f.lease(now).unwrap() else { break };

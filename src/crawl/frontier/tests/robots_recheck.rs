@@ -1,5 +1,5 @@
-//! What changed robots rules do to addresses that former ones forbade, and what
-//! each answer for a robots.txt does to its host.
+//! The effect of changed robots rules on formerly forbidden addresses, and of each answer
+//! for a robots.txt on its host.
 
 use super::*;
 
@@ -9,8 +9,8 @@ over_all! {
 
 const DAY: u64 = 86_400_000;
 
-/// Answers the next robots.txt with `rules`; whatever else is leased before is
-/// finished. Returns the paths of the pages.
+/// Answers the next robots.txt with `rules`; other tasks leased before it are finished.
+/// Returns the paths of the pages.
 fn until_asked_again(f: &mut Frontier, rules: &'static str, now: &mut u64) -> Vec<String> {
     let mut paths = Vec::new();
     loop {
@@ -28,7 +28,7 @@ fn until_asked_again(f: &mut Frontier, rules: &'static str, now: &mut u64) -> Ve
     }
 }
 
-/// Pages that are leased until nothing is left.
+/// The pages that are leased until nothing is left.
 fn rest(f: &mut Frontier, now: &mut u64) -> BTreeSet<String> {
     let mut paths = BTreeSet::new();
     loop {
@@ -84,10 +84,10 @@ fn new_rules_bring_back_what_they_allow() {
     assert_eq!(rest(&mut f, &mut now), expected);
     check(&f);
     assert_eq!(f.counts().dropped[&Reason::Robots], 20);
-    // The image's words are gone; so it is forgotten, until a page brings it anew.
+    // The image's words are deleted, and so is the image, until a page embeds it again.
     let picture = url("http://a.org/i/a.png");
     assert_eq!(f.look_up(&picture, TaskKind::Image).unwrap(), None);
-    // The same rules in other words change nothing.
+    // The same rules in another form change nothing.
     now += DAY;
     f.add_seeds(&[url("http://a.org/much-later")], now).unwrap();
     until_asked_again(
@@ -96,7 +96,7 @@ fn new_rules_bring_back_what_they_allow() {
         &mut now,
     );
     assert!(!f.files.is_rechecking());
-    // None at all allow everything.
+    // An empty file allows everything.
     now += DAY;
     f.add_seeds(&[url("http://a.org/latest")], now).unwrap();
     while f.counts().dropped[&Reason::Robots] > 0 {
@@ -142,7 +142,7 @@ fn every_answer_means_what_the_table_says() {
         retry_after: seconds.map(Duration::from_secs),
     };
     let rules = |text: &'static str| RobotsAnswer::Rules(text.into());
-    // The answer, whether a page is asked then, and the pause before the next
+    // The answer, whether a page is requested then, and the pause before the next
     // request, in milliseconds.
     for (answer, asked, pause) in [
         (rules("user-agent: *\ndisallow: /no\n"), true, 1_000),
@@ -182,7 +182,7 @@ fn every_answer_means_what_the_table_says() {
         assert_eq!(is_page, asked, "{answer:?}: {next:?}");
         check(&f);
     }
-    // What was known is not used beyond its day, though nothing new can be had.
+    // Rules are not used beyond their day, even if no new ones are available.
     let folder = tempfile::tempdir().unwrap();
     let mut f = open(folder.path(), 0);
     f.add_seeds(&[url("http://a.org/1"), url("http://a.org/2")], 0)

@@ -26,7 +26,7 @@ fn open(path: &Path, policy: Policy, now: u64) -> Frontier {
     Frontier::open(store, policy, Scope::new(config.scope), now).unwrap()
 }
 
-/// The address a host of these tests is at: by the number in its name.
+/// The IP address of a host in these tests: by the number in its name.
 fn address(task: &Task) -> IpAddr {
     let digits = task.host.as_str().bytes().filter(u8::is_ascii_digit);
     let sum: u32 = digits.map(u32::from).sum();
@@ -113,12 +113,12 @@ fn an_address_is_asked_at_its_own_pace_and_best_first() {
 
 /// Hosts at one address.
 fn neighbours(count: usize) -> Vec<PageUrl> {
-    // The sum of the digits says the address.
+    // The sum of the digits determines the address.
     let hosts = (0..count).map(|n| url(&format!("http://host-{}.example/", 3 * n)));
     hosts.collect()
 }
 
-/// Asks the next one, waiting where it must.
+/// Sends the next request, waiting where necessary.
 fn ask_next(f: &mut Frontier, now: &mut u64) -> Task {
     loop {
         match ask(f, *now) {
@@ -134,7 +134,7 @@ fn ask_next(f: &mut Frontier, now: &mut u64) -> Task {
 /// All answer that they have no robots.txt, so all have answered once.
 fn proven(f: &mut Frontier, now: &mut u64, count: usize) {
     f.add_seeds(&neighbours(count), *now).unwrap();
-    // No page is asked for before: each would be the next one of its host.
+    // No page is leased before: each would be the next one of its host.
     let mut pages = Vec::new();
     let mut answered = 0;
     while answered < count {
@@ -153,7 +153,7 @@ fn proven(f: &mut Frontier, now: &mut u64, count: usize) {
 }
 
 fn shared(f: &Frontier, host: &HostKey) -> GroupRecord {
-    // A host with nothing left is forgotten, and with it a clock that has run out.
+    // A host without tasks is removed from memory, and with it a clock that has run out.
     let groups = f.view().groups(host).unwrap();
     groups
         .first()
@@ -169,15 +169,16 @@ fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     f.add_seeds(&[url("http://host-9.example/b")], now).unwrap();
     let first = ask_next(&mut f, &mut now);
     answer(&mut f, &first, overloaded(10_000), now);
-    // One host's trouble is its own.
+    // The failure of one host affects only that host.
     let second = ask_next(&mut f, &mut now);
     assert_ne!(first.host, second.host);
     answer(&mut f, &second, overloaded(7_200), now);
-    // Nor are two, who may be of one owner.
+    // Nor are two enough, which may have one owner.
     let another = ask_next(&mut f, &mut now);
     assert!(now < 20_000);
     answer(&mut f, &another, overloaded(7_200), now);
-    // Three of four may be the machine's, and it rests as long as spoor sees fit.
+    // Three of four may be the machine's fault, and it rests as long as spoor's own rule
+    // says.
     let until = now + 30_000;
     let stored_groups = f.view().groups(&second.host).unwrap();
     assert_eq!(stored_groups[0].0, "address 192.0.2.0");
@@ -195,7 +196,7 @@ fn several_troubled_hosts_make_the_address_back_off_and_it_lasts() {
     let last = ask(&mut f, until).unwrap();
     answer(&mut f, &last, Outcome::Done, until);
     assert_eq!(shared(&f, &last.host).failures, 0);
-    // What each asked for holds for itself.
+    // The pause that each asked for applies to itself.
     for (task, seconds) in [(&first, 10_000), (&second, 7_200)] {
         let host = f.look_up_host(&task.host).unwrap().unwrap();
         assert!(host.due >= 10_000 + seconds * 1_000);
@@ -249,7 +250,7 @@ fn a_few_hosts_silence_no_neighbours() {
             }
             assert_eq!(answered, count - hostile, "{wish:?}");
             let least = DELAY * asked.len() as u64;
-            // Not a pause beside those between all requests to the address.
+            // No pause beside the delay between all requests to the address.
             assert!(
                 now - begun <= least + 3_000,
                 "{} ms of {least}",
@@ -283,7 +284,7 @@ fn an_address_whose_hosts_all_fail_rests_longer_and_longer() {
     // A quarter of them failed before the first.
     assert_eq!(failed, count.div_ceil(4) - 1 + pauses.len());
     assert!(now > begun);
-    // The first good answer ends all of it, and frees those that were given up.
+    // The first good answer ends the back-off, and releases the hosts that were given up.
     now = shared(&f, &neighbours(1)[0].host_key()).due;
     let task = ask_next(&mut f, &mut now);
     answer(&mut f, &task, Outcome::Done, now);
@@ -324,7 +325,7 @@ fn what_a_host_answered_elsewhere_proves_nothing_here() {
     let mut f = open(folder.path(), policy(DELAY, 0), 0);
     let mut now = 10_000;
     proven(&mut f, &mut now, 4);
-    // A day later their names point at a machine of somebody else.
+    // A day later their names point at a machine of another owner.
     now += 86_400_000;
 
     let victim = Some(IpAddr::from([192, 0, 2, 77]));
@@ -430,7 +431,7 @@ fn requests_that_had_to_wait_put_off_those_after_them() {
     let begun = now;
     ask_next(&mut f, &mut now);
     assert_eq!(now, begun + 7_000);
-    // However long it was, no group rests for longer than its bound.
+    // No group rests for longer than its bound.
     let task = ask_next(&mut f, &mut now);
     f.waited(&task, Duration::MAX, now);
     let longest = policy(DELAY, 0).longest_group_pause();
@@ -503,8 +504,8 @@ fn an_export_keeps_the_groups() {
 proptest! {
     #![proptest_config(crate::tests::cases(24))]
 
-    /// Whatever the hosts, addresses, scores and answers: the clocks hold and
-    /// nobody is forgotten at a group.
+    /// For any hosts, addresses, scores and answers: the clocks hold and no host remains
+    /// held at a group.
     #[test]
     fn nobody_is_asked_too_early_or_held_for_ever(
         hosts in proptest::collection::vec((0u8..40, 1.0..900.0f64), 1..40),
@@ -560,8 +561,8 @@ proptest! {
         }
     }
 
-    /// Whatever the hosts of a group answer and ask for: the group rests no longer than
-    /// spoor's own bound, and what a host asked for is kept.
+    /// For any answers and wishes of a group's hosts: the group rests no longer than
+    /// spoor's own bound, and the pause that a host asked for is kept.
     #[test]
     fn a_host_binds_itself_and_no_group_rests_beyond_the_bound(
         steps in proptest::collection::vec((0usize..8, 0u64..100_000, 0u8..4), 1..120),

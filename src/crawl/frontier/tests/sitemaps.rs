@@ -1,4 +1,4 @@
-//! Sitemaps as tasks: where they come from, what they add, and how far they go.
+//! Sitemaps as tasks: their sources, the links that they add, and their limits.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn open_reading(path: &Path, scope: &str, now: u64) -> Frontier {
     Frontier::open(store, policy, scope, now).unwrap()
 }
 
-/// Leases the next task, whatever it is.
+/// Leases the next task of any kind.
 fn next(f: &mut Frontier, now: &mut u64) -> Option<Task> {
     loop {
         match f.lease(*now).unwrap() {
@@ -87,7 +87,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
         .unwrap()
         .unwrap();
     assert_eq!((record.state, record.hops), (State::Queued, 1));
-    // As a page the same address is another matter, which the scope refuses.
+    // As a page the same address is a separate task, which the scope refuses.
     let as_page = f.look_up(&task.url, TaskKind::Page).unwrap().unwrap();
     assert_eq!(
         as_page.state,
@@ -96,7 +96,7 @@ fn robots_txt_names_sitemaps_and_they_list_pages() {
         }
     );
     f.close().unwrap();
-    // It is remembered as read, and carried by an export.
+    // It is remembered as read, and contained in an export.
     let store = open_store(folder.path()).unwrap();
     let (lines, found) = exported(&*store);
     assert_eq!((found.urls, found.damaged_count), (5, 0));
@@ -253,7 +253,7 @@ fn a_host_lists_as_much_as_its_pages_have_earned() {
             .collect(),
         ..Effects::default()
     };
-    // The seed has earned fifty. What is known costs nothing, and is not passed over.
+    // The seed has earned fifty. Known addresses cost nothing and are not skipped.
     for from in [0, 2_000, 4_000, 6_000, 8_000, 1_000] {
         let part = part("a.org", from, from + 2_000);
         f.add_listed(&task, part, now).unwrap();

@@ -1,5 +1,5 @@
-//! One history in which everything meets: shared addresses, changing robots rules
-//! and scopes, visits, copies, sitemaps, restarts, exports.
+//! One history that combines everything: shared addresses, changing robots rules and
+//! scopes, visits, copies, sitemaps, restarts, exports.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -18,7 +18,7 @@ const DOMAIN_DELAY: u64 = 1_300;
 const ROBOTS_MAX_AGE: u64 = 300_000;
 /// The shortest back-off, in seconds.
 const BACK_OFF: usize = 5;
-/// Calls that may give nothing though something is said to be ready.
+/// Calls that may return nothing although a task is reported as ready.
 const MAX_SPINS: usize = 100;
 
 const SCOPES: [&str; 6] = [
@@ -55,7 +55,7 @@ fn rest_of(n: usize) -> usize {
     n.wrapping_mul(2_654_435_761) >> 7
 }
 
-/// What happened outside of the frontier, to hold it against.
+/// The events outside of the frontier, for comparison.
 struct World {
     folder: tempfile::TempDir,
     /// Stores so far; an import goes into a new one.
@@ -67,12 +67,13 @@ struct World {
     recrawl: bool,
     watched: Vec<(PageUrl, Duration)>,
     open: Vec<Task>,
-    /// When a host was asked or answered last.
+    /// The last time of a request to a host or of its answer.
     asked: BTreeMap<HostKey, u64>,
     addresses: BTreeMap<HostKey, Option<IpAddr>>,
     address_asked: BTreeMap<IpAddr, u64>,
     domain_asked: BTreeMap<String, u64>,
-    /// What hosts asked for in so many words, and the shortest pause after a failure.
+    /// The pauses that hosts asked for explicitly, and the shortest pause after a
+    /// failure.
     promised: BTreeMap<HostKey, u64>,
     rules: BTreeMap<HostKey, (Robots, u64)>,
     documents: u64,
@@ -155,7 +156,7 @@ impl World {
         self.reopen();
     }
 
-    /// Leases once; what comes must be allowed to come now.
+    /// Leases once; a leased task must be permitted at this time.
     fn lease(&mut self) -> Option<Task> {
         let now = self.now;
         let ended = self.f().is_exhausted() && self.f().hosts().1 == 0;
@@ -206,7 +207,7 @@ impl World {
         Some(task)
     }
 
-    /// Leases until nothing comes; it must then say when to try again.
+    /// Leases until nothing is returned; the frontier must then report when to try again.
     fn lease_all(&mut self) {
         let mut spins = 0;
         loop {
@@ -337,7 +338,7 @@ impl World {
         finish(self.f(), &task, outcome, effects, now);
     }
 
-    /// Mostly the crawl goes on, and waits where it must.
+    /// Usually the crawl goes on, and waits where necessary.
     fn go_on(&mut self, mut r: usize) {
         for _ in 0..6 {
             r = rest_of(r) ^ r << 13;
@@ -432,7 +433,7 @@ impl World {
         }
     }
 
-    /// Answers everything well; all must come to an end.
+    /// Answers everything successfully; all tasks must come to an end.
     fn drain(&mut self) {
         self.recrawl = false;
         self.watched.clear();
@@ -476,7 +477,7 @@ impl World {
     }
 }
 
-/// What a page or a sitemap may bring.
+/// The contents that a page or a sitemap may have.
 fn brought(task: &Task, r: usize) -> Effects {
     let mut r = r;
     let mut draw = move |n: usize| {
@@ -601,7 +602,7 @@ fn a_group_that_is_given_up_holds_nobody() {
             None => now = f.next_event().unwrap(),
         }
     }
-    // The others are held until it is their turn.
+    // The others are held until they are next.
     assert_eq!(f.lease(now).unwrap(), None);
     for task in open {
         finish(&mut f, &task, overloaded(90), Effects::default(), now);
@@ -662,7 +663,7 @@ fn a_schedule_is_for_the_address_without_its_session() {
     check(&f);
 }
 
-/// A finished page with links that names an address as its own.
+/// A finished page with links that declares a canonical address.
 fn naming(canonical: &str, links: Vec<NewTask>) -> Effects {
     Effects {
         canonical: Some(url(canonical)),
@@ -807,7 +808,7 @@ fn steps() -> impl Strategy<Value = Vec<(u8, u32)>> {
 
 proptest! {
     #![proptest_config(crate::tests::cases(32))]
-    /// Whatever meets: every URL in one state, all counters exact, no number given
+    /// For any history: every URL in one state, all counters exact, no number given
     /// twice, all clocks kept, nothing against scope or rules, and an end.
     #[test]
     fn everything_at_once_holds_together(steps in steps(), _between: bool, two: bool) {

@@ -1,4 +1,4 @@
-//! What taking down leaves of addresses in every state.
+//! The remains of addresses in every state after a takedown.
 
 use super::*;
 use crate::web::scope::{Order, Takedowns, Target};
@@ -21,7 +21,7 @@ fn scope(targets: &[Target]) -> Scope {
     Scope::new(config.scope).with_takedowns(all)
 }
 
-/// Forbids, as a crawl does that opens the job then.
+/// Excludes the addresses, as a crawl does that opens the job afterwards.
 fn forbid(f: &mut Frontier, scope: &Scope, now: u64) {
     f.set_scope(scope.clone()).unwrap();
     while f.is_rescoping() {
@@ -107,7 +107,7 @@ fn records_leave_every_list_and_never_come_back() {
     assert_eq!(f.counts().documents, before.documents - 1);
     let twice = f.take_down(&scope, &[], &[], now, false).unwrap();
     assert_eq!(twice, Default::default());
-    // Met again in every way, also as a seed: only the free host is asked.
+    // Found again in every way, also as a seed: only the free host is requested.
     f.add_seeds(&[url("http://a.org/x"), url("http://a.org/new")], now)
         .unwrap();
     while f.is_rescoping() {
@@ -131,7 +131,7 @@ fn records_leave_every_list_and_never_come_back() {
         assert_eq!(state(&f, &address, TaskKind::Page), Some(TAKEN), "{name}");
     }
     check(&f);
-    // The scope is of a config that does not know of it, as if the list were lost.
+    // The scope comes from a config without the takedown, as if the list were lost.
     drop(f);
     let mut f = open(folder.path(), now);
     while f.is_rescoping() {

@@ -1,4 +1,4 @@
-//! tdmrep.json as a task: when it is asked, and that no host waits for it for ever.
+//! tdmrep.json as a task: when it is requested, and that no host waits for it for ever.
 
 use super::*;
 use crate::page::Obeyed;
@@ -53,7 +53,7 @@ fn it_is_asked_before_the_first_page_and_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut now = 0;
     let (mut f, task) = asked(folder.path(), &mut now);
-    // Nothing else of the host meanwhile, and its clock holds afterwards.
+    // No other request to the host meanwhile, and its clock holds afterwards.
     assert_eq!(f.lease(now + DAY / 2).unwrap(), None);
     assert_eq!(
         answer(&mut f, &task, Outcome::Done, RESERVED, now),
@@ -81,7 +81,7 @@ fn it_is_asked_before_the_first_page_and_once() {
         (TaskKind::Page, Default::default())
     );
     done(&mut f, &task, vec![page("http://a.org/later", 1.0)], now);
-    // It is known for a day, also after a restart, and asked again then.
+    // It is valid for a day, also after a restart, and then requested again.
     f.close().unwrap();
     let mut f = open_asking(folder.path(), now);
     let task = lease(&mut f, &mut now).unwrap();
@@ -198,7 +198,7 @@ fn redirects_on_the_host_are_followed_and_end() {
     };
     for n in 1..=5 {
         assert_eq!(answer(&mut f, &task, to(n), "", now), Settled::Redirected);
-        // Also where the process dies in between.
+        // Also where the process ends in between.
         if n == 3 {
             drop(f);
             f = open_asking(folder.path(), now);
@@ -236,7 +236,7 @@ fn robots_rules_govern_the_request_for_it() {
         [("ai-train".to_owned(), false)].into()
     );
     done(&mut f, &task, vec![], now);
-    // Nor is a host asked of which nothing may be.
+    // Nor is a host contacted where no page may be requested.
     f.add_seeds(&[url("http://b.org/1")], now).unwrap();
     let task = f.lease(now).unwrap().unwrap();
     let rules = "User-agent: *\nDisallow: /1\n";
@@ -331,7 +331,7 @@ fn an_address_that_cannot_be_found_asks_again() {
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.kind, TaskKind::Tdmrep);
     assert!(now >= before + 30_000);
-    // Given up in the end, like everything of a host that cannot be found.
+    // Given up in the end, like every task of a host that cannot be resolved.
     let mut task = Some(task);
     let mut times = 0;
     while let Some(next) = task {

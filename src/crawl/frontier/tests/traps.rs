@@ -1,4 +1,4 @@
-//! Copies and budgets: what a site cannot get by making addresses without end.
+//! Copies and budgets: limits for sites that generate addresses without end.
 
 use super::*;
 use crate::crawl::frontier::traps::Budget;
@@ -43,7 +43,7 @@ fn begin(f: &mut Frontier, paths: impl IntoIterator<Item = String>, now: &mut u6
     done(f, &task, links.collect(), *now);
 }
 
-/// Leases and finishes everything, with what `effects` says of each.
+/// Leases and finishes everything, with the result of `effects` for each task.
 fn drain(
     f: &mut Frontier,
     now: &mut u64,
@@ -98,14 +98,14 @@ fn a_calendar_ends_and_an_archive_does_not() {
     assert_eq!(budget.fetched.0, count("/cal/") as u64);
     let wiki = f.budget(&url("http://a.org/wiki/x")).unwrap();
     assert!(wiki.left >= 80, "{wiki:?}");
-    // It is spent after a restart, and for whoever only looks; another host's is not.
+    // It is spent after a restart, and for read-only access; another host's is not.
     f.close().unwrap();
     let store = open_store(folder.path()).unwrap();
     assert_eq!(View::new(&*store).budget(&url(&trapped)).unwrap(), budget);
     drop(store);
     let mut f = open(folder.path(), now);
     assert_eq!(f.budget(&url("http://b.org/cal/1/")).unwrap().left, 24);
-    // The operator's word counts more.
+    // The operator's seed takes precedence.
     f.add_seeds(&[url("http://a.org/cal/77/")], now).unwrap();
     assert_eq!(lease(&mut f, &mut now).unwrap().url.path(), "/cal/77/");
 }
@@ -160,7 +160,7 @@ fn known_targets_cost_images_earn_and_what_is_gone_does_neither() {
             _ => (2, Outcome::Done),
         };
         asked[which] += 1;
-        // The same few words, and on every page of the gallery another picture.
+        // The same few words, and every page of the gallery has another picture.
         let picture = format!("http://a.org/picture{path}.png");
         let effects = Effects {
             images: vec![super::image(&picture, task.url.as_str(), 1e9)],
@@ -225,7 +225,7 @@ fn near_copies_feed_no_links() {
     check(&f);
 }
 
-/// Finishes `task` as a page that calls `canonical` its own address.
+/// Finishes `task` as a page that declares `canonical` as its canonical address.
 fn claims(f: &mut Frontier, task: &Task, canonical: &str, simhash: Option<u64>) -> Finished {
     let effects = Effects {
         links: vec![page(&format!("{}/next", task.url), 1e9)],
@@ -272,7 +272,7 @@ fn a_canonical_address_that_was_not_fetched_is_not_fetched() {
         stands(id, "http://a.org/q")
     );
     check(&f);
-    // A link to either changes nothing, and both are in the chain of what follows.
+    // A link to either changes nothing, and both are in the chain of later pages.
     let task = lease(&mut f, &mut now).unwrap();
     assert_eq!(task.url.as_str(), "http://a.org/r");
     let links = ["http://a.org/p", "http://a.org/q?view=print"].map(|a| page(a, 0.0));
@@ -289,7 +289,7 @@ fn the_copy_of_a_fetched_page_brings_nothing() {
     let paths = ["/p?view=print", "/p?view=small", "/q", "/q?view=print"];
     begin(&mut f, paths.map(str::to_owned), &mut now);
     let before = f.counts().documents;
-    // The second names what the first one stands for.
+    // The second declares the address that the first one stands for.
     let first = lease(&mut f, &mut now).unwrap();
     claims(&mut f, &first, "http://a.org/p", Some(77));
     let second = lease(&mut f, &mut now).unwrap();
@@ -332,7 +332,7 @@ fn claims_that_are_not_believed() {
         ("http://a.org/seed", "http://b.org/y", 0xaaaa_5555_0f0f_3333),
         ("http://b.org/x", "http://b.org/x", 0),
         ("http://a.org/list", "http://a.org/list", 0),
-        // Another text than the page that it names, as lists on many pages have.
+        // Another text than the declared page, as with lists on many pages.
         ("http://a.org/list?page=2", "http://a.org/list", u64::MAX),
         ("http://a.org/deep/a/b", "http://a.org/", 0xffff_0000),
         ("http://a.org/c", "http://b.org/x", 0x1234_5678),
@@ -479,7 +479,7 @@ fn an_export_holds_budgets_and_simhashes() {
     for class in [b"P", b"G"] {
         assert_eq!(pairs(&*store, class), pairs(f.ledger.store(), class));
     }
-    // Whatever is compared before is compared after.
+    // Pages compared before are compared after.
     let after = pairs(&*store, b"F");
     let before = pairs(f.ledger.store(), b"F");
     assert!(!before.is_empty() && before.iter().all(|pair| after.contains(pair)));

@@ -1,21 +1,21 @@
-//! Budgets of prefixes: a part of a site that brings nothing new is not followed for ever.
+//! Budgets of prefixes: a part of a site that brings nothing new is not followed for
+//! ever.
 //!
-//! Every finished page is *fruitful* or *barren* for its [`Prefixes`]. It is
-//! fruitful where it brings an image that was not known, or blocks of text that the
-//! wide prefix has not shown yet: [`NEW_WORDS`] words of them, or one word in
-//! [`NEW_SHARE`]. No language model has a say in this, since a trap may well be on
-//! topic. A page that is the copy of another is barren, and so is a redirect from an
-//! address with a query to what is known. What is missing (404) is not judged: it leads nowhere, so it cannot go on
-//! without end, and much of the honest web is gone.
+//! Every finished page is *fruitful* or *barren* for its [`Prefixes`]. It is fruitful
+//! where it has an unknown image, or text blocks that the wide prefix has not shown yet:
+//! [`NEW_WORDS`] words in such blocks, or one word in [`NEW_SHARE`]. The language model
+//! is not consulted, because a trap may well be on topic. A copy of another page is
+//! barren, and so is a redirect from an address with a query to a known one. A missing
+//! page (404) is not judged: it has no links and so cannot go on without end, and much of
+//! the honest web is gone.
 //!
-//! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the
-//! square of the share of fruitful pages in its wide prefix: where siblings were
-//! barren, there is less patience with the next. A barren page costs one, a
-//! fruitful one earns [`GAIN`], up to [`MAX_BALANCE`]. So a calendar ends after some
-//! fifteen pages, a maze of filters, which has as many prefixes as combinations of
-//! filters, after some fifty, and a folder in which every third page brings
-//! something new never does. An address whose prefix has nothing left is dropped
-//! when its turn comes; seeds are not.
+//! A narrow prefix has an allowance of [`ALLOWANCE`] pages, which shrinks with the square
+//! of the share of fruitful pages in its wide prefix: where siblings were barren, the
+//! next prefix gets less. A barren page costs one, a fruitful one earns [`GAIN`], up to
+//! [`MAX_BALANCE`]. So a calendar ends after about fifteen pages, a maze of filters,
+//! which has as many prefixes as combinations of filters, after about fifty, and a folder
+//! in which every third page brings something new never does. An address whose prefix has
+//! nothing left is dropped when it is next in its queue; seeds are not.
 
 use serde::{Deserialize, Serialize};
 
@@ -32,13 +32,13 @@ use crate::web::scope::{Prefixes, prefixes};
 const ALLOWANCE: f64 = 24.0;
 /// Fruitful pages that a wide prefix is credited with in advance.
 const PRIOR: f64 = 12.0;
-/// What a fruitful page earns.
+/// Earnings of a fruitful page.
 const GAIN: i64 = 2;
-/// The highest balance, so that riches of old do not feed a trap for long.
+/// The highest balance, so that early earnings do not feed a trap for long.
 const MAX_BALANCE: i64 = 60;
 /// Words in new blocks that make a page fruitful.
 const NEW_WORDS: u64 = 20;
-/// One word in so many that is new makes it fruitful as well.
+/// A page is also fruitful if at least one word in this many is new.
 const NEW_SHARE: u64 = 8;
 /// Whether a judged page brought something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,14 +47,14 @@ pub enum Worth {
     Barren,
 }
 
-/// What a prefix has spent and what is left to it.
+/// The spent and the remaining budget of a prefix.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Budget {
     /// The prefixes.
     pub prefixes: Prefixes,
     /// Pages judged, in the narrow prefix and in the wide one.
     pub fetched: (u64, u64),
-    /// Those of them that brought something new.
+    /// Judged pages that brought something new.
     pub fruitful: (u64, u64),
     /// Barren pages that it may still have; nothing is fetched at 0.
     pub left: u64,
@@ -78,7 +78,7 @@ pub fn budget(store: &dyn Store, url: &PageUrl) -> Result<Budget, StoreError> {
     })
 }
 
-/// How many pages the registered domain of a host has given.
+/// The number of pages fetched from the registered domain of a host.
 pub fn domain_documents(store: &dyn Store, host: &HostKey) -> Result<u64, StoreError> {
     let key = keys::domain(host.registered_domain());
     Ok(codec::get(store, &key)?.unwrap_or_default())
@@ -90,8 +90,8 @@ fn left(narrow: &PrefixRecord, wide: &PrefixRecord) -> u64 {
     u64::try_from(narrow.balance.saturating_add(allowance)).unwrap_or(0)
 }
 
-/// Judges the text of a page that brought `more` than text, or whose text is the
-/// `same` as that of another.
+/// Judges the text of a page that brought `more` than text, or whose text is the `same`
+/// as that of another page.
 pub fn judge(
     tx: &mut Transaction<'_>,
     url: &PageUrl,
@@ -139,8 +139,8 @@ pub fn count_domain(tx: &mut Transaction<'_>, host: &HostKey) -> Result<(), Stor
     tx.write(key, &(documents + 1))
 }
 
-/// Charges the budgets of a page's prefixes, and counts at its host what brought nothing. Before a
-/// host has such a page no budget of it is looked up.
+/// Charges the budgets of a page's prefixes, and counts a barren page at its host. No
+/// budget is looked up before a host has a barren page.
 pub fn charge(
     tx: &mut Transaction<'_>,
     url: &PageUrl,

@@ -1,12 +1,12 @@
 //! Pages that are copies of others.
 //!
-//! A page whose simhash differs from that of an earlier page of its host by
-//! [`NEAR`] bits at most (Manku, Jain and Das Sarma 2007) feeds no links. Of four
-//! bands of 16 bits one must be equal then, which is how the earlier page is found.
+//! The links of a page are not followed if its simhash differs by at most [`NEAR`] bits
+//! from that of an earlier page of its host (Manku, Jain and Das Sarma 2007). One of four
+//! bands of 16 bits must then be equal, which is how the earlier page is found.
 //!
-//! A canonical address that a page names is believed within its own host, and where
-//! nothing speaks against it: the texts of both where both are known, or that a
-//! whole site cannot be one page.
+//! A declared canonical address is accepted within the page's own host, and where nothing
+//! contradicts it: neither the texts, where both are known, nor the fact that a whole
+//! site cannot be one page.
 
 use std::ops::ControlFlow;
 
@@ -19,15 +19,16 @@ use crate::crawl::frontier::store::StoreError;
 use crate::crawl::frontier::transaction::Transaction;
 use crate::page::{Bucket, TaskKind};
 
-/// Bits by which the simhashes of near copies differ at most.
+/// Most bits by which the simhashes of near copies differ.
 const NEAR: u32 = 3;
-/// Bits by which the simhashes of a page and its canonical one differ at most.
+/// Most bits by which the simhashes of a page and its canonical one differ.
 const ALIKE: u32 = 12;
-/// Simhashes that are compared in one band at most.
+/// Most simhashes that are compared in one band.
 const MAX_CANDIDATES: usize = 64;
 
-/// The earlier page of the same host that `url` is a near copy of, and whether
-/// their simhashes are even the same. Where there is none, `url` is what later ones are compared with, under the number `id`.
+/// The earlier page of the same host that `url` is a near copy of, and whether their
+/// simhashes are equal. Where there is none, the simhash of `url` is stored under the
+/// number `id` for comparison with later pages.
 pub fn near_copy(
     tx: &mut Transaction<'_>,
     url: &PageUrl,
@@ -55,7 +56,7 @@ pub fn near_copy(
         let number = codec::decode(tx.store(), &key, &value)?;
         let text = tx.get(&keys::document(number))?.unwrap_or_default();
         let earlier = PageUrl::parse(&String::from_utf8_lossy(&text)).ok();
-        // Fetched again, a page is no copy of itself.
+        // A page that is fetched again is not a copy of itself.
         let same = keys::simhash_of_key(&key) == Some(simhash);
         return Ok(earlier
             .filter(|earlier| earlier != url)
@@ -67,7 +68,8 @@ pub fn near_copy(
     Ok(None)
 }
 
-/// What the address `named` that the fetched page `url` calls its own is to it.
+/// The relation of the canonical address `named` to the fetched page `url` that declares
+/// it.
 pub fn claim(
     tx: &Transaction<'_>,
     intake: &Intake<'_>,
@@ -78,7 +80,7 @@ pub fn claim(
 ) -> Result<Claim, StoreError> {
     let mut named = intake.canonical(named);
     let host = url.host_key();
-    // Nobody may speak for another host, or for what the job does not want.
+    // No page may decide about another host, or about an address outside the scope.
     if named == *url || named.host_key() != host || !intake.accepts(&named, hops) {
         return Ok(Claim::None);
     }
@@ -94,10 +96,10 @@ pub fn claim(
     }
     let gone = |state: &State| matches!(state, State::Redirected { .. } | State::Dropped { .. });
     let is_root = named.path_and_query() == "/";
-    // Sites that name their front page on every page are common.
+    // Many sites declare their front page as canonical on every page.
     let deep = url.path().split('/').count() > 2 || url.query().is_some();
     Ok(match known {
-        // Also where it is queued to be fetched again.
+        // Also where it is queued for another visit.
         Some(record) if record.was_fetched() && !gone(&record.state) => {
             match (simhash, record.simhash) {
                 (Some(a), Some(b)) if (a ^ b).count_ones() > ALIKE => Claim::None,
@@ -119,8 +121,8 @@ pub fn claim(
     })
 }
 
-/// Lets the fetched page `url`, whose record is `own`, stand for another
-/// address of its host, which is not fetched then.
+/// Makes the fetched page `url`, whose record is `own`, stand for another address of its
+/// host, which is then not fetched.
 pub fn stand_for(
     tx: &mut Transaction<'_>,
     key: &[u8],
@@ -154,12 +156,12 @@ pub fn stand_for(
     tx.put_record(key, &UrlRecord { state, ..record })
 }
 
-/// What a canonical address is to the page that names it.
+/// The relation of a canonical address to the page that declares it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
-    /// Nothing, or nothing that is believed.
+    /// None, or none that is accepted.
     None,
-    /// It was not fetched yet, and need not be: its key, and what is known of it.
+    /// It was not fetched yet, and need not be: its key and its record.
     StandsFor(Vec<u8>, Option<Box<UrlRecord>>),
     /// It was fetched, so this page is a copy.
     CopyOf(PageUrl),

@@ -1,17 +1,18 @@
-//! What a host may list in sitemaps.
+//! Limits of the addresses that a host may list in sitemaps.
 //!
-//! A sitemap names up to 50,000 addresses and costs its owner nothing, and a host may have
-//! any number of them. So the sitemaps of a host may list [`BASE`] addresses at first, and
-//! those of a registered domain, which may have any number of hosts, [`DOMAIN_BASE`]. Each
-//! page that was fetched there allows [`PER_PAGE`] more. A site whose pages are fetched never
-//! runs out, and one that only lists addresses cannot fill the store. Addresses that are
-//! already known are not counted. A sitemap that
-//! lists more is read again when its host has earned half as much as it has listed, or when
-//! its robots.txt is read again; until then it is dropped as [`Reason::ListBudget`], and so
-//! are those that were not read yet when next to nothing was left.
+//! A sitemap names up to 50,000 addresses and costs its owner nothing, and a host may
+//! have any number of them. So the sitemaps of a host may list [`BASE`] addresses at
+//! first, and those of a registered domain, which may have any number of hosts,
+//! [`DOMAIN_BASE`]. Each fetched page allows [`PER_PAGE`] more. A site whose pages are
+//! fetched never runs out, and one that only lists addresses cannot fill the store. Known
+//! addresses are not counted. A sitemap that lists more is read again when its host has
+//! earned half as much as it has listed, or when its robots.txt is read again. Until then
+//! it is dropped as [`Reason::ListBudget`], as are unread sitemaps while the rest of the
+//! allowance is too small.
 //!
-//! The accounts lie among the budgets of prefixes, under names that no path begins with:
-//! `fetched` are the addresses, `balance` the sitemaps, `fruitful` what was passed over.
+//! The accounts are stored among the budgets of prefixes, under names that no path begins
+//! with: `fetched` holds the addresses, `balance` the sitemaps, `fruitful` the skipped
+//! addresses.
 
 use std::ops::ControlFlow;
 
@@ -32,38 +33,38 @@ use crate::page::TaskKind;
 /// Addresses that every host may list.
 const BASE: u64 = 10_000;
 
-/// Those that all hosts of a registered domain may list.
+/// Addresses that all hosts of a registered domain together may list.
 const DOMAIN_BASE: u64 = if cfg!(test) { 12_000 } else { 100_000 };
 
-/// Those that each fetched page earns.
+/// Further addresses for each fetched page.
 const PER_PAGE: u64 = 50;
 
 /// Sitemaps that a host may name; each of its pages earns one more.
 const SITEMAPS: u64 = 1_000;
 
-/// A sitemap is not read for fewer addresses than that.
+/// A sitemap is not read for fewer addresses than this.
 const WORTH: u64 = 1_000;
 
-/// After each so many pages of a host, a sitemap may be read again.
+/// A sitemap may be read again after each this many pages of a host.
 const EVERY: u64 = 20;
 
-/// What a site lists is as near as a link on its front page.
+/// A listed address counts as one link from the front page.
 const HOPS_LISTED: u32 = 1;
 
-/// What the sitemaps of a host, or of its whole domain, have listed so far.
+/// The addresses listed so far in the sitemaps of a host or of its domain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Listing {
-    /// The host, or the registered domain and a `*` before it.
+    /// The host, or `*` and the registered domain.
     pub of: String,
-    /// Addresses that were new.
+    /// New addresses.
     pub listed: u64,
-    /// How many these may be by now.
+    /// The current limit for `listed`.
     pub allowed: u64,
-    /// Those beyond that, which were passed over, at every reading.
+    /// Addresses beyond the limit that were skipped, summed over all readings.
     pub passed_over: u64,
 }
 
-/// What is known of a host or a domain.
+/// The account of a host or a domain.
 struct Account {
     of: String,
     key: Vec<u8>,
@@ -116,7 +117,7 @@ fn accounts(
     Ok([own, all])
 }
 
-/// What the sitemaps of a host, or of its domain where less is left to that, have listed.
+/// The account of a host, or of its domain where that has less left.
 pub fn of(store: &dyn Store, host: &HostKey) -> Result<Listing, StoreError> {
     let [own, all] = accounts(store, |key| store.get(key), host)?;
     let account = if all.left() < own.left() { all } else { own };
@@ -128,7 +129,7 @@ pub fn of(store: &dyn Store, host: &HostKey) -> Result<Listing, StoreError> {
     })
 }
 
-/// Whether a host may list so little more for now that no sitemap is read for it.
+/// Whether so little is left for a host that none of its sitemaps is read now.
 pub fn is_spent(store: &dyn Store, host: &HostKey) -> Result<bool, StoreError> {
     let Listing {
         listed, allowed, ..
@@ -136,8 +137,8 @@ pub fn is_spent(store: &dyn Store, host: &HostKey) -> Result<bool, StoreError> {
     Ok(listed.saturating_add(WORTH) > allowed)
 }
 
-/// Adds what a sitemap of `host` lists, as far as that may list more; returns how
-/// much was passed over. `depth` is how many index files lie above it, and `id` its
+/// Adds the addresses that a sitemap of `host` lists, up to the limit. Returns the number
+/// of skipped ones. `depth` is the number of index files above the sitemap, and `id` its
 /// number among the finished.
 pub fn add(
     tx: &mut Transaction<'_>,
@@ -189,9 +190,9 @@ pub fn add(
     Ok(beyond)
 }
 
-/// After a page of `host`: queues a sitemap of it again that was not read to its end, or
-/// not at all, where it may list much more by now. `documents` are its pages, this one
-/// included.
+/// Called after a page of `host`: queues a sitemap again that was not read completely,
+/// where the limit now leaves much more. `documents` is the number of the host's pages,
+/// including this one.
 pub fn grow(tx: &mut Transaction<'_>, host: &HostKey, documents: u64) -> Result<(), StoreError> {
     if !documents.is_multiple_of(EVERY) {
         return Ok(());
@@ -231,7 +232,7 @@ fn is_known(tx: &Transaction<'_>, intake: &Intake<'_>, page: &NewTask) -> Result
     Ok(tx.record(&keys::url(&url, TaskKind::Page))?.is_some())
 }
 
-/// What the log says of a sitemap of which something was passed over.
+/// The log text for a sitemap with skipped addresses.
 pub fn told(listing: &Listing, beyond: u64) -> String {
     let Listing { of, allowed, .. } = listing;
     format!(

@@ -1,7 +1,7 @@
-//! Traps: what a site must not get by making addresses without end.
+//! Traps: limits for sites that generate addresses without end.
 //!
-//! `budgets` (parts of a site that bring nothing new), `copies` (pages that repeat others),
-//! `listing` (how much sitemaps may list).
+//! `budgets` (parts of a site that bring nothing new), `copies` (pages that repeat
+//! others), `listing` (how much sitemaps may list).
 
 pub mod budgets;
 pub mod copies;

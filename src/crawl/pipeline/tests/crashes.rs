@@ -1,4 +1,4 @@
-//! A crawl whose process dies writes what a crawl that lives does.
+//! A crawl whose process is killed writes the same outputs as one that is not.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -117,8 +117,8 @@ fn small_web(n: usize) -> String {
     html
 }
 
-/// Crawls the small web to its end. `deaths` says after how many finished tasks
-/// the process dies, and how many batches are lost then.
+/// Crawls the small web to its end. `deaths` gives the numbers of finished tasks after
+/// which the process is killed, and the numbers of batches lost then.
 fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
     let folder = tempfile::tempdir().unwrap();
     let store = Lossy(Arc::default(), folder.path().to_owned());
@@ -168,7 +168,8 @@ fn crawl_small_web(deaths: &[(usize, usize)]) -> BTreeMap<String, Vec<String>> {
         };
         drop(frontier);
         store.die(*lost);
-        // The next day, so that what was not taken back would lie beside its like.
+        // The next day, so that output that was not cut back would be a visible
+        // duplicate.
         now += 86_400_000;
     }
     summary(folder.path())
@@ -193,8 +194,8 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
     let rows: Vec<String> = rows.lines().map(undated).collect();
     let different: BTreeSet<&String> = rows.iter().collect();
     assert_eq!(different.len(), rows.len(), "a row is there twice");
-    // Whether an image came before or after its alt text was known for boilerplate is
-    // a matter of time, and then it has two rows on that page; the last one counts.
+    // Whether an image came before or after its alt text was known as boilerplate depends
+    // on timing; it then has two rows on that page, and the last one counts.
     let cells = |row: &String| {
         let mut cells = row.split('\t').map(str::to_owned);
         (cells.nth(1), cells.nth(4))
@@ -244,14 +245,13 @@ fn summary(folder: &Path) -> BTreeMap<String, Vec<String>> {
 proptest! {
     #![proptest_config(crate::tests::cases(64))]
 
-    /// However often the process dies, and however many of its last commits are
-    /// lost, the outputs end up as those of a crawl that never died: nothing
-    /// missing, nothing twice.
+    /// For any number of kills and of lost last commits, the outputs end up as those of a
+    /// crawl that was never killed: nothing missing, nothing twice.
     #[test]
     fn a_crawl_that_dies_brings_home_what_one_that_lives_does(
         deaths in proptest::collection::vec((0..25_usize, 0..12_usize), 0..6)
     ) {
-        // Of one that lives there is one.
+        // A crawl without kills has one.
         static WHOLE: OnceLock<BTreeMap<String, Vec<String>>> = OnceLock::new();
         let whole = WHOLE.get_or_init(|| crawl_small_web(&[]));
         prop_assert_eq!(whole["log"].len(), 25, "eighteen pages and seven images");

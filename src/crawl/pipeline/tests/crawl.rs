@@ -1,4 +1,4 @@
-//! What a crawl writes, and when it ends.
+//! The outputs of a crawl, and when it ends.
 
 use std::collections::BTreeSet;
 

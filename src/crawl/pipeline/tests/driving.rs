@@ -191,10 +191,10 @@ fn nothing_is_leased_while_the_bodies_in_memory_exceed_their_limit() {
     assert_eq!(spawned.len(), 3);
 }
 
-/// A handler that sees how much is open.
+/// A handler that records the open tasks.
 struct Watching<'a> {
     plain: Plain<'a>,
-    /// The most that was open after a round by which this many were settled.
+    /// The greatest number of open tasks after a round in which this many were settled.
     after: usize,
     most: usize,
 }
@@ -237,7 +237,7 @@ fn no_more_is_leased_than_can_be_processed() {
     let mut frontier = web.frontier(&seeds);
     let mut handler = Watching {
         plain: Plain {
-            // Far more than to fetch it from this machine.
+            // Far more than a fetch from this machine takes.
             processor: Arc::new(|_, _| {
                 std::hint::black_box(Sha256::digest(vec![7; 16 << 20]));
                 (Outcome::Done, Some(()))
@@ -264,7 +264,7 @@ fn no_more_is_leased_than_can_be_processed() {
     )
     .unwrap();
     assert_eq!(handler.plain.settled.len(), seeds.len());
-    // Every host could be asked at once.
+    // Every host could be requested at once.
     assert!(
         (1..hosts / 2).contains(&handler.most),
         "{} of {hosts} hosts",

@@ -1,4 +1,4 @@
-//! What is read out of a body.
+//! The processing of bodies.
 
 use super::*;
 use crate::page::{Outcome, Reason};

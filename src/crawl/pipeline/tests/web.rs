@@ -14,7 +14,7 @@ use crate::outputs::{Outputs, Row};
 use crate::web::fetch::{Fetcher, Options};
 use crate::web::scope::Scope;
 
-/// A web on this machine, and the folder of a job.
+/// A web on this machine, and a job's folder.
 pub(super) struct Web {
     pub runtime: Runtime,
     lab: Running,

@@ -1,4 +1,4 @@
-//! What another rating makes of links that the control sample has drawn.
+//! The effect of another rating on links that the control sample has drawn.
 
 use super::super::control_sample::sampling;
 use super::*;
@@ -51,7 +51,7 @@ fn what_is_drawn_is_asked_whatever_the_razor() {
             assert_eq!(razored(&f), [Some(500.0)]);
         }
         let task = loop {
-            // While all is rated anew there is always something to do at once.
+            // While links are re-rated there is always work to do at once.
             match lease(&mut f, &mut now) {
                 Some(task) => break task,
                 None => now += 1_000,
@@ -89,7 +89,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 5_000.0);
     assert_eq!((razored(&f), above(&f)), (vec![Some(5_000.0)], 0));
-    // The head of its host is its robots.txt, which is not to be had for long.
+    // The head of its host is its robots.txt, which is unavailable for a long time.
     let task = f.lease(now).unwrap().unwrap();
     assert_eq!(task.kind, TaskKind::Robots);
     let dead = RobotsAnswer::Unreachable {
@@ -112,7 +112,7 @@ fn what_was_drawn_above_the_razor_goes_back_by_the_rating_in_force() {
     assert_eq!(known(&f, "http://a.org/").state, RAZORED);
     check(&f);
 
-    // Where another rating follows it for its score, it is not taken back.
+    // Where another rating follows the link for its score, it is not withdrawn.
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 5_000.0);
     let wide = Rated {
@@ -170,7 +170,7 @@ fn a_strategy_without_a_sample_draws_no_more() {
         },
         ..test_policy()
     });
-    // What is drawn already is finished as it was begun.
+    // Drawn links are finished as they were started.
     let task = lease(&mut f, &mut now).unwrap();
     assert!(task.control);
     let links = (0..9).map(|i| link(&FIRST, &format!("http://a.org/{i}"), 50.0, ""));
