@@ -54,7 +54,7 @@ pub struct Metrics {
 
 /// A task that is finished for now.
 #[derive(Debug, Clone, Copy)]
-pub struct Finished<'a> {
+pub struct FinishedTask<'a> {
     /// `page`, `image`, `robots`, `sitemap` or `tdmrep`.
     pub kind: &'a str,
     /// As in the log: `done`, `dropped` and so on.
@@ -201,7 +201,7 @@ impl Metrics {
     }
 
     /// Counts a finished task.
-    pub fn finished(&self, task: Finished<'_>) {
+    pub fn finished(&self, task: FinishedTask<'_>) {
         let labels = [task.kind, task.outcome, task.reason];
         self.tasks.with_label_values(&labels).inc();
         self.received.inc_by(task.bytes);
@@ -288,7 +288,7 @@ mod tests {
     #[test]
     fn what_was_told_is_in_the_text() {
         let metrics = Metrics::new().unwrap();
-        let task = Finished {
+        let task = FinishedTask {
             kind: "page",
             outcome: "dropped",
             reason: "robots",

@@ -18,7 +18,7 @@ use crate::fs::{atomic, beneath};
 use crate::outputs::{OutputError, Outputs, Rewriting, Table, refuse_links_out};
 use crate::web::scope::{Scope, Takedowns};
 
-pub use backups::{Exports, renew as renew_exports, within as exports_of};
+pub use backups::{Backups, renew as renew_backups, within as backups_of};
 
 /// Why a job cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -193,7 +193,7 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     let path = folder.join(TAKEDOWNS);
     let text = match beneath::read_to_string(folder, TAKEDOWNS) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return match receipt(folder) {
+            return match receipt(folder)? {
                 Some(receipt) => Err(OpenError::TakedownsGone { path, receipt }),
                 None => Ok(Takedowns::default()),
             };
@@ -203,15 +203,15 @@ pub fn takedowns(folder: &Path) -> Result<Takedowns, OpenError> {
     Takedowns::parse(&text).map_err(|(line, why)| OpenError::Takedowns { path, line, why })
 }
 
-/// The newest takedown receipt, by its path in the job's folder.
-fn receipt(folder: &Path) -> Option<String> {
-    let entries = beneath::entries(folder, RECEIPTS).ok()?.into_iter();
-    let mut names: Vec<String> = entries
-        .map(|(name, _)| name)
-        .filter(|name| name.ends_with(".json"))
-        .collect();
-    names.sort();
-    names.pop().map(|name| format!("{RECEIPTS}/{name}"))
+/// The newest takedown receipt, by its path in the job's folder; `None` if there is none.
+fn receipt(folder: &Path) -> Result<Option<String>, OpenError> {
+    let entries = match beneath::entries(folder, RECEIPTS) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(IoError::at(&folder.join(RECEIPTS), "listing"))?,
+    };
+    let names = entries.into_iter().map(|(name, _)| name);
+    let newest = names.filter(|name| name.ends_with(".json")).max();
+    Ok(newest.map(|name| format!("{RECEIPTS}/{name}")))
 }
 
 /// Keeps every other process off a job for as long as the returned file is open. The file
@@ -299,6 +299,18 @@ mod tests {
         assert!(job.resumed);
         let known = job.frontier.look_up(&seed, TaskKind::Page).unwrap();
         assert!(known.is_some());
+    }
+
+    #[test]
+    fn receipts_that_cannot_be_listed_refuse_the_job() {
+        let folder = tempfile::tempdir().unwrap();
+        let job = folder.path().join("test");
+        std::fs::create_dir(&job).unwrap();
+        assert!(takedowns(&job).is_ok());
+        // A file in place of the folder of receipts: nobody knows what was taken down.
+        std::fs::write(job.join(RECEIPTS), "").unwrap();
+        let refused = takedowns(&job).unwrap_err().to_string();
+        assert!(refused.contains(RECEIPTS), "{refused}");
     }
 
     #[test]

@@ -53,7 +53,7 @@ pub struct Sizes {
 /// # Errors
 /// [`MaintenanceError`].
 pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError> {
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     let old = place.open()?;
     place.rewrite(old, to, |old, new| {
         dump::copy(old, new)?;
@@ -67,7 +67,7 @@ pub fn convert(config: &Config, to: StoreKind) -> Result<Sizes, MaintenanceError
 /// # Errors
 /// [`MaintenanceError`].
 pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
     let mut old = place.open()?;
     if old.compact()? {
@@ -87,7 +87,7 @@ pub fn compact(config: &Config) -> Result<Sizes, MaintenanceError> {
 /// # Errors
 /// [`MaintenanceError`] where it cannot be read at all.
 pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     Ok(consistency::check(&*place.open()?)?)
 }
 
@@ -98,7 +98,7 @@ pub fn check(config: &Config) -> Result<Consistency, MaintenanceError> {
 /// [`MaintenanceError`], also where the store cannot be opened at all: import an export
 /// from `checkpoints/` then.
 pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     let kind = place.kind()?;
     let old = place.open()?;
     let file = place.beside("repair.jsonl.gz");
@@ -121,7 +121,7 @@ pub fn repair(config: &Config) -> Result<Found, MaintenanceError> {
 /// # Errors
 /// [`MaintenanceError`].
 pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     Ok(dump::write_file(&*place.open()?, file)?)
 }
 
@@ -132,7 +132,7 @@ pub fn export(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
 pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
     let folder = config.job_folder();
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
-    let place = Place::lock(config)?;
+    let place = StoreFolder::lock(config)?;
     if place.frontier.exists() {
         return Err(MaintenanceError::Present(place.frontier.clone()));
     }
@@ -146,13 +146,13 @@ pub fn import(config: &Config, file: &Path) -> Result<Found, MaintenanceError> {
 }
 
 /// A job's frontier folder, locked.
-struct Place {
+struct StoreFolder {
     frontier: PathBuf,
     before: u64,
     _lock: File,
 }
 
-impl Place {
+impl StoreFolder {
     fn lock(config: &Config) -> Result<Self, MaintenanceError> {
         let folder = config.job_folder();
         if !folder.is_dir() {

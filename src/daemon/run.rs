@@ -14,7 +14,7 @@ use super::wiring::{fetch_options, model, reader, remaker, terms};
 use crate::address::PageUrl;
 use crate::clock::now;
 use crate::config::Config;
-use crate::crawl::checkpoint::{self, Exports, OpenJob};
+use crate::crawl::checkpoint::{self, Backups, OpenJob};
 use crate::crawl::frontier::{Counts, Focus, Frontier, ImageLedger, ImagesLeft};
 use crate::crawl::pipeline::{
     Control, Crawl, End, LoopOptions, Reading, Stop, drive, fit_open_files,
@@ -96,7 +96,7 @@ pub fn crawl(
     let options = options(config);
     desk.begin(runtime, metrics);
     watch_signals(runtime, control.stopper());
-    let mut exports = Exports::new(config, &frontier, now());
+    let mut backups = Backups::new(config, &frontier, now());
     let_in(config, runtime, observer, &mut control, &mut served);
     let mut service = Service::ready();
     let watch = control.watch();
@@ -104,7 +104,7 @@ pub fn crawl(
     let watching = desk.clone();
     let mut progress = |frontier: &Frontier, row: Option<&Row<'_>>| {
         if row.is_none() {
-            exports.round(frontier, now());
+            backups.round(frontier, now());
             service.round(|| tally(frontier.counts()));
         }
         troubles.observe(frontier, row);
@@ -137,7 +137,7 @@ pub fn crawl(
         _ => Vec::new(),
     };
     let summary = before.into_summary(&frontier, (end, stop), nothing, config)?;
-    drop(exports);
+    drop(backups);
     frontier.close()?;
     served.close(runtime);
     drop(lock);

@@ -92,14 +92,14 @@ fn key(page: &PageUrl) -> u64 {
 
 /// The sidecars used most recently, by image.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct KnownImages {
     recent: HashMap<String, Known>,
     older: HashMap<String, Known>,
     /// The total weight of those in `recent`.
     weight: usize,
 }
 
-impl Memory {
+impl KnownImages {
     /// Takes an image out of the cache.
     pub fn take(&mut self, file: &str) -> Option<Known> {
         let Some(recent) = self.recent.remove(file) else {

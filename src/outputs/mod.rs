@@ -64,7 +64,7 @@ use crate::fs::atomic::{self, Durability};
 use crate::fs::beneath::{self, JobPath};
 use crate::page::{ImageContext, Terms};
 use crate::picture::ImageInfo;
-use known::{Entry, Known, Memory};
+use known::{Entry, Known, KnownImages};
 use list::OUTPUTS;
 use output::{Open, Output, Stamp};
 use rotate::Packer;
@@ -186,7 +186,7 @@ pub struct Outputs {
     /// How often rows were removed from them.
     generation: u64,
     sightings: Sightings,
-    memory: Memory,
+    memory: KnownImages,
     packer: Packer,
     /// The size in bytes at which a table starts a new file.
     rotate: u64,
@@ -239,7 +239,7 @@ impl Outputs {
             open,
             generation,
             sightings: Sightings::new(folder),
-            memory: Memory::default(),
+            memory: KnownImages::default(),
             packer,
             rotate: ROTATE,
         })
@@ -530,7 +530,7 @@ impl Outputs {
     ///
     /// [`OutputError`] names the file.
     pub fn fold(&mut self) -> Result<(), OutputError> {
-        self.memory = Memory::default();
+        self.memory = KnownImages::default();
         self.sightings.settle_all()
     }
 

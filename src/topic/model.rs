@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::keywords::{KeywordError, KeywordTable, Stopword, save_stopwords};
 use super::lm::{Discount, KenLm, LanguageModel, ModelError};
 use super::score::contrast::ContrastError;
-use super::score::{Calibration, Contrast, Counts, Topicality};
+use super::score::{Calibration, Contrast, CountTable, Topicality};
 use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
@@ -199,7 +199,7 @@ impl Model {
         let order = u8::try_from(facts.order).map_err(|e| wrong(e.to_string()))?;
         let lm = KenLm::load(&folder.join(ARPA))?.of_order(order)?;
         let contrast = match facts.topicality {
-            Some(topicality) => Contrast::new(&Counts::load(&folder.join(WORDS))?)
+            Some(topicality) => Contrast::new(&CountTable::load(&folder.join(WORDS))?)
                 .map(|contrast| (Arc::new(contrast), topicality)),
             None => None,
         };
@@ -249,7 +249,7 @@ impl Draft {
     /// Writes the counts of the words, the keyword table and the stopwords.
     pub fn save_tables(
         &self,
-        counts: &Counts,
+        counts: &CountTable,
         keywords: &KeywordTable,
         stopwords: &[Stopword],
     ) -> Result<(), FolderError> {

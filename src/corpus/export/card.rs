@@ -11,7 +11,7 @@ use std::io::{self, Write};
 use rustc_hash::FxBuildHasher;
 
 use super::columns::{Column, Kind, Sample};
-use super::parts::{self, Counts, Said, count, table};
+use super::parts::{self, NameCounts, Said, count, table};
 use super::{Format, Request};
 use crate::corpus::rank::Steps;
 
@@ -23,12 +23,12 @@ pub(super) struct Tally {
     pub(super) vanished: u64,
     /// Hashes, because there are many addresses.
     pages: HashSet<u64>,
-    hosts: Counts,
-    formats: Counts,
+    hosts: NameCounts,
+    formats: NameCounts,
     /// Extensions of the files.
-    extensions: Counts,
-    languages: Counts,
-    texts: Counts,
+    extensions: NameCounts,
+    languages: NameCounts,
+    texts: NameCounts,
     said: Said,
 }
 

@@ -16,19 +16,19 @@ const ROWS: usize = 20;
 const SHOWN: usize = 200;
 
 /// How often there is what.
-pub(super) type Counts = BTreeMap<String, u64>;
+pub(super) type NameCounts = BTreeMap<String, u64>;
 
 /// Counts one more.
-pub(super) fn count(counts: &mut Counts, what: &str) {
+pub(super) fn count(counts: &mut NameCounts, what: &str) {
     *counts.entry(what.to_owned()).or_default() += 1;
 }
 
 /// What publishers say of the use of the samples.
 #[derive(Default)]
 pub(super) struct Said {
-    licences: Counts,
+    licences: NameCounts,
     /// By column, samples of whose publishers something was said.
-    consent: Counts,
+    consent: NameCounts,
 }
 
 /// The column of the licences, each of which is counted by its name.
@@ -68,7 +68,7 @@ impl Said {
         )?;
         let of = format!("{one}s");
         table(out, "Licences", "as given", &of, &self.licences)?;
-        let consent: Counts = columns
+        let consent: NameCounts = columns
             .filter(|name| *name != LICENCES)
             .map(|name| {
                 let count = self.consent.get(name).copied().unwrap_or(0);
@@ -84,7 +84,7 @@ pub(super) fn begin(
     out: &mut dyn Write,
     name: &str,
     task: &str,
-    languages: &Counts,
+    languages: &NameCounts,
     samples: u64,
     files: &[&str],
 ) -> io::Result<()> {
@@ -172,7 +172,7 @@ pub(super) fn table(
     title: &str,
     column: &str,
     of: &str,
-    counts: &Counts,
+    counts: &NameCounts,
 ) -> io::Result<()> {
     writeln!(out, "### {title}\n\n| {column} | {of} |\n|---|---:|")?;
     let mut rows: Vec<(&String, &u64)> = counts.iter().collect();

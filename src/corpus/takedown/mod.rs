@@ -272,7 +272,7 @@ impl Work<'_> {
             (self.watch)("export")?;
         }
         if !receipt.is_empty() {
-            checkpoint::renew_exports(&self.folder, &self.frontier, self.now)?;
+            checkpoint::renew_backups(&self.folder, &self.frontier, self.now)?;
             (self.watch)("checkpoints")?;
         }
         receipt.done = Some(timestamp(self.now));
@@ -327,7 +327,7 @@ impl Work<'_> {
         receipt.exports = exports::holding(&self.folder, &needles(&receipt, shares.urls))?;
         let mut also: Vec<String> = receipt.exports.iter().map(ToString::to_string).collect();
         if !receipt.is_empty() {
-            also.extend(checkpoint::exports_of(&self.folder));
+            also.extend(checkpoint::backups_of(&self.folder));
         }
         for name in also {
             for file in exports::files_of(&self.folder, &name)? {

@@ -21,7 +21,7 @@ use crate::clock::millis;
 use crate::config::Config;
 use crate::crawl::frontier::Frontier;
 use crate::crawl::frontier::dump::{self, DumpError};
-use crate::crawl::frontier::store::{Readable, StoreError, Visit};
+use crate::crawl::frontier::store::{Readable, StoreError, Visitor};
 use crate::fs::{IoError, atomic};
 use crate::outputs::{OutputError, sync_folder};
 
@@ -33,7 +33,7 @@ const UNFINISHED: &str = "unfinished.jsonl.gz";
 
 /// Why no new export was written; the earlier ones are kept.
 #[derive(Debug, thiserror::Error)]
-enum ExportError {
+enum BackupError {
     #[error(transparent)]
     Archive(#[from] DumpError),
     #[error(transparent)]
@@ -49,7 +49,7 @@ enum ExportError {
 
 /// Writes an export at regular intervals. Dropping this abandons an export in progress.
 #[derive(Debug)]
-pub struct Exports {
+pub struct Backups {
     job: PathBuf,
     every: u64,
     due: u64,
@@ -57,7 +57,7 @@ pub struct Exports {
     running: Option<JoinHandle<()>>,
 }
 
-impl Exports {
+impl Backups {
     /// For an open job; `now` is milliseconds since 1970. The first export is due one
     /// interval after the last one or, if there is none, after that much time spent
     /// crawling over all runs.
@@ -98,7 +98,7 @@ impl Exports {
                     let seconds = begun.elapsed().as_secs_f64();
                     tracing::info!(path = %path.display(), urls, seconds, "exported the frontier");
                 }
-                Err(ExportError::Ended) => {}
+                Err(BackupError::Ended) => {}
                 Err(error) => {
                     tracing::warn!(%error, "the frontier could not be exported; the next export is tried later")
                 }
@@ -114,7 +114,7 @@ impl Exports {
     }
 }
 
-impl Drop for Exports {
+impl Drop for Backups {
     fn drop(&mut self) {
         // The snapshot keeps the store's folder locked until the thread ends.
         self.ended.store(true, Ordering::Relaxed);
@@ -166,7 +166,7 @@ pub fn renew(job: &Path, frontier: &Frontier, now: u64) -> Result<(), DumpError>
     Ok(())
 }
 
-fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportError> {
+fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), BackupError> {
     let folder = job.join("checkpoints");
     std::fs::create_dir_all(&folder).map_err(IoError::at(&folder, "making the folder"))?;
     let unfinished = folder.join(UNFINISHED);
@@ -177,9 +177,9 @@ fn export(view: Until, job: &Path, now: u64) -> Result<(PathBuf, u64), ExportErr
     if ended || !found.is_whole() {
         std::fs::remove_file(&unfinished).map_err(IoError::at(&unfinished, "removing"))?;
         return Err(if ended {
-            ExportError::Ended
+            BackupError::Ended
         } else {
-            ExportError::Damaged {
+            BackupError::Damaged {
                 damaged: found.damaged_count,
                 why: found.cut_short,
             }
@@ -229,7 +229,7 @@ impl Readable for Until {
         self.view.get(key)
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         self.view.scan(prefix, from, &mut |key, value| {
             if self.ended.load(Ordering::Relaxed) {
                 ControlFlow::Break(())

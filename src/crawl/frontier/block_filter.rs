@@ -10,7 +10,7 @@ use crate::page::BlockPrint;
 /// large one a bounded amount. The last [`MAX_BYTES`] blocks, roughly, are always
 /// remembered; at worst one in twenty new blocks is taken for a known one.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(super) struct Memory {
+pub(super) struct BlockFilter {
     older: Vec<u8>,
     newer: Vec<u8>,
     /// Blocks in the newer filter; it is full at one block per byte.
@@ -22,7 +22,7 @@ const MIN_BYTES: usize = 64;
 /// Greatest size of a filter in bytes, a power of two.
 const MAX_BYTES: usize = 1_024;
 
-impl Memory {
+impl BlockFilter {
     /// Adds the blocks of a page. Returns the number of words in new blocks and in all
     /// blocks.
     pub fn take(&mut self, blocks: &[BlockPrint]) -> (u64, u64) {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_was_met_is_not_new() {
-        let mut memory = Memory::default();
+        let mut memory = BlockFilter::default();
         assert_eq!(memory.take(&blocks(0..30)), (300, 300));
         assert_eq!(memory.newer.len(), MIN_BYTES);
         assert_eq!(memory.take(&blocks(10..32)), (20, 220));
@@ -90,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_catalogue_is_known_by_heart_and_an_archive_never_ends() {
-        let mut memory = Memory::default();
+        let mut memory = BlockFilter::default();
         // Forty out of nine hundred items on each page.
         let page = |i: u32| {
             let drawn = blocks(i * 40..i * 40 + 40);

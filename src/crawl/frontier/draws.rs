@@ -36,7 +36,7 @@
 //!
 //! This module has no model: the caller of `finish` says how likely a page is on topic.
 
-use super::control_sample::Drawn;
+use super::control_sample::DrawnLink;
 use super::intake::{Intake, verdict};
 use super::keys::{self, Rank, class};
 use super::ledger::Ledger;
@@ -108,7 +108,7 @@ pub(super) fn draw_one(
         if razored.is_some() {
             requeue(tx, &key, TaskKind::Page, &url.host_key(), record)?;
         }
-        pend(tx, Drawn { url, razored });
+        pend(tx, DrawnLink { url, razored });
         return Ok(());
     }
     Ok(())
@@ -193,7 +193,7 @@ pub(super) fn head_of(ledger: &Ledger, host: &Host) -> Result<Option<Head>, Stor
 }
 
 /// Makes a queued link pending.
-fn pend(tx: &mut Transaction<'_>, drawn: Drawn) {
+fn pend(tx: &mut Transaction<'_>, drawn: DrawnLink) {
     let key = keys::url(&drawn.url, TaskKind::Page);
     tx.put(keys::drawn(&key), Vec::new());
     tx.touch(drawn.url.host_key());
@@ -259,7 +259,7 @@ fn pend_target(
     tx: &mut Transaction<'_>,
     intake: &Intake<'_>,
     task: &Task,
-    drawn: Option<Drawn>,
+    drawn: Option<DrawnLink>,
 ) -> Result<(), StoreError> {
     let record = tx.record(&keys::url(&task.url, TaskKind::Page))?;
     let (Some(drawn), Some(State::Redirected { to, .. })) = (drawn, record.map(|r| r.state)) else {
@@ -280,14 +280,14 @@ fn pend_target(
         return Ok(());
     }
     match record.state {
-        State::Queued => pend(tx, Drawn { url, ..drawn }),
+        State::Queued => pend(tx, DrawnLink { url, ..drawn }),
         // The target was judged against the current razor with the link's score.
         State::Dropped {
             reason: Reason::Razor,
         } if intake.accepts(&url, record.hops) => {
             let razored = Some(record.score);
             requeue(tx, &key, TaskKind::Page, &url.host_key(), record)?;
-            pend(tx, Drawn { url, razored });
+            pend(tx, DrawnLink { url, razored });
         }
         _ => {}
     }

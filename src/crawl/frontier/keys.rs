@@ -5,7 +5,7 @@
 //! | `M` | [`Meta`](super::record::Meta): format, counters, output offsets |
 //! | `H host` | [`HostRecord`](super::record::HostRecord): clock, back-off, robots state |
 //! | `B host 0 scheme` | the body of robots.txt |
-//! | `T host 0 scheme` | [`TdmRecord`](super::tdmrep::TdmRecord): the rules of tdmrep.json |
+//! | `T host 0 scheme` | [`TdmRecord`](super::host_files::TdmRecord): the rules of tdmrep.json |
 //! | `J host 0 scheme` | the robots rules changed: the `U` key at which to look again begins, or nothing |
 //! | `U host 0 kind scheme path?query` | [`UrlRecord`](super::record::UrlRecord); kind `p`age, `i`mage or site`m`ap |
 //! | `Q host 0 class rank` | the `U` key of a queued URL |
@@ -13,22 +13,22 @@
 //! | `V scheduled due seq` | the `U` key of a page to be visited again |
 //! | `C image-U-key 0 page-url` | a context of an image that is not kept yet |
 //! | `D id` | URL of the finished page with that number |
-//! | `A group` | [`GroupRecord`](super::groups::GroupRecord) of a group of hosts that backs off |
+//! | `A group` | [`GroupRecord`](super::record::GroupRecord) of a group of hosts that backs off |
 //! | `P host 0 prefix` | [`PrefixRecord`](super::record::PrefixRecord): the budget of a prefix; as `sitemaps:` what the sitemaps of the host have listed, and as `sitemaps:*` those of its domain |
 //! | `F host 0 band bits simhash` | number of the page with that simhash |
 //! | `G domain` | how many pages the registered domain has given |
-//! | `R host 0 hash` | [`AltRecord`](super::alts::AltRecord) of an alt text on the pages of the host |
+//! | `R host 0 hash` | [`AltRecord`](super::images::alts::AltRecord) of an alt text on the pages of the host |
 //! | `I sha256` | the file that was first kept with these bytes, whose SHA-256 is in hexadecimal |
-//! | `S` | [`Sample`](super::sample::Sample): the control sample |
+//! | `S` | [`Sample`](super::control_sample::Sample): the control sample |
 //! | `N number` | the `U` key of a link that the control sample may draw; numbers from 0 without a gap |
 //! | `K U-key` | nothing; that link was drawn |
-//! | `L` | [`Scores`](super::ratings::Scores): by what all links were rated |
+//! | `L` | [`Scores`](super::ratings::Scores): the rating of all links, and how far a re-rating has come |
 //! | `E U-key` | [`Clues`](crate::page::Clues) of a link that a learning crawl knows, and how far on topic it was where it was fetched |
 //! | `X` | what was learned, up to some example |
 //! | `O image-U-key` | [`Instead`](super::images::Instead): which address of the same picture an image is asked for in place of |
 //! | `Z` | [`ImageLedger`](super::image_ledger::ImageLedger): what share of the requests goes to images |
 //! | `Y number` | [`Example`](super::ratings::clues::Example) since then |
-//! | `j place` | what the judge of a learning crawl goes by: its seeds and the pages it saw last |
+//! | `j place` | the pages that the judge of a learning crawl is calibrated by: its seeds and the last ones it saw |
 //!
 //! `class` is 0 for robots.txt that other hosts redirect to, 1 for pages and
 //! sitemaps, 2 for images; `rank` is bucket, score and sequence number, so that the

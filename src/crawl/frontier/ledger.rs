@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use super::record::{FORMAT, Meta};
 use super::seen::{Questions, Seen};
 use super::store::{Readable, Store, StoreError};
-use super::transaction::{Booked, Prepared, Transaction};
+use super::transaction::{BookedVisit, Prepared, Transaction};
 use super::{clock_skew, codec, flush_marker, keys};
 use crate::address::HostKey;
 
@@ -40,7 +40,7 @@ pub(super) struct Effect {
     /// Hosts whose queues have changed.
     pub touched: BTreeSet<HostKey>,
     /// The last visit that was booked.
-    pub visit: Option<Booked>,
+    pub visit: Option<BookedVisit>,
 }
 
 /// See the module's documentation.

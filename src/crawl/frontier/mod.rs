@@ -103,7 +103,7 @@ mod turns;
 pub mod view;
 
 pub use added::{MAX_ANCHOR, NewImage, NewTask};
-pub use control_sample::{Control, Curve, Doubt, Focus, Headline, MIN_PAGES, Tally};
+pub use control_sample::{Curve, Doubt, Focus, Headline, MIN_PAGES, SampleSettings, Tally};
 pub use host_files::{RobotsAnswer, obeyed};
 pub use image_ledger::{ImageLedger, ImagesLeft};
 pub use images::Instead;

@@ -1,6 +1,6 @@
 //! The job's settings for politeness, retries and visits, in the units of the frontier.
 
-use super::control_sample::{Control, Sample};
+use super::control_sample::{Sample, SampleSettings};
 use crate::clock::millis;
 use crate::config;
 use crate::page::Obeyed;
@@ -70,7 +70,7 @@ pub struct Policy {
     /// When pages are visited again; `None` where they are fetched once.
     pub recrawl: Option<Recrawl>,
     /// The size of the control sample.
-    pub control: Control,
+    pub control: SampleSettings,
     /// The share of the requests that go to images while pages and images wait, 0 to 1.
     pub image_share: f64,
 }
@@ -97,7 +97,7 @@ impl Policy {
             tdmrep: false,
             obeyed: Obeyed::default(),
             recrawl: None,
-            control: Control::default(),
+            control: SampleSettings::default(),
             image_share: 0.33,
         }
     }
@@ -120,13 +120,13 @@ impl Policy {
             0.0
         };
         let seed = section.seed;
-        let control = Control { share, seed };
+        let control = SampleSettings { share, seed };
         Self { control, ..self }
     }
 
     /// Applies the share and the seed of the policy to the control sample.
     pub(super) fn apply_control(&self, sample: &mut Sample) {
-        let Control { share, seed } = self.control;
+        let SampleSettings { share, seed } = self.control;
         (sample.share, sample.seed) = (share, seed);
     }
 
@@ -161,7 +161,7 @@ pub(super) fn test_policy() -> Policy {
         tdmrep: false,
         obeyed: Obeyed::default(),
         recrawl: None,
-        control: Control::default(),
+        control: SampleSettings::default(),
         image_share: 0.33,
     }
 }

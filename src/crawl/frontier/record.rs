@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::block_filter::Memory;
+use super::block_filter::BlockFilter;
 use super::control_sample::Sample;
 use super::image_ledger::ImageLedger;
 use crate::address::HostKey;
@@ -269,7 +269,7 @@ pub(super) struct PrefixRecord {
     /// The earnings of fruitful pages minus the costs of barren ones.
     pub balance: i64,
     /// Text blocks found so far; kept for wide prefixes only.
-    pub seen: Memory,
+    pub seen: BlockFilter,
 }
 
 /// A robots.txt that a host's own redirected to, queued at the target's host.

@@ -28,7 +28,7 @@ use super::policy::Recrawl;
 use super::record::{State, UrlRecord, Visit, depends_on_path};
 use super::requeue::{own_number, requeue};
 use super::store::{Store, StoreError};
-use super::transaction::{Booked, Transaction, visit_entry};
+use super::transaction::{BookedVisit, Transaction, visit_entry};
 use crate::address::PageUrl;
 use crate::clock::millis;
 use crate::page::{Reason, TaskKind, Validators};
@@ -186,8 +186,8 @@ impl Visits {
     }
 
     /// Notes a booked visit.
-    pub fn expect(&mut self, visit: Option<Booked>) {
-        if let Some(Booked { due, scheduled }) = visit
+    pub fn expect(&mut self, visit: Option<BookedVisit>) {
+        if let Some(BookedVisit { due, scheduled }) = visit
             && self.awake(scheduled)
         {
             self.next = Some(self.next.map_or(due, |first| first.min(due)));

@@ -20,7 +20,7 @@ use fastbloom::BloomFilter;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-use super::store::{Batch, Readable, Store, StoreError, Visit};
+use super::store::{Batch, Readable, Store, StoreError, Visitor};
 
 /// Keys in the first layer of the filter; each further layer holds four times as many as
 /// the previous one, so ten million keys need five layers.
@@ -100,7 +100,7 @@ impl Readable for Seen {
         Ok(value)
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         self.store.scan(prefix, from, visit)
     }
 
@@ -236,7 +236,7 @@ mod tests {
             self.asked.lock().unwrap().push(key.to_vec());
             Ok(self.pairs.get(key).cloned())
         }
-        fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+        fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
             let start = prefix.max(from).to_vec();
             for (key, value) in self.pairs.range(start..) {
                 if !key.starts_with(prefix) || visit(key, value).is_break() {

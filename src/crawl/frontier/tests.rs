@@ -93,7 +93,7 @@ fn open_with(path: &Path, scope: &str, now: u64) -> Frontier {
     let scope = Scope::new(Config::parse(&text, "test.toml").unwrap().scope);
     let store = open_store(path).unwrap();
     let (share, seed) = (SHARE.get(), 1);
-    let control = Control { share, seed };
+    let control = SampleSettings { share, seed };
     let policy = Policy {
         control,
         ..test_policy()

@@ -28,14 +28,14 @@ pub(super) struct Transaction<'a> {
     /// The counters and the numbers that are given next.
     pub meta: Meta,
     touched: BTreeSet<HostKey>,
-    visit: Option<Booked>,
+    visit: Option<BookedVisit>,
     /// What the outputs are to change in files that were written before.
     pub edits: Vec<OutputEdit>,
 }
 
 /// A visit that a transaction has booked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Booked {
+pub(super) struct BookedVisit {
     /// When it is due, in milliseconds since 1970.
     pub due: u64,
     /// Whether the page has a schedule of its own.
@@ -49,7 +49,7 @@ pub(super) struct Prepared {
     /// Hosts whose queues change.
     pub touched: BTreeSet<HostKey>,
     /// The last visit that was booked.
-    pub visit: Option<Booked>,
+    pub visit: Option<BookedVisit>,
 }
 
 impl<'a> Transaction<'a> {
@@ -221,7 +221,7 @@ impl<'a> Transaction<'a> {
             self.meta.counts.watched += 1;
             let visit = record.visit.as_ref();
             self.visit = visit.and_then(|visit| {
-                Some(Booked {
+                Some(BookedVisit {
                     due: visit.due?,
                     scheduled: visit.scheduled,
                 })

@@ -11,7 +11,7 @@ use super::record::{HostRecord, State, UrlRecord};
 use super::recrawl::{self, Ended, Visits};
 use super::store::StoreError;
 use super::transaction::Transaction;
-use super::traps::budgets::{self, Worth};
+use super::traps::budgets::{self, Yield};
 use super::traps::copies::{self, Claim};
 use super::traps::listing;
 use crate::address::PageUrl;
@@ -187,7 +187,7 @@ impl Transition<'_> {
         self.book_visit(Some(id), Ended::Moved);
         tx.rest(self.key, &self.record)?;
         if !counted {
-            budgets::charge(tx, &self.task.url, Worth::Barren, host)?;
+            budgets::charge(tx, &self.task.url, Yield::Barren, host)?;
         }
         Ok(Finished {
             duplicate_of: Some(original),
@@ -334,7 +334,7 @@ impl Transition<'_> {
         } else if tx.meta.next_seq == before && url.query().is_some() {
             // Such as login pages that know the way back, one for every page. Without a
             // query the address is another name of the target, and those are few.
-            budgets::charge(tx, url, Worth::Barren, host)
+            budgets::charge(tx, url, Yield::Barren, host)
         } else {
             Ok(())
         }

@@ -28,7 +28,7 @@ pub const MAX_AHEAD: u64 = 1_000;
 
 /// The learned state of a learning crawl.
 #[derive(Debug, Clone, Default)]
-pub struct Learned {
+pub struct LearnedState {
     /// The state up to some example, as the model serialises it.
     pub snapshot: Option<Vec<u8>>,
     /// The examples since then, in order.
@@ -133,8 +133,8 @@ impl<'a> View<'a> {
     ///
     /// # Errors
     /// [`StoreError`] where the store fails or an example is damaged.
-    pub fn learned(&self) -> Result<Learned, StoreError> {
-        Ok(Learned {
+    pub fn learned(&self) -> Result<LearnedState, StoreError> {
+        Ok(LearnedState {
             snapshot: self.store.get(keys::LEARNED)?,
             examples: clues::examples(self.store)?,
         })

@@ -391,7 +391,7 @@ fn log(
 }
 
 fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
-    metrics.finished(metrics::Finished {
+    metrics.finished(metrics::FinishedTask {
         kind: row.kind.name(),
         outcome: row.outcome,
         reason: row.reason.unwrap_or_default(),

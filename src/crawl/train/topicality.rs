@@ -15,7 +15,7 @@ use super::split::Split;
 use crate::topic::lm::{LanguageModel, Sentence, perplexity};
 use crate::topic::score::contrast::{Adopted, Measured as Contrasts};
 use crate::topic::score::topicality::Lump;
-use crate::topic::score::{Contrast, Counts, Topicality};
+use crate::topic::score::{Contrast, CountTable, Topicality};
 
 /// Number of folds.
 const FOLDS: usize = 4;
@@ -33,7 +33,7 @@ pub(super) const ENOUGH: usize = 700;
 
 /// The words of all documents, and the measurements of both kinds.
 pub(super) struct Measured {
-    pub counts: Counts,
+    pub counts: CountTable,
     /// `None` where there are too few neutral documents.
     pub topicality: Option<Topicality>,
 }
@@ -135,8 +135,8 @@ fn count(
     neutral: &Neutral,
     takes: impl Fn(&Sentence) -> bool,
     counts_in: impl Fn(usize) -> bool,
-) -> Counts {
-    let mut counts = Counts::default();
+) -> CountTable {
+    let mut counts = CountTable::default();
     for document in positive {
         counts.add_positive(document.as_ref().iter().filter(|s| takes(s)));
     }
@@ -146,7 +146,7 @@ fn count(
 
 /// Adds the neutral words: the built-in ones, or those of the documents whose number
 /// `counts_in` accepts.
-fn add_neutral(counts: &mut Counts, neutral: &Neutral, counts_in: impl Fn(usize) -> bool) {
+fn add_neutral(counts: &mut CountTable, neutral: &Neutral, counts_in: impl Fn(usize) -> bool) {
     match neutral.words() {
         Some(words) => counts.add_neutral_words(words.counts()),
         None => {

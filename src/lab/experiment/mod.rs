@@ -11,11 +11,10 @@
 //! the topic first, which no real crawl can do, and so gives an upper bound.
 //!
 //! Reading order: `plan` (the runs), `sizes` (texts cut after some lines), `web` (the
-//! stored responses; those of WARC files by `archive`), `trial` (one run), `claims`
+//! stored responses; those of WARC files by `warc`), `trial` (one run), `claims`
 //! (claimed and true shares), `harvest` (the results, as table and plot), `by_lines` (the
 //! results by amount of text).
 
-mod archive;
 mod by_lines;
 mod claims;
 mod harvest;
@@ -24,6 +23,7 @@ mod sizes;
 #[cfg(test)]
 mod tests;
 mod trial;
+mod warc;
 mod web;
 
 use std::io::Write;
@@ -42,10 +42,10 @@ use crate::progress::Step;
 use crate::topic::lm;
 use crate::topic::model::Model;
 
-pub use archive::ArchiveError;
 pub use claims::{Beside, Claim};
 pub use harvest::{Harvest, Outcome};
 pub use plan::{Plan, TopicPlan, Variant};
+pub use warc::ArchiveError;
 pub use web::{Web, WebError};
 
 use sizes::SizedTopic;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::archive::{self, Archive, ArchiveError, Capture};
+use super::warc::{self, Archive, ArchiveError, Capture};
 use crate::address::PageUrl;
 use crate::crawl::pipeline::Stored;
 use crate::lab::{Lab, LabError, LabResponse};
@@ -35,7 +35,7 @@ impl Web {
     /// # Errors
     /// [`WebError`] names the folder or file.
     pub fn open(path: &Path) -> Result<Self, WebError> {
-        let files = archive::files(path)?;
+        let files = warc::files(path)?;
         Ok(Self(if files.is_empty() {
             Kind::Lab(Box::new(Lab::open(path)?))
         } else {

@@ -71,11 +71,11 @@ pub enum ContrastError {
 
 /// How often each word occurs in the texts about the topic and in the neutral ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct CountTable {
     words: FxHashMap<String, (u64, u64)>,
 }
 
-impl Counts {
+impl CountTable {
     /// Counts the words of a text about the topic.
     pub fn add_positive<'a>(&mut self, sentences: impl IntoIterator<Item = &'a Sentence>) {
         self.add(sentences, |(positive, _)| *positive += 1);
@@ -126,7 +126,7 @@ impl Counts {
         Ok(written.map_err(IoError::at(path, "writing"))?)
     }
 
-    /// Reads a table that [`Counts::save`] wrote.
+    /// Reads a table that [`CountTable::save`] wrote.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ pub struct Contrast {
 impl Contrast {
     /// Computes the weights from counts; `None` if one of the two kinds of text is
     /// missing, so that there is nothing to compare.
-    pub fn new(counts: &Counts) -> Option<Self> {
+    pub fn new(counts: &CountTable) -> Option<Self> {
         let (positive, neutral) = counts
             .words
             .values()
@@ -405,8 +405,8 @@ mod tests {
         vec![normalise(text)]
     }
 
-    fn counts() -> Counts {
-        let mut counts = Counts::default();
+    fn counts() -> CountTable {
+        let mut counts = CountTable::default();
         counts.add_positive(&text("the cat hunts the mouse and the cat sleeps"));
         counts.add_neutral(&text(
             "the state and the law of the land and the parliament of the state",
@@ -474,7 +474,7 @@ mod tests {
         let mixed = measured(&contrast, &text("cat law cat zebra"));
         assert!((mixed.counting - expected).abs() < 1e-5);
         assert!((mixed.by_model - by_model).abs() < 1e-5);
-        assert_eq!(Contrast::new(&Counts::default()), None);
+        assert_eq!(Contrast::new(&CountTable::default()), None);
     }
 
     #[test]
@@ -508,9 +508,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("words.tsv");
         counts().save(&path).unwrap();
-        assert_eq!(Counts::load(&path).unwrap(), counts());
+        assert_eq!(CountTable::load(&path).unwrap(), counts());
         fs::write(&path, "cat\t1\t2\ncat x\n").unwrap();
-        let error = Counts::load(&path).unwrap_err().to_string();
+        let error = CountTable::load(&path).unwrap_err().to_string();
         assert!(
             error.contains("line 2") && error.contains("cat x"),
             "{error}"

@@ -373,7 +373,7 @@ struct SeenPage {
 mod tests {
     use super::*;
     use crate::topic::lm::normalise;
-    use crate::topic::score::Counts;
+    use crate::topic::score::CountTable;
 
     const TOPIC: &str = "bees make honey in the hive and the queen of the hive lays eggs";
     const OTHER: &str = "the law of the land is made by the parliament of the state in a town";
@@ -381,7 +381,7 @@ mod tests {
                         keeper takes honey and wax from the frames of the hive";
 
     fn contrast() -> Arc<Contrast> {
-        let mut counts = Counts::default();
+        let mut counts = CountTable::default();
         counts.add_positive(&[normalise(TOPIC)]);
         for _ in 0..50 {
             counts.add_neutral(&[normalise(OTHER)]);

@@ -29,7 +29,7 @@ pub mod topicality;
 
 pub use boundaries::{Boundaries, BoundariesError};
 pub use calibration::{Calibration, CalibrationError};
-pub use contrast::{Contrast, Counts};
+pub use contrast::{Contrast, CountTable};
 pub use judge::Judge;
 pub use learner::Learner;
 pub use observer::{PageObserver, Verdict};

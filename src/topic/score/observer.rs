@@ -274,10 +274,10 @@ fn number(kind: u64, what: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::page::LinkPosition;
-    use crate::topic::score::Counts;
+    use crate::topic::score::CountTable;
 
     fn observer() -> PageObserver {
-        let mut counts = Counts::default();
+        let mut counts = CountTable::default();
         counts.add_positive(&[normalise("the cat hunts mice and the cat sleeps all day")]);
         counts.add_neutral(&[normalise("the law of the land is the law of the state")]);
         let contrast = Arc::new(Contrast::new(&counts).unwrap());

@@ -10,7 +10,7 @@ use spoor::address::PageUrl;
 use spoor::config::Config;
 use spoor::crawl::frontier::store::{Batch, Store, StoreError};
 use spoor::crawl::frontier::{
-    Control, Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, Written,
+    Effects, Frontier, NewImage, NewTask, Policy, Rating, RobotsAnswer, SampleSettings, Written,
 };
 use spoor::page::{
     AltKind, BlockPrint, Bucket, Clues, Directives, Embedding, Found, ImageContext, ImageScores,
@@ -47,7 +47,7 @@ pub fn open(store: Box<dyn Store>, scope: &str, now: u64) -> Result<Frontier, St
         sitemaps: true,
         tdmrep: true,
         // By this seed a page of the trap is drawn, and a link above the razor.
-        control: Control {
+        control: SampleSettings {
             share: 0.19,
             seed: 36,
         },

@@ -6,7 +6,7 @@
 
 use std::io::{self, Write};
 
-use super::super::parts::{self, Counts, Said, count, table};
+use super::super::parts::{self, NameCounts, Said, count, table};
 use super::columns::{self, Column, Sample, TEXT};
 use super::{TextExported, TextFormat, TextRequest, copies, paragraphs, removed, write as formats};
 
@@ -17,9 +17,9 @@ pub(super) struct Tally {
     pub(super) words: u64,
     /// Documents that lost repeated paragraphs, whether exported or not.
     pub(super) shortened: u64,
-    hosts: Counts,
-    languages: Counts,
-    years: Counts,
+    hosts: NameCounts,
+    languages: NameCounts,
+    years: NameCounts,
     /// By tenths of the probability to be on topic; the last entry counts unknown ones.
     on_topic: [u64; 11],
     said: Said,

@@ -10,4 +10,4 @@ mod sample;
 
 pub use harvest::{Curve, Focus, Tally};
 pub use headline::{Doubt, Headline, MIN_PAGES};
-pub use sample::{Control, Drawn, Sample};
+pub use sample::{DrawnLink, Sample, SampleSettings};

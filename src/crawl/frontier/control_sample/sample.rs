@@ -8,7 +8,7 @@ use crate::address::PageUrl;
 
 /// The size of the control sample.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Control {
+pub struct SampleSettings {
     /// The share of link fetches for it, 0 to 0.5; 0 switches it off.
     pub share: f64,
     /// The seed of its random numbers.
@@ -17,7 +17,7 @@ pub struct Control {
 
 /// A link that was drawn and is not finished.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Drawn {
+pub struct DrawnLink {
     pub url: PageUrl,
     /// Its score, where that is above the razor and would keep the link from being
     /// followed.
@@ -27,7 +27,7 @@ pub struct Drawn {
 /// The stored state of the control sample; a record of its own, beside the counters.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// The share in force, see [`Control`].
+    /// The share in force, see [`SampleSettings`].
     pub share: f64,
     /// The seed in force.
     pub seed: u64,
@@ -38,7 +38,7 @@ pub struct Sample {
     /// Draws that are due; the fraction is carried over.
     pub owed: f64,
     /// Drawn links that are not finished, in the order of the draws.
-    pub pending: Vec<Drawn>,
+    pub pending: Vec<DrawnLink>,
     /// The counts so far.
     pub curve: Curve,
 }

@@ -6,7 +6,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::crawl::frontier::store::{Readable, Visit};
+use crate::crawl::frontier::store::{Readable, Visitor};
 
 /// Most damaged places of a store that are skipped, for each kind of record.
 const MAX_STUMBLES: usize = 1_000;
@@ -19,7 +19,7 @@ const MAX_HALVINGS: usize = 512;
 pub(super) fn scan_around_damage(
     store: &dyn Readable,
     prefix: &[u8],
-    visit: Visit<'_>,
+    visit: Visitor<'_>,
 ) -> Option<String> {
     let mut first = None;
     let mut from = prefix.to_vec();

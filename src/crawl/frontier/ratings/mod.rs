@@ -3,7 +3,7 @@
 //! A [`Rating`] is set from outside and may be replaced between any two calls. From then on it
 //! rates everything that is added, including links of pages that were in work under the former
 //! rating, and its razor applies to everything that is leased. Stored links are re-rated in
-//! slices, like those of [`rescope`](super::rescope), while the crawl goes on. The store holds the digest of the
+//! slices, like those of [`rejudge`](super::rejudge), while the crawl goes on. The store holds the digest of the
 //! rating and the place reached under a key of their own, written with each slice. So a crash
 //! costs nothing, and a job that is started with another rating is re-rated at once.
 //!

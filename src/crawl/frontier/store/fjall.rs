@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 
 use fjall::{Database, Iter, Keyspace, KeyspaceCreateOptions, PersistMode, Snapshot};
 
-use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
+use super::{
+    Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
+};
 
 /// The single keyspace of the store.
 const KEYSPACE: &str = "frontier";
@@ -84,7 +86,7 @@ impl Readable for FjallStore {
         self.guarded(|| Ok(self.keyspace.get(key)?.map(|v| v.to_vec())))
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         self.guarded(|| visit_all(self.keyspace.range(start(prefix, from)..), prefix, visit))
     }
 
@@ -146,7 +148,7 @@ impl Readable for FjallSnapshot {
         })
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         guarded(&self.path, || {
             let from = start(prefix, from)..;
             let pairs = fjall::Readable::range(&*self.snapshot, &*self.keyspace, from);
@@ -163,7 +165,7 @@ fn start<'a>(prefix: &'a [u8], from: &'a [u8]) -> &'a [u8] {
     if from > prefix { from } else { prefix }
 }
 
-fn visit_all(pairs: Iter, prefix: &[u8], visit: Visit<'_>) -> fjall::Result<()> {
+fn visit_all(pairs: Iter, prefix: &[u8], visit: Visitor<'_>) -> fjall::Result<()> {
     for pair in pairs {
         let (key, value) = pair.into_inner()?;
         if !key.starts_with(prefix) {

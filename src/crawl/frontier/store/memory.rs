@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Batch, Readable, Store, StoreError, Visit};
+use super::{Batch, Readable, Store, StoreError, Visitor};
 
 type Pairs = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -55,7 +55,7 @@ impl Readable for MemoryStore {
         Ok(self.pairs().get(key).cloned())
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         for (key, value) in self.pairs().range(prefix.max(from).to_vec()..) {
             if !key.starts_with(prefix) || visit(key, value) == ControlFlow::Break(()) {
                 break;

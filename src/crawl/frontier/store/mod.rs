@@ -105,7 +105,7 @@ pub enum StoreError {
 }
 
 /// Callback of a scan for each pair; `Break` ends the scan.
-pub type Visit<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
+pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>;
 
 /// An ordered map of bytes to bytes, for reading. Keys are not empty.
 pub trait Readable: Send {
@@ -120,7 +120,7 @@ pub trait Readable: Send {
     ///
     /// # Errors
     /// [`StoreError::Io`] or [`StoreError::Damaged`] where the backend fails.
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError>;
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError>;
 
     /// The folder of the store, for messages.
     fn path(&self) -> &Path;

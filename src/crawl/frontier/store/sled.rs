@@ -24,7 +24,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use super::{Batch, Held, Readable, Store, StoreError, Visit, guarded, tells_of_damage, unguarded};
+use super::{
+    Batch, Held, Readable, Store, StoreError, Visitor, guarded, tells_of_damage, unguarded,
+};
 
 /// Interval of sled's background log writes, in milliseconds: the work that a SIGKILL can
 /// cost.
@@ -217,7 +219,7 @@ impl Readable for SledStore {
         self.guarded(|| Ok(self.db.get(key)?.map(|v| v.to_vec())))
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         let start = if from > prefix { from } else { prefix };
         self.guarded(|| {
             for pair in self.db.range(start.to_vec()..) {
@@ -299,7 +301,7 @@ impl Readable for SledSnapshot {
         })
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         let mut from = if from > prefix { from } else { prefix }.to_vec();
         loop {
             let mut pairs = BTreeMap::new();

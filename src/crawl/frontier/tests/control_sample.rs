@@ -1,7 +1,7 @@
 //! The control sample: links drawn by chance.
 
 use super::*;
-use crate::crawl::frontier::control_sample::Drawn;
+use crate::crawl::frontier::control_sample::DrawnLink;
 use crate::crawl::frontier::draws;
 use crate::crawl::frontier::ratings::InForce;
 use crate::crawl::frontier::transaction::Transaction;
@@ -13,7 +13,7 @@ over_all! {
 pub(super) fn sampling(path: &Path, share: f64, now: u64) -> Frontier {
     let scope = Scope::new(Config::default().scope);
     let store = open_store(path).unwrap();
-    let control = Control { share, seed: 7 };
+    let control = SampleSettings { share, seed: 7 };
     let policy = Policy {
         control,
         ..test_policy()
@@ -83,7 +83,7 @@ fn frequencies(f: &Frontier, draws: u64, now: u64) -> BTreeMap<String, u64> {
         meta.sample.pending.clear();
         let mut tx = Transaction::new(f.ledger.store(), meta);
         draws::draw_one(&mut tx, &f.intake(InForce::default()), now).unwrap();
-        let drawn: &Drawn = &tx.meta.sample.pending[0];
+        let drawn: &DrawnLink = &tx.meta.sample.pending[0];
         *counts.entry(drawn.url.as_str().to_owned()).or_default() += 1;
     }
     counts

@@ -1,7 +1,7 @@
 //! Damaged stores: detection, messages and salvage.
 
 use super::*;
-use crate::crawl::frontier::store::{Readable, Visit};
+use crate::crawl::frontier::store::{Readable, Visitor};
 
 over_all! {
     a_store_older_than_its_last_flush_is_refused_and_repaired
@@ -138,7 +138,7 @@ impl Readable for Holed {
         Ok(self.pairs.get(key).cloned())
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         let start = prefix.max(from).to_vec();
         for (key, value) in self.pairs.range(start..) {
             if self.holes.iter().any(|hole| hole.contains(key)) {

@@ -42,7 +42,7 @@ const NEW_WORDS: u64 = 20;
 const NEW_SHARE: u64 = 8;
 /// Whether a judged page brought something new.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Worth {
+pub enum Yield {
     Fruitful,
     Barren,
 }
@@ -98,7 +98,7 @@ pub fn judge(
     blocks: &[BlockPrint],
     more: bool,
     same: bool,
-) -> Result<Worth, StoreError> {
+) -> Result<Yield, StoreError> {
     let key = keys::prefix(&url.host_key(), &prefixes(url).wide);
     let mut wide: PrefixRecord = tx.read(&key)?.unwrap_or_default();
     let (new, all) = wide.seen.take(blocks);
@@ -106,14 +106,14 @@ pub fn judge(
     let new_text = new >= NEW_WORDS || (new > 0 && new * NEW_SHARE >= all);
     let fruitful = more || (new_text && !same);
     Ok(if fruitful {
-        Worth::Fruitful
+        Yield::Fruitful
     } else {
-        Worth::Barren
+        Yield::Barren
     })
 }
 
 /// Books a judged page with both of its prefixes.
-fn book(tx: &mut Transaction<'_>, url: &PageUrl, worth: Worth) -> Result<(), StoreError> {
+fn book(tx: &mut Transaction<'_>, url: &PageUrl, worth: Yield) -> Result<(), StoreError> {
     let host = url.host_key();
     let Prefixes { narrow, wide } = prefixes(url);
     for prefix in [narrow, wide] {
@@ -121,11 +121,11 @@ fn book(tx: &mut Transaction<'_>, url: &PageUrl, worth: Worth) -> Result<(), Sto
         let mut record: PrefixRecord = tx.read(&key)?.unwrap_or_default();
         record.fetched += 1;
         match worth {
-            Worth::Fruitful => {
+            Yield::Fruitful => {
                 record.fruitful += 1;
                 record.balance = (record.balance + GAIN).min(MAX_BALANCE);
             }
-            Worth::Barren => record.balance = record.balance.saturating_sub(1),
+            Yield::Barren => record.balance = record.balance.saturating_sub(1),
         }
         tx.write(key, &record)?;
     }
@@ -144,17 +144,17 @@ pub fn count_domain(tx: &mut Transaction<'_>, host: &HostKey) -> Result<(), Stor
 pub fn charge(
     tx: &mut Transaction<'_>,
     url: &PageUrl,
-    worth: Worth,
+    worth: Yield,
     host: &mut HostRecord,
 ) -> Result<(), StoreError> {
-    host.barren += u64::from(worth == Worth::Barren);
+    host.barren += u64::from(worth == Yield::Barren);
     book(tx, url, worth)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::crawl::frontier::block_filter::Memory;
+    use crate::crawl::frontier::block_filter::BlockFilter;
 
     #[test]
     fn patience_shrinks_with_the_share_of_fruitful_pages() {
@@ -162,7 +162,7 @@ mod tests {
             fetched,
             fruitful,
             balance,
-            seen: Memory::default(),
+            seen: BlockFilter::default(),
         };
         let none = record(0, 0, 0);
         assert_eq!(left(&none, &none), 24);

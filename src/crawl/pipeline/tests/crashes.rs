@@ -9,7 +9,7 @@ use proptest::prelude::{prop_assert_eq, proptest};
 
 use super::*;
 use crate::config::Config;
-use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visit};
+use crate::crawl::frontier::store::{Batch, Readable, Store, StoreError, Visitor};
 use crate::crawl::frontier::{Frontier, Policy};
 use crate::outputs::{Outputs, Row};
 use crate::page::Outcome;
@@ -54,7 +54,7 @@ impl Readable for Lossy {
         Ok(self.0.lock().unwrap().now.get(key).cloned())
     }
 
-    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visit<'_>) -> Result<(), StoreError> {
+    fn scan(&self, prefix: &[u8], from: &[u8], visit: Visitor<'_>) -> Result<(), StoreError> {
         let start = prefix.max(from).to_vec();
         for (key, value) in self.0.lock().unwrap().now.range(start..) {
             if !key.starts_with(prefix) || visit(key, value).is_break() {

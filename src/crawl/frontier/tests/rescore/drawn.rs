@@ -164,7 +164,7 @@ fn a_strategy_without_a_sample_draws_no_more() {
     let folder = tempfile::tempdir().unwrap();
     let (mut f, mut now) = with_drawn(folder.path(), 500.0);
     f.set_policy(Policy {
-        control: Control {
+        control: SampleSettings {
             share: 0.0,
             seed: 7,
         },
