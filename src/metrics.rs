@@ -36,6 +36,7 @@ pub struct Metrics {
     tasks: IntCounterVec,
     received: IntCounter,
     pages: IntCounterVec,
+    parsed: IntCounterVec,
     fetch: HistogramVec,
     extract: Histogram,
     score: Histogram,
@@ -115,6 +116,14 @@ impl Metrics {
                 ),
                 &["language"],
             )?,
+            parsed: IntCounterVec::new(
+                Opts::new(
+                    "spoor_pages_parsed_total",
+                    "Pages rated, by the reason for which they were parsed into a tree; \
+                     none if they were read in one pass.",
+                ),
+                &["fallback"],
+            )?,
             fetch: HistogramVec::new(
                 HistogramOpts::new(
                     "spoor_fetch_duration_seconds",
@@ -170,11 +179,12 @@ impl Metrics {
             .const_label("version", env!("CARGO_PKG_VERSION"));
         let info = IntGauge::with_opts(version)?;
         info.set(1);
-        let all: [Box<dyn Collector>; 18] = [
+        let all: [Box<dyn Collector>; 19] = [
             Box::new(info),
             Box::new(self.tasks.clone()),
             Box::new(self.received.clone()),
             Box::new(self.pages.clone()),
+            Box::new(self.parsed.clone()),
             Box::new(self.fetch.clone()),
             Box::new(self.extract.clone()),
             Box::new(self.score.clone()),
@@ -214,6 +224,13 @@ impl Metrics {
     pub fn page_in(&self, language: Option<&'static str>) {
         let label = language.unwrap_or("unknown");
         self.pages.with_label_values(&[label]).inc();
+    }
+
+    /// Counts a parsed page by the reason for which it was not read in one pass; `None` if
+    /// it was.
+    pub fn parsed(&self, fallback: Option<&'static str>) {
+        let label = fallback.unwrap_or("none");
+        self.parsed.with_label_values(&[label]).inc();
     }
 
     /// Times the decoding and parsing of a page.

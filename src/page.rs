@@ -5,6 +5,7 @@
 //! a reference to another stage's value after handing its own on.
 
 mod clues;
+mod fallback;
 mod likelihood;
 mod nearness;
 mod terms;
@@ -21,6 +22,7 @@ use crate::address::{HostKey, PageUrl};
 use crate::language::{Guess, Language};
 
 pub use clues::{Clues, Part, Words};
+pub use fallback::Fallback;
 pub use likelihood::{Judged, Likelihood};
 pub use nearness::{Heard, Nearness, WordCounts};
 pub use terms::{Directives, MAX_LICENCES, Obeyed, Terms, TermsHeaders, Use};
@@ -248,6 +250,8 @@ pub struct Extracted {
     pub canonical: Option<PageUrl>,
     /// Fingerprints of its whole text.
     pub prints: Prints,
+    /// Why it was not read in one pass; `None` if it was, or has no markup.
+    pub fallback: Option<Fallback>,
 }
 
 impl Extracted {

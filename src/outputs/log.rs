@@ -90,6 +90,9 @@ pub struct Row<'a> {
     /// The encoding that a page was decoded with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub charset: Option<&'a str>,
+    /// Why a page was not read in one pass but from a tree; absent if it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<&'static str>,
     /// Priority class at the time of the lease.
     pub bucket: &'static str,
     /// Score at the time of the lease, lower is better.

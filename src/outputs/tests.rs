@@ -102,6 +102,7 @@ fn row<'a>(address: &'a str) -> Row<'a> {
         delay: None,
         mime: None,
         charset: None,
+        fallback: None,
         bucket: "high",
         score: 12.5,
         control: false,

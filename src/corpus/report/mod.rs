@@ -119,6 +119,8 @@ pub struct Figures {
     pub top_hosts: Vec<HostFigures>,
     /// Encodings of the pages kept, the most frequent first.
     pub encodings: Counted,
+    /// The pages that were read in one pass, and the others by the reason why not.
+    pub parses: Counted,
     /// Media types of all responses with a body, the most frequent first.
     pub media: Counted,
     /// Languages that the pages kept declare, the most frequent first.

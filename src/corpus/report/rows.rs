@@ -18,6 +18,9 @@ use crate::progress::Step;
 /// The longest line that is read, in bytes; a row has a few thousand.
 const MAX_LINE: usize = 16 << 20;
 
+/// The name of a parse that needed no tree.
+const IN_ONE_PASS: &str = "in one pass";
+
 /// Rows of the tables of names.
 const TOP: usize = 20;
 
@@ -93,6 +96,8 @@ struct LogLine<'a> {
     delay: Option<u64>,
     mime: Option<String>,
     charset: Option<String>,
+    /// Absent for a page that was read in one pass.
+    fallback: Option<String>,
     language: Option<String>,
     bucket: Bucket,
     document: Option<DocumentScore>,
@@ -151,6 +156,7 @@ struct Rows {
     buckets: BTreeMap<Bucket, (u64, Mean)>,
     hosts: HashMap<String, Host>,
     encodings: Tally,
+    parses: Tally,
     media: Tally,
     languages: Tally,
     politeness: Politeness,
@@ -309,6 +315,10 @@ impl Rows {
                 let said =
                     |name: &Option<String>| name.as_deref().unwrap_or("not recorded").to_owned();
                 self.encodings.add(&said(&line.charset));
+                self.parses.add(match &line.fallback {
+                    Some(why) => why,
+                    None => IN_ONE_PASS,
+                });
                 let language = line.language.as_deref().unwrap_or("none declared");
                 self.languages.add(language);
             }
@@ -379,6 +389,7 @@ impl Rows {
             })
             .collect();
         figures.encodings = self.encodings.finish(TOP);
+        figures.parses = self.parses.finish(TOP);
         figures.media = self.media.finish(TOP);
         figures.languages = self.languages.finish(TOP);
         figures.politeness = self.politeness;

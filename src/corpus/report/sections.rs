@@ -53,6 +53,7 @@ pub(super) fn of(report: &Report) -> Vec<Section> {
         errors(jobs),
         hosts(jobs),
         names(jobs, "Encodings", "encoding", |j| &j.encodings),
+        names(jobs, "Parsing", "read, or why from a tree", |j| &j.parses),
         names(jobs, "MIME types", "type", |j| &j.media),
         names(jobs, "Languages", "declared", |j| &j.languages),
         troubles(jobs),

@@ -362,6 +362,7 @@ fn row<'a>(task: &'a Task, file: Option<&'a str>) -> Row<'a> {
         delay: None,
         mime: None,
         charset: None,
+        fallback: None,
         bucket: "high",
         score: 1.0,
         control: false,

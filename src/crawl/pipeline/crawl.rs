@@ -400,5 +400,6 @@ fn count(metrics: &Metrics, row: &Row<'_>, elapsed: Duration) {
     });
     if row.document.is_some() {
         metrics.page_in(row.recognised);
+        metrics.parsed(row.fallback);
     }
 }

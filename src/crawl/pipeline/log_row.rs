@@ -8,7 +8,7 @@ use crate::clock::millis;
 use crate::crawl::frontier::{Finished, Settled};
 use crate::language::Language;
 use crate::outputs::Row;
-use crate::page::{Likelihood, Outcome, Reason};
+use crate::page::{Fallback, Likelihood, Outcome, Reason};
 
 /// The row of a page, an image or a sitemap.
 pub(super) fn of_task<'a>(
@@ -33,6 +33,7 @@ pub(super) fn of_task<'a>(
         row.on_topic_probability = likely;
         row.on_topic_guessed = finished.judged.is_some_and(|judged| judged.guessed);
         row.charset = Some(&page.charset);
+        row.fallback = page.fallback.map(Fallback::name);
         row.title = page.title.as_deref();
         row.language = page.language.as_deref();
         row.text = Some(page.text);
@@ -82,6 +83,7 @@ pub(super) fn of_host_file<'a>(
         delay: completion.delay,
         mime: completion.content_type.as_deref().and_then(media_type),
         charset: None,
+        fallback: None,
         bucket: task.bucket.name(),
         score: task.score,
         control: task.control,

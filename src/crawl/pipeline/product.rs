@@ -7,7 +7,7 @@ use crate::address::PageUrl;
 use crate::crawl::frontier::{Effects, NewImage, NewTask};
 use crate::language::Language;
 use crate::outputs::Document;
-use crate::page::{DocumentScore, Nearness, Prints, Terms, TextShare};
+use crate::page::{DocumentScore, Fallback, Nearness, Prints, Terms, TextShare};
 use crate::picture::ImageInfo;
 
 /// The product of a body.
@@ -100,6 +100,8 @@ pub struct PageProduct {
     pub off_language: bool,
     /// Name of the encoding it was decoded with.
     pub charset: String,
+    /// Why it was not read in one pass; `None` if it was.
+    pub fallback: Option<Fallback>,
     /// The terms of use from its host, the answer and the page itself.
     pub terms: Terms,
     /// The terms that forbade keeping its text, its images or both, where the job keeps

@@ -139,6 +139,7 @@ impl Reader {
             recognised: extracted.recognised,
             off_language: wanted.off_language,
             charset: extracted.charset,
+            fallback: extracted.fallback,
             terms: extracted.terms,
             forbidden: wanted.forbidden,
             withheld: wanted.withheld,

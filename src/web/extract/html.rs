@@ -1,10 +1,9 @@
-//! The walk over the tree, and the collector that both walks use.
+//! The walk over the tree, and the collector of what is found on a page.
 
 use std::collections::HashSet;
 
 use ego_tree::NodeId;
 use ego_tree::iter::Edge;
-use scraper::node::Element;
 use scraper::{Html, Node};
 
 use crate::address::PageUrl;
@@ -16,11 +15,10 @@ use super::images;
 use super::json_ld;
 use super::links::Links;
 use super::metadata::{Marks, Says};
-use super::neighbours::Neighbours;
-use super::path::Path;
 use super::sources;
 use super::terms;
-use super::text::{Flow, Folder, Layout, Role, role};
+use super::text::{Flow, Folder, Layout, Role};
+use super::walk::Walk;
 
 /// The most characters of the title that are kept.
 const MAX_TITLE_CHARS: usize = 1_000;
@@ -29,75 +27,36 @@ const MAX_LANGUAGE_BYTES: usize = 35;
 /// The longest target of a link that each image inside it keeps.
 const MAX_TARGET_BYTES: usize = 2_000;
 
-/// The result of one walk over the tree, with the positions of its blocks; fields derived
-/// from the text afterwards are left empty. The texts of `article` are marked as chosen.
+/// The result of one walk over the tree. The texts of `article` are marked as chosen.
 ///
-/// The parser limits the depth of nodes, and the walk is not recursive anyway. Elements
-/// with the attribute `hidden` or the style `display:none`, wiki marks (`[edit]`, `[1]`),
-/// and asides as the text module defines them yield no text, but do yield links and
-/// images; `aria-hidden` is ignored, because it hides only from screen readers.
+/// The parser limits the depth of nodes, and the walk is not recursive anyway.
 pub(super) fn walk(
     page: &PageUrl,
     html: &Html,
     options: &Options,
     article: Option<&HashSet<NodeId>>,
 ) -> (Extracted, Layout) {
-    let mut collector = Collector::new(page, base(page, html), options);
-    let mut neighbours = Neighbours::default();
-    let mut path = Path::default();
-    // Number of open elements whose text is not prose, and whose content is ignored.
-    let mut asides = 0_usize;
-    let mut voids = 0_usize;
-    // The role of each open element, and whether it is an aside.
-    let mut open = Vec::new();
+    let mut walk = Walk::new(page, base(page, html), options);
     for edge in html.tree.root().traverse() {
         match edge {
             Edge::Open(node) => match node.value() {
-                Node::Text(text) if voids == 0 => {
-                    collector.flow.chosen = article.is_some_and(|a| a.contains(&node.id()));
-                    collector.text(text, asides > 0);
+                Node::Text(text) => {
+                    walk.text(text, article.is_some_and(|a| a.contains(&node.id())));
                 }
-                Node::Element(element) => {
-                    let role = role(element.name());
-                    neighbours.open(element.name(), collector.flow.len());
-                    path.open(element.name(), element);
-                    let is_aside = voids == 0 && is_aside(element, role);
-                    open.push((role, is_aside));
-                    if voids == 0 {
-                        if matches!(element.name(), "a" | "area" | "frame" | "iframe") {
-                            collector.stand(path.here());
-                        }
-                        let images = collector.images.len();
-                        collector.open(element.name(), role, element);
-                        neighbours.images(collector.images.len() - images);
-                        if json_ld::is_script(element.name(), element) {
-                            let texts = node.children().filter_map(|n| n.value().as_text());
-                            collector.json_ld(&texts.map(|text| &**text).collect::<String>());
-                        }
-                        asides += usize::from(is_aside);
-                    }
-                    voids += usize::from(role == Role::Void);
-                }
+                Node::Element(element) => walk.open(element.name(), element, |collector| {
+                    let texts = node.children().filter_map(|n| n.value().as_text());
+                    collector.json_ld(&texts.map(|text| &**text).collect::<String>());
+                }),
                 _ => {}
             },
             Edge::Close(node) => {
-                if let Node::Element(element) = node.value()
-                    && let Some((role, is_aside)) = open.pop()
-                {
-                    voids -= usize::from(role == Role::Void);
-                    if voids == 0 {
-                        asides -= usize::from(is_aside);
-                        collector.close(element.name(), role);
-                    }
-                    neighbours.close(element.name(), collector.flow.len());
-                    path.close();
+                if let Node::Element(element) = node.value() {
+                    walk.close(element.name());
                 }
             }
         }
     }
-    let (mut extracted, layout) = collector.finish();
-    neighbours.surround(&extracted.flow, &mut extracted.images, options);
-    (extracted, layout)
+    walk.finish()
 }
 
 /// Collects a page from its elements and texts in document order.
@@ -200,7 +159,7 @@ impl<'a> Collector<'a> {
     }
 
     /// Sets the path of the next link.
-    fn stand(&mut self, path: [u32; 3]) {
+    pub(super) fn stand(&mut self, path: [u32; 3]) {
         self.links.stand(path);
     }
 
@@ -413,6 +372,7 @@ impl<'a> Collector<'a> {
             terms: self.terms,
             canonical: self.canonical,
             prints: Prints::default(),
+            fallback: None,
         };
         (extracted, layout)
     }
@@ -608,14 +568,16 @@ fn is_furniture(name: &str, attributes: &impl Attributes) -> bool {
     }
 }
 
-fn is_aside(element: &Element, role: Role) -> bool {
+/// Whether the element's text is not prose.
+pub(super) fn is_aside(name: &str, attributes: &impl Attributes, role: Role) -> bool {
     role == Role::Aside
-        || element.attrs().any(|(name, value)| match name {
-            "hidden" => !value.trim().eq_ignore_ascii_case("until-found"),
-            "style" => hides(value),
-            "class" => is_mark(element.name(), value),
-            _ => false,
-        })
+        || attributes
+            .get("hidden")
+            .is_some_and(|value| !value.trim().eq_ignore_ascii_case("until-found"))
+        || attributes.get("style").is_some_and(hides)
+        || attributes
+            .get("class")
+            .is_some_and(|classes| is_mark(name, classes))
 }
 
 /// Whether an element with these classes is one of the marks that wikis put into headings

@@ -36,7 +36,7 @@ const KEPT_ATTRIBUTES: usize = 128;
 /// new formatting element with all open ones, attribute by attribute: 5,000 `b` of 127
 /// attributes within 240 others took it 156 s. A page with 20,000 of them, of 3 attributes
 /// and 30 deep, needs 2.4 million.
-const MAX_COMPARISONS: usize = 5_000_000;
+pub(super) const MAX_COMPARISONS: usize = 5_000_000;
 /// The longest piece, and the length of an unfinished tag at which its attributes are
 /// first counted: shorter tags cannot cost much.
 const PIECE_BYTES: usize = 4 << 10;

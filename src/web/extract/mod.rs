@@ -3,9 +3,11 @@
 //! The journey, and the reading order:
 //!
 //! 1. `charset` finds the encoding (BOM, HTTP header, `meta`, detection) and decodes.
-//! 2. `limits` parses the text once, and stops if hostile markup would make the tree too
-//!    deep, too large or too slow.
-//! 3. `html` walks the tree once and passes each element and each text to one collector,
+//! 2. `stream` reads the markup in one pass without a tree. Where the HTML standard moves
+//!    what was read before, it stops and names a [`Fallback`](crate::page::Fallback), and
+//!    the page is read from a tree: `limits` parses the text once, and stops if hostile
+//!    markup would make the tree too deep, too large or too slow.
+//! 3. Both ways pass each element and each text to one `walk` and its collector (`html`),
 //!    which keeps `text` (blocks), `links`, `images` and `terms` of use (including
 //!    `directives`). An image's address comes from one of its `sources` or from `json_ld`,
 //!    the words around it from the `neighbours` found by the walk, and `alt_text` tells
@@ -18,8 +20,8 @@
 //!    it), density a tenth of a millisecond, and language recognition another tenth.
 //!    `main_text` lays out the blocks of the document to keep; the article is searched for
 //!    only once.
-//! 5. `token_stream` feeds the same collector if the parse was stopped: text, links, and
-//!    images without the words around them.
+//! 5. `token_stream` feeds the same collector if the tree's parse was stopped: text, links,
+//!    and images without the words around them.
 //!
 //! Everything is pure: the same bytes give the same page, with no network, no clock and no
 //! store behind it, so stored responses can be extracted again. This module must not know
@@ -45,9 +47,11 @@ mod neighbours;
 mod path;
 mod selection;
 mod sources;
+mod stream;
 mod terms;
 mod text;
 mod token_stream;
+mod walk;
 
 #[cfg(test)]
 mod tests;
@@ -56,6 +60,8 @@ use crate::address::PageUrl;
 use crate::page::{Extracted, Extractor, Fetched, Terms, TermsHeaders};
 
 pub use text::plain_text;
+
+use text::Layout;
 
 /// Limits on the result and the cost of one page.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -187,7 +193,27 @@ pub fn header_terms(url: &PageUrl, headers: &TermsHeaders) -> Terms {
 /// resolve against `url`.
 pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
     let html = limits::cap(html, options.max_text_bytes);
-    let (mut page, layout) = match limits::parse(html, options) {
+    let (mut page, layout) = stream::walk(url, html, options).unwrap_or_else(|why| {
+        let (mut page, layout) = by_tree(url, html, options);
+        page.fallback = Some(why);
+        (page, layout)
+    });
+    page.charset = encoding_rs::UTF_8.name().to_owned();
+    let flow = std::mem::take(&mut page.flow);
+    selection::text(
+        &mut page,
+        &flow,
+        &layout,
+        options.extractor,
+        options.documents,
+    );
+    page.flow = flow;
+    page
+}
+
+/// The page read from a tree, or from bare tokens if the tree would be too large.
+fn by_tree(url: &PageUrl, html: &str, options: &Options) -> (Extracted, Layout) {
+    match limits::parse(html, options) {
         Ok(tree) => {
             let wanted = [Some(options.extractor), options.documents];
             let article = if wanted.contains(&Some(Extractor::Article)) {
@@ -201,18 +227,7 @@ pub fn extract_text(url: &PageUrl, html: &str, options: &Options) -> Extracted {
             tracing::debug!(%excess, "read as a bare token stream");
             token_stream::walk(url, html, options)
         }
-    };
-    page.charset = encoding_rs::UTF_8.name().to_owned();
-    let flow = std::mem::take(&mut page.flow);
-    selection::text(
-        &mut page,
-        &flow,
-        &layout,
-        options.extractor,
-        options.documents,
-    );
-    page.flow = flow;
-    page
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

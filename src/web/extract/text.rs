@@ -241,7 +241,7 @@ pub(super) struct Flow {
 }
 
 /// The layout of a flow's text on its page.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Layout {
     /// The positions of its blocks, one entry for each line of the flow.
     pub(super) lines: Vec<Line>,

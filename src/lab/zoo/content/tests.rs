@@ -464,6 +464,7 @@ fn row(title: &str) -> Row<'_> {
         delay: None,
         mime: None,
         charset: None,
+        fallback: None,
         bucket: "seed",
         score: 0.0,
         control: false,

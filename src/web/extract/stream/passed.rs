@@ -1,0 +1,182 @@
+//! What yields nothing and is passed over: `svg`, `math` and templates (HTML standard,
+//! sections 13.2.6.4.18 and 13.2.6.5).
+
+use std::borrow::Cow;
+
+use super::before::script_nests;
+use super::elements::{Kind, kind};
+use super::tokenizer::{Tag, Token};
+use super::{Fallback, Step, Stop, Stream};
+use crate::web::extract::attributes::Attributes;
+
+impl<'h> Stream<'h, '_> {
+    /// Passes over an `svg` or `math` element.
+    pub(super) fn pass_over_foreign(&mut self, tag: &Tag<'h>) -> Step {
+        self.push(tag, Kind::Foreign)?;
+        if tag.self_closing {
+            self.pop();
+            return Ok(());
+        }
+        let root = tag.name.clone();
+        match self.foreign(root)? {
+            None => {
+                self.pop();
+                Ok(())
+            }
+            // HTML ends it, and is handled as if it stood behind it.
+            Some((Token::Start, mut html)) => {
+                self.pop();
+                self.start(&mut html)
+            }
+            Some((_, html)) => {
+                self.pop();
+                self.end(&html)
+            }
+        }
+    }
+
+    /// Reads up to the end of the foreign element `root`. Returns the tag that ended it
+    /// early.
+    fn foreign(&mut self, root: Cow<'h, str>) -> Result<Option<(Token<'h>, Tag<'h>)>, Stop> {
+        let mut tag = Tag::default();
+        let mut open = vec![root];
+        while let Some(top) = open.last() {
+            if self.tokens.skip_cdata() {
+                self.nodes += 1;
+                continue;
+            }
+            let Some(token) = self.tokens.next(&mut tag) else {
+                return Ok(None);
+            };
+            self.nodes += 1;
+            match token {
+                Token::Start if tag.is_flood => return Err(Fallback::Attributes.into()),
+                Token::Start if takes_html(top) => return Err(Fallback::Foreign.into()),
+                Token::Start if ends_foreign(&tag) => return Ok(Some((token, tag))),
+                Token::Start => {
+                    self.passed(&tag)?;
+                    let depth = self.walk.depth() + open.len();
+                    if depth >= self.options.max_nesting {
+                        return Err(Fallback::Nesting.into());
+                    }
+                    // It would be the caption or the heading of an image around it.
+                    if matches!(&*tag.name, "figure" | "figcaption") {
+                        return Err(Fallback::Foreign.into());
+                    }
+                    self.comparisons += depth * (1 + tag.attributes.len());
+                    if !tag.self_closing {
+                        open.push(tag.name.clone());
+                    }
+                }
+                Token::End if matches!(&*tag.name, "p" | "br") => return Ok(Some((token, tag))),
+                Token::End => match open.iter().rposition(|name| *name == tag.name) {
+                    Some(at) => open.truncate(at),
+                    None => return Err(Fallback::Foreign.into()),
+                },
+                Token::Text(_) | Token::Comment | Token::Doctype(_) => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// Passes over a template.
+    pub(super) fn pass_over_template(&mut self, template: &Tag<'h>) -> Step {
+        let is_within = |kinds: &[Kind], names: &[&str]| {
+            self.open
+                .inner_first()
+                .any(|e| kinds.contains(&e.kind) || names.contains(&&*e.name))
+        };
+        let in_heading = is_within(&[Kind::Heading], &["figure"]);
+        self.push(template, Kind::Template)?;
+        // Its content is a node of its own.
+        self.nodes += 1;
+        let mut tag = Tag::default();
+        let mut templates = 1_usize;
+        let mut depth = self.walk.depth();
+        while templates > 0 {
+            let Some(token) = self.tokens.next(&mut tag) else {
+                break;
+            };
+            self.nodes += 1;
+            match token {
+                Token::Start => {
+                    if tag.is_flood {
+                        return Err(Fallback::Attributes.into());
+                    }
+                    self.passed(&tag)?;
+                    depth += usize::from(!tag.self_closing);
+                    if depth >= self.options.max_nesting {
+                        return Err(Fallback::Template.into());
+                    }
+                    self.comparisons += depth * (1 + tag.attributes.len());
+                    match kind(&tag.name) {
+                        Kind::Template => {
+                            self.nodes += 1;
+                            templates += 1;
+                        }
+                        Kind::Script => {
+                            self.nodes += 1;
+                            if script_nests(self.tokens.raw_text("script")) {
+                                return Err(Fallback::ScriptInScript.into());
+                            }
+                        }
+                        Kind::HeadRaw | Kind::Title | Kind::Textarea | Kind::Raw | Kind::Xmp => {
+                            self.nodes += 1;
+                            self.tokens.raw_text(&tag.name);
+                        }
+                        // Their rules may keep others from being seen.
+                        Kind::Foreign
+                        | Kind::Plaintext
+                        | Kind::ColumnGroup
+                        | Kind::Column
+                        | Kind::Frameset => return Err(Fallback::Template.into()),
+                        Kind::Heading if in_heading => return Err(Fallback::Template.into()),
+                        Kind::Block if in_heading && tag.name.starts_with("fig") => {
+                            return Err(Fallback::Template.into());
+                        }
+                        Kind::Leaf | Kind::HeadLeaf | Kind::Input | Kind::Rule => depth -= 1,
+                        _ => {}
+                    }
+                }
+                Token::End => {
+                    templates -= usize::from(tag.name == "template");
+                    depth = depth.saturating_sub(1).max(self.walk.depth());
+                }
+                Token::Text(_) | Token::Comment | Token::Doctype(_) => {}
+            }
+        }
+        self.pop();
+        Ok(())
+    }
+
+    /// Handles a tag that is passed over: even there a `base` counts.
+    fn passed(&self, tag: &Tag<'h>) -> Step {
+        match tag.get("href") {
+            Some(href) if tag.name == "base" && !self.has_base => Err(Stop::Base(href.to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Whether HTML may stand in this element of `svg` or `math`.
+fn takes_html(name: &str) -> bool {
+    matches!(
+        name,
+        "foreignobject" | "desc" | "title" | "mi" | "mo" | "mn" | "ms" | "mtext" | "annotation-xml"
+    )
+}
+
+/// Whether this start tag ends all of `svg` and `math`.
+fn ends_foreign(tag: &Tag<'_>) -> bool {
+    match &*tag.name {
+        "b" | "big" | "blockquote" | "body" | "br" | "center" | "code" | "dd" | "div" | "dl"
+        | "dt" | "em" | "embed" | "h1" | "h2" | "h3" | "h4" | "h5" | "h6" | "head" | "hr" | "i"
+        | "img" | "li" | "listing" | "menu" | "meta" | "nobr" | "ol" | "p" | "pre" | "ruby"
+        | "s" | "small" | "span" | "strong" | "strike" | "sub" | "sup" | "table" | "tt" | "u"
+        | "ul" | "var" => true,
+        "font" => ["color", "face", "size"]
+            .iter()
+            .any(|a| tag.get(a).is_some()),
+        _ => false,
+    }
+}

@@ -1,0 +1,242 @@
+//! Both ways of reading give the same page.
+
+use super::*;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use proptest::prelude::*;
+
+use crate::web::extract::{html, limits};
+
+fn page() -> PageUrl {
+    PageUrl::parse("http://a.test/b/c").unwrap()
+}
+
+type Read = Result<(Extracted, Layout), String>;
+
+/// The page by the tree, and by the stream.
+fn both(html: &str, options: &Options) -> [Read; 2] {
+    let page = page();
+    let tree = limits::parse(html, options)
+        .map(|tree| html::walk(&page, &tree, options, None))
+        .map_err(|excess| excess.to_string());
+    let stream = walk(&page, html, options).map_err(|why| why.name().to_owned());
+    [tree, stream]
+}
+
+/// Asserts that the stream reads the page, and as the tree does.
+fn assert_streams(html: &str) {
+    let [tree, stream] = both(html, &Options::default());
+    assert_eq!(stream, tree, "{html}");
+}
+
+#[test]
+fn usual_markup_streams() {
+    for html in [
+        "",
+        "text",
+        "<!doctype html><title>a &amp; b</title><p>one<p>two",
+    ] {
+        assert_streams(html);
+    }
+}
+
+/// A page made of tags, texts and references in any order.
+fn soup() -> impl Strategy<Value = String> {
+    const NAMES: &str = "a a a b i em code font nobr div div p p p ul li li ol dl dd dt h1 h2 table \
+         tr td th tbody thead caption colgroup col form button select option optgroup input img \
+         br hr span section article nav pre textarea title script style noscript svg math desc \
+         template iframe object ruby rt rp rb rtc figure figcaption head body html base meta link \
+         xmp image dialog address center details summary label video picture source x-y \
+         frameset frame noframes main sup g path foreignobject marquee";
+    const ATTRIBUTES: &[&str] = &[
+        "",
+        "",
+        "",
+        "",
+        " href=/x",
+        " href='../y?a&amp;b=1'",
+        " src=i.jpg alt='An image'",
+        " class=toc",
+        " id=main",
+        " hidden",
+        " style='display:none'",
+        " lang=de",
+        " type=hidden",
+        " rel=nofollow",
+        " itemprop=author",
+        " type=application/ld+json",
+        " size=1",
+        " class='reference'",
+        " href=/x class=nav title=t",
+        " style='background:url(b.png)'",
+        " name=author content=Me",
+    ];
+    const TEXTS: &[&str] = &[
+        "word",
+        " ",
+        "\n",
+        "two words",
+        "&amp;",
+        "&nbsp;",
+        "&notit;",
+        "<",
+        "a < b",
+        "ä",
+        "&#10;",
+        "<!-- c -->",
+        "<!doctype html>",
+        "]]>",
+        "<![CDATA[ x ]]>",
+        "{\"@type\":\"Article\"}",
+        "\u{ad}",
+        "<!--",
+        "-->",
+        "</",
+        "\r\n",
+    ];
+    let name = proptest::sample::select(NAMES.split_whitespace().collect::<Vec<_>>());
+    let attributes = proptest::sample::select(ATTRIBUTES);
+    let piece = prop_oneof![
+        5 => (name.clone(), attributes, any::<bool>())
+            .prop_map(|(n, a, slash)| format!("<{n}{a}{}>", if slash { "/" } else { "" })),
+        4 => name.prop_map(|n| format!("</{n}>")),
+        4 => proptest::sample::select(TEXTS).prop_map(str::to_owned),
+    ];
+    proptest::collection::vec(piece, 0..25).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #![proptest_config(crate::tests::cases(2_000))]
+
+    #[test]
+    fn any_page_is_read_as_from_a_tree(html in soup(), nesting in 5usize..30, nodes in 5usize..60) {
+        let limits = Options { max_nesting: nesting, max_nodes: nodes, ..Options::default() };
+        for options in [Options::default(), limits] {
+            let [tree, stream] = both(&html, &options);
+            // The tree within a template is not measured exactly, as no tree is built.
+            if stream.is_ok() && (tree.is_ok() || !html.contains("<template")) {
+                prop_assert!(stream == tree, "{}", html);
+            }
+        }
+    }
+}
+
+/// The pages of the demo.
+fn demo() -> &'static [String] {
+    static PAGES: LazyLock<Vec<String>> = LazyLock::new(|| {
+        let web = crate::lab::demo::web();
+        let text = |body: &[u8]| String::from_utf8_lossy(body).into_owned();
+        web.pages.iter().map(|page| text(&page.body)).collect()
+    });
+    &PAGES
+}
+
+#[test]
+fn every_page_of_the_demo_streams() {
+    for html in demo() {
+        assert_streams(html);
+    }
+}
+
+proptest! {
+    #![proptest_config(crate::tests::cases(300))]
+
+    #[test]
+    fn changed_pages_are_read_as_from_trees(
+        page in any::<prop::sample::Index>(),
+        cuts in proptest::collection::vec((any::<prop::sample::Index>(), 0..4), 1..7),
+    ) {
+        let mut html = demo()[page.index(demo().len())].clone();
+        for (at, change) in cuts {
+            let tags: Vec<usize> = html.match_indices('<').map(|(at, _)| at).collect();
+            if tags.is_empty() {
+                break;
+            }
+            let from = tags[at.index(tags.len())];
+            let to = html[from..].find('>').map_or(html.len(), |end| from + end + 1);
+            let tag = html[from..to].to_owned();
+            match change {
+                0 => html.replace_range(from..to, ""),
+                1 => html.insert_str(to, &tag),
+                2 => html.insert_str(from / 2 + (from / 2..).position(|i| html.is_char_boundary(i)).unwrap(), &tag),
+                _ => html.truncate(to - 1),
+            }
+        }
+        let [tree, stream] = both(&html, &Options::default());
+        prop_assert!(stream.is_err() || stream == tree, "{}", html);
+    }
+}
+
+#[cfg(feature = "lab")]
+#[test]
+fn hostile_pages_are_read_as_from_trees() {
+    let mut streamed = 0;
+    for case in crate::lab::zoo::cases() {
+        let crate::lab::zoo::Serve::Web(reply) = &case.serve else {
+            continue;
+        };
+        let max = Options::default().max_text_bytes;
+        let mut body = Vec::new();
+        for part in reply(case.path).body {
+            body.extend_from_slice(&part);
+            if body.len() > max {
+                break;
+            }
+        }
+        let html = String::from_utf8_lossy(&body);
+        let [tree, stream] = both(limits::cap(&html, max), &Options::default());
+        if stream.is_ok() {
+            assert!(stream == tree, "{}", case.name);
+            streamed += 1;
+        }
+    }
+    assert!(streamed > 50, "{streamed}");
+}
+
+/// Reads every page below `folder` both ways. Returns how many streamed, and how many not
+/// for which reason.
+fn compare(folder: &Path) -> (usize, BTreeMap<String, usize>) {
+    let (mut streamed, mut left) = (0, BTreeMap::new());
+    let mut folders = vec![folder.to_owned()];
+    while let Some(folder) = folders.pop() {
+        let mut entries: Vec<PathBuf> = std::fs::read_dir(&folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .collect();
+        entries.sort();
+        for path in entries {
+            if path.is_dir() && !path.is_symlink() {
+                folders.push(path);
+                continue;
+            }
+            let Ok(bytes) = std::fs::read(&path) else {
+                continue;
+            };
+            let html = String::from_utf8_lossy(&bytes);
+            let html = limits::cap(&html, Options::default().max_text_bytes);
+            let [tree, stream] = both(html, &Options::default());
+            match stream {
+                Ok(_) => {
+                    assert!(stream == tree, "{}", path.display());
+                    streamed += 1;
+                }
+                Err(why) => *left.entry(why).or_default() += 1,
+            }
+        }
+    }
+    (streamed, left)
+}
+
+#[test]
+fn folders_of_pages_are_read_as_from_trees() {
+    let Ok(folders) = std::env::var("SPOOR_PAGES") else {
+        eprintln!("skipped: SPOOR_PAGES names no folder of pages");
+        return;
+    };
+    for folder in std::env::split_paths(&folders) {
+        let (streamed, left) = compare(&folder);
+        println!("{}: {streamed} streamed, {left:?}", folder.display());
+    }
+}

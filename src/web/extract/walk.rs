@@ -1,0 +1,119 @@
+//! What happens at each element and each text of a page, however it is read.
+//!
+//! The tree and the stream of tags both tell their elements and texts here in document
+//! order, and get the same page for the same order.
+
+use crate::address::PageUrl;
+use crate::page::Extracted;
+
+use super::Options;
+use super::attributes::Attributes;
+use super::html::{Collector, is_aside};
+use super::json_ld;
+use super::neighbours::Neighbours;
+use super::path::Path;
+use super::text::{Layout, Role, role};
+
+/// The elements and texts of a page so far.
+///
+/// Elements with the attribute `hidden` or the style `display:none`, wiki marks (`[edit]`,
+/// `[1]`), and asides as the text module defines them yield no text, but do yield links
+/// and images; `aria-hidden` is ignored, because it hides only from screen readers.
+#[derive(Debug)]
+pub(super) struct Walk<'a> {
+    options: &'a Options,
+    collector: Collector<'a>,
+    neighbours: Neighbours,
+    path: Path,
+    /// The open elements, outermost first.
+    open: Vec<Level>,
+    /// Number of open elements whose text is not prose.
+    asides: usize,
+    /// Number of open elements whose content is ignored.
+    voids: usize,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Level {
+    role: Role,
+    is_aside: bool,
+}
+
+impl<'a> Walk<'a> {
+    /// The start of `page`, whose addresses resolve against `base`.
+    pub(super) fn new(page: &'a PageUrl, base: PageUrl, options: &'a Options) -> Self {
+        Self {
+            options,
+            collector: Collector::new(page, base, options),
+            neighbours: Neighbours::default(),
+            path: Path::default(),
+            open: Vec::new(),
+            asides: 0,
+            voids: 0,
+        }
+    }
+
+    /// The number of open elements.
+    pub(super) fn depth(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Handles text; `chosen` is whether an extractor that works on elements chose it.
+    pub(super) fn text(&mut self, text: &str, chosen: bool) {
+        if self.voids == 0 {
+            self.collector.flow.chosen = chosen;
+            self.collector.text(text, self.asides > 0);
+        }
+    }
+
+    /// Handles the start of an element. `script` returns its text, if it is a script of
+    /// JSON-LD.
+    pub(super) fn open<A: Attributes>(
+        &mut self,
+        name: &str,
+        attributes: &A,
+        script: impl FnOnce(&mut Collector<'a>),
+    ) {
+        let role = role(name);
+        self.neighbours.open(name, self.collector.flow.len());
+        self.path.open(name, attributes);
+        let is_aside = self.voids == 0 && is_aside(name, attributes, role);
+        self.open.push(Level { role, is_aside });
+        if self.voids == 0 {
+            if matches!(name, "a" | "area" | "frame" | "iframe") {
+                self.collector.stand(self.path.here());
+            }
+            let images = self.collector.images.len();
+            self.collector.open(name, role, attributes);
+            self.neighbours.images(self.collector.images.len() - images);
+            if json_ld::is_script(name, attributes) {
+                script(&mut self.collector);
+            }
+            self.asides += usize::from(is_aside);
+        }
+        self.voids += usize::from(role == Role::Void);
+    }
+
+    /// Handles the end of the innermost element, which has this name.
+    pub(super) fn close(&mut self, name: &str) {
+        let Some(Level { role, is_aside }) = self.open.pop() else {
+            return;
+        };
+        self.voids -= usize::from(role == Role::Void);
+        if self.voids == 0 {
+            self.asides -= usize::from(is_aside);
+            self.collector.close(name, role);
+        }
+        self.neighbours.close(name, self.collector.flow.len());
+        self.path.close();
+    }
+
+    /// The page, with the positions of its blocks; fields derived from the text afterwards
+    /// are left empty.
+    pub(super) fn finish(self) -> (Extracted, Layout) {
+        let (mut extracted, layout) = self.collector.finish();
+        let (flow, images) = (&extracted.flow, &mut extracted.images);
+        self.neighbours.surround(flow, images, self.options);
+        (extracted, layout)
+    }
+}
