@@ -269,6 +269,7 @@ fn told(error: StoreError, job: &Path) -> OpenError {
 mod tests {
     use super::*;
     use crate::address::PageUrl;
+    use crate::outputs::PackedSentences;
     use crate::page::TaskKind;
 
     fn config(folder: &Path) -> Config {
@@ -318,7 +319,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let config = config(folder.path());
         let mut job = open(&config, 0).unwrap();
-        job.outputs.sentences("old words\n").unwrap();
+        job.outputs
+            .sentences(&PackedSentences::of("old words\n"))
+            .unwrap();
         let stamp = job.outputs.stamp();
         job.frontier.set_stamp(stamp).unwrap();
         drop(job);

@@ -218,7 +218,7 @@ impl Looker {
             beginning,
             on_topic: page.on_topic.filter(|_| tells),
             document: page.document,
-            sentences: page.sentences.lines().count(),
+            sentences: page.sentences.count(),
             forbidden: page.forbidden.iter().map(|by| (*by).to_owned()).collect(),
             links: self.links(&page.links),
             images: self.images(&page.images),

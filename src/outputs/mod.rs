@@ -57,7 +57,7 @@ pub use self::rows::{Line, Part, Table, each_line, lines, parts};
 pub use self::samples::{SampleLock, read_samples, remove_samples};
 pub use self::schema::{document_schema, sidecar_schema};
 pub use self::sidecar::{Sidecar, image_files};
-pub use self::texts::{PageText, PageTexts, TextPlace, page_texts, sentences_at};
+pub use self::texts::{PackedSentences, PageText, PageTexts, TextPlace, page_texts, sentences_at};
 use crate::address::PageUrl;
 use crate::fs::IoError;
 use crate::fs::atomic::{self, Durability};
@@ -306,20 +306,20 @@ impl Outputs {
         Ok(())
     }
 
-    /// Appends sentences, one per line including its end, to `sentences/*.txt.gz`. Each
-    /// call writes a gzip member of its own. Returns the position, if there are any
-    /// sentences.
+    /// Appends sentences to `sentences/*.txt.gz`, as a gzip member of their own. Returns the
+    /// position, if there are any sentences.
     ///
     /// # Errors
     ///
     /// [`OutputError::Io`].
-    pub fn sentences(&mut self, sentences: &str) -> Result<Option<TextPlace>, OutputError> {
-        if sentences.is_empty() {
-            return Ok(None);
+    pub fn sentences(
+        &mut self,
+        sentences: &PackedSentences,
+    ) -> Result<Option<TextPlace>, OutputError> {
+        match sentences.bytes() {
+            [] => Ok(None),
+            member => self.append(&texts::Sentences, member).map(Some),
         }
-        let path = self.folder.join("sentences");
-        let member = append::gzip(sentences).map_err(IoError::at(&path, "compressing"))?;
-        self.append(&texts::Sentences, &member).map(Some)
     }
 
     /// Appends a document to `documents/*.jsonl.zst`, and returns its position.

@@ -194,7 +194,8 @@ fn everything_beyond_the_stamp_is_cut_off() {
     let job = tempfile::tempdir().unwrap();
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     o.log(&row("http://a.org/1")).unwrap();
-    o.sentences(&lines(&["one two"])).unwrap();
+    o.sentences(&PackedSentences::of(&lines(&["one two"])))
+        .unwrap();
     let kept = keep(
         &mut o,
         "http://i.org/1.jpg",
@@ -203,7 +204,8 @@ fn everything_beyond_the_stamp_is_cut_off() {
     let stamp = o.stamp();
     let before = snapshot(job.path());
     o.log(&row("http://a.org/2")).unwrap();
-    o.sentences(&lines(&["three four"])).unwrap();
+    o.sentences(&PackedSentences::of(&lines(&["three four"])))
+        .unwrap();
     let lost = keep(
         &mut o,
         "http://i.org/2.jpg",
@@ -236,12 +238,12 @@ fn a_new_segment_begins_where_one_is_full_and_is_removed_where_it_is_lost() {
         let hex = |i: u64| format!("{:016x}\n", (i + n).wrapping_mul(0x9E37_79B9_7F4A_7C15));
         (0..400).map(hex).collect()
     };
-    o.sentences(&noise(0)).unwrap();
+    o.sentences(&PackedSentences::of(&noise(0))).unwrap();
     let stamp = o.stamp();
     let before = snapshot(job.path());
     let full = std::fs::metadata(job.path().join("sentences/00000.txt.gz")).unwrap();
     assert!(full.len() >= SEGMENT_BYTES, "{}", full.len());
-    o.sentences(&noise(1_000)).unwrap();
+    o.sentences(&PackedSentences::of(&noise(1_000))).unwrap();
     let later = o.stamp();
     let after = snapshot(job.path());
     assert!(job.path().join("sentences/00001.txt.gz").exists());
@@ -252,7 +254,7 @@ fn a_new_segment_begins_where_one_is_full_and_is_removed_where_it_is_lost() {
     assert_eq!(snapshot(job.path()), after);
     let mut o = Outputs::open(job.path(), &stamp).unwrap();
     assert_eq!(snapshot(job.path()), before);
-    o.sentences(&noise(1_000)).unwrap();
+    o.sentences(&PackedSentences::of(&noise(1_000))).unwrap();
     assert_eq!(
         snapshot(job.path()),
         after,
@@ -265,7 +267,8 @@ fn a_fresh_frontier_keeps_old_outputs_and_never_cuts_them_later() {
     let job = tempfile::tempdir().unwrap();
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     o.log(&row("http://a.org/old")).unwrap();
-    o.sentences(&lines(&["old words"])).unwrap();
+    o.sentences(&PackedSentences::of(&lines(&["old words"])))
+        .unwrap();
     drop(o);
     // A crash in the middle of a line and of a gzip member.
     let log = job.path().join("logs/crawl.jsonl");
@@ -278,7 +281,8 @@ fn a_fresh_frontier_keeps_old_outputs_and_never_cuts_them_later() {
     let stamp = Outputs::open(job.path(), &[]).unwrap().stamp();
     let mut o = Outputs::open(job.path(), &stamp).unwrap();
     o.log(&row("http://a.org/new")).unwrap();
-    o.sentences(&lines(&["new words"])).unwrap();
+    o.sentences(&PackedSentences::of(&lines(&["new words"])))
+        .unwrap();
     assert_eq!(
         std::fs::read(&old).unwrap(),
         whole,
@@ -300,7 +304,8 @@ fn a_file_shorter_than_the_stamp_is_an_error_that_names_it() {
         let job = tempfile::tempdir().unwrap();
         let mut o = Outputs::open(job.path(), &[]).unwrap();
         o.log(&row("http://a.org/1")).unwrap();
-        o.sentences(&lines(&["one two"])).unwrap();
+        o.sentences(&PackedSentences::of(&lines(&["one two"])))
+            .unwrap();
         let stamp = o.stamp();
         drop(o);
         let path = job.path().join(name);
@@ -323,9 +328,11 @@ fn gzip_members_join_and_equal_lines_give_equal_bytes() {
     let bytes = || {
         let job = tempfile::tempdir().unwrap();
         let mut o = Outputs::open(job.path(), &[]).unwrap();
-        o.sentences(&lines(&["a b c", "d e f"])).unwrap();
-        o.sentences("").unwrap();
-        o.sentences(&lines(&["g h i"])).unwrap();
+        o.sentences(&PackedSentences::of(&lines(&["a b c", "d e f"])))
+            .unwrap();
+        o.sentences(&PackedSentences::of("")).unwrap();
+        o.sentences(&PackedSentences::of(&lines(&["g h i"])))
+            .unwrap();
         let path = job.path().join("sentences/00000.txt.gz");
         assert_eq!(unzipped(&path), "a b c\nd e f\ng h i\n");
         std::fs::read(path).unwrap()
@@ -666,7 +673,7 @@ fn play(outputs: &mut Outputs, ops: &[Op], kept: &mut BTreeMap<u8, (String, Vec<
                 let line =
                     |i: u64| format!("{:x}\n", (i + u64::from(*n)).wrapping_mul(0x9E37_79B9));
                 let lines: String = (0..u64::from(*n)).map(line).collect();
-                outputs.sentences(&lines).unwrap();
+                outputs.sentences(&PackedSentences::of(&lines)).unwrap();
             }
             Op::Image(i, pages) => {
                 if kept.contains_key(i) {

@@ -41,6 +41,38 @@ impl Output for Sentences {
     }
 }
 
+/// The sentences of a page as they are written, so that whoever reads the page compresses
+/// them, and not the one thread that writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PackedSentences {
+    /// Their gzip member; empty if there are none.
+    member: Vec<u8>,
+    count: usize,
+}
+
+impl PackedSentences {
+    /// The sentences, one per line including its end.
+    pub fn of(sentences: &str) -> Self {
+        if sentences.is_empty() {
+            return Self::default();
+        }
+        Self {
+            // Compressing in memory does not fail.
+            member: append::gzip(sentences).unwrap_or_default(),
+            count: sentences.lines().count(),
+        }
+    }
+
+    /// Their number.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.member
+    }
+}
+
 /// The position of a page's text: one gzip member (RFC 1952 section 2.2) of a file below
 /// `sentences/`, or one zstd frame of a file below `documents/`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -200,7 +232,10 @@ mod tests {
             ));
         };
         let mut place = |text: &str| {
-            let place = outputs.sentences(&format!("{text}\n")).unwrap().unwrap();
+            let place = outputs
+                .sentences(&PackedSentences::of(&format!("{text}\n")))
+                .unwrap()
+                .unwrap();
             format!(",\"sentences\":{}", serde_json::to_string(&place).unwrap())
         };
         row("1", &place("one two"));

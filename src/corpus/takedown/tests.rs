@@ -14,7 +14,9 @@ use crate::crawl::frontier::{
 };
 use crate::fs::beneath::JobPath;
 use crate::outputs::sentences_at;
-use crate::outputs::{Document, NewImageFile, Row, TextPlace, VisitKind, document_at, documents};
+use crate::outputs::{
+    Document, NewImageFile, PackedSentences, Row, TextPlace, VisitKind, document_at, documents,
+};
 use crate::page::{Bucket, ImageContext, ImageScores, ImageTexts, Outcome, Reason, Task, Terms};
 use crate::picture::ImageInfo;
 use crate::web::scope::Sha256Hex;
@@ -318,7 +320,8 @@ fn fetch(frontier: &mut Frontier, outputs: &mut outputs::Outputs, task: &Task, n
                     ..NewImageFile::bare(&task.url, &bytes, info)
                 })?);
             } else if !is_image {
-                sentences = outputs.sentences(&format!("a sentence of {address}\n"))?;
+                sentences = outputs
+                    .sentences(&PackedSentences::of(&format!("a sentence of {address}\n")))?;
                 document = Some(outputs.document(&Document {
                     url: address.to_owned(),
                     via: task.via.as_ref().map(|via| via.as_str().to_owned()),

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use crate::address::PageUrl;
 use crate::crawl::frontier::{Effects, NewImage, NewTask};
 use crate::language::Language;
-use crate::outputs::Document;
+use crate::outputs::{Document, PackedSentences};
 use crate::page::{DocumentScore, Fallback, Nearness, Prints, Terms, TextShare};
 use crate::picture::ImageInfo;
 
@@ -81,7 +81,7 @@ pub struct PageProduct {
     /// Digest of the keyword table that its links were rated with.
     pub keywords: u64,
     /// Its normalised sentences, one per line.
-    pub sentences: String,
+    pub sentences: PackedSentences,
     /// Its document, as far as it is known before the task is settled; `None` where no
     /// document is kept.
     pub kept: Option<Box<Document>>,

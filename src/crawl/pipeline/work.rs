@@ -14,6 +14,7 @@ use super::product::{PageProduct, Product, SitemapProduct};
 use super::reader::Reader;
 use crate::address::PageUrl;
 use crate::crawl::frontier::{NewImage, NewTask, Rating};
+use crate::outputs::PackedSentences;
 use crate::page::{
     Bucket, Clues, Extracted, Fetched, Nearness, Observed, Outcome, Reason, Scored, ScoredImage,
     ScoredLink, Task, TaskKind, Use,
@@ -128,9 +129,9 @@ impl Reader {
             unknown: self.scorer.unknown(),
             keywords: self.keywords(),
             sentences: if may_keep && self.sentences {
-                sentences
+                PackedSentences::of(&sentences)
             } else {
-                String::new()
+                PackedSentences::default()
             },
             title: extracted.title,
             text: extracted.text,

@@ -41,7 +41,10 @@ fn a_pipe_in_place_of_any_file_is_refused_by_its_name() {
     let mut o = Outputs::open(job.path(), &[]).unwrap();
     let said = context("http://a.org/1", "x");
     let file = keep(&mut o, "http://i.org/a.jpg", vec![said.clone()]);
-    let place = o.sentences("one two\n").unwrap().unwrap();
+    let place = o
+        .sentences(&PackedSentences::of("one two\n"))
+        .unwrap()
+        .unwrap();
     o.log(&row("http://a.org/1")).unwrap();
     let stamp = o.stamp();
     drop(o);

@@ -201,6 +201,10 @@ fn marked(name: &str, attributes: &impl Attributes) -> Option<Marks> {
         tokens.any(|token| wanted.iter().any(|w| token.eq_ignore_ascii_case(w)))
     };
     let time = name == "time";
+    // Few elements have any of them.
+    if !time && attributes.get("itemprop").is_none() && attributes.get("rel").is_none() {
+        return None;
+    }
     if is("itemprop", &["author", "creator"]) || (name != "link" && is("rel", &["author"])) {
         Some(Marks::Author)
     } else if is("itemprop", &["datePublished"])

@@ -288,6 +288,39 @@ fn is_heading(name: &str) -> bool {
     matches!(name, "h1" | "h2" | "h3" | "h4" | "h5" | "h6")
 }
 
+/// The number of characters at the start of the text, at most `max`.
+fn chars_at_start(text: &str, max: usize) -> usize {
+    match text.as_bytes().get(..max.min(text.len())) {
+        Some(bytes) if bytes.is_ascii() => bytes.len(),
+        _ => text.chars().take(max).count(),
+    }
+}
+
+/// The number of characters at the end of the text, at most `max`.
+fn chars_at_end(text: &str, max: usize) -> usize {
+    match text.as_bytes().get(text.len().saturating_sub(max)..) {
+        Some(bytes) if bytes.is_ascii() => bytes.len(),
+        _ => text.chars().rev().take(max).count(),
+    }
+}
+
+/// Where the character with `n` characters before it starts.
+fn nth_from_start(text: &str, n: usize) -> Option<usize> {
+    match text.as_bytes().get(..=n) {
+        Some(bytes) if bytes.is_ascii() => Some(n),
+        _ => text.char_indices().nth(n).map(|(at, _)| at),
+    }
+}
+
+/// Where the character with `n` characters behind it starts.
+fn nth_from_end(text: &str, n: usize) -> Option<usize> {
+    let at = text.len().checked_sub(n + 1)?;
+    match text.as_bytes().get(at..) {
+        Some(bytes) if bytes.is_ascii() => Some(at),
+        _ => text.char_indices().rev().nth(n).map(|(at, _)| at),
+    }
+}
+
 /// The part of an element's text that is kept: as much as allowed, from both sides of a
 /// position in it.
 #[derive(Debug, Default)]
@@ -324,15 +357,15 @@ impl Window {
         }
         let before = text.get(whole.start..at)?;
         let after = text.get(at..whole.end)?;
-        let chars_before = before.chars().rev().take(max).count();
-        let chars_after = after.chars().take(max).count();
+        let chars_before = chars_at_end(before, max);
+        let chars_after = chars_at_start(after, max);
         if before.len() + after.len() <= max || chars_before + chars_after <= max {
             return None;
         }
         let take_before = chars_before.min((max / 2).max(max - chars_after));
         let take_after = chars_after.min(max - take_before);
         let mut kept = whole.clone();
-        if let Some((cut, _)) = before.char_indices().rev().nth(take_before) {
+        if let Some(cut) = nth_from_end(before, take_before) {
             // Avoids cutting a word in two, in scripts that separate words.
             let start = cut + before[cut..].chars().next().map_or(0, char::len_utf8);
             let rest = &before[start..];
@@ -342,7 +375,7 @@ impl Window {
                     .filter(|i| *i < 40)
                     .unwrap_or(0);
         }
-        if let Some((cut, _)) = after.char_indices().nth(take_after) {
+        if let Some(cut) = nth_from_start(after, take_after) {
             let rest = &after[..cut];
             let word = rest.rfind(char::is_whitespace).filter(|i| cut - i < 40);
             kept.end = at + word.unwrap_or(cut);

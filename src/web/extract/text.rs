@@ -209,14 +209,40 @@ fn separates(byte: u8) -> bool {
 /// text does not begin with a word.
 fn folded_run(ascii: &[u8]) -> usize {
     let mut spaced = true;
-    for (at, byte) in ascii.iter().enumerate() {
+    let mut at = 0;
+    for eight in ascii.chunks_exact(8) {
+        let Ok(word) = eight.try_into().map(u64::from_le_bytes) else {
+            break;
+        };
+        let spaces = bytes_equal(word, b' ');
+        // A space after a space, and what is no space and separates.
+        let twice = spaces & (spaces << 8 | u64::from(spaced) << 7);
+        if twice | below_space(word) | bytes_equal(word, 0x7f) != 0 {
+            break;
+        }
+        spaced = spaces >> 63 == 1;
+        at += 8;
+    }
+    for (i, byte) in ascii.iter().enumerate().skip(at) {
         let space = separates(*byte);
         if space && (spaced || *byte != b' ') {
-            return at.saturating_sub(usize::from(spaced));
+            return i.saturating_sub(usize::from(spaced));
         }
         spaced = space;
     }
     ascii.len() - usize::from(spaced && !ascii.is_empty())
+}
+
+/// The highest bit of each byte of `word` that equals `byte`; all are ASCII.
+fn bytes_equal(word: u64, byte: u8) -> u64 {
+    let differs = word ^ u64::from_ne_bytes([byte; 8]);
+    // Adding 127 sets the highest bit of each byte but 0.
+    !(differs + u64::from_ne_bytes([0x7f; 8])) & u64::from_ne_bytes([0x80; 8])
+}
+
+/// The highest bit of each byte of `word` that is less than a space; all are ASCII.
+fn below_space(word: u64) -> u64 {
+    !(word + u64::from_ne_bytes([0x80 - b' '; 8])) & u64::from_ne_bytes([0x80; 8])
 }
 
 /// All visible text of a page in document order, one block per line.

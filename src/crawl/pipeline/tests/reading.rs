@@ -1,6 +1,7 @@
 //! The processing of bodies.
 
 use super::*;
+use crate::outputs::PackedSentences;
 use crate::page::{Outcome, Reason};
 
 /// Reads a page of five cats, a link and an image, with `head` and `body` added.
@@ -28,7 +29,7 @@ fn images(page: &PageProduct) -> Vec<&str> {
 fn a_page_gives_text_links_and_images() {
     let page = read_with(&reader(StrategyKind::Link), &[], "", "");
     assert_eq!(page.document.perplexity, 10.0);
-    assert_eq!(page.sentences, "cat cat cat cat cat\n");
+    assert_eq!(page.sentences, PackedSentences::of("cat cat cat cat cat\n"));
     assert_eq!(
         (links(&page), images(&page)),
         (vec!["/plain"], vec!["/plain.png"])
@@ -59,7 +60,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
             assert_eq!(!page.links.is_empty(), follows, "{tag}: links");
             assert_eq!(!page.images.is_empty(), pictures, "{tag}: images");
             assert_eq!(page.withheld.is_empty(), pictures, "{tag}: images withheld");
-            assert_eq!(!page.sentences.is_empty(), text, "{tag}: sentences");
+            assert_eq!(page.sentences.count() > 0, text, "{tag}: sentences");
         }
     }
     let page = read_with(
@@ -74,7 +75,7 @@ fn directives_are_obeyed_where_they_forbid_what_we_do() {
         documents: false,
         ..r.clone()
     };
-    assert!(read_with(&silent, &[], "", "").sentences.is_empty());
+    assert!(read_with(&silent, &[], "", "").sentences.count() == 0);
     let blind = Reader {
         images: ImageRules {
             enabled: false,

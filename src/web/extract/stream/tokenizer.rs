@@ -59,6 +59,8 @@ impl Tag<'_> {
 }
 
 impl Attributes for Tag<'_> {
+    // Inlined, a constant name is compared without a call.
+    #[inline]
     fn get(&self, name: &str) -> Option<&str> {
         let mut attributes = self.attributes.iter();
         attributes.find(|(n, _)| n == name).map(|(_, v)| &**v)
@@ -222,8 +224,8 @@ impl<'h> Tokenizer<'h> {
         tag.is_flood = false;
         tag.count = 0;
         let start = self.at + from;
-        let mut at = until(bytes, start, |b| matches!(b, b'>' | b'/') || is_space(b));
-        tag.name = lower(&html[start..at]);
+        let mut at;
+        (tag.name, at) = self.name(start, start, SPACE | SLASH | END);
         loop {
             let gap = at;
             at = until(bytes, at, |b| !is_space(b) && b != b'/');
@@ -240,12 +242,9 @@ impl<'h> Tokenizer<'h> {
                     return false;
                 }
             }
-            let start = at;
             // A name may begin with `=`.
-            at = until(bytes, at + 1, |b| {
-                matches!(b, b'=' | b'>' | b'/') || is_space(b)
-            });
-            let name = &html[start..at];
+            let (name, end) = self.name(at, at + 1, SPACE | SLASH | END | EQUALS);
+            at = end;
             let equals = until(bytes, at, |b| !is_space(b));
             let value = if bytes.get(equals) == Some(&b'=') {
                 let from = until(bytes, equals + 1, |b| !is_space(b));
@@ -260,6 +259,33 @@ impl<'h> Tokenizer<'h> {
             };
             tag.add(name, value);
         }
+    }
+
+    /// The name from `start` to a byte of the class `ends`, but not one before `from`; in
+    /// lower case, and where it ends.
+    fn name(&self, start: usize, from: usize, ends: u8) -> (Cow<'h, str>, usize) {
+        let bytes = self.html.as_bytes();
+        let mut classes = bytes.get(start..from).map_or(0, |first| {
+            first
+                .iter()
+                .fold(0, |all, b| all | CLASSES[usize::from(*b)])
+        });
+        let mut at = from;
+        while let Some(byte) = bytes.get(at) {
+            let class = CLASSES[usize::from(*byte)];
+            if class & ends != 0 {
+                break;
+            }
+            classes |= class;
+            at += 1;
+        }
+        let name = self.html.get(start..at).unwrap_or_default();
+        let name = if classes & UPPER == 0 {
+            Cow::Borrowed(name)
+        } else {
+            Cow::Owned(name.to_ascii_lowercase())
+        };
+        (name, at)
     }
 
     /// The value of an attribute that starts at `from`, and where it ends, after its quote;
@@ -282,10 +308,9 @@ impl<'h> Tokenizer<'h> {
 }
 
 impl<'h> Tag<'h> {
-    fn add(&mut self, name: &'h str, value: &'h str) {
+    fn add(&mut self, name: Cow<'h, str>, value: &'h str) {
         self.count += 1;
         self.is_flood = self.count > MAX_ATTRIBUTES;
-        let name = lower(name);
         if self.is_flood || self.attributes.iter().any(|(known, _)| *known == name) {
             return;
         }
@@ -310,13 +335,30 @@ fn starts_with(bytes: &[u8], at: usize, name: &[u8]) -> bool {
         .is_some_and(|found| found.eq_ignore_ascii_case(name))
 }
 
-fn lower(name: &str) -> Cow<'_, str> {
-    if name.bytes().any(|b| b.is_ascii_uppercase()) {
-        Cow::Owned(name.to_ascii_lowercase())
-    } else {
-        Cow::Borrowed(name)
+// What a byte means within a tag.
+const SPACE: u8 = 1;
+const SLASH: u8 = 2;
+const END: u8 = 4;
+const EQUALS: u8 = 8;
+const UPPER: u8 = 16;
+
+/// The meaning of each byte.
+const CLASSES: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = b'A';
+    while byte <= b'Z' {
+        classes[byte as usize] = UPPER;
+        byte += 1;
     }
-}
+    classes[b' ' as usize] = SPACE;
+    classes[b'\t' as usize] = SPACE;
+    classes[b'\n' as usize] = SPACE;
+    classes[0x0C] = SPACE;
+    classes[b'/' as usize] = SLASH;
+    classes[b'>' as usize] = END;
+    classes[b'=' as usize] = EQUALS;
+    classes
+};
 
 /// The page with line ends as the standard wants them (section 13.2.3.5); `None` if it
 /// has a NUL.
