@@ -158,7 +158,7 @@ impl<'a> Links<'a> {
         while !self.open.is_empty() {
             self.close(text.len());
         }
-        let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at).collect();
+        let ends: Vec<usize> = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
         let block = |at: usize| {
             let before = ends.partition_point(|end| *end < at);
             u32::try_from(before).ok().filter(|_| at > 0)

@@ -430,7 +430,17 @@ impl Flow {
 
     /// The blocks.
     pub(super) fn blocks(&self) -> Vec<String> {
-        self.as_str().lines().map(str::to_owned).collect()
+        let text = self.as_str();
+        let mut blocks = Vec::with_capacity(self.layout.lines.len());
+        let mut start = 0;
+        for end in memchr::memchr_iter(b'\n', text.as_bytes()).chain([text.len()]) {
+            let block = text.get(start..end).unwrap_or_default();
+            if !block.is_empty() {
+                blocks.push(block.to_owned());
+            }
+            start = end + 1;
+        }
+        blocks
     }
 
     /// The text and its layout.

@@ -311,7 +311,10 @@ impl<'h> Tag<'h> {
     fn add(&mut self, name: Cow<'h, str>, value: &'h str) {
         self.count += 1;
         self.is_flood = self.count > MAX_ATTRIBUTES;
-        if self.is_flood || self.attributes.iter().any(|(known, _)| *known == name) {
+        // Compared by their first bytes, names rarely need a call.
+        let is_known =
+            |known: &str| known.as_bytes().first() == name.as_bytes().first() && *known == *name;
+        if self.is_flood || self.attributes.iter().any(|(known, _)| is_known(known)) {
             return;
         }
         self.attributes.push((name, decode(value, true)));
