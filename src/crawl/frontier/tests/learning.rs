@@ -14,16 +14,25 @@ over_all! {
 /// Links are better the more on-topic pages link to them, minus the losses at links with
 /// the same features.
 #[derive(Default)]
-struct Taught {
+pub(super) struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
+    /// Ratings of other versions rate stored links anew.
+    version: u64,
 }
 
 /// Links with this feature are poor from the start.
 const POOR: u32 = 99;
 
 impl Taught {
+    pub(super) fn of_version(version: u64) -> Self {
+        Self {
+            version,
+            ..Self::default()
+        }
+    }
+
     fn examples_so_far(&self) -> Vec<(Clues, f64)> {
         self.examples.lock().unwrap().clone()
     }
@@ -135,7 +144,7 @@ impl strategy::Strategy for Taught {
 
 impl Rating for Taught {
     fn digest(&self) -> u64 {
-        1
+        1 + self.version
     }
 
     fn keywords(&self) -> u64 {
@@ -147,7 +156,7 @@ impl Rating for Taught {
     }
 }
 
-fn link(address: &str, kind: u32) -> NewTask {
+pub(super) fn link(address: &str, kind: u32) -> NewTask {
     NewTask {
         clues: Some(Clues {
             traits: vec![kind],
