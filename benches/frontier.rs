@@ -9,12 +9,15 @@
 //! drawn at random, half of them known already, and measures rounds of lease and
 //! finish at 100,000 URLs and at the end. Not a criterion benchmark, because the
 //! question is how a figure changes while the store grows.
+//!
+//! With `--learn` links have clues and are rated by the strategy `learn`, which learns
+//! from each page, and stored links are re-rated meanwhile as in a crawl.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, missing_docs)]
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rand::{RngExt, SeedableRng};
@@ -22,10 +25,17 @@ use rand_chacha::ChaCha8Rng;
 use spoor::address::PageUrl;
 use spoor::config::{Config, StoreKind};
 use spoor::crawl::frontier::store::{self, StoreError};
-use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, Rating, RobotsAnswer, Written};
-use spoor::page::{Bucket, LinkParts, Outcome, Task, TaskKind};
-use spoor::topic::strategy::{Score, Strategy};
+use spoor::crawl::frontier::{Effects, Frontier, NewTask, Policy, RobotsAnswer, Written};
+use spoor::page::{LinkParts, Nearness, Outcome, Task, TaskKind};
 use spoor::web::scope::Scope;
+
+#[path = "frontier/counted.rs"]
+mod counted;
+#[path = "frontier/ratings.rs"]
+mod ratings;
+
+use counted::{Calls, Counted, cpu_ms};
+use ratings::{Halved, Taught, bucket, nearness, with_clues};
 
 const LINKS: usize = 20;
 /// Pages in one measured round.
@@ -42,6 +52,17 @@ struct Load {
     urls: u64,
     hosts: u64,
     kind: StoreKind,
+    learn: bool,
+}
+
+/// The result of a measured round.
+struct Measured {
+    /// Pages a second.
+    rate: f64,
+    /// CPU milliseconds a page, the store's own threads included.
+    cpu: f64,
+    /// What was asked of the store for each page.
+    calls: String,
 }
 
 fn main() {
@@ -49,23 +70,21 @@ fn main() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("frontier");
     println!(
-        "{} URLs over {} hosts, store {}",
+        "{} URLs over {} hosts, store {}{}",
         load.urls,
         load.hosts,
-        load.kind.name()
+        load.kind.name(),
+        if load.learn { ", learning" } else { "" }
     );
     let mut crawl = Crawl::open(&load, &path);
     crawl.meet_hosts();
     crawl.grow_to(SMALL.min(load.urls));
     let small = crawl.measure();
-    println!(
-        "at {:>10} URLs: {small:>7.0} pages/s (lease, finish, {LINKS} links)",
-        crawl.queued()
-    );
+    crawl.report(&small);
     crawl.grow_to(load.urls);
     let large = crawl.measure();
-    println!("at {:>10} URLs: {large:>7.0} pages/s", crawl.queued());
-    println!("rate kept:  {:.0} %", 100.0 * large / small);
+    crawl.report(&large);
+    println!("rate kept:  {:.0} %", 100.0 * large.rate / small.rate);
     println!(
         "resident:   {:.0} MB, {:.0} at most",
         resident_mb("VmRSS:"),
@@ -110,53 +129,10 @@ fn report_disk(before: u64, after: u64, urls: u64) {
     );
 }
 
-/// Half of the anchor's perplexity.
-struct Halved;
-
-impl Strategy for Halved {
-    fn link(&self, _: &PageUrl, parts: &LinkParts) -> Score {
-        let score = parts.anchor / 2.0;
-        (score, Some(bucket(score)))
-    }
-
-    fn image(&self, document: f64) -> Score {
-        (document, Some(bucket(document)))
-    }
-
-    fn listed(&self) -> Score {
-        (0.0, Some(Bucket::Normal))
-    }
-
-    fn formula(&self, _: &PageUrl, _: &LinkParts) -> String {
-        String::new()
-    }
-}
-
-impl Rating for Halved {
-    fn digest(&self) -> u64 {
-        1
-    }
-
-    fn keywords(&self) -> u64 {
-        1
-    }
-
-    fn keyword(&self, anchor: &str) -> f64 {
-        anchor.len() as f64
-    }
-}
-
-fn bucket(score: f64) -> Bucket {
-    match score {
-        s if s <= 600.0 => Bucket::High,
-        s if s <= 2_000.0 => Bucket::Medium,
-        s if s <= 10_000.0 => Bucket::Normal,
-        _ => Bucket::Low,
-    }
-}
-
 struct Crawl {
     frontier: Frontier,
+    calls: Arc<Mutex<Calls>>,
+    learn: bool,
     dice: ChaCha8Rng,
     hosts: u64,
     now: u64,
@@ -170,10 +146,18 @@ impl Crawl {
         let config = Config::parse(text, "bench.toml").unwrap();
         let policy = Policy::new(&config.politeness, &config.network);
         let scope = Scope::new(config.scope.clone());
+        let calls = Arc::default();
         let store = store::open(load.kind, path).unwrap();
+        let store = Counted::new(store, Arc::clone(&calls));
         let now = 1_000_000_000_000;
+        let mut frontier = Frontier::open(Box::new(store), policy, scope, now).unwrap();
+        if load.learn {
+            frontier.set_rating(Arc::new(Taught::default())).unwrap();
+        }
         Self {
-            frontier: Frontier::open(store, policy, scope, now).unwrap(),
+            frontier,
+            calls,
+            learn: load.learn,
             dice: ChaCha8Rng::seed_from_u64(1),
             hosts: load.hosts,
             now,
@@ -228,7 +212,7 @@ impl Crawl {
                     self.dice.random_range(0..self.known)
                 };
                 let score = self.dice.random_range(1.0..30_000.0);
-                NewTask {
+                let link = NewTask {
                     url: self.address(n),
                     bucket: Some(bucket(score)),
                     score,
@@ -239,6 +223,11 @@ impl Crawl {
                     }),
                     anchor: Some(format!("the lamps of section {}", WORDS[n as usize % 8])),
                     clues: None,
+                };
+                if self.learn {
+                    with_clues(link, n, self.dice.random_range(0..u64::MAX))
+                } else {
+                    link
                 }
             })
             .collect()
@@ -292,8 +281,12 @@ impl Crawl {
             if self.answer_before(&task) {
                 continue;
             }
+            let number = task.url.path().rsplit("page-").next();
+            let near = nearness(number.map_or(0, digits).into());
             let effects = Effects {
                 links: self.links(),
+                on_topic: self.learn.then_some(near),
+                nearness: self.learn.then_some(Nearness::Likely(near)),
                 ..Effects::default()
             };
             self.frontier
@@ -301,6 +294,9 @@ impl Crawl {
                     Ok::<_, StoreError>(Written::default())
                 })
                 .unwrap();
+            if self.frontier.is_rescoring() {
+                self.frontier.rescore_slice(self.now).unwrap();
+            }
             return;
         }
     }
@@ -320,13 +316,28 @@ impl Crawl {
         }
     }
 
-    /// Pages a second over one round.
-    fn measure(&mut self) -> f64 {
-        let begin = Instant::now();
+    /// One round.
+    fn measure(&mut self) -> Measured {
+        let before = self.calls.lock().unwrap().clone();
+        let (begin, cpu) = (Instant::now(), cpu_ms());
         for _ in 0..ROUND {
             self.page();
         }
-        ROUND as f64 / begin.elapsed().as_secs_f64()
+        Measured {
+            rate: ROUND as f64 / begin.elapsed().as_secs_f64(),
+            cpu: (cpu_ms() - cpu) / ROUND as f64,
+            calls: self.calls.lock().unwrap().report(&before, ROUND),
+        }
+    }
+
+    fn report(&self, round: &Measured) {
+        println!(
+            "at {:>10} URLs: {:>7.0} pages/s, {:.3} ms of CPU a page (lease, finish, {LINKS} links)",
+            self.queued(),
+            round.rate,
+            round.cpu
+        );
+        println!("a page:     {}", round.calls);
     }
 }
 
@@ -335,6 +346,7 @@ fn arguments() -> Load {
         urls: 100_000,
         hosts: 100_000,
         kind: StoreKind::Fjall,
+        learn: false,
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
@@ -353,9 +365,12 @@ fn arguments() -> Load {
                     other => panic!("no store {other}; sled or fjall"),
                 }
             }
+            "--learn" => load.learn = true,
             // What cargo bench itself adds.
             "--bench" => {}
-            other => panic!("unknown argument {other}; --urls N --hosts N --store sled|fjall"),
+            other => {
+                panic!("unknown argument {other}; --urls N --hosts N --store sled|fjall --learn")
+            }
         }
     }
     load

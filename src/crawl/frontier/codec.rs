@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::keys;
-use super::store::{Store, StoreError};
+use super::store::{Readable, Store, StoreError};
 use crate::address::PageUrl;
 use crate::page::TaskKind;
 
@@ -45,7 +45,7 @@ pub(super) fn address_of(store: &dyn Store, key: &[u8]) -> Result<(PageUrl, Task
     keys::url_of_key(key).ok_or_else(why)
 }
 
-pub(super) fn corrupt(store: &dyn Store, key: &[u8], why: String) -> StoreError {
+pub(super) fn corrupt(store: &dyn Readable, key: &[u8], why: String) -> StoreError {
     StoreError::Corrupt {
         path: store.path().to_owned(),
         key: key.escape_ascii().to_string(),

@@ -99,6 +99,8 @@ pub(super) mod class {
     pub const ROBOTS: u8 = 0;
     pub const PAGE: u8 = 1;
     pub const IMAGE: u8 = 2;
+    /// How many there are.
+    pub const ALL: usize = 3;
 }
 
 pub(super) const META: &[u8] = b"M";
@@ -266,6 +268,24 @@ pub(super) fn queue(host: &HostKey, class: u8, rank: &Rank) -> Vec<u8> {
     let mut key = queue_class(host, class);
     rank.push(&mut key);
     key
+}
+
+/// The first key behind the entry with this rank, in the queue with this prefix.
+pub(super) fn after_in_queue(queue: &[u8], rank: &Rank) -> Vec<u8> {
+    let mut key = queue.to_vec();
+    rank.push(&mut key);
+    key.push(0);
+    key
+}
+
+/// The name of the host, the class and the rank of a queue key.
+pub(super) fn parts_of_queue_key(key: &[u8]) -> Option<(&[u8], u8, Rank)> {
+    let rest = key.strip_prefix(QUEUES)?;
+    let nul = rest.iter().position(|b| *b == 0)?;
+    let (host, rest) = rest.split_at_checked(nul)?;
+    let (class, rank) = rest.get(1..)?.split_first()?;
+    let rank = Rank::of_key(rank).filter(|_| rank.len() == 17)?;
+    Some((host, *class, rank))
 }
 
 /// The host of a queue key.
@@ -459,6 +479,9 @@ mod tests {
             prop_assert_eq!(a.cmp(&b), ka.cmp(&kb));
             prop_assert_eq!(Rank::of_key(&ka), Some(a));
             prop_assert_eq!(host_of_queue_key(&ka), Some(host.clone()));
+            prop_assert_eq!(parts_of_queue_key(&ka), Some((&b"example.org"[..], 1, a)));
+            let after = after_in_queue(&queue_class(&host, 1), &a);
+            prop_assert!(after > ka && (kb <= ka || after < kb));
             prop_assert!(after_queues_of(&host) > ka);
         }
 

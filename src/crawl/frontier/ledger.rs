@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use super::heads::{Entry, Heads};
 use super::record::{FORMAT, Meta};
 use super::seen::{Questions, Seen};
 use super::store::{Readable, Store, StoreError};
@@ -47,6 +48,7 @@ pub(super) struct Effect {
 pub(super) struct Ledger {
     store: Box<dyn Store>,
     questions: Arc<Questions>,
+    heads: Heads,
     meta: Meta,
 }
 
@@ -66,6 +68,7 @@ impl Ledger {
         Ok(Self {
             questions: seen.questions(),
             store: Box::new(seen),
+            heads: Heads::default(),
             meta,
         })
     }
@@ -78,7 +81,14 @@ impl Ledger {
     /// The store itself, to damage it.
     #[cfg(test)]
     pub fn store_mut(&mut self) -> &mut dyn Store {
+        self.heads.clear();
         &mut *self.store
+    }
+
+    /// The heads of the queues in memory.
+    #[cfg(test)]
+    pub fn heads(&self) -> &Heads {
+        &self.heads
     }
 
     /// The counters as of the last commit.
@@ -102,6 +112,24 @@ impl Ledger {
     /// [`StoreError`] where the store fails or the record is damaged.
     pub fn read<T: DeserializeOwned>(&self, key: &[u8]) -> Result<Option<T>, StoreError> {
         codec::get(&*self.store, key)
+    }
+
+    /// The first entry of a queue of a host whose value is not in `leased`.
+    ///
+    /// # Errors
+    /// [`StoreError`] where the store fails, or the queue is damaged.
+    pub fn head(
+        &mut self,
+        host: &HostKey,
+        class: u8,
+        leased: &[Vec<u8>],
+    ) -> Result<Option<&Entry>, StoreError> {
+        self.heads.first(&*self.store, host, class, leased)
+    }
+
+    /// Forgets the heads of a host that nothing is asked of for now.
+    pub fn forget_heads(&mut self, host: &HostKey) {
+        self.heads.forget(host);
     }
 
     /// Begins a transaction.
@@ -130,7 +158,11 @@ impl Ledger {
             let images = codec::encode(&*self.store, &meta.images)?;
             batch.put(keys::IMAGES.to_vec(), images);
         }
-        self.store.apply(batch)?;
+        self.heads.follow(&batch);
+        // Whether a failed batch is in the store is not known before the next opening.
+        self.store
+            .apply(batch)
+            .inspect_err(|_| self.heads.clear())?;
         self.meta = meta;
         Ok(Effect { touched, visit })
     }

@@ -32,8 +32,9 @@
 //! - What is added is rated by the rating in force, also where another one rated it before.
 //!   Nothing above its razor is leased but what was fetched before, also while the rest is
 //!   re-rated.
-//! - Memory holds the hosts that have something queued or leased, and of the URLs
-//!   a filter of about two bytes each and the records met last.
+//! - Memory holds the hosts that have something queued or leased with the first entries
+//!   of their queues, and of the URLs a filter of about two bytes each and the records met
+//!   last.
 //!
 //! # Map
 //!
@@ -45,7 +46,7 @@
 //! |---|---|
 //! | `control_sample`, `image_ledger`, `block_filter`, `record`, `keys` | what is stored, and under which keys |
 //! | `added`, `outcome` | what is added, and what becomes of a finished task |
-//! | `store`, `codec`, `flush_marker`, `seen` | the key-value store, records in it, and the filter before it |
+//! | `store`, `codec`, `flush_marker`, `seen`, `heads` | the key-value store, records in it, the filter before it, and the heads of its queues |
 //! | `policy`, `politeness`, `schedule`, `leases` | hosts in memory: pauses, shared clocks, the order of asking, open requests |
 //! | `transaction`, `clock_skew`, `ledger` | one atomic change, and what alone commits it |
 //! | `contexts`, `requeue`, `ratings`, `intake` | how a URL is rated and added |
@@ -70,6 +71,7 @@ mod draws;
 pub mod dump;
 mod finish;
 mod flush_marker;
+mod heads;
 mod host_file_tasks;
 mod host_files;
 mod image_ledger;

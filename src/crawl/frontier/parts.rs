@@ -6,7 +6,7 @@ use super::added::{NewTask, Origin};
 use super::draws;
 use super::host_files::HostFiles;
 use super::intake::Intake;
-use super::keys::{self, Rank, class};
+use super::keys::{self, class};
 use super::leases::Leases;
 use super::ledger::Ledger;
 use super::policy::Policy;
@@ -287,12 +287,12 @@ impl Frontier {
         Ok(())
     }
 
-    /// Reads a host's head from its queues and puts it in its place.
+    /// Looks for the head of a host in its queues, and puts the host in its place.
     pub(super) fn refresh(&mut self, slot: Slot, now: u64) -> Result<(), StoreError> {
         let Some(host) = self.schedule.host(slot) else {
             return Ok(());
         };
-        let mut head = self.first_of(host, class::ROBOTS)?;
+        let mut head = first_of(&mut self.ledger, host, class::ROBOTS)?;
         let mut image = None;
         if head.is_none() {
             // Nothing else is asked while the rules are under way.
@@ -303,11 +303,15 @@ impl Frontier {
             if !self.gate.pages_closed {
                 head = draws::head_of(&self.ledger, host)?;
                 if head.is_none() {
-                    head = self.first_of(host, class::PAGE)?;
+                    head = first_of(&mut self.ledger, host, class::PAGE)?;
                 }
             }
             head = head.filter(may_be_asked);
-            image = self.first_of(host, class::IMAGE)?.filter(may_be_asked);
+            image = first_of(&mut self.ledger, host, class::IMAGE)?.filter(may_be_asked);
+        }
+        if head.is_none() && image.is_none() && host.leased.is_empty() {
+            // The schedule forgets such a host as well.
+            self.ledger.forget_heads(&host.key);
         }
         let connections = self.policy.connections;
         if let Some(host) = self.schedule.host_mut(slot) {
@@ -317,35 +321,15 @@ impl Frontier {
         self.schedule.settle(slot, now, connections);
         Ok(())
     }
+}
 
-    fn first_of(&self, host: &Host, class: u8) -> Result<Option<Head>, StoreError> {
-        let mut found = None;
-        let mut broken = None;
-        let store = self.ledger.store();
-        store.scan(
-            &keys::queue_class(&host.key, class),
-            &[],
-            &mut |key, value| {
-                if host.leased.iter().any(|l| l == value) {
-                    return ControlFlow::Continue(());
-                }
-                match Rank::of_key(key) {
-                    Some(rank) => {
-                        found = Some(Head {
-                            rank,
-                            class,
-                            queue_key: key.to_vec(),
-                            value: value.to_vec(),
-                        });
-                    }
-                    None => broken = Some(key.to_vec()),
-                }
-                ControlFlow::Break(())
-            },
-        )?;
-        match broken {
-            Some(key) => Err(codec::corrupt(store, &key, "no rank".to_owned())),
-            None => Ok(found),
-        }
-    }
+/// The first task of a host's queue that is not leased.
+fn first_of(ledger: &mut Ledger, host: &Host, class: u8) -> Result<Option<Head>, StoreError> {
+    let first = ledger.head(&host.key, class, &host.leased)?;
+    Ok(first.map(|entry| Head {
+        rank: entry.rank,
+        class,
+        queue_key: keys::queue(&host.key, class, &entry.rank),
+        value: entry.value.to_vec(),
+    }))
 }

@@ -57,6 +57,7 @@ mod clock_skew;
 mod content_index;
 mod control_sample;
 mod damage;
+mod heads;
 mod images;
 mod learning;
 mod promises;
@@ -241,6 +242,7 @@ fn check(f: &Frontier) {
     let audit = consistency::check(f.ledger.store()).unwrap();
     assert!(audit.is_sound(), "{audit:?}");
     assert_eq!(audit.urls, states.len() as u64);
+    heads::check_heads(f);
     let mut known = f.counts().clone();
     known.dropped.retain(|_, n| *n > 0);
     (counts.fetches, counts.bytes) = (known.fetches, known.bytes);

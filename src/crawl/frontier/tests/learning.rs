@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::crawl::frontier::Rating;
+use crate::crawl::frontier::ratings::learning;
 use crate::page::{Clues, Heard, Nearness, Part};
 use crate::topic::strategy::{self, Learning, Score};
 
@@ -14,16 +15,25 @@ over_all! {
 /// Links are better the more on-topic pages link to them, minus the losses at links with
 /// the same features.
 #[derive(Default)]
-struct Taught {
+pub(super) struct Taught {
     examples: Mutex<Vec<(Clues, f64)>>,
     heard: Mutex<Vec<Heard>>,
     patience: f64,
+    /// Ratings of other versions rate stored links anew.
+    version: u64,
 }
 
 /// Links with this feature are poor from the start.
 const POOR: u32 = 99;
 
 impl Taught {
+    pub(super) fn of_version(version: u64) -> Self {
+        Self {
+            version,
+            ..Self::default()
+        }
+    }
+
     fn examples_so_far(&self) -> Vec<(Clues, f64)> {
         self.examples.lock().unwrap().clone()
     }
@@ -135,7 +145,7 @@ impl strategy::Strategy for Taught {
 
 impl Rating for Taught {
     fn digest(&self) -> u64 {
-        1
+        1 + self.version
     }
 
     fn keywords(&self) -> u64 {
@@ -147,7 +157,7 @@ impl Rating for Taught {
     }
 }
 
-fn link(address: &str, kind: u32) -> NewTask {
+pub(super) fn link(address: &str, kind: u32) -> NewTask {
     NewTask {
         clues: Some(Clues {
             traits: vec![kind],
@@ -207,6 +217,31 @@ fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
     );
     assert!((score(&f, "http://b.org/") - 330.0).abs() < 1e-3);
     fetch(&mut f, "http://b.org/", 0.5, vec![], &mut now);
+}
+
+#[test]
+fn only_what_tells_something_new_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut f, taught) = seeded(folder.path());
+    let mut now = 0;
+    let links = vec![link("http://a.org/", 1)];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    let key = keys::url(&url("http://a.org/"), TaskKind::Page);
+    let written = |cited: Option<f64>| {
+        let mut new = link("http://a.org/", 1);
+        for clues in new.clues.iter_mut() {
+            cited.into_iter().for_each(|reward| clues.cite(reward));
+        }
+        let mut tx = f.ledger.begin();
+        let known = tx.record(&key).unwrap();
+        let met = learning::meet(&*taught, &mut tx, &key, known.as_ref(), &new);
+        let good = met.unwrap().unwrap().clues.unwrap().good;
+        let batch = tx.prepare().batch;
+        (good, batch.peek(&keys::clues(&key)).is_some())
+    };
+    // A redirect, or a page that nobody judged.
+    assert_eq!(written(None), (0.9, false));
+    assert_eq!(written(Some(0.5)), (1.4, true));
 }
 
 fn what_was_learned_is_there_after_a_restart() {
