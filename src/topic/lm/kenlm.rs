@@ -148,6 +148,21 @@ impl KenLm {
     /// # Errors
     /// [`ModelError`] names the file.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
+        // A mapped file must not change while in use, and nobody knows who writes this one.
+        Self::load_by(LoadMethod::Read, path, path)
+    }
+
+    /// Maps a binary that was made of an ARPA file. It must only ever be replaced by
+    /// another file, as [`binary`](super::binary) does; what is mapped then stays.
+    ///
+    /// # Errors
+    /// [`ModelError`] names the binary.
+    pub(super) fn load_mapped(binary: &Path, arpa: &Path) -> Result<Self, ModelError> {
+        Self::load_by(LoadMethod::Lazy, binary, arpa)
+    }
+
+    /// Loads the file `path`; `arpa` is where its words are.
+    fn load_by(load_method: LoadMethod, path: &Path, arpa: &Path) -> Result<Self, ModelError> {
         // KenLM's message about a wrong path would be less clear.
         let readable = fs::File::open(path).and_then(|file| file.metadata());
         let readable = readable.and_then(|metadata| {
@@ -170,9 +185,7 @@ impl KenLm {
         let config = Config {
             show_progress: false,
             arpa_complain: ArpaLoadComplain::None,
-            // A mapped file must not change while in use, as it would when a new model is
-            // trained.
-            load_method: LoadMethod::Read,
+            load_method,
             ..Config::default()
         };
         let model = Model::with_config(text, config).map_err(|error| ModelError::Broken {
@@ -181,9 +194,9 @@ impl KenLm {
         })?;
         let begin = model.begin_sentence_state();
         let mut loaded = Self {
-            frequent: frequent(path, &model),
+            frequent: frequent(arpa, &model),
             model,
-            path: path.to_owned(),
+            path: arpa.to_owned(),
             begin,
             unknown_log10: f64::from(f32::MIN),
         };
