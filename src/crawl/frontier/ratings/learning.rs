@@ -197,8 +197,8 @@ pub fn take_clues(tx: &mut Transaction<'_>, key: &[u8]) -> Result<Option<Clues>,
     Ok(clues)
 }
 
-/// The rating of a found link by all known features of its address, which are stored.
-/// `None` where the rating does not learn, and where the address was fetched already.
+/// The rating of a found link by all known features of its address, which are stored
+/// where they change. `None` where the rating does not learn, and where the address was fetched already.
 pub fn meet(
     learning: &dyn Learning,
     tx: &mut Transaction<'_>,
@@ -213,11 +213,15 @@ pub fn meet(
         return Ok(None);
     }
     let mut task = new.clone();
+    let place = keys::clues(key);
     // A new address has no features.
-    let before = match known {
-        Some(_) => clues_of(tx, key)?,
+    let stored = match known {
+        Some(_) => tx.get(&place)?,
         None => None,
     };
+    let before = stored.as_deref();
+    let before = before.map(|bytes| codec::decode::<Clues>(tx.store(), &place, bytes));
+    let before = before.transpose()?;
     let clues = match before {
         Some(before) if learning.link_value(&before) > learning.link_value(met) => {
             // The stored path is that of the better link.
@@ -230,7 +234,10 @@ pub fn meet(
         None => met.clone(),
     };
     (task.score, task.bucket) = learning.rate(&clues, task.parts.as_ref());
-    tx.write(keys::clues(key), &clues)?;
+    let bytes = codec::encode(tx.store(), &clues)?;
+    if stored.as_deref() != Some(bytes.as_slice()) {
+        tx.put(place, bytes);
+    }
     task.clues = Some(clues);
     Ok(Some(task))
 }

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::crawl::frontier::Rating;
+use crate::crawl::frontier::ratings::learning;
 use crate::page::{Clues, Heard, Nearness, Part};
 use crate::topic::strategy::{self, Learning, Score};
 
@@ -216,6 +217,31 @@ fn a_link_gains_by_every_page_of_the_topic_that_leads_there() {
     );
     assert!((score(&f, "http://b.org/") - 330.0).abs() < 1e-3);
     fetch(&mut f, "http://b.org/", 0.5, vec![], &mut now);
+}
+
+#[test]
+fn only_what_tells_something_new_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut f, taught) = seeded(folder.path());
+    let mut now = 0;
+    let links = vec![link("http://a.org/", 1)];
+    fetch(&mut f, "http://s.org/", 0.9, links, &mut now);
+    let key = keys::url(&url("http://a.org/"), TaskKind::Page);
+    let written = |cited: Option<f64>| {
+        let mut new = link("http://a.org/", 1);
+        for clues in new.clues.iter_mut() {
+            cited.into_iter().for_each(|reward| clues.cite(reward));
+        }
+        let mut tx = f.ledger.begin();
+        let known = tx.record(&key).unwrap();
+        let met = learning::meet(&*taught, &mut tx, &key, known.as_ref(), &new);
+        let good = met.unwrap().unwrap().clues.unwrap().good;
+        let batch = tx.prepare().batch;
+        (good, batch.peek(&keys::clues(&key)).is_some())
+    };
+    // A redirect, or a page that nobody judged.
+    assert_eq!(written(None), (0.9, false));
+    assert_eq!(written(Some(0.5)), (1.4, true));
 }
 
 fn what_was_learned_is_there_after_a_restart() {
