@@ -9,7 +9,8 @@
 //!
 //! With `--load` a model is only loaded and queried: by its ARPA file, by the binary that
 //! is made of it, and by the one that is there. The memory is what the process holds then,
-//! as a whole and mapped from files.
+//! as a whole and mapped from files. The files are in the system's cache, as they were
+//! just written or read.
 //!
 //! Without `--text` the sentences are made up: words of a Zipf-like distribution,
 //! half of which depend on the word before, the same ones every time. With it they

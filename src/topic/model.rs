@@ -15,7 +15,7 @@ use crate::fs::{IoError, atomic};
 use crate::language::Language;
 
 const ARPA: &str = "lm.arpa";
-/// The same as KenLM maps it, made of the former where it is missing.
+/// The same in KenLM's binary form, made of the former where it is missing.
 const BINARY: &str = "lm.binary";
 const KEYWORDS: &str = "keywords.tsv";
 const STOPWORDS: &str = "stopwords.tsv";

@@ -1,7 +1,7 @@
 //! The binary form of a model beside its ARPA file, so that it loads at once.
 //!
 //! The ARPA file is the model: it is what people exchange, and every tool reads it. The
-//! binary is made of it, as KenLM maps it, and can be removed at any time. At its end, where
+//! binary is made of it, as KenLM has it in memory, and can be removed at any time. At its end, where
 //! KenLM does not look, is a seal:
 //!
 //! - the size of the ARPA file, its time of change and its digest: the binary of another
@@ -11,8 +11,8 @@
 //!   load. Small files are always read, because theirs may change twice in a tick of the
 //!   file system's clock.
 //! - the digest of the binary itself, checked at each load: KenLM follows what is in its
-//!   tables without asking, so a damaged file must not get there. The pages that are read
-//!   for it are those that are then mapped.
+//!   tables without asking, so a damaged file must not get there. Reading the file for it
+//!   costs little, because KenLM then finds it in memory.
 //!
 //! The digests find damage and not malice, as anybody can compute them: whoever can write to
 //! a model's folder is trusted, see SECURITY.md.
@@ -42,13 +42,13 @@ const SEAL: usize = 40;
 /// [`ModelError`] names the ARPA file.
 pub fn load(arpa: &Path, binary: &Path) -> Result<KenLm, ModelError> {
     if is_of(arpa, binary) {
-        match KenLm::load_mapped(binary, arpa) {
+        match KenLm::load_binary(binary, arpa) {
             Ok(model) => return Ok(model),
             Err(error) => tracing::debug!("it is made anew: {error}"),
         }
     }
     match make(arpa, binary) {
-        Ok(()) => match KenLm::load_mapped(binary, arpa) {
+        Ok(()) => match KenLm::load_binary(binary, arpa) {
             Ok(model) => return Ok(model),
             Err(error) => tracing::debug!("the ARPA file is loaded instead: {error}"),
         },

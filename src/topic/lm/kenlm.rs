@@ -148,21 +148,19 @@ impl KenLm {
     /// # Errors
     /// [`ModelError`] names the file.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        // A mapped file must not change while in use, and nobody knows who writes this one.
-        Self::load_by(LoadMethod::Read, path, path)
+        Self::load_by(path, path)
     }
 
-    /// Maps a binary that was made of an ARPA file. It must only ever be replaced by
-    /// another file, as [`binary`](super::binary) does; what is mapped then stays.
+    /// Loads a binary that was made of an ARPA file.
     ///
     /// # Errors
     /// [`ModelError`] names the binary.
-    pub(super) fn load_mapped(binary: &Path, arpa: &Path) -> Result<Self, ModelError> {
-        Self::load_by(LoadMethod::Lazy, binary, arpa)
+    pub(super) fn load_binary(binary: &Path, arpa: &Path) -> Result<Self, ModelError> {
+        Self::load_by(binary, arpa)
     }
 
     /// Loads the file `path`; `arpa` is where its words are.
-    fn load_by(load_method: LoadMethod, path: &Path, arpa: &Path) -> Result<Self, ModelError> {
+    fn load_by(path: &Path, arpa: &Path) -> Result<Self, ModelError> {
         // KenLM's message about a wrong path would be less clear.
         let readable = fs::File::open(path).and_then(|file| file.metadata());
         let readable = readable.and_then(|metadata| {
@@ -185,7 +183,10 @@ impl KenLm {
         let config = Config {
             show_progress: false,
             arpa_complain: ArpaLoadComplain::None,
-            load_method,
+            // Mapped, a binary of 272 MB loads in 0.11 s instead of 0.19 s, but 30 % fewer
+            // tokens a second are scored, as files have no huge pages. And whoever copies
+            // another model over a mapped file ends the process.
+            load_method: LoadMethod::Read,
             ..Config::default()
         };
         let model = Model::with_config(text, config).map_err(|error| ModelError::Broken {

@@ -4,8 +4,8 @@
 //! spoor may split or lower-case words. [`mod@estimate`] builds an interpolated modified
 //! Kneser-Ney model from sentences (`corpus` numbers their words, `runs` sorts and counts
 //! their n-grams), [`arpa`] writes it to a file, [`kenlm`] loads such a file and scores
-//! sentences with it, [`binary`] keeps beside it the form that KenLM maps (`probing`), so
-//! that it loads at once, [`perplexity`] turns log probabilities into the measure behind
+//! sentences with it, [`binary`] keeps beside it KenLM's binary form (`probing`), so that it
+//! loads at once, [`perplexity`] turns log probabilities into the measure behind
 //! all ratings.
 //!
 //! A model is trained once and then only read, from any number of threads. Nothing here

@@ -4,8 +4,8 @@
 //! KenLM itself can write them, but only its command `build_binary` does so, which the
 //! binding would run in this process with messages on standard error and with `exit`. The
 //! tables are plain (model type *probing*, no quantization, every number an `f32` as in the
-//! ARPA file), so they are made here, step by step as `lm/search_hashed.cc` does, and the
-//! tests hold the scores of both against each other bit by bit.
+//! ARPA file), so they are made here, and the tests hold the scores by them against those
+//! by KenLM's own reading of the ARPA file, bit by bit.
 //!
 //! ```text
 //!  header | words: hash -> number | 1-grams by number | 2-grams: hash -> weights | ... | n-grams
@@ -222,7 +222,7 @@ impl Probing {
         self.longer[others.len() - 1].find_mut(key)
     }
 
-    /// Writes the tables as KenLM maps them.
+    /// Writes the tables as KenLM has them in memory.
     ///
     /// # Errors
     /// Those of `out`.

@@ -206,7 +206,7 @@ fn same_by_binary(arpa: &Path) {
         binary::load(arpa, &binary).unwrap(),
     );
     // And not by the ARPA file in its place.
-    KenLm::load_mapped(&binary, arpa).unwrap();
+    KenLm::load_binary(&binary, arpa).unwrap();
     assert_eq!(by_arpa.order(), by_binary.order());
     assert_eq!(by_arpa.unknown_log10(), by_binary.unknown_log10());
     for file in ["test.txt", "train.txt", "tiny.txt"] {
